@@ -1,0 +1,150 @@
+"""The error tree: two trunks, "you did something wrong" and "the peer did something wrong".
+
+Every error can say where it happened (topic, partition, offset, node) and what to do next (hint).
+What must not live here: protocol error codes; each protocol keeps its own rows and raises ServerError.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "Closed",
+    "ConfigError",
+    "ConnectionLost",
+    "CorruptBatch",
+    "FencedError",
+    "LocalError",
+    "OffsetOutOfRange",
+    "PenstockError",
+    "ProtocolViolation",
+    "RemoteError",
+    "RequestTimeout",
+    "ServerError",
+    "StoreError",
+    "UsageError",
+]
+
+
+class PenstockError(Exception):
+    """Root of everything penstock raises on purpose.
+
+    ``topic``, ``partition``, ``offset`` and ``node`` are None where unknown; ``hint`` says what to do next.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        offset: int | None = None,
+        node: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.node = node
+        self.hint = hint
+
+    retriable = False
+
+    def __str__(self) -> str:
+        where = ", ".join(
+            f"{name} {value}"
+            for name, value in (
+                ("topic", self.topic),
+                ("partition", self.partition),
+                ("offset", self.offset),
+                ("node", self.node),
+            )
+            if value is not None
+        )
+        text = f"{self.message} ({where})" if where else self.message
+        return f"{text}. {self.hint}" if self.hint else text
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Errors cross process borders (Spark workers pickle them); keyword-only fields need help.
+        return _rebuild, (type(self), dict(self.__dict__), self.args)
+
+
+def _rebuild(kind: type[PenstockError], state: dict[str, object], args: tuple[object, ...]) -> PenstockError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class LocalError(PenstockError):
+    """You (the caller, the configuration, the local disk) did something that cannot work."""
+
+
+class ConfigError(LocalError, ValueError):
+    """An option is unknown, out of bounds or contradicts another one."""
+
+
+class UsageError(LocalError):
+    """A call in the wrong order or with arguments that cannot be meant."""
+
+
+class Closed(UsageError):
+    """The object was closed before the call."""
+
+
+class StoreError(LocalError):
+    """The local log cannot be opened, read or written (disk, lock, damage)."""
+
+
+class RemoteError(PenstockError):
+    """The peer (or the network to it) did something wrong."""
+
+
+class ProtocolViolation(RemoteError):
+    """Bytes that do not follow the protocol: a length that lies, an unknown type, a wrong correlation."""
+
+
+class CorruptBatch(RemoteError):
+    """A record batch whose checksum, lengths or counts do not agree."""
+
+
+class ConnectionLost(RemoteError):
+    """No connection could be made, or it broke; what was in flight may or may not have happened."""
+
+    retriable = True
+
+
+class RequestTimeout(RemoteError):
+    """The peer did not answer in time; what was asked may or may not have happened."""
+
+    retriable = True
+
+
+class ServerError(RemoteError):
+    """The peer answered with an error code of its protocol."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: int,
+        name: str,
+        retriable: bool = False,
+        topic: str | None = None,
+        partition: int | None = None,
+        offset: int | None = None,
+        node: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, topic=topic, partition=partition, offset=offset, node=node, hint=hint)
+        self.code = code
+        self.name = name
+        self.retriable = retriable
+
+
+class OffsetOutOfRange(ServerError):
+    """The offset asked for was deleted by retention, or does not exist yet."""
+
+
+class FencedError(ServerError):
+    """Another process took this member's or producer's identity; this one must stop."""

@@ -1,0 +1,158 @@
+"""The nouns every layer shares: plain frozen data, no behaviour beyond what their names promise, no I/O.
+
+Words are DESIGN-wide: a *node* keeps *partitions* of a *topic*; a partition is an ordered run of records with
+*offsets*; a *group* shares partitions and *commits* offsets. Protocol folders translate their own words to these.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+__all__ = [
+    "Assignment",
+    "Codec",
+    "Committed",
+    "Endpoint",
+    "LogRange",
+    "Node",
+    "Offset",
+    "OffsetSpec",
+    "Partition",
+    "PartitionInfo",
+    "Record",
+    "TimestampType",
+    "TopicInfo",
+]
+
+
+class Codec(enum.IntEnum):
+    """Compression of a batch; the values are Kafka's attribute bits (record batch v2, bits 0-2)."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+class TimestampType(enum.IntEnum):
+    """Who set a record's timestamp; the values are those of Spark's and Java's ``timestampType`` column."""
+
+    NONE = -1
+    CREATE = 0
+    LOG_APPEND = 1
+
+
+class Offset(enum.IntEnum):
+    """Offsets that are asked for by name."""
+
+    LATEST = -1
+    EARLIEST = -2
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Partition:
+    """One partition: topic, id, and the node's name where the protocol's partitions have one (else "")."""
+
+    topic: str
+    id: int
+    node: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.id}" + (f"@{self.node}" if self.node else "")
+
+
+@dataclass(frozen=True, slots=True)
+class LogRange:
+    """Offsets ``[start, end)`` of one partition."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    node: str = ""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Endpoint:
+    """A TCP address."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A server of the log: its protocol-wide name or id as text, and where to reach it."""
+
+    name: str
+    endpoint: Endpoint
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionInfo:
+    """What is known of a partition: who leads it (None while nobody does) and in which epoch (-1 unknown)."""
+
+    partition: Partition
+    leader: Node | None
+    leader_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInfo:
+    """A topic: its id (None where the protocol has none) and its partitions in order of their ids."""
+
+    name: str
+    partitions: tuple[PartitionInfo, ...]
+    id: bytes | None = None
+    internal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetSpec:
+    """Ask a log for an offset: earliest, latest, or the first record at or after ``timestamp_ms``."""
+
+    name: Offset | None = None
+    timestamp_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A group's committed offset: the offset of the *next* record to read, with free text beside it."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+    timestamp_ms: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What one member of a group owns in one generation."""
+
+    generation: int
+    partitions: frozenset[Partition]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record as Python objects; made only where a user iterates or sends one by one.
+
+    ``timestamp_ms`` is milliseconds since 1970 UTC, -1 where the record has none. ``headers`` may repeat a name.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    timestamp_type: TimestampType = TimestampType.CREATE
+    extra: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,69 @@
+"""The seams: interfaces between layers, and the small data types that cross them.
+
+A protocol's client is written against ``Channel``; a protocol's front against ``Runtime`` and the node's services;
+services against ``Enode``; the engine (Consumer, Producer) against ``LogClient``. Nothing here does anything.
+"""
+
+from penstock.seams.admin import AdminClient, GroupDescription, GroupListing, GroupMember, NewTopic
+from penstock.seams.channel import Channel, Connection, Dialect, Link, Outgoing, Pending
+from penstock.seams.client import (
+    Beat,
+    Fetched,
+    FoundOffset,
+    GroupOptions,
+    LogClient,
+    Membership,
+    Packed,
+    ReadFrom,
+    ReadLimits,
+    Sender,
+    Sent,
+    Verdict,
+)
+from penstock.seams.framing import Buffer, Buffers, Frame, Framing
+from penstock.seams.front import Front, Peer, Session
+from penstock.seams.node import Appended, Enode, LogSlice, NodeIdentity, Offsets, Services, TopicState
+from penstock.seams.runtime import Promise, Runtime, Timer
+
+__all__ = [
+    "AdminClient",
+    "Appended",
+    "Beat",
+    "Buffer",
+    "Buffers",
+    "Channel",
+    "Connection",
+    "Dialect",
+    "Enode",
+    "Fetched",
+    "FoundOffset",
+    "Frame",
+    "Framing",
+    "Front",
+    "GroupDescription",
+    "GroupListing",
+    "GroupMember",
+    "GroupOptions",
+    "Link",
+    "LogClient",
+    "LogSlice",
+    "Membership",
+    "NewTopic",
+    "NodeIdentity",
+    "Offsets",
+    "Outgoing",
+    "Packed",
+    "Peer",
+    "Pending",
+    "Promise",
+    "ReadFrom",
+    "ReadLimits",
+    "Runtime",
+    "Sender",
+    "Sent",
+    "Services",
+    "Session",
+    "Timer",
+    "TopicState",
+    "Verdict",
+]

@@ -1,0 +1,106 @@
+"""Channel: all the network that a protocol's client may see. Protocol code is plain ``async def`` over it.
+
+Under asyncio a call suspends for real; under the blocking transport it finishes before it returns, so that one
+``coroutine.send(None)`` runs a whole operation; under the in-memory transport time is virtual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from penstock.model import Endpoint
+from penstock.seams.framing import Buffers, Frame, Framing
+
+T = TypeVar("T")
+State = TypeVar("State")
+StateIn = TypeVar("StateIn", covariant=True)
+
+Outgoing = Callable[[int], Buffers]
+"""A request: given the correlation id that the connection chose, the framed bytes to write."""
+
+
+class Pending(Protocol):
+    """A request on its way; several may be at once on one connection."""
+
+    async def reply(self) -> Frame:
+        """The answer. Raises RequestTimeout or ConnectionLost."""
+        ...
+
+
+class Connection(Protocol):
+    """One open connection."""
+
+    @property
+    def endpoint(self) -> Endpoint: ...
+
+    @property
+    def closed(self) -> bool: ...
+
+    def start(self, request: Outgoing, *, timeout_s: float) -> Pending:
+        """Write a request now; its answer is fetched later. Raises ConnectionLost."""
+        ...
+
+    async def call(self, request: Outgoing, *, timeout_s: float) -> Frame:
+        """Write a request and wait for its answer."""
+        ...
+
+    async def send(self, message: Outgoing) -> None:
+        """Write something that is never answered (Kafka acks=0, one-way commands). Waits while the peer's window is full."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Dialect(Protocol[StateIn]):
+    """What a protocol adds to a bare connection."""
+
+    def framing(self) -> Framing:
+        """A fresh receiving side."""
+        ...
+
+    async def greet(self, connection: Connection) -> StateIn:
+        """First words on a fresh connection (version negotiation, authentication); the result is kept beside it."""
+        ...
+
+    def pushed(self, connection: Connection, frame: Frame) -> Buffers | None:
+        """The peer sent something of its own accord; an answer to write, if any."""
+        ...
+
+
+class Link(Protocol, Generic[State]):
+    """A greeted connection and what greeting found out."""
+
+    @property
+    def connection(self) -> Connection: ...
+
+    @property
+    def state(self) -> State: ...
+
+
+class Channel(Protocol, Generic[State]):
+    """Links by (endpoint, lane), made on demand, remade after loss; and the client's only clock and dice."""
+
+    async def link(self, endpoint: Endpoint, lane: str = "") -> Link[State]:
+        """An open link; two lanes to one endpoint are two connections. Raises ConnectionLost, ProtocolViolation."""
+        ...
+
+    async def gather(self, work: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseException]:
+        """Run all, side by side where the transport can; results or exceptions in order."""
+        ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+    def now_ms(self) -> int:
+        """Wall clock, ms since 1970 UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+        ...
+
+    def random(self) -> float:
+        """Uniform in [0, 1); for jitter and random choices."""
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,208 @@
+"""LogClient: what the engine (Consumer, Producer, RangeReader, Admin) needs of a protocol's client.
+
+A LogClient routes, negotiates, retries what is safe to retry, and translates words and errors. It keeps no thread and
+no task: heartbeats, prefetch and linger are the engine's. ``Membership`` covers groups whose members are told by
+events (TubeMQ), that agree by join and sync (Kafka) and that compute the allocation themselves (RocketMQ).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from penstock.errors import PenstockError
+from penstock.model import Assignment, Codec, Committed, Node, OffsetSpec, Partition, TopicInfo
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from penstock.columnar import Messages
+
+
+@dataclass(frozen=True, slots=True)
+class FoundOffset:
+    """Answer to an OffsetSpec: ``offset`` is -1 where no record is that young; ``timestamp_ms`` -1 where not asked by time."""
+
+    offset: int
+    timestamp_ms: int = -1
+    leader_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFrom:
+    partition: Partition
+    offset: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """Of one long poll: wait at most ``max_wait_ms`` until ``min_bytes`` are there; answer at most ``max_bytes``."""
+
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+
+
+class Fetched(Protocol):
+    """What one read brought for one partition: undecoded bytes and facts, or an error.
+
+    ``decode()`` may run in any thread; it drops records below ``offset`` (and at or above ``stop``) and returns the
+    messages and the offset to read next (past control records and compaction gaps).
+    """
+
+    @property
+    def partition(self) -> Partition: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def error(self) -> PenstockError | None: ...
+    @property
+    def high_watermark(self) -> int: ...
+    @property
+    def log_start_offset(self) -> int: ...
+    @property
+    def size(self) -> int:
+        """Bytes held."""
+        ...
+
+    def decode(self, *, stop: int | None = None, columns: Sequence[str] | None = None) -> tuple[Messages, int]: ...
+
+
+class Packed(Protocol):
+    """A batch encoded and numbered; it is sent again unchanged after a retriable error."""
+
+    @property
+    def partition(self) -> Partition: ...
+    @property
+    def records(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The answer for one Packed: ``base_offset`` -1 with acks=0; ``error`` None when it is stored."""
+
+    packed: Packed
+    base_offset: int
+    timestamp_ms: int
+    error: PenstockError | None
+
+
+class Sender(Protocol):
+    """One producer's identity towards the log (producer id, epoch, sequences)."""
+
+    async def open(self) -> None: ...
+
+    def partition_for(self, key: bytes, partitions: int) -> int:
+        """The partition of a keyed record; keyless ones are the engine's choice."""
+        ...
+
+    def pack(self, partition: Partition, rows: pa.RecordBatch, codec: Codec) -> Packed:
+        """Encode columns key, value[, timestamp, headers]; sequences are taken in the order of calls per partition."""
+        ...
+
+    async def send(self, node: Node, batches: Sequence[Packed], *, acks: int, timeout_s: float) -> Sequence[Sent]:
+        """One request to one node, at most one batch per partition."""
+        ...
+
+    async def recover(self, packed: Packed, error: PenstockError) -> Packed | None:
+        """After a failed send: the batch to send next (the same, or renumbered under a new epoch), None to give up."""
+        ...
+
+
+class Verdict(enum.Enum):
+    STEADY = "steady"
+    REJOIN = "rejoin"  # call join() again; partitions may be kept or not, as the Membership's rebalance() says
+    LOST = "lost"  # this member's identity is gone: everything it owned belongs to others
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """What a heartbeat told: a verdict, and for event-driven protocols partitions taken and given at once."""
+
+    verdict: Verdict
+    revoked: frozenset[Partition] = frozenset()
+    assigned: frozenset[Partition] = frozenset()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOptions:
+    """How this member takes part; times in ms, defaults of Kafka's Java consumer 4.x."""
+
+    group: str
+    client_id: str = ""
+    instance_id: str | None = None
+    session_timeout_ms: int = 45_000
+    rebalance_timeout_ms: int = 300_000
+    heartbeat_interval_ms: int = 3_000
+    assignors: tuple[str, ...] = ("range",)
+
+
+class Membership(Protocol):
+    """One member of one group. The engine calls ``join`` first, then ``heartbeat`` every ``heartbeat_interval_s``."""
+
+    @property
+    def heartbeat_interval_s(self) -> float: ...
+
+    @property
+    def member_id(self) -> str: ...
+
+    def must_revoke(self, owned: Collection[Partition]) -> frozenset[Partition]:
+        """What has to be given up before ``join`` (everything under an eager protocol)."""
+        ...
+
+    async def join(self, topics: Collection[str], owned: Collection[Partition], reason: str) -> Assignment:
+        """Take part in a rebalance until this member has an assignment. Raises FencedError and other final errors."""
+        ...
+
+    async def heartbeat(self) -> Beat: ...
+
+    async def stale(self, topics: Collection[str]) -> bool:
+        """True if this member must rejoin because topics changed (asked after each metadata refresh)."""
+        ...
+
+    async def commit(self, offsets: Mapping[Partition, Committed]) -> None:
+        """Commit as this member in its generation. Raises ServerError; FencedError when the member was replaced."""
+        ...
+
+    async def leave(self, reason: str) -> None: ...
+
+
+class LogClient(Protocol):
+    async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> Mapping[str, TopicInfo]:
+        """Topics by name (None: all, internal ones too); a name that does not exist is absent from the answer."""
+        ...
+
+    def leader(self, partition: Partition) -> Node | None:
+        """From what is known; None after an error said so, until ``topics(fresh=True)``."""
+        ...
+
+    def distrust(self, partition: Partition) -> None:
+        """Forget who leads it: the last request said it moved, or its connection broke."""
+        ...
+
+    async def offsets(self, wanted: Mapping[Partition, OffsetSpec]) -> Mapping[Partition, FoundOffset]: ...
+
+    async def read(
+        self, node: Node, reads: Sequence[ReadFrom], limits: ReadLimits, lane: str = ""
+    ) -> Sequence[Fetched]:
+        """One long poll to one node. Per-partition trouble is in Fetched.error; a broken connection is raised."""
+        ...
+
+    async def committed(
+        self, group: str, partitions: Collection[Partition] | None
+    ) -> Mapping[Partition, Committed]: ...
+
+    async def commit(self, group: str, offsets: Mapping[Partition, Committed]) -> None:
+        """Commit without being a member (simple consumers, Spark)."""
+        ...
+
+    def membership(self, options: GroupOptions) -> Membership: ...
+
+    def sender(self, *, idempotent: bool) -> Sender: ...
+
+    async def close(self) -> None: ...

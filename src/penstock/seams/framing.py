@@ -1,0 +1,42 @@
+"""Framing: how one protocol cuts a byte stream into frames. One instance per connection and direction, no I/O.
+
+A transport asks ``need()``, receives exactly that many bytes into one buffer and gives them to ``feed()``. So large
+bodies land in their final place once, and nothing is allocated that the protocol has not checked against its limit.
+Kafka needs 4, then the body; RocketMQ 4, then the rest; TubeMQ 12, then 4 and a block, block by block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+Buffer = bytes | bytearray | memoryview
+Buffers = Sequence[Buffer]
+"""Bytes to write, in order, without joining them first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One whole message, framing stripped.
+
+    ``correlation`` names the request that this frame answers (or, for a request, the id its answer must carry);
+    ``reply`` is False for what the peer started itself: a request seen by a server, a push seen by a client.
+    ``body`` stays valid as long as somebody holds it.
+    """
+
+    correlation: int
+    reply: bool
+    body: memoryview
+
+
+class Framing(Protocol):
+    """Cuts frames out of a stream; raises ProtocolViolation for lengths that lie, before anything is allocated."""
+
+    def need(self) -> int:
+        """Bytes wanted next, at least 1."""
+        ...
+
+    def feed(self, chunk: memoryview) -> Frame | None:
+        """Take exactly ``need()`` bytes; a Frame when one is complete."""
+        ...

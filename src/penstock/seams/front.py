@@ -1,0 +1,59 @@
+"""Front: one protocol's server side, over the node's services. One Session per client connection.
+
+``ordered`` sessions (Kafka) handle one frame at a time and answer in order; others (RocketMQ, TubeMQ) handle frames
+side by side and answer by correlation. Either may push at any time through its Peer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.model import Endpoint
+from penstock.seams.framing import Buffers, Frame, Framing
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """The client at the other end: its address, a way to push framed bytes to it, and to hang up."""
+
+    address: Endpoint
+    push: Callable[[Buffers], None]
+    hang_up: Callable[[], None]
+
+
+class Session(Protocol):
+    @property
+    def ordered(self) -> bool: ...
+
+    def framing(self) -> Framing: ...
+
+    async def handle(self, frame: Frame) -> Buffers | None:
+        """Serve one request: framed bytes to write, or None for no answer.
+
+        A PenstockError raised here closes the connection (and only this one); anything else is a bug: it is logged
+        and closes the connection too.
+        """
+        ...
+
+    def lost(self) -> None:
+        """The connection is gone; parked work of this session must be dropped."""
+        ...
+
+
+class Front(Protocol):
+    @property
+    def scheme(self) -> str:
+        """URL scheme of its listeners: "kafka", "tubemq", "rocketmq"."""
+        ...
+
+    async def start(self) -> None:
+        """Load state (groups, offsets); called once before the first session."""
+        ...
+
+    def session(self, peer: Peer) -> Session: ...
+
+    async def stop(self) -> None:
+        """Answer or drop what is parked; called once, before the store closes."""
+        ...

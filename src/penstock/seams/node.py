@@ -1,0 +1,119 @@
+"""The node's services as fronts see them, and the enode (where data is kept) as services see it.
+
+All fronts of a node share one set of services: one log per topic, one table of committed offsets. An enode may be the
+embedded store or a remote broker; so its calls are coroutines even where the embedded one never waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.model import Committed, Endpoint, Partition
+from penstock.seams.framing import Buffer
+from penstock.seams.runtime import Promise, Runtime
+
+
+@dataclass(frozen=True, slots=True)
+class NodeIdentity:
+    """Who this node is: a stable number, a cluster id (22 characters), and the address each scheme advertises."""
+
+    node_id: int
+    cluster_id: str
+    advertised: Mapping[str, Endpoint]
+
+
+class TopicState(Protocol):
+    """A topic as the enode keeps it; ``id`` is 16 bytes, ``partitions`` a count, ``config`` only what was set."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def id(self) -> bytes: ...
+    @property
+    def partitions(self) -> int: ...
+    @property
+    def config(self) -> Mapping[str, str]: ...
+
+
+class Appended(Protocol):
+    """Where a batch went. ``append_time_ms`` is -1 unless the log stamps its own time."""
+
+    @property
+    def base_offset(self) -> int: ...
+    @property
+    def last_offset(self) -> int: ...
+    @property
+    def append_time_ms(self) -> int: ...
+    @property
+    def log_start_offset(self) -> int: ...
+    @property
+    def duplicate(self) -> bool: ...
+
+
+class LogSlice(Protocol):
+    """Whole record batches v2 as stored, beginning with the one that holds the offset asked for."""
+
+    @property
+    def data(self) -> Buffer: ...
+    @property
+    def next_offset(self) -> int: ...
+
+
+class Enode(Protocol):
+    """Keeps topics and their logs. Errors: StoreError and its kin from ``penstock.store.errors``."""
+
+    def topics(self) -> Sequence[TopicState]: ...
+    def topic(self, name: str) -> TopicState | None: ...
+    def topic_by_id(self, topic_id: bytes) -> TopicState | None: ...
+    async def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> TopicState: ...
+    async def delete_topic(self, name: str) -> None: ...
+    async def add_partitions(self, name: str, total: int) -> None: ...
+    async def set_config(self, name: str, config: Mapping[str, str]) -> None: ...
+    async def append(self, partition: Partition, batch: Buffer) -> Appended:
+        """Store one batch v2; returns when it is as durable as the flush policy promises."""
+        ...
+
+    def read(self, partition: Partition, offset: int, max_bytes: int) -> LogSlice: ...
+    def bounds(self, partition: Partition) -> tuple[int, int]:
+        """(log start offset, log end offset)."""
+        ...
+
+    def leader_epoch(self, partition: Partition) -> int: ...
+    def epoch_end(self, partition: Partition, epoch: int) -> tuple[int, int]: ...
+    async def offset_for_time(self, partition: Partition, timestamp_ms: int) -> tuple[int, int] | None:
+        """(offset, timestamp ms) of the first record at or after ``timestamp_ms``."""
+        ...
+
+    async def max_timestamp(self, partition: Partition) -> tuple[int, int] | None: ...
+    async def delete_records(self, partition: Partition, before: int) -> int: ...
+    def arrival(self, partitions: Collection[Partition]) -> Promise[None]:
+        """Set when any of the partitions grows, moves its start or is deleted; made once per waiting reader."""
+        ...
+
+    def forget_arrival(self, promise: Promise[None]) -> None: ...
+
+
+class Offsets(Protocol):
+    """Committed offsets of all groups, whichever protocol they speak; durable before ``commit`` returns."""
+
+    def groups(self) -> Sequence[str]: ...
+    def committed(self, group: str) -> Mapping[Partition, Committed]: ...
+    async def commit(self, group: str, offsets: Mapping[Partition, Committed]) -> None: ...
+    async def forget(self, group: str, partitions: Collection[Partition]) -> None: ...
+    async def save_group(self, group: str, record: bytes | None) -> None:
+        """Keep a front's own description of a group beside its offsets; None deletes it."""
+        ...
+
+    def saved_groups(self) -> Mapping[str, bytes]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What a front is given."""
+
+    identity: NodeIdentity
+    runtime: Runtime
+    enode: Enode
+    offsets: Offsets

@@ -1,0 +1,47 @@
+"""Runtime: the node side's only clock, timers and waiting. Fronts and services get one; they import no asyncio."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Timer(Protocol):
+    def cancel(self) -> None: ...
+
+
+class Promise(Awaitable[T], Protocol[T]):
+    """A value that will be set once; awaiting it parks the caller. Setting it again does nothing."""
+
+    def set(self, value: T) -> None: ...
+
+    @property
+    def done(self) -> bool: ...
+
+
+class Runtime(Protocol):
+    def now_ms(self) -> int:
+        """Wall clock, ms since 1970 UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never go back; deadlines are counted in it."""
+        ...
+
+    def promise(self) -> Promise[Any]: ...
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer: ...
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Run beside everything else until it ends or the node stops; an exception in it is logged and ends the node."""
+        ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Run blocking work (fsync) outside the loop."""
+        ...
+
+    def random_bytes(self, count: int) -> bytes: ...
