@@ -1,0 +1,38 @@
+"""What every test shares: how many examples Hypothesis draws, and the header line that says which kernel runs.
+
+Fixtures of one folder live in that folder's conftest. Nothing here imports numpy, numba or pyspark:
+most tests need none of them.
+"""
+
+import os
+from importlib.util import find_spec
+
+import pytest
+from hypothesis import HealthCheck, Verbosity, settings
+
+# ci: few examples and always the same ones, so that a red build is red again on the next machine.
+# exhaustive: HYPOTHESIS_PROFILE=exhaustive, for a change in the code under test or for a night.
+settings.register_profile("ci", max_examples=30, derandomize=True, deadline=None, print_blob=True)
+settings.register_profile(
+    "exhaustive",
+    max_examples=2_000,
+    deadline=None,
+    verbosity=Verbosity.normal,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def kernel_in_use() -> str:
+    """The implementation ``penstock.kernels`` picks in this environment, without importing it."""
+    forced = os.environ.get("PENSTOCK_KERNEL")
+    if forced:
+        return f"{forced} (PENSTOCK_KERNEL)"
+    return "numba" if find_spec("numba") else "pure (numba is not installed)"
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """One line: a failure report without it cannot be reproduced."""
+    del config
+    profile = os.environ.get("HYPOTHESIS_PROFILE", "ci")
+    return f"penstock: kernel {kernel_in_use()}, hypothesis profile {profile}"

@@ -1,0 +1,49 @@
+"""`import penstock` is on the path of every command and every Spark worker: it must not load what it does not need."""
+
+import ast
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import penstock
+
+HEAVY = {"asyncio", "concurrent", "numba", "numpy", "pandas", "pyarrow", "pyspark", "rich", "ssl", "typer", "unittest"}
+
+
+def modules_after(statement: str) -> set[str]:
+    code = f"import sys; {statement}; print(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
+    run = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+    return set(run.stdout.split())
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["import penstock", "import penstock.errors", "import penstock.model", "import penstock; penstock.Partition"],
+)
+def test_no_heavy_module_is_loaded(statement: str) -> None:
+    assert modules_after(statement) & HEAVY == set()
+
+
+def test_a_lazy_name_is_the_object_of_its_home() -> None:
+    assert penstock.Partition is importlib.import_module("penstock.model").Partition
+    assert penstock.ServerError is importlib.import_module("penstock.errors").ServerError
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="Produser"):
+        _ = penstock.Produser  # type: ignore[attr-defined]
+
+
+def test_what_a_type_checker_sees_is_what_runs() -> None:
+    tree = ast.parse(Path(penstock.__file__).read_text(encoding="utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    seen = {
+        (statement.module, alias.asname)
+        for statement in block.body
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
+    }
+    assert seen == {(home, name) for name, home in penstock._HOME_OF.items()}
