@@ -1,0 +1,142 @@
+"""The verbs of ./dev. Every one brings the environment up to date first; further arguments go to what it runs.
+
+What must not live here: how a thing is done (environment.py, java.py, or the tool that a verb calls).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tools import java
+from tools.console import Stop, say, seconds
+from tools.environment import EVERYTHING, PYTHON, ROOT, TO_RUN, VENV, prepare
+
+NOTHING_COLLECTED = 5  # pytest's exit code
+KERNEL_TESTS = ("tests/kernels", "tests/vectors", "tests/property/records")
+
+Arguments = Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """``groups`` of pins it needs; ``jvm`` if what it runs may start Spark."""
+
+    run: Callable[[Arguments], int]
+    about: str
+    groups: Sequence[str] = EVERYTHING
+    jvm: bool = False
+
+
+def python(*arguments: str, **extra: str) -> int:
+    """Run the environment's Python in the project's folder; its exit code."""
+    return subprocess.run([PYTHON, *arguments], cwd=ROOT, env={**os.environ, **extra}, check=False).returncode
+
+
+def demo(arguments: Arguments) -> int:
+    return python("-m", "penstock.cli", "demo", *arguments)
+
+
+def test(arguments: Arguments) -> int:
+    code = python("-m", "pytest", *arguments)
+    if code or any((ROOT / word.partition("::")[0]).exists() for word in arguments):
+        return code
+    folders = [folder for folder in KERNEL_TESTS if (ROOT / folder).exists()]
+    if not folders:
+        return code
+    say("the same records through the pure kernels")
+    again = python("-m", "pytest", *folders, *arguments, PENSTOCK_KERNEL="pure")
+    return 0 if again == NOTHING_COLLECTED else again
+
+
+def check(arguments: Arguments) -> int:
+    fix = "--fix" in arguments
+    names = [word for word in arguments if word != "--fix"]
+    steps: dict[str, list[str]] = {
+        "format": ["ruff", "format", *([] if fix else ["--check"])],
+        "lint": ["ruff", "check", *(["--fix"] if fix else [])],
+        "types": ["mypy"],
+        "imports": ["tools.imports"],
+        "tidy": ["pytest", "-q", "-p", "no:randomly", "tests/tidy"],
+    }
+    if unknown := set(names) - set(steps):
+        raise Stop(f"check knows {', '.join(steps)} and --fix, not {', '.join(sorted(unknown))}")
+    return _all_of({name: ["-m", *command] for name, command in steps.items() if name in names or not names})
+
+
+def _all_of(steps: dict[str, list[str]]) -> int:
+    """Run every step even after a failure: one look should show everything that is wrong."""
+    failed = []
+    for name, command in steps.items():
+        began = time.monotonic()
+        code = python(*command)
+        say(f"{name}: {'ok' if code == 0 else 'FAILED'}, {seconds(time.monotonic() - began)}")
+        if code:
+            failed.append(name)
+    if failed:
+        say(f"failed: {', '.join(failed)}")
+    return 1 if failed else 0
+
+
+def interop(arguments: Arguments) -> int:
+    return python("-m", "pytest", "-m", "interop", "-rs", "tests/interop", *arguments)
+
+
+def bench(arguments: Arguments) -> int:
+    return python("bench/run.py", *arguments)
+
+
+def fuzz(arguments: Arguments) -> int:
+    return python("-m", "tests.fuzz.run", *arguments)
+
+
+def shell(arguments: Arguments) -> int:
+    command = list(arguments) or [os.environ.get("SHELL", "sh")]
+    return subprocess.run(command, cwd=ROOT, check=False).returncode
+
+
+VERBS = {
+    "demo": Verb(demo, "336,776 flights through a snode and Spark, to a table and a picture", TO_RUN, jvm=True),
+    "test": Verb(test, "all tests that need no other server; arguments go to pytest", jvm=True),
+    "check": Verb(check, "format, lint, types, imports, tidy (name some to run only those; --fix mends)"),
+    "interop": Verb(interop, "real servers and real clients of others; says what was skipped and why", jvm=True),
+    "bench": Verb(bench, "speed as ratios to rivals measured in the same run", jvm=True),
+    "fuzz": Verb(fuzz, "any bytes decode or raise our error; --seconds N"),
+    "shell": Verb(shell, "a shell (or the command given) inside the environment", jvm=True),
+}
+
+
+def usage() -> str:
+    lines = [f"  {name:8} {verb.about}" for name, verb in VERBS.items()]
+    return "usage: ./dev VERB [arguments]\n\n" + "\n".join(lines)
+
+
+def main(words: Arguments) -> int:
+    if not words or words[0] in {"-h", "--help", "help"}:
+        print(usage())
+        return 0 if words else 2
+    verb = VERBS.get(words[0])
+    if verb is None:
+        print(f"dev: no verb {words[0]!r}\n\n{usage()}", file=sys.stderr)
+        return 2
+    prepare(verb.groups)
+    os.environ["PATH"] = f"{VENV / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    # Spark starts its workers by name; they must run in this environment and no other.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = str(PYTHON)
+    if verb.jvm:
+        java.provide(os.environ)
+    return verb.run(words[1:])
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except Stop as stop:
+        say(str(stop))
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)

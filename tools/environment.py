@@ -1,0 +1,156 @@
+"""The virtual environment: made if missing, brought to the pins if they changed, left alone otherwise.
+
+Pins live in requirements/, one file a purpose; a file lists only what the others do not, and all of them together
+constrain every install, so that no version is ever chosen by the day of the week. A stamp beside the environment says
+what was installed; an environment made by hand is adopted if every pin it needs is met.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tools.console import Stop, say, timed
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+PINS = ROOT / "requirements"
+
+TO_RUN = ("build", "run", "spark", "demo")
+EVERYTHING = (*TO_RUN, "page", "test", "rivals", "check")
+
+INSTALLED = """
+import importlib.metadata, json, re
+found = importlib.metadata.distributions()
+print(json.dumps({re.sub("[-_.]+", "-", each.metadata["Name"]).lower(): each.version for each in found}))
+"""
+
+
+def prepare(groups: Sequence[str]) -> None:
+    """See to it that the environment meets the pins of these groups and that the project is installed in it."""
+    VENV.mkdir(exist_ok=True)
+    with _alone():
+        if not _works():
+            _create()
+        stamp = _read_stamp()
+        wanted = {group: _digest(group) for group in groups}
+        if any(stamp.get(group) != digest for group, digest in wanted.items()):
+            _install(groups)
+            _write_stamp(stamp | wanted)
+            stamp = _read_stamp()
+        if stamp.get("project") != (project := _project_digest()):
+            _install_project()
+            _write_stamp(stamp | {"project": project})
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Two ./dev at once must not both install: the second waits, and then finds nothing to do."""
+    import fcntl
+
+    with (VENV / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("another ./dev is installing; waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _works() -> bool:
+    # A symlink to a Python that was uninstalled, or half an environment: no.
+    return PYTHON.exists() and any((VENV / "lib").glob("python*/site-packages/pip"))
+
+
+def _create() -> None:
+    try:
+        import ensurepip  # noqa: F401 - Debian packs it apart, and venv fails late and unclear without it
+        import venv
+    except ImportError:
+        raise Stop("this Python has no venv module (on Debian and Ubuntu: apt install python3-venv)") from None
+    version = ".".join(map(str, sys.version_info[:3]))
+    with timed(f"making .venv with Python {version}"):
+        venv.EnvBuilder(with_pip=True, symlinks=True, upgrade_deps=False).create(VENV)
+
+
+def pins(group: str) -> dict[str, str]:
+    """Name -> version of one file in requirements/, names in their canonical form."""
+    lines = (PINS / f"{group}.txt").read_text(encoding="utf-8").splitlines()
+    pairs = (line.split("==") for line in lines if line and not line.startswith("#"))
+    return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in pairs}
+
+
+def _digest(group: str) -> str:
+    return hashlib.sha256(json.dumps(sorted(pins(group).items())).encode()).hexdigest()[:16]
+
+
+def _project_digest() -> str:
+    """What an editable install depends on: metadata and build tables, and where the checkout is."""
+    table = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    facts = [table["project"], table["build-system"], table["tool"]["setuptools"], str(ROOT)]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _stamp_file() -> Path:
+    return VENV / "penstock-dev.json"
+
+
+def _read_stamp() -> dict[str, str]:
+    try:
+        stamp: dict[str, str] = json.loads(_stamp_file().read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return {}
+    return stamp
+
+
+def _write_stamp(stamp: dict[str, str]) -> None:
+    _stamp_file().write_text(json.dumps(stamp, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _install(groups: Sequence[str]) -> None:
+    installed = json.loads(subprocess.run([PYTHON, "-c", INSTALLED], capture_output=True, check=True, text=True).stdout)
+    missing = [name for group in groups for name, version in pins(group).items() if installed.get(name) != version]
+    if not missing:
+        return
+    arguments = [part for group in groups for part in ("-r", str(PINS / f"{group}.txt"))]
+    for file in sorted(PINS.glob("*.txt")):
+        arguments += ["-c", str(file)]
+    with timed(f"installing {len(missing)} pinned packages ({', '.join(groups)})"):
+        _pip(*arguments)
+
+
+def _install_project() -> None:
+    # The build backend is pinned like the rest and already there: nothing is fetched for this step.
+    with timed("installing penstock itself (editable)"):
+        _pip("--no-deps", "--no-build-isolation", "-e", str(ROOT))
+
+
+def _pip(*arguments: str) -> None:
+    """Run pip; name the big downloads as they begin, keep the rest in .venv/pip.log, show its end if pip fails."""
+    command = [str(PYTHON), "-m", "pip", "--no-input", "--disable-pip-version-check", "install", "--progress-bar=off"]
+    environment = {key: value for key, value in os.environ.items() if key not in {"PYTHONPATH", "PYTHONHOME"}}
+    last: deque[str] = deque(maxlen=25)
+    with (
+        (VENV / "pip.log").open("a", encoding="utf-8") as log,
+        subprocess.Popen(
+            [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+        ) as pip,
+    ):
+        assert pip.stdout is not None
+        for line in pip.stdout:
+            log.write(line)
+            last.append(line)
+            if big := re.match(r"\s*Downloading (\S+?)-\d\S* \((\d{2,}\.?\d* MB)\)", line):
+                say(f"  fetching {big[1].rpartition('/')[2]}, {big[2]}")
+    if pip.returncode:
+        raise Stop("pip could not install what is pinned in requirements/; it said:\n" + "".join(last))
