@@ -5,6 +5,7 @@ most tests need none of them.
 """
 
 import os
+from collections import Counter
 from importlib.util import find_spec
 
 import pytest
@@ -23,6 +24,10 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+# Starters of real servers; a plugin named here is available in every folder below.
+pytest_plugins = ["tests.interop.peers.fixtures"]
+
+
 def kernel_in_use() -> str:
     """The implementation ``penstock.kernels`` picks in this environment, without importing it."""
     forced = os.environ.get("PENSTOCK_KERNEL")
@@ -36,3 +41,16 @@ def pytest_report_header(config: pytest.Config) -> str:
     del config
     profile = os.environ.get("HYPOTHESIS_PROFILE", "ci")
     return f"penstock: kernel {kernel_in_use()}, hypothesis profile {profile}"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """An interop run says how much of it did not happen, and why: a green run with everything skipped is not green."""
+    if config.getoption("markexpr") != "interop":
+        return
+    skipped = terminalreporter.stats.get("skipped", [])
+    ran = sum(len(terminalreporter.stats.get(outcome, [])) for outcome in ("passed", "failed", "xfailed", "xpassed"))
+    terminalreporter.section("interop")
+    terminalreporter.line(f"{ran} ran, {len(skipped)} skipped")
+    reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ").partition("\n")[0] for report in skipped)
+    for reason, times in reasons.most_common():
+        terminalreporter.line(f"  {times} skipped: {reason}")

@@ -1,1 +1,1 @@
-"""What ./dev runs, and starters of real servers for tests and bench. Standard library only; not installed with penstock."""
+"""What ./dev runs, and starters of real servers for tests and bench. Standard library only; not installed."""

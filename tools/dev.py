@@ -43,7 +43,7 @@ def demo(arguments: Arguments) -> int:
 
 def test(arguments: Arguments) -> int:
     code = python("-m", "pytest", *arguments)
-    if code or any((ROOT / word.partition("::")[0]).exists() for word in arguments):
+    if code or _names_a_path(arguments):
         return code
     folders = [folder for folder in KERNEL_TESTS if (ROOT / folder).exists()]
     if not folders:
@@ -61,7 +61,8 @@ def check(arguments: Arguments) -> int:
         "lint": ["ruff", "check", *(["--fix"] if fix else [])],
         "types": ["mypy"],
         "imports": ["tools.imports"],
-        "tidy": ["pytest", "-q", "-p", "no:randomly", "tests/tidy"],
+        "map": ["tools.file_map", *([] if fix else ["--check"])],
+        "tidy": ["pytest", "-q", "tests/tidy"],
     }
     if unknown := set(names) - set(steps):
         raise Stop(f"check knows {', '.join(steps)} and --fix, not {', '.join(sorted(unknown))}")
@@ -69,21 +70,30 @@ def check(arguments: Arguments) -> int:
 
 
 def _all_of(steps: dict[str, list[str]]) -> int:
-    """Run every step even after a failure: one look should show everything that is wrong."""
+    """Run every step even after a failure: one look should show everything that is wrong. What is right stays quiet."""
     failed = []
     for name, command in steps.items():
         began = time.monotonic()
-        code = python(*command)
-        say(f"{name}: {'ok' if code == 0 else 'FAILED'}, {seconds(time.monotonic() - began)}")
-        if code:
+        run = subprocess.run(
+            [PYTHON, *command], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        )
+        if run.returncode:
+            print(run.stdout, flush=True)
             failed.append(name)
+        say(f"{name}: {'FAILED' if run.returncode else 'ok'}, {seconds(time.monotonic() - began)}")
     if failed:
         say(f"failed: {', '.join(failed)}")
     return 1 if failed else 0
 
 
 def interop(arguments: Arguments) -> int:
-    return python("-m", "pytest", "-m", "interop", "-rs", "tests/interop", *arguments)
+    folder = [] if _names_a_path(arguments) else ["tests/interop"]
+    return python("-m", "pytest", "-m", "interop", *folder, *arguments)
+
+
+def _names_a_path(arguments: Arguments) -> bool:
+    """Whether pytest is told where to look."""
+    return any((ROOT / word.partition("::")[0]).exists() for word in arguments)
 
 
 def bench(arguments: Arguments) -> int:
@@ -102,7 +112,7 @@ def shell(arguments: Arguments) -> int:
 VERBS = {
     "demo": Verb(demo, "336,776 flights through a snode and Spark, to a table and a picture", TO_RUN, jvm=True),
     "test": Verb(test, "all tests that need no other server; arguments go to pytest", jvm=True),
-    "check": Verb(check, "format, lint, types, imports, tidy (name some to run only those; --fix mends)"),
+    "check": Verb(check, "format, lint, types, imports, map, tidy (name some to run only those; --fix mends)"),
     "interop": Verb(interop, "real servers and real clients of others; says what was skipped and why", jvm=True),
     "bench": Verb(bench, "speed as ratios to rivals measured in the same run", jvm=True),
     "fuzz": Verb(fuzz, "any bytes decode or raise our error; --seconds N"),

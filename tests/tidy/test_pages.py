@@ -1,0 +1,69 @@
+"""README, ARCHITECTURE and the rest say what is true: commands exist, the File Map is the tree, no machine's paths."""
+
+import re
+
+from tests.tidy.tree import ROOT, name, text, tracked
+from tools import file_map
+from tools.dev import VERBS
+
+PAGES = ("README.md", "ARCHITECTURE.md", "FINDINGS.md", ".ci/run")
+
+# In pieces, so that this file does not find itself. Folders of one machine, and addresses of package indexes: what
+# builds here must build anywhere, from wherever that machine gets its packages.
+FOREIGN = [
+    "".join(pieces)
+    for pieces in (
+        ("/wo", "rk/"),
+        ("/ro", "ot/"),
+        ("/fa", "rm/"),
+        ("/home", "/"),
+        ("index", "-url"),
+        ("find", "-links"),
+        ("PIP_", "INDEX"),
+        ("pypi", ".org"),
+        ("python", "hosted"),
+        ("repo1", ".maven"),
+        ("repo.maven", ".apache"),
+    )
+]
+
+
+def test_every_command_a_page_names_exists() -> None:
+    named = {
+        (page, verb)
+        for page in PAGES
+        for verb in re.findall(r"\./dev ([a-z][a-z-]*)", text(ROOT / page))
+        if verb not in VERBS
+    }
+    assert named == set()
+
+
+def test_the_readme_names_every_command() -> None:
+    assert {verb for verb in VERBS if f"./dev {verb}" not in text(ROOT / "README.md")} == set()
+
+
+def test_the_file_map_is_the_tree() -> None:
+    page = text(file_map.PAGE)
+    assert page == file_map.rewritten(page), "run ./dev check --fix"
+
+
+def test_every_relative_link_leads_somewhere() -> None:
+    broken = {
+        (name(page), target)
+        for page in tracked()
+        if page.suffix == ".md"
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text(page))
+        if "://" not in target and not (page.parent / target).exists()
+    }
+    assert broken == set()
+
+
+def test_no_file_speaks_of_one_machine() -> None:
+    found = {
+        f"{name(file)}: {word}"
+        for file in tracked()
+        if b"\0" not in (content := file.read_bytes()) and file.suffix != ".jsonl"
+        for word in FOREIGN
+        if word.encode() in content
+    }
+    assert found == set()

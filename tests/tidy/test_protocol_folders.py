@@ -1,0 +1,33 @@
+"""One folder per protocol, the same inside each; and no way around the registry by spelling a module's name."""
+
+import ast
+
+import pytest
+
+from tests.tidy.tree import SOURCE, name, parsed, python_files
+
+PROTOCOLS = SOURCE / "penstock" / "protocols"
+INSIDE = ("client", "front", "messages", "records")
+
+
+def folders() -> list[str]:
+    return sorted(file.parent.name for file in PROTOCOLS.glob("*/__init__.py"))
+
+
+@pytest.mark.parametrize("protocol", folders())
+def test_a_protocol_folder_has_what_the_others_have(protocol: str) -> None:
+    here = {entry.stem if entry.suffix == ".py" else entry.name for entry in (PROTOCOLS / protocol).iterdir()}
+    assert {*INSIDE, "README.md"} - here == set()
+
+
+def test_no_string_names_a_protocols_module_outside_the_registry() -> None:
+    spelled = {
+        f"{name(file)}:{node.lineno}"
+        for file in python_files()
+        if file.is_relative_to(SOURCE) and not file.is_relative_to(PROTOCOLS)
+        for node in ast.walk(parsed(file))
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and node.value.startswith("penstock.protocols.")
+    }
+    assert spelled == set()

@@ -1,0 +1,197 @@
+"""Apache Kafka: a KRaft broker of one node on loopback, ready in one or two seconds, and Kafka's own Java tools.
+
+The tools run against any bootstrap address, our snode's too. Jars are 54 MB a version.
+"""
+
+from __future__ import annotations
+
+import base64
+import socket
+import struct
+import subprocess
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tools.peers import jvm, maven
+
+VERSIONS = ("3.9.2", "4.3.1")
+NEWEST = VERSIONS[-1]
+SPARK_CONNECTOR = "4.2.0"
+
+TOOLS = {
+    "api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    "configs": "kafka.admin.ConfigCommand",
+    "console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "console-producer": "org.apache.kafka.tools.ConsoleProducer",
+    "consumer-perf": "org.apache.kafka.tools.ConsumerPerformance",
+    "delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
+    "dump-log": "kafka.tools.DumpLogSegments",
+    "get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "producer-perf": "org.apache.kafka.tools.ProducerPerformance",
+    "topics": "org.apache.kafka.tools.TopicCommand",
+    "transactions": "org.apache.kafka.tools.TransactionsCommand",
+    "verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
+    "verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
+}
+
+# Main classes that had not moved yet in 3.x.
+TOOLS_3 = {
+    "api-versions": "kafka.admin.BrokerApiVersionsCommand",
+    "console-producer": "kafka.tools.ConsoleProducer",
+}
+
+
+def jars(version: str = NEWEST) -> Path:
+    """Broker and tools. Raises maven.Unavailable."""
+    return maven.jars(f"kafka-{version}", "kafka.xml", {"kafka.version": version})
+
+
+def spark_connector_jars(version: str = SPARK_CONNECTOR) -> Path:
+    """spark-sql-kafka and what it needs beside PySpark's own jars. Raises maven.Unavailable."""
+    return maven.jars(f"spark-kafka-{version}", "spark-kafka.xml", {"spark.version": version})
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A running broker; everything it writes is under ``home``."""
+
+    version: str
+    port: int
+    home: Path
+    pid: int
+    log: Path = field(repr=False)
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def tool(
+        self, name: str, *arguments: str, text: str = "", timeout_s: float = 60.0
+    ) -> subprocess.CompletedProcess[str]:
+        """``tool`` against this broker with its own version; ``--bootstrap-server`` is added."""
+        line = ["--bootstrap-server", self.bootstrap, *arguments]
+        return tool(name, line, version=self.version, text=text, timeout_s=timeout_s)
+
+    def create_topic(self, topic: str, partitions: int = 1, **config: str) -> None:
+        """Words of a config key are joined by underscores here: ``retention_ms="1000"``."""
+        settings = [part for key, value in config.items() for part in ("--config", f"{key.replace('_', '.')}={value}")]
+        self.tool("topics", "--create", "--topic", topic, "--partitions", str(partitions), *settings)
+
+
+@contextmanager
+def broker(
+    home: Path,
+    version: str = NEWEST,
+    *,
+    settings: Mapping[str, str] | None = None,
+    heap: str = "512m",
+    quick: bool = True,
+) -> Iterator[Broker]:
+    """A broker until the block ends. ``settings`` go to server.properties; ``quick=False`` for benchmarks.
+
+    Raises maven.Unavailable when it cannot be had here.
+    """
+    lib = jars(version)
+    home.mkdir(parents=True, exist_ok=True)
+    port = jvm.free_port()
+    properties = home / "server.properties"
+    lines = {**_properties(version, home, port), **(settings or {})}
+    properties.write_text("".join(f"{key}={value}\n" for key, value in lines.items()), encoding="utf-8")
+    log = home / "broker.log"
+    _format(lib, properties, log)
+    line = jvm.command(lib, "kafka.Kafka", [str(properties)], heap=heap, flags=jvm.QUICK if quick else ())
+    with jvm.server(line, home, log, lambda: answers(port)) as process:
+        yield Broker(version, port, home, process.pid, log)
+
+
+def _properties(version: str, home: Path, port: int) -> dict[str, str]:
+    controller = jvm.free_port()
+    properties = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "controller.listener.names": "CONTROLLER",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "log.dirs": str(home / "data"),
+        # One node: nothing can be replicated, and fewer internal partitions are ready sooner.
+        "offsets.topic.replication.factor": "1",
+        "offsets.topic.num.partitions": "5",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "transaction.state.log.num.partitions": "3",
+        "group.initial.rebalance.delay.ms": "0",
+        # Tests write timestamps of years ago.
+        "log.retention.ms": "-1",
+    }
+    if version.startswith("3."):  # KIP-848 is early access there
+        properties |= {
+            "group.coordinator.rebalance.protocols": "classic,consumer",
+            "group.coordinator.new.enable": "true",
+            "unstable.api.versions.enable": "true",
+        }
+    else:
+        properties |= {
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            "share.coordinator.state.topic.num.partitions": "3",
+        }
+    return properties
+
+
+def _format(lib: Path, properties: Path, log: Path) -> None:
+    cluster = "A" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[:21]  # a leading "-" would read as an option
+    line = jvm.command(
+        lib, "kafka.tools.StorageTool", ["format", "-t", cluster, "-c", str(properties)], flags=jvm.QUICK
+    )
+    with log.open("ab") as sink:
+        run = subprocess.run(line, stdout=sink, stderr=sink, check=False)
+    if run.returncode:
+        raise maven.Unavailable(f"Kafka's storage tool failed; see {log}")
+
+
+def answers(port: int) -> None:
+    """Ask ApiVersions v0 on loopback; OSError while there is no sound answer."""
+    with socket.create_connection(("127.0.0.1", port), timeout=1.0) as connection:
+        body = struct.pack(">hhih4s", 18, 0, 7, 4, b"peer")
+        connection.sendall(struct.pack(">i", len(body)) + body)
+        with connection.makefile("rb") as stream:
+            head = stream.read(10)
+    if len(head) < 10:
+        raise ConnectionError("closed before it answered")
+    correlation, error = struct.unpack_from(">ih", head, 4)
+    if (correlation, error) != (7, 0):
+        raise ConnectionError(f"answered {head.hex()}")
+
+
+def tool_command(
+    name: str, arguments: Sequence[str], *, version: str = NEWEST, heap: str = "512m", quick: bool = True
+) -> list[str]:
+    """How one of Kafka's tools (a name of TOOLS, or any main class) is called, for callers that keep it running."""
+    main = (TOOLS_3 if version.startswith("3.") else {}).get(name) or TOOLS.get(name, name)
+    return jvm.command(jars(version), main, arguments, heap=heap, flags=jvm.QUICK if quick else ())
+
+
+def tool(
+    name: str, arguments: Sequence[str], *, version: str = NEWEST, text: str = "", timeout_s: float = 60.0
+) -> subprocess.CompletedProcess[str]:
+    """Run a tool to its end with ``text`` as its input. Raises subprocess.CalledProcessError with what it printed."""
+    run = subprocess.run(
+        tool_command(name, arguments, version=version),
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    if run.returncode:
+        error = subprocess.CalledProcessError(run.returncode, name, run.stdout, run.stderr)
+        error.add_note(f"{name} said:\n{run.stdout[-1500:]}\n{run.stderr[-1500:]}")
+        raise error
+    return run

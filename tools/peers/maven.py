@@ -1,0 +1,75 @@
+"""Jars of a pom, resolved once by mvn into the user's cache and reused from there.
+
+mvn is taken as the machine has set it up; where there is none, ``Unavailable`` says so, and a test skips with it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+POMS = Path(__file__).resolve().parent / "poms"
+COMPLETE = ".complete"
+
+
+class Unavailable(Exception):
+    """A peer cannot be had on this machine; the text says what is missing."""
+
+
+def caches() -> list[Path]:
+    """Where jars may lie, the first being where new ones go; ``PENSTOCK_PEERS`` names another folder."""
+    forced = os.environ.get("PENSTOCK_PEERS")
+    if forced:
+        return [Path(forced).expanduser()]
+    cache = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser()
+    return [cache / "penstock" / "peers", cache / "penstock-peers"]
+
+
+def jars(name: str, pom: str, properties: Mapping[str, str]) -> Path:
+    """The folder ``name`` of the cache, with every jar that ``poms/<pom>`` resolves to under these properties.
+
+    Takes 3-30 s the first time. Raises Unavailable.
+    """
+    for cache in caches():
+        if (cache / name / COMPLETE).exists():
+            return cache / name
+    home = caches()[0]
+    home.mkdir(parents=True, exist_ok=True)
+    with _alone(home / f".{name}.lock"):
+        if not (home / name / COMPLETE).exists():
+            _resolve(home, name, pom, properties)
+    return home / name
+
+
+def _resolve(home: Path, name: str, pom: str, properties: Mapping[str, str]) -> None:
+    mvn = shutil.which("mvn")
+    if mvn is None:
+        raise Unavailable(f"no mvn on the PATH to fetch {name}")
+    fresh = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=home))
+    definitions = [f"-D{key}={value}" for key, value in {**properties, "outputDirectory": str(fresh)}.items()]
+    line = [mvn, "-B", "-q", "-f", str(POMS / pom), *definitions, "dependency:copy-dependencies"]
+    try:
+        run = subprocess.run(line, capture_output=True, text=True, check=False)
+        if run.returncode:
+            said = next((line for line in run.stdout.splitlines() if "ERROR" in line), run.stderr[-300:])
+            raise Unavailable(f"mvn could not resolve {name}: {said.strip()}")
+        (fresh / COMPLETE).touch()
+        shutil.rmtree(home / name, ignore_errors=True)  # half a download of some earlier day
+        fresh.rename(home / name)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """Two test runs that need the same jars: the second waits for the first."""
+    import fcntl
+
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
