@@ -44,7 +44,7 @@ def any_kafka(request: pytest.FixtureRequest, kafka_broker: KafkaBroker) -> kafk
 
 @pytest.fixture(scope="session")
 def kafka_tools() -> Callable[..., str]:
-    """``kafka_tools("groups", "--list", bootstrap=…)``: what Kafka's own Java tool prints about any server, ours too."""
+    """``kafka_tools("groups", "--list", bootstrap=…)``: what Kafka's own Java tool prints about any server."""
 
     def run(name: str, *arguments: str, bootstrap: str, version: str = kafka.NEWEST, text: str = "") -> str:
         line = ["--bootstrap-server", bootstrap, *arguments]
