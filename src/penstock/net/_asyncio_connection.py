@@ -1,0 +1,199 @@
+"""One connection of AsyncioChannel: requests out, answers matched by correlation, one deadline per request."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation
+from penstock.model import Endpoint
+from penstock.net._buffers import Intake, join_small
+from penstock.net._links import LARGEST_CORRELATION, lost, timed_out
+from penstock.net.options import TransportOptions
+from penstock.seams.channel import Dialect, Outgoing
+from penstock.seams.framing import Buffers, Frame
+
+__all__ = ["AsyncioConnection"]
+
+
+class AsyncioPending:
+    """A request on its way."""
+
+    __slots__ = ("future", "timer")
+
+    def __init__(self, future: asyncio.Future[Frame], timer: asyncio.TimerHandle) -> None:
+        self.future = future
+        self.timer = timer
+
+    async def reply(self) -> Frame:
+        """Wait for the answer. Raises RequestTimeout, ConnectionLost, ProtocolViolation."""
+        return await self.future
+
+
+class AsyncioConnection(asyncio.BufferedProtocol):
+    """``penstock.seams.channel.Connection`` over an asyncio transport.
+
+    A request that is not answered in time takes the connection with it, and with it all others in flight.
+    """
+
+    def __init__(self, endpoint: Endpoint, dialect: Dialect[Any], options: TransportOptions) -> None:
+        self._endpoint = endpoint
+        self._dialect = dialect
+        self._options = options
+        self._loop = asyncio.get_running_loop()
+        self._intake = Intake(dialect.framing())
+        self._pending: dict[int, AsyncioPending] = {}
+        self._last = 0
+        self._last_used = self._loop.time()
+        self._transport: asyncio.Transport | None = None
+        self._window: asyncio.Future[None] | None = None
+        self._end: PenstockError | None = None
+        self.gone: asyncio.Future[None] = self._loop.create_future()
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where it leads."""
+        return self._endpoint
+
+    @property
+    def closed(self) -> bool:
+        """True once nothing can be sent any more."""
+        return self._end is not None
+
+    def usable(self, idle_timeout_s: float) -> bool:
+        """Open, and not idle for so long that the peer may be about to close it."""
+        idle = not self._pending and self._loop.time() - self._last_used > idle_timeout_s
+        return self._end is None and not idle
+
+    def start(self, request: Outgoing, *, timeout_s: float) -> AsyncioPending:
+        """Write a request; its answer is fetched later. Raises ConnectionLost."""
+        correlation = self._next_correlation()
+        self._write(request(correlation))
+        future: asyncio.Future[Frame] = self._loop.create_future()
+        timer = self._loop.call_later(timeout_s, self._expired, correlation, timeout_s)
+        pending = self._pending[correlation] = AsyncioPending(future, timer)
+        return pending
+
+    async def call(self, request: Outgoing, *, timeout_s: float) -> Frame:
+        """Write a request once the window is open, and wait for its answer."""
+        if self._window is not None:
+            await self._open_window(timeout_s)
+        return await self.start(request, timeout_s=timeout_s).future
+
+    async def send(self, message: Outgoing) -> None:
+        """Write something that is never answered. Waits while the window is shut."""
+        self._write(message(self._next_correlation()))
+        if self._window is not None:
+            await self._open_window(self._options.connect_timeout_s)
+
+    def close(self) -> None:
+        """Flush and close; what is in flight fails with ConnectionLost."""
+        if self._transport is not None:
+            self._transport.close()
+        self._finish(ConnectionLost("the connection was closed", node=str(self._endpoint)))
+
+    def abort(self) -> None:
+        """Close without flushing."""
+        if self._transport is not None:
+            self._transport.abort()
+        self._finish(ConnectionLost("the connection was closed", node=str(self._endpoint)))
+
+    # What the transport calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.set_write_buffer_limits(high=self._options.write_high_water_bytes)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        del sizehint
+        return self._intake.space()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._end is not None:
+            return
+        try:
+            for frame in self._intake.received(nbytes):
+                self._take(frame)
+        except PenstockError as error:
+            self._break(error)
+
+    def pause_writing(self) -> None:
+        if self._window is None:
+            self._window = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        if self._window is not None:
+            self._window.set_result(None)
+            self._window = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._finish(lost(self._endpoint, exc or "the peer closed it"))
+        self.resume_writing()
+        if not self.gone.done():
+            self.gone.set_result(None)
+
+    # Inside.
+
+    def _next_correlation(self) -> int:
+        self._last = self._last % LARGEST_CORRELATION + 1
+        return self._last
+
+    def _write(self, buffers: Buffers) -> None:
+        if self._end is not None:
+            raise lost(self._endpoint, self._end.message)
+        assert self._transport is not None
+        self._last_used = self._loop.time()
+        for buffer in join_small(buffers):
+            self._transport.write(buffer)
+
+    def _take(self, frame: Frame) -> None:
+        if not frame.reply:
+            answer = self._dialect.pushed(self, frame)
+            if answer is not None and self._end is None:
+                self._write(answer)
+            return
+        pending = self._pending.pop(frame.correlation, None)
+        if pending is None:
+            raise ProtocolViolation(f"an answer to request {frame.correlation}, which was not asked")
+        pending.timer.cancel()
+        if not pending.future.done():
+            pending.future.set_result(frame)
+
+    def _expired(self, correlation: int, timeout_s: float) -> None:
+        pending = self._pending.pop(correlation, None)
+        error = timed_out(self._endpoint, timeout_s)
+        if pending is not None:
+            _fail(pending.future, error)
+        self._break(lost(self._endpoint, error.message))
+
+    async def _open_window(self, timeout_s: float) -> None:
+        try:
+            async with asyncio.timeout(timeout_s):
+                while self._window is not None:
+                    await asyncio.shield(self._window)
+        except TimeoutError:
+            error = timed_out(self._endpoint, timeout_s)
+            self._break(lost(self._endpoint, error.message))
+            raise error from None
+
+    def _break(self, error: PenstockError) -> None:
+        if error.node is None:
+            error.node = str(self._endpoint)
+        if self._transport is not None:
+            self._transport.abort()
+        self._finish(error)
+
+    def _finish(self, error: PenstockError) -> None:
+        if self._end is None:
+            self._end = error
+        pending, self._pending = self._pending, {}
+        for each in pending.values():
+            each.timer.cancel()
+            _fail(each.future, self._end)
+
+
+def _fail(future: asyncio.Future[Frame], error: PenstockError) -> None:
+    if not future.done():
+        future.set_exception(error)
+        future.exception()  # marks it as seen: an answer that nobody waits for is not worth a warning

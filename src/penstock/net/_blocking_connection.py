@@ -1,0 +1,167 @@
+"""One connection of BlockingChannel: a socket, and answers read by whoever waits for one."""
+
+from __future__ import annotations
+
+import socket
+import time
+from typing import Any
+
+from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation
+from penstock.model import Endpoint
+from penstock.net._buffers import allocate, join_small
+from penstock.net._links import LARGEST_CORRELATION, lost, timed_out
+from penstock.seams.channel import Dialect, Outgoing
+from penstock.seams.framing import Buffers, Frame
+
+__all__ = ["BlockingConnection"]
+
+
+class BlockingPending:
+    """A request on its way. Its timeout counts while somebody waits in ``reply``, not before.
+
+    A reader may well spend a minute with what it got before it asks for the answer that has long arrived.
+    """
+
+    __slots__ = ("_connection", "_correlation", "_timeout_s")
+
+    def __init__(self, connection: BlockingConnection, correlation: int, timeout_s: float) -> None:
+        self._connection = connection
+        self._correlation = correlation
+        self._timeout_s = timeout_s
+
+    async def reply(self) -> Frame:
+        """Read until the answer is there. Raises RequestTimeout, ConnectionLost, ProtocolViolation."""
+        return self._connection.read_answer(self._correlation, self._timeout_s)
+
+
+class BlockingConnection:
+    """``penstock.seams.channel.Connection`` over a socket; nothing in it ever suspends. For one thread at a time."""
+
+    def __init__(self, endpoint: Endpoint, sock: socket.socket, dialect: Dialect[Any]) -> None:
+        self._endpoint = endpoint
+        self._socket = sock
+        self._dialect = dialect
+        self._framing = dialect.framing()
+        self._last = 0
+        self._last_used = time.monotonic()
+        self._awaited: set[int] = set()
+        self._arrived: dict[int, Frame] = {}
+        self._end: PenstockError | None = None
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where it leads."""
+        return self._endpoint
+
+    @property
+    def closed(self) -> bool:
+        """True once nothing can be sent any more."""
+        return self._end is not None
+
+    def usable(self, idle_timeout_s: float) -> bool:
+        """Open, and not idle for so long that the peer may be about to close it."""
+        idle = not self._awaited and time.monotonic() - self._last_used > idle_timeout_s
+        return self._end is None and not idle
+
+    def start(self, request: Outgoing, *, timeout_s: float) -> BlockingPending:
+        """Write a request now. Raises ConnectionLost, RequestTimeout if the peer does not take it."""
+        self._last = correlation = self._last % LARGEST_CORRELATION + 1
+        self._write(request(correlation), timeout_s)
+        self._awaited.add(correlation)
+        return BlockingPending(self, correlation, timeout_s)
+
+    async def call(self, request: Outgoing, *, timeout_s: float) -> Frame:
+        """Write a request and read its answer."""
+        return await self.start(request, timeout_s=timeout_s).reply()
+
+    async def send(self, message: Outgoing) -> None:
+        """Write something that is never answered."""
+        self._last = self._last % LARGEST_CORRELATION + 1
+        self._write(message(self._last), timeout_s=30.0)
+
+    def close(self) -> None:
+        """Close the socket; requests in flight will raise ConnectionLost."""
+        self._break(ConnectionLost("the connection was closed", node=str(self._endpoint)))
+
+    def read_answer(self, correlation: int, timeout_s: float) -> Frame:
+        """Called by BlockingPending: answers to other requests are kept for those who will ask."""
+        frame = self._arrived.pop(correlation, None)
+        if frame is not None:
+            return frame
+        deadline = time.monotonic() + timeout_s
+        while True:
+            frame = self._read_frame(deadline, timeout_s)
+            if not frame.reply:
+                self._answer_push(frame, timeout_s)
+                continue
+            if frame.correlation not in self._awaited:
+                raise self._break(
+                    ProtocolViolation(
+                        f"an answer to request {frame.correlation}, which was not asked", node=str(self._endpoint)
+                    )
+                )
+            self._awaited.discard(frame.correlation)
+            if frame.correlation == correlation:
+                return frame
+            self._arrived[frame.correlation] = frame
+
+    def _answer_push(self, frame: Frame, timeout_s: float) -> None:
+        answer = self._dialect.pushed(self, frame)
+        if answer is not None:
+            self._write(answer, timeout_s)
+
+    def _write(self, buffers: Buffers, timeout_s: float) -> None:
+        if self._end is not None:
+            raise lost(self._endpoint, self._end.message)
+        self._last_used = time.monotonic()
+        try:
+            self._socket.settimeout(timeout_s)
+            for buffer in join_small(buffers):
+                self._socket.sendall(buffer)
+        except TimeoutError:
+            raise self._break(timed_out(self._endpoint, timeout_s)) from None
+        except OSError as error:
+            raise self._break(lost(self._endpoint, error.strerror or error)) from error
+        except BaseException as error:  # Ctrl-C between two halves of a request
+            self._break(lost(self._endpoint, repr(error)))
+            raise
+
+    def _read_frame(self, deadline: float, timeout_s: float) -> Frame:
+        if self._end is not None:
+            raise lost(self._endpoint, self._end.message)
+        try:
+            while True:
+                chunk = allocate(self._framing.need())
+                self._fill(chunk, deadline)
+                frame = self._framing.feed(chunk)
+                if frame is not None:
+                    return frame
+        except TimeoutError:
+            raise self._break(timed_out(self._endpoint, timeout_s)) from None
+        except OSError as error:
+            raise self._break(lost(self._endpoint, error.strerror or error)) from error
+        except PenstockError as error:
+            if error.node is None:
+                error.node = str(self._endpoint)
+            raise self._break(error) from None
+        except BaseException as error:  # Ctrl-C in the middle of a frame: what follows would be misread
+            self._break(lost(self._endpoint, repr(error)))
+            raise
+
+    def _fill(self, chunk: memoryview, deadline: float) -> None:
+        filled, size = 0, len(chunk)
+        while filled < size:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            self._socket.settimeout(left)
+            count = self._socket.recv_into(chunk[filled:])
+            if count == 0:
+                raise lost(self._endpoint, "the peer closed it")
+            filled += count
+
+    def _break(self, error: PenstockError) -> PenstockError:
+        if self._end is None:
+            self._end = error
+            self._socket.close()
+        return error

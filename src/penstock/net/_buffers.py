@@ -1,0 +1,104 @@
+"""Receiving into the right place and sending without joining: shared by all transports. No sockets here.
+
+A large body is received straight into the buffer that its frame will hold; small frames share one scratch buffer per
+connection and are copied out of it, because ``Frame.body`` must stay valid for as long as somebody holds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from penstock.seams.framing import Buffer, Buffers, Frame, Framing
+
+__all__ = ["Intake", "allocate", "join_small"]
+
+_SCRATCH_BYTES = 32 * 1024
+_DIRECT_BYTES = 16 * 1024
+_POOL_BYTES = 64 * 1024
+_JOIN_BYTES = 64 * 1024
+
+
+def allocate(count: int) -> memoryview:
+    """``count`` writable bytes; large ones from Arrow's pool, which reuses them and does not fill them with zeros."""
+    if count < _POOL_BYTES:
+        return memoryview(bytearray(count))
+    import pyarrow as pa
+
+    return memoryview(pa.allocate_buffer(count)).cast("B")
+
+
+def join_small(buffers: Buffers) -> Iterator[Buffer]:
+    """The same bytes in fewer pieces: neighbours are joined while small, large buffers pass through uncopied."""
+    if len(buffers) == 1:
+        yield buffers[0]
+        return
+    small: list[Buffer] = []
+    size = 0
+    for buffer in buffers:
+        length = len(buffer)
+        if length >= _JOIN_BYTES:
+            if small:
+                yield b"".join(small)
+                small, size = [], 0
+            yield buffer
+        elif length:
+            small.append(buffer)
+            size += length
+    if small:
+        yield small[0] if len(small) == 1 else b"".join(small)
+
+
+class Intake:
+    """Turns reads of any size into the exact chunks that a framing asks for.
+
+    Two modes: *scratch* (``_body`` is None; bytes ``[_start, _end)`` of the scratch buffer are unread) and *direct*
+    (``_body`` is filled up to ``_filled``, the scratch buffer is empty).
+    """
+
+    __slots__ = ("_allocate", "_body", "_end", "_filled", "_framing", "_scratch", "_start")
+
+    def __init__(self, framing: Framing, allocator: Callable[[int], memoryview] = allocate) -> None:
+        self._framing = framing
+        self._allocate = allocator
+        self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
+        self._start = 0
+        self._end = 0
+        self._body: memoryview | None = None
+        self._filled = 0
+
+    def space(self) -> memoryview:
+        """Where the next read goes; never empty."""
+        if self._body is not None:
+            return self._body[self._filled :]
+        return self._scratch[self._end :]
+
+    def received(self, count: int) -> Iterator[Frame]:
+        """Frames completed by ``count`` bytes put into ``space()``. Raises ProtocolViolation after the good ones."""
+        if self._body is not None:
+            self._filled += count
+            if self._filled < len(self._body):
+                return
+            body, self._body = self._body, None
+            frame = self._framing.feed(body)
+            if frame is not None:
+                yield frame
+        else:
+            self._end += count
+        while (need := self._framing.need()) <= self._end - self._start:
+            chunk = memoryview(bytes(self._scratch[self._start : self._start + need]))
+            self._start += need
+            frame = self._framing.feed(chunk)
+            if frame is not None:
+                yield frame
+        self._make_room(need)
+
+    def _make_room(self, need: int) -> None:
+        rest = self._scratch[self._start : self._end]
+        if need > _DIRECT_BYTES:
+            self._body = self._allocate(need)
+            self._filled = len(rest)
+            self._body[: self._filled] = rest
+            self._start = self._end = 0
+        elif self._start:
+            self._scratch[: len(rest)] = rest
+            self._start, self._end = 0, len(rest)

@@ -1,0 +1,237 @@
+"""One client's connection as the node sees it: frames in, answers out, both bounded.
+
+Memory of one connection: the frame being received, ``queued_bytes`` behind the one in progress,
+``write_high_water_bytes`` of unsent answers and the answer being written. Reading stops while any of these is full.
+Sessions that serve side by side may exceed the high water mark by the answers of frames already begun; at
+``write_limit_bytes`` the client is hung up on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from penstock.errors import PenstockError
+from penstock.model import Endpoint
+from penstock.net._buffers import Intake, join_small
+from penstock.net.options import ListenerOptions
+from penstock.seams.framing import Buffers, Frame
+from penstock.seams.front import Front, Peer, Session
+
+__all__ = ["Handle", "Owner", "ServerConnection", "Tap"]
+
+_log = logging.getLogger(__name__)
+_FLUSH_SECONDS = 2.0
+
+Handle = Callable[[Frame], Awaitable[Buffers | None]]
+
+
+class Tap(Protocol):
+    """Stands between a connection and its session: may wait, change the frame or the answer, or hang up."""
+
+    async def __call__(self, peer: Peer, frame: Frame, handle: Handle) -> Buffers | None: ...
+
+
+class Owner(Protocol):
+    """What a connection needs of its listener."""
+
+    def admit(self, connection: ServerConnection) -> bool: ...
+    def forget(self, connection: ServerConnection) -> None: ...
+
+
+class ServerConnection(asyncio.BufferedProtocol):
+    """Runs one Session over one transport."""
+
+    def __init__(self, owner: Owner, front: Front, options: ListenerOptions, tap: Tap | None) -> None:
+        self._owner = owner
+        self._front = front
+        self._options = options
+        self._tap = tap
+        self._loop = asyncio.get_running_loop()
+        self._queue: deque[Frame] = deque()
+        self._queued_bytes = 0
+        self._drained: asyncio.Future[None] | None = None
+        self._reading = True
+        self._closing = False
+        self._draining = False
+        self._cut_off: asyncio.TimerHandle | None = None
+        self._serving = 0
+        self._in_order = False
+        self._worker: asyncio.Task[None] | None = None
+        self.tasks: set[asyncio.Task[None]] = set()
+        self._last_heard = self._loop.time()
+        self._transport: asyncio.Transport
+        self._peer: Peer
+        self._session: Session | None = None
+        self._intake: Intake
+
+    # What the transport calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if not self._owner.admit(self):
+            self._closing = True
+            transport.abort()
+            return
+        raw = transport.get_extra_info("socket")
+        if raw is not None:
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        transport.set_write_buffer_limits(high=self._options.write_high_water_bytes)
+        host, port = (transport.get_extra_info("peername") or ("", 0))[:2]
+        self._peer = Peer(Endpoint(host, port), self._write, self.hang_up)
+        self._session = session = self._front.session(self._peer)
+        self._in_order = session.ordered
+        self._intake = Intake(session.framing())
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        del sizehint
+        return self._intake.space()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._closing:
+            return
+        try:
+            for frame in self._intake.received(nbytes):
+                self._accept(frame)
+                if self._transport.is_closing():
+                    return
+        except PenstockError as error:
+            self._refuse(error)
+
+    def pause_writing(self) -> None:
+        if self._drained is None:
+            self._drained = self._loop.create_future()
+            self._adjust_reading()
+
+    def resume_writing(self) -> None:
+        if self._drained is not None:
+            self._drained.set_result(None)
+            self._drained = None
+            self._adjust_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc
+        self._closing = True
+        self._queue.clear()
+        if self._cut_off is not None:
+            self._cut_off.cancel()
+        self.resume_writing()
+        self._owner.forget(self)
+        if self._session is not None:
+            self._session.lost()
+
+    # What the listener calls.
+
+    def idle_since(self, now: float) -> float:
+        """Seconds without a frame, 0 while one is being served."""
+        return 0.0 if self._serving else now - self._last_heard
+
+    def stop_reading(self) -> None:
+        """Serve what was received, nothing more."""
+        self._draining = True
+        self._adjust_reading()
+
+    def hang_up(self) -> None:
+        """Flush what was written and close; a client that does not read is cut off after two seconds."""
+        if not self._closing:
+            self._closing = True
+            self._queue.clear()
+            self._transport.close()
+            self._cut_off = self._loop.call_later(_FLUSH_SECONDS, self._transport.abort)
+
+    def abort(self) -> None:
+        """Close now."""
+        self._closing = True
+        self._transport.abort()
+
+    # Serving.
+
+    def _accept(self, frame: Frame) -> None:
+        self._last_heard = self._loop.time()
+        if self._in_order:
+            self._queue.append(frame)
+            self._queued_bytes += len(frame.body)
+            if self._worker is None:
+                self._worker = self._begin(self._serve_in_order())
+        else:
+            self._begin(self._serve(frame))
+        self._adjust_reading()
+
+    def _begin(self, work: Awaitable[None]) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.ensure_future(work)
+        self.tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self.tasks.discard(task)
+        if not self._in_order:
+            self._adjust_reading()
+
+    async def _serve_in_order(self) -> None:
+        try:
+            while self._queue:
+                frame = self._queue.popleft()
+                self._queued_bytes -= len(frame.body)
+                await self._serve(frame)
+                while self._drained is not None:
+                    await asyncio.shield(self._drained)
+                self._adjust_reading()
+        finally:
+            self._worker = None
+
+    async def _serve(self, frame: Frame) -> None:
+        assert self._session is not None
+        self._serving += 1
+        try:
+            if self._tap is None:
+                answer = await self._session.handle(frame)
+            else:
+                answer = await self._tap(self._peer, frame, self._session.handle)
+        except PenstockError as error:
+            self._refuse(error)
+        except Exception:
+            _log.exception("serving %s failed; its connection is closed", self._peer.address)
+            self.hang_up()
+        else:
+            if answer is not None:
+                self._write(answer)
+        finally:
+            self._serving -= 1
+
+    def _write(self, buffers: Buffers) -> None:
+        if self._closing:
+            return
+        for buffer in join_small(buffers):
+            self._transport.write(buffer)
+        unsent = self._transport.get_write_buffer_size()
+        if unsent > self._options.write_limit_bytes:
+            _log.warning("%s does not read its answers (%d bytes wait); hanging up", self._peer.address, unsent)
+            self.abort()
+
+    def _refuse(self, error: PenstockError) -> None:
+        if not self._closing:
+            _log.info("closing the connection of %s: %s", self._peer.address, error)
+        self.hang_up()
+
+    def _adjust_reading(self) -> None:
+        options = self._options
+        want = (
+            not self._draining
+            and self._drained is None
+            and len(self._queue) < options.queued_frames
+            and self._queued_bytes < options.queued_bytes
+            and (self._in_order or len(self.tasks) < options.concurrent_frames)
+        )
+        if self._closing or want == self._reading:
+            return
+        self._reading = want
+        if want:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()

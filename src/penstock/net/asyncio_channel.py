@@ -1,0 +1,147 @@
+"""AsyncioChannel: a protocol's network under an event loop. Calls suspend; several links work side by side."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Generic, TypeVar
+
+from penstock.errors import Closed
+from penstock.model import Endpoint
+from penstock.net._asyncio_connection import AsyncioConnection
+from penstock.net._backoff import Backoff
+from penstock.net._links import OpenLink, no_connection
+from penstock.net.network import Network, Tcp
+from penstock.net.options import TransportOptions
+from penstock.seams.channel import Dialect, Link
+
+__all__ = ["AsyncioChannel"]
+
+T = TypeVar("T")
+State = TypeVar("State")
+_CLOSE_SECONDS = 2.0
+
+
+def _wall_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class AsyncioChannel(Generic[State]):
+    """``penstock.seams.channel.Channel`` over asyncio. Made inside the loop that it will be used in.
+
+    ``network`` None is TCP with ``options.ssl``. ``dice`` and ``wall_clock_ms`` are replaced where time is simulated.
+    """
+
+    def __init__(
+        self,
+        dialect: Dialect[State],
+        *,
+        options: TransportOptions | None = None,
+        network: Network | None = None,
+        dice: Callable[[], float] = random.random,
+        wall_clock_ms: Callable[[], int] = _wall_clock_ms,
+    ) -> None:
+        self._dialect = dialect
+        self._options = options or TransportOptions()
+        self._network = network or Tcp(ssl=self._options.ssl)
+        self._dice = dice
+        self._wall_clock_ms = wall_clock_ms
+        self._loop = asyncio.get_running_loop()
+        self._backoff = Backoff(self._options)
+        self._links: dict[tuple[Endpoint, str], OpenLink[AsyncioConnection, State]] = {}
+        self._opening: dict[tuple[Endpoint, str], asyncio.Task[OpenLink[AsyncioConnection, State]]] = {}
+        self._connections: set[AsyncioConnection] = set()
+        self._closed = False
+
+    async def link(self, endpoint: Endpoint, lane: str = "") -> Link[State]:
+        """The open link of this lane, or a new one; waits while the endpoint is backed off from."""
+        if self._closed:
+            raise Closed("the channel is closed")
+        key = (endpoint, lane)
+        link = self._links.get(key)
+        if link is not None:
+            if link.connection.usable(self._options.idle_timeout_s):
+                return link
+            link.connection.close()
+        opening = self._opening.get(key)
+        if opening is None:
+            # A task of its own: the first caller's cancellation must not take the attempt from the others.
+            opening = self._opening[key] = self._loop.create_task(self._open(endpoint, lane))
+            opening.add_done_callback(lambda task: self._opened(key, task))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            if opening.cancelled():  # only close() does that
+                raise Closed("the channel was closed") from None
+            raise
+
+    async def gather(self, work: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseException]:
+        """Run all side by side; results or exceptions in order."""
+        return await asyncio.gather(*work, return_exceptions=True)
+
+    async def sleep(self, seconds: float) -> None:
+        """Let others run for a while."""
+        await asyncio.sleep(seconds)
+
+    def now_ms(self) -> int:
+        """Wall clock, ms since 1970 UTC."""
+        return self._wall_clock_ms()
+
+    def monotonic(self) -> float:
+        """The loop's clock, seconds."""
+        return self._loop.time()
+
+    def random(self) -> float:
+        """Uniform in [0, 1)."""
+        return self._dice()
+
+    async def close(self) -> None:
+        """Close every connection; returns when they are gone."""
+        self._closed = True
+        opening = list(self._opening.values())
+        for task in opening:
+            task.cancel()
+        await asyncio.gather(*opening, return_exceptions=True)
+        connections = list(self._connections)
+        for connection in connections:
+            connection.close()
+        if connections:
+            await asyncio.wait([connection.gone for connection in connections], timeout=_CLOSE_SECONDS)
+        for connection in connections:
+            connection.abort()
+        self._links.clear()
+
+    async def _open(self, endpoint: Endpoint, lane: str) -> OpenLink[AsyncioConnection, State]:
+        await asyncio.sleep(self._backoff.delay(endpoint, self._loop.time()))
+        connection = AsyncioConnection(endpoint, self._dialect, self._options)
+        self._connections.add(connection)
+        connection.gone.add_done_callback(lambda _: self._forget(connection, (endpoint, lane)))
+        try:
+            async with asyncio.timeout(self._options.connect_timeout_s):
+                await self._network.connect(lambda: connection, endpoint)
+                state = await self._dialect.greet(connection)
+        except BaseException as error:
+            connection.abort()
+            self._connections.discard(connection)
+            self._backoff.failed(endpoint, self._loop.time(), self._dice())
+            if isinstance(error, TimeoutError):
+                raise no_connection(endpoint, f"not ready within {self._options.connect_timeout_s:g} s") from None
+            if isinstance(error, OSError):
+                raise no_connection(endpoint, error.strerror or error) from error
+            raise
+        self._backoff.succeeded(endpoint)
+        link = self._links[endpoint, lane] = OpenLink(connection, state)
+        return link
+
+    def _forget(self, connection: AsyncioConnection, key: tuple[Endpoint, str]) -> None:
+        self._connections.discard(connection)
+        link = self._links.get(key)
+        if link is not None and link.connection is connection:
+            del self._links[key]
+
+    def _opened(self, key: tuple[Endpoint, str], task: asyncio.Task[OpenLink[AsyncioConnection, State]]) -> None:
+        self._opening.pop(key, None)
+        if not task.cancelled():
+            task.exception()  # seen, even if every caller has gone

@@ -1,0 +1,123 @@
+"""BlockingChannel: a protocol's network over plain sockets, without event loop or thread.
+
+Nothing suspends: each call has finished when it returns, so ``run`` drives a whole operation with one ``send(None)``.
+For one thread at a time. What must not live here: anything that would need a second task.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import time
+from collections.abc import Coroutine, Sequence
+from typing import Any, Generic, TypeVar
+
+from penstock.errors import Closed, UsageError
+from penstock.model import Endpoint
+from penstock.net._backoff import Backoff
+from penstock.net._blocking_connection import BlockingConnection
+from penstock.net._links import OpenLink, no_connection
+from penstock.net.options import TransportOptions
+from penstock.seams.channel import Dialect, Link
+
+__all__ = ["BlockingChannel", "run"]
+
+T = TypeVar("T")
+State = TypeVar("State")
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that waits for nothing but a BlockingChannel.
+
+    Raises UsageError if it suspends: it waited for something else.
+    """
+    try:
+        work.send(None)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    work.close()
+    raise UsageError(
+        "a coroutine suspended under the blocking transport", hint="It awaits something not of its channel."
+    )
+
+
+class BlockingChannel(Generic[State]):
+    """``penstock.seams.channel.Channel`` over plain sockets."""
+
+    def __init__(self, dialect: Dialect[State], *, options: TransportOptions | None = None) -> None:
+        self._dialect = dialect
+        self._options = options or TransportOptions()
+        self._backoff = Backoff(self._options)
+        self._links: dict[tuple[Endpoint, str], OpenLink[BlockingConnection, State]] = {}
+        self._closed = False
+
+    async def link(self, endpoint: Endpoint, lane: str = "") -> Link[State]:
+        """The open link of this lane, or a new one; waits while the endpoint is backed off from."""
+        if self._closed:
+            raise Closed("the channel is closed")
+        link = self._links.get((endpoint, lane))
+        if link is not None:
+            if link.connection.usable(self._options.idle_timeout_s):
+                return link
+            link.connection.close()
+        await self.sleep(self._backoff.delay(endpoint, time.monotonic()))
+        try:
+            link = self._links[endpoint, lane] = await self._open(endpoint)
+        except BaseException:
+            self._backoff.failed(endpoint, time.monotonic(), random.random())
+            raise
+        self._backoff.succeeded(endpoint)
+        return link
+
+    async def gather(self, work: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseException]:
+        """Run all, one after the other; results or exceptions in order."""
+        results: list[T | BaseException] = []
+        for each in work:
+            try:
+                results.append(await each)
+            except Exception as error:
+                results.append(error)
+        return results
+
+    async def sleep(self, seconds: float) -> None:
+        """Block for a while."""
+        time.sleep(seconds)  # noqa: ASYNC251 - blocking is this transport's purpose
+
+    def now_ms(self) -> int:
+        """Wall clock, ms since 1970 UTC."""
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+        return time.monotonic()
+
+    def random(self) -> float:
+        """Uniform in [0, 1)."""
+        return random.random()
+
+    async def close(self) -> None:
+        """Close every connection."""
+        self._closed = True
+        for link in self._links.values():
+            link.connection.close()
+        self._links.clear()
+
+    async def _open(self, endpoint: Endpoint) -> OpenLink[BlockingConnection, State]:
+        timeout_s = self._options.connect_timeout_s
+        try:
+            sock = socket.create_connection((endpoint.host, endpoint.port), timeout=timeout_s)
+        except OSError as error:
+            raise no_connection(endpoint, error.strerror or error) from error
+        try:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._options.ssl is not None:
+                sock = self._options.ssl.wrap_socket(sock, server_hostname=endpoint.host)
+            connection = BlockingConnection(endpoint, sock, self._dialect)
+            return OpenLink(connection, await self._dialect.greet(connection))
+        except OSError as error:
+            sock.close()
+            raise no_connection(endpoint, error.strerror or error) from error
+        except BaseException:
+            sock.close()
+            raise

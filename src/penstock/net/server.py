@@ -1,0 +1,128 @@
+"""A node's listener: accepts clients of one front and bounds what they can take together.
+
+Which address to listen on, and starting and stopping the front itself, are the node's business: ``front.start()``
+before ``serve``, ``front.stop()`` (which answers what is parked) before or while ``Listener.close()`` waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from penstock.model import Endpoint
+from penstock.net._server_connection import Handle, ServerConnection, Tap
+from penstock.net.network import Listening, Network, Tcp
+from penstock.net.options import ListenerOptions
+from penstock.seams.front import Front
+
+__all__ = ["Handle", "Listener", "Tap", "serve"]
+
+_log = logging.getLogger(__name__)
+_CLOSE_SECONDS = 3.0
+
+
+class Listener:
+    """An open door of a node. Made by ``serve``."""
+
+    def __init__(self, options: ListenerOptions) -> None:
+        self._options = options
+        self._connections: set[ServerConnection] = set()
+        self._listening: Listening | None = None
+        self._loop = asyncio.get_running_loop()
+        self._sweep: asyncio.TimerHandle | None = None
+        self._empty: asyncio.Future[None] | None = None
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where clients connect; the port is real also where 0 was asked for."""
+        assert self._listening is not None
+        return self._listening.endpoint
+
+    @property
+    def connections(self) -> int:
+        """Clients connected now."""
+        return len(self._connections)
+
+    def stop_accepting(self) -> None:
+        """No new clients; those connected are served on."""
+        if self._listening is not None:
+            self._listening.close()
+
+    async def close(self, drain_s: float = 1.0) -> None:
+        """Stop accepting and reading, let requests in progress finish for ``drain_s`` seconds, close every client."""
+        self.stop_accepting()
+        if self._sweep is not None:
+            self._sweep.cancel()
+        connections = list(self._connections)
+        for connection in connections:
+            connection.stop_reading()
+        tasks = {task for connection in connections for task in connection.tasks}
+        if tasks:
+            _, tasks = await asyncio.wait(tasks, timeout=drain_s)
+        await self._hang_up_all()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _hang_up_all(self) -> None:
+        for connection in list(self._connections):
+            connection.hang_up()
+        if not self._connections:
+            return
+        self._empty = self._loop.create_future()
+        try:
+            await asyncio.wait_for(self._empty, _CLOSE_SECONDS)
+        except TimeoutError:
+            for connection in list(self._connections):
+                connection.abort()
+
+    # What ServerConnection calls.
+
+    def admit(self, connection: ServerConnection) -> bool:
+        """Count a new connection; False if there are too many."""
+        if len(self._connections) >= self._options.max_connections:
+            _log.warning("refusing a client: %d connections are open already", len(self._connections))
+            return False
+        self._connections.add(connection)
+        return True
+
+    def forget(self, connection: ServerConnection) -> None:
+        """A connection is gone."""
+        self._connections.discard(connection)
+        if self._empty is not None and not self._connections and not self._empty.done():
+            self._empty.set_result(None)
+
+    def opened(self, listening: Listening) -> None:
+        """Called once by ``serve``."""
+        self._listening = listening
+        self._watch_idle()
+
+    def _watch_idle(self) -> None:
+        limit = self._options.idle_timeout_s
+        now = self._loop.time()
+        for connection in list(self._connections):
+            if connection.idle_since(now) > limit:
+                connection.abort()
+        self._sweep = self._loop.call_later(limit / 10, self._watch_idle)
+
+
+async def serve(
+    front: Front,
+    endpoint: Endpoint,
+    *,
+    options: ListenerOptions | None = None,
+    network: Network | None = None,
+    tap: Tap | None = None,
+) -> Listener:
+    """Listen on ``endpoint`` (port 0: any free one) and run a Session of ``front`` for each client.
+
+    ``network`` None is TCP; ``tap`` sees each frame and answer, for fault injection. Raises OSError where the address
+    cannot be listened on.
+    """
+    options = options or ListenerOptions()
+    network = network or Tcp(ssl=options.ssl)
+    listener = Listener(options)
+    listener.opened(
+        await network.listen(lambda: ServerConnection(listener, front, options, tap), endpoint, backlog=options.backlog)
+    )
+    return listener
