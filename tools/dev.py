@@ -106,7 +106,10 @@ def fuzz(arguments: Arguments) -> int:
 
 def shell(arguments: Arguments) -> int:
     command = list(arguments) or [os.environ.get("SHELL", "sh")]
-    return subprocess.run(command, cwd=ROOT, check=False).returncode
+    try:
+        return subprocess.run(command, cwd=ROOT, check=False).returncode
+    except FileNotFoundError:
+        raise Stop(f"no command {command[0]!r} in the environment") from None
 
 
 VERBS = {
