@@ -20,7 +20,7 @@ from tests.unit.net.toy import ToyDialect, ToyFront, ask
 class Node:
     """A listener on a loop in a thread."""
 
-    endpoint: Endpoint = Endpoint("", 0)
+    endpoint: Endpoint = field(init=False)
     front: ToyFront = field(init=False)
     ready: threading.Event = field(default_factory=threading.Event)
     stop: asyncio.Event = field(init=False)
@@ -110,7 +110,7 @@ def test_gather_keeps_order_and_returns_errors(node: Node, channel: BlockingChan
 
 def test_a_coroutine_that_waits_for_something_else_is_refused() -> None:
     async def stray() -> None:
-        await asyncio.sleep(1)
+        await asyncio.sleep(0)
 
     with pytest.raises(UsageError, match="suspended"):
         run(stray())
