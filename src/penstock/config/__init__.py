@@ -1,0 +1,32 @@
+"""Configuration: one frozen dataclass a role, and the parsers of addresses, options and TOML files that fill them.
+
+Nothing here opens a file, a socket or a clock, and nothing heavy is imported.
+"""
+
+from penstock.config.address import DEFAULT_PORTS, Address, parse_address, parse_endpoints
+from penstock.config.client import ClientConfig
+from penstock.config.consumer import ConsumerConfig
+from penstock.config.options import OptionValue, Settings, consumer_settings, producer_settings, reader_settings
+from penstock.config.producer import ProducerConfig
+from penstock.config.snode import ListenAddress, SnodeConfig, parse_listener, snode_config
+from penstock.config.toml import toml_options
+
+__all__ = [
+    "DEFAULT_PORTS",
+    "Address",
+    "ClientConfig",
+    "ConsumerConfig",
+    "ListenAddress",
+    "OptionValue",
+    "ProducerConfig",
+    "Settings",
+    "SnodeConfig",
+    "consumer_settings",
+    "parse_address",
+    "parse_endpoints",
+    "parse_listener",
+    "producer_settings",
+    "reader_settings",
+    "snode_config",
+    "toml_options",
+]

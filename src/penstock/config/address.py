@@ -1,0 +1,150 @@
+"""Addresses: ``scheme://host:port[,host:port…]/topic[,topic…]?group=…&option=value``.
+
+The form of TubeMQ's Go client, for every protocol. IPv6 hosts stand in brackets; topics, names and values may be
+percent-encoded (RFC 3986, 2.1). What must not live here: what the options mean (`options`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import quote, unquote_to_bytes
+
+from penstock.errors import ConfigError
+from penstock.model import Endpoint
+
+__all__ = ["DEFAULT_PORTS", "Address", "parse_address", "parse_endpoints"]
+
+DEFAULT_PORTS: Final[Mapping[str, int]] = {"kafka": 9092, "tubemq": 8715, "rocketmq": 9876}
+"""Where servers of each scheme listen by themselves: a Kafka broker, a TubeMQ master, a RocketMQ name server."""
+
+_FORM: Final = "An address looks like kafka://127.0.0.1:9092/topic?group=name"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A parsed address: whom to ask first, which topics, and the options as they were written."""
+
+    scheme: str
+    endpoints: tuple[Endpoint, ...]
+    topics: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        text = f"{self.scheme}://{','.join(map(str, self.endpoints))}"
+        if self.topics or self.options:
+            text += "/" + ",".join(quote(topic, safe="") for topic in self.topics)
+        if self.options:
+            text += "?" + "&".join(f"{quote(name, safe='')}={quote(value)}" for name, value in self.options.items())
+        return text
+
+
+def parse_address(text: str) -> Address:
+    """Take an address apart. Raises ConfigError, which says what is wrong in which part.
+
+    >>> parse_address("kafka://10.0.0.1,10.0.0.2:9093/flights?group=stats").endpoints
+    (Endpoint(host='10.0.0.1', port=9092), Endpoint(host='10.0.0.2', port=9093))
+    """
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        raise ConfigError(f"address {text!r} has no scheme", hint=_FORM)
+    if not _is_scheme(scheme):
+        raise ConfigError(f"address {text!r} begins with {scheme!r}, which is not a scheme", hint=_FORM)
+    rest, hash_sign, _ = rest.partition("#")
+    if hash_sign:
+        raise ConfigError(f"address {text!r} has a fragment", hint="Write a '#' inside a name or a value as %23")
+    before_query, _, query = rest.partition("?")
+    hosts, _, path = before_query.partition("/")
+    scheme = scheme.lower()
+    return Address(scheme, parse_endpoints(hosts, DEFAULT_PORTS.get(scheme)), _topics(path), _options(query))
+
+
+def parse_endpoints(text: str, default_port: int | None) -> tuple[Endpoint, ...]:
+    """``host:port,host,[::1]:port…``; empty text is no endpoint at all. Raises ConfigError."""
+    if not text:
+        return ()
+    return tuple(_endpoint(part.strip(), default_port, text) for part in text.split(","))
+
+
+def _is_scheme(text: str) -> bool:
+    return text[:1].isalpha() and text.isascii() and text.replace("+", "").replace("-", "").replace(".", "").isalnum()
+
+
+def _endpoint(part: str, default_port: int | None, whole: str) -> Endpoint:
+    if "@" in part:
+        raise ConfigError(f"{whole!r} names a user", hint="Credentials are options, not part of the host")
+    if part.startswith("["):
+        host, bracket, after = part[1:].partition("]")
+        if not bracket:
+            raise ConfigError(f"{part!r} lacks the ']' after its IPv6 host")
+        if ":" not in host:
+            raise ConfigError(f"{part!r} has brackets around something that is no IPv6 host")
+        if after and not after.startswith(":"):
+            raise ConfigError(f"{part!r} has {after!r} between host and port")
+        colon, port = after[:1], after[1:]
+    else:
+        host, colon, port = part.partition(":")
+        if ":" in port:
+            raise ConfigError(f"{part!r} has more than one ':'", hint="An IPv6 host stands in brackets: [::1]:9092")
+    if not host:
+        raise ConfigError(f"{whole!r} has an empty host")
+    if any(letter.isspace() for letter in host):
+        raise ConfigError(f"host {host!r} has a blank inside")
+    return Endpoint(host, _port(port, part) if colon else _default_port(default_port, part))
+
+
+def _port(text: str, part: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise ConfigError(f"{part!r} has port {text!r}, which is not a number")
+    port = int(text) if len(text) <= 5 else 65_536
+    if not 0 <= port <= 65_535:
+        raise ConfigError(f"{part!r} has port {text}, allowed is 0 to 65535")
+    return port
+
+
+def _default_port(default: int | None, part: str) -> int:
+    if default is None:
+        raise ConfigError(f"{part!r} has no port, and its scheme has no default one")
+    return default
+
+
+def _topics(path: str) -> tuple[str, ...]:
+    if not path:
+        return ()
+    if "/" in path:
+        raise ConfigError(f"path {path!r} has more than one part", hint="Separate topics by commas")
+    topics = tuple(_decoded(part, "topic") for part in path.split(","))
+    if "" in topics:
+        raise ConfigError(f"{path!r} has an empty topic")
+    if len(set(topics)) < len(topics):
+        raise ConfigError(f"{path!r} names a topic twice")
+    return topics
+
+
+def _options(query: str) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for part in query.split("&") if query else ():
+        raw_name, equals, raw_value = part.partition("=")
+        if not equals or not raw_name:
+            raise ConfigError(f"{part!r} in the address is not of the form name=value")
+        name = _decoded(raw_name, "option")
+        if name in found:
+            raise ConfigError(f"option {name!r} stands twice in the address")
+        found[name] = _decoded(raw_value, f"value of {name}")
+    return found
+
+
+def _decoded(text: str, what: str) -> str:
+    position = text.find("%")
+    while position >= 0:
+        digits = text[position + 1 : position + 3]
+        if len(digits) < 2 or any(digit not in "0123456789abcdefABCDEF" for digit in digits):
+            raise ConfigError(
+                f"{what} {text!r} has a '%' that no two hexadecimal digits follow", hint="'%' itself is %25"
+            )
+        position = text.find("%", position + 3)
+    try:
+        return unquote_to_bytes(text).decode()
+    except UnicodeDecodeError:
+        raise ConfigError(f"{what} {text!r} is not UTF-8 once its percent signs are decoded") from None

@@ -1,0 +1,49 @@
+"""What every client has: names, timeouts, backoffs. Data and its bounds only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.config.fields import check, number, text
+from penstock.errors import ConfigError
+
+__all__ = ["ClientConfig"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientConfig:
+    """Shared by consumers, producers, readers and admins. Defaults are those of Kafka's Java clients 4.x but for:
+
+    ``client_id``: servers' logs, quotas and group descriptions show it; an empty one helps nobody.
+
+    The others: ``request_timeout_ms`` bounds one request (30 s: longer than a leader election, shorter than a user's
+    patience); ``api_timeout_ms`` bounds one call of yours over all its retries; ``connect_timeout_ms`` one attempt to
+    connect, TLS and greeting included; ``reconnect_backoff_ms`` and ``retry_backoff_ms`` double, give or take 20 %, up
+    to their ``…_max_ms``, so that a restarted server is not stormed; ``metadata_max_age_ms`` is how long a new
+    partition may stay unseen.
+    """
+
+    client_id: str = text("penstock")
+    request_timeout_ms: int = number(30_000, low=1)
+    api_timeout_ms: int = number(60_000, low=1)
+    connect_timeout_ms: int = number(10_000, low=1)
+    reconnect_backoff_ms: int = number(50, low=0)
+    reconnect_backoff_max_ms: int = number(1_000, low=0)
+    retry_backoff_ms: int = number(100, low=0)
+    retry_backoff_max_ms: int = number(1_000, low=0)
+    metadata_max_age_ms: int = number(300_000, low=1)
+
+    def __post_init__(self) -> None:
+        check(self)
+        self.validate()
+
+    def validate(self) -> None:
+        """Raise ConfigError for options that contradict each other."""
+        for first, last in (
+            ("reconnect_backoff_ms", "reconnect_backoff_max_ms"),
+            ("retry_backoff_ms", "retry_backoff_max_ms"),
+        ):
+            if getattr(self, first) > getattr(self, last):
+                raise ConfigError(
+                    f"{first} is {getattr(self, first)}, more than {last}, which is {getattr(self, last)}"
+                )

@@ -1,0 +1,116 @@
+"""What a consumer has beyond a client: its group, its fetches, its commits. Data and its bounds only."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from penstock.config.client import ClientConfig
+from penstock.config.fields import choice, flag, names, number, optional_text, text
+from penstock.errors import ConfigError
+
+__all__ = ["ASSIGNORS", "ConsumerConfig", "IsolationLevel", "OffsetReset"]
+
+_JAVA_PACKAGE = "org.apache.kafka.clients.consumer."
+ASSIGNORS = {
+    "range": "range",
+    "roundrobin": "roundrobin",
+    "sticky": "sticky",
+    "cooperative-sticky": "cooperative-sticky",
+    _JAVA_PACKAGE + "RangeAssignor": "range",
+    _JAVA_PACKAGE + "RoundRobinAssignor": "roundrobin",
+    _JAVA_PACKAGE + "StickyAssignor": "sticky",
+    _JAVA_PACKAGE + "CooperativeStickyAssignor": "cooperative-sticky",
+}
+
+
+class OffsetReset(enum.Enum):
+    """Where to begin when a partition has no committed offset, or one that is no longer there."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    NONE = "none"
+
+
+_RESET_ALIASES = {
+    "smallest": OffsetReset.EARLIEST,
+    "beginning": OffsetReset.EARLIEST,
+    "largest": OffsetReset.LATEST,
+    "end": OffsetReset.LATEST,
+    "error": OffsetReset.NONE,
+}
+"""librdkafka's words."""
+
+
+class IsolationLevel(enum.Enum):
+    """Whether records of transactions that are still open, or were aborted, are seen."""
+
+    READ_UNCOMMITTED = "read_uncommitted"
+    READ_COMMITTED = "read_committed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerConfig(ClientConfig):
+    """Defaults are those of Kafka's Java consumer 4.x but for these, which lose nothing and feed columns:
+
+    ``enable_auto_commit`` off: what was polled is not yet done; ``commit()`` says when it is. With it on, offsets are
+    committed every ``auto_commit_interval_ms``, each only after a later ``poll`` showed that its batch was handled.
+    ``auto_offset_reset`` earliest: a new group, and a partition added later, are read from their first record;
+    "latest" silently skips what is written before the consumer's first look. ``max_poll_records`` 50,000: a poll hands
+    over columns, where 500 rows would be nearly all overhead. ``max_partition_fetch_bytes`` 4 MiB: one request's fixed
+    cost is then spread over some 40,000 records of 100 bytes. ``fetch_buffer_bytes`` 64 MiB: the most that is held
+    undecoded ahead of the user; a fetch is not sent while it could go over that.
+
+    Java's: ``session_timeout_ms`` (without a heartbeat for so long, the group goes on without this member),
+    ``heartbeat_interval_ms`` (a third or less of it), ``max_poll_interval_ms`` (without a poll for so long this member
+    leaves; also how long a rebalance waits for it), ``fetch_min_bytes`` / ``fetch_max_wait_ms`` (when a server answers
+    a fetch), ``fetch_max_bytes``, ``isolation_level``, ``assignors`` in order of preference, ``client_rack``.
+    """
+
+    group: str | None = optional_text()
+    group_instance_id: str | None = optional_text()
+    client_rack: str = text("")
+    assignors: tuple[str, ...] = names(("range",), aliases=ASSIGNORS)
+    session_timeout_ms: int = number(45_000, low=1)
+    heartbeat_interval_ms: int = number(3_000, low=1)
+    max_poll_interval_ms: int = number(300_000, low=1)
+    max_poll_records: int = number(50_000, low=1)
+    enable_auto_commit: bool = flag(False)
+    auto_commit_interval_ms: int = number(5_000, low=0)
+    auto_offset_reset: OffsetReset = field(default=OffsetReset.EARLIEST, metadata=choice(OffsetReset, _RESET_ALIASES))
+    fetch_min_bytes: int = number(1, low=0)
+    fetch_max_bytes: int = number(50 * 1024 * 1024, low=1_024)
+    fetch_max_wait_ms: int = number(500, low=0)
+    max_partition_fetch_bytes: int = number(4 * 1024 * 1024, low=1_024)
+    fetch_buffer_bytes: int = number(64 * 1024 * 1024, low=1_024, high=2**40)
+    isolation_level: IsolationLevel = field(default=IsolationLevel.READ_UNCOMMITTED, metadata=choice(IsolationLevel))
+
+    def validate(self) -> None:
+        """Raise ConfigError for options that contradict each other."""
+        # Not super(): a slotted dataclass is a copy of its class, and the zero-argument form looks at the original.
+        ClientConfig.validate(self)
+        if self.group is None:
+            for name, given in (
+                ("enable_auto_commit", self.enable_auto_commit),
+                ("group_instance_id", self.group_instance_id),
+            ):
+                if given:
+                    raise ConfigError(
+                        f"{name} is set, but there is no group", hint="Add group=NAME, or drop the option"
+                    )
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+            raise ConfigError(
+                f"heartbeat_interval_ms is {self.heartbeat_interval_ms}, but the session ends after"
+                f" session_timeout_ms={self.session_timeout_ms}: one late heartbeat would lose the partitions",
+                hint="A third of session_timeout_ms or less leaves room for two that get lost",
+            )
+        if self.fetch_max_wait_ms >= self.request_timeout_ms:
+            raise ConfigError(
+                f"a fetch may wait fetch_max_wait_ms={self.fetch_max_wait_ms} at the server,"
+                f" but is given up after request_timeout_ms={self.request_timeout_ms}"
+            )
+        if self.fetch_min_bytes > self.fetch_max_bytes:
+            raise ConfigError(
+                f"fetch_min_bytes is {self.fetch_min_bytes},"
+                f" more than fetch_max_bytes={self.fetch_max_bytes} lets through"
+            )

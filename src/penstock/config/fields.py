@@ -1,0 +1,158 @@
+"""How one option is declared: its default, how text becomes its value, and what values are allowed.
+
+A config class writes ``linger_ms: int = number(5, low=0)``; the option's reader rides in the dataclass field's
+metadata, so that URL, keyword argument, TOML file and direct construction are checked by the same lines.
+What must not live here: any particular option.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, ClassVar, Final, Protocol, TypeVar
+
+from penstock.errors import ConfigError
+
+__all__ = ["INT32_MAX", "Kind", "check", "choice", "flag", "kind_of", "names", "number", "optional_text", "text"]
+
+INT32_MAX: Final = 2**31 - 1
+_TRUE: Final = frozenset({"true", "yes", "on", "1"})
+_FALSE: Final = frozenset({"false", "no", "off", "0"})
+_KEY: Final = "penstock.option"
+
+Word = TypeVar("Word", bound=enum.Enum)
+
+
+class DataclassInstance(Protocol):
+    """Any dataclass object."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """``read`` makes the option's value of whatever was given; ``check`` raises ConfigError for values not allowed.
+
+    Both are called with the option's name for their error messages.
+    """
+
+    read: Callable[[str, object], object]
+    check: Callable[[str, object], None]
+
+
+def kind_of(option: Field[Any]) -> Kind:
+    """The Kind that a field was declared with."""
+    kind = option.metadata[_KEY]
+    assert isinstance(kind, Kind)
+    return kind
+
+
+def check(config: DataclassInstance) -> None:
+    """Hold every field of ``config`` that has a Kind against it. Raises ConfigError for the first that does not fit."""
+    for option in fields(config):
+        if _KEY in option.metadata:
+            kind_of(option).check(option.name, getattr(config, option.name))
+
+
+def number(default: int, *, low: int, high: int = INT32_MAX) -> int:
+    """A whole number from ``low`` to ``high``, both included."""
+
+    def check_bounds(name: str, value: object) -> None:
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise ConfigError(f"{name} is {value!r}, wanted is a whole number")
+        if value < low or value > high:
+            raise ConfigError(f"{name} is {value}, allowed is {low} to {high}")
+
+    def read(name: str, given: object) -> object:
+        if isinstance(given, str):
+            try:
+                return int(given.strip().replace("_", ""))
+            except ValueError:
+                raise ConfigError(f"{name} is {given!r}, wanted is a whole number") from None
+        if isinstance(given, float) and given.is_integer():
+            return int(given)
+        return given
+
+    return field(default=default, metadata={_KEY: Kind(read, check_bounds)})
+
+
+def flag(default: bool) -> bool:
+    """True or false; as text also yes/no, on/off, 1/0."""
+
+    def read(name: str, given: object) -> object:
+        if isinstance(given, str):
+            word = given.strip().lower()
+            if word in _TRUE or word in _FALSE:
+                return word in _TRUE
+        return given
+
+    def check_flag(name: str, value: object) -> None:
+        if not isinstance(value, bool):
+            raise ConfigError(f"{name} is {value!r}, wanted is true or false")
+
+    return field(default=default, metadata={_KEY: Kind(read, check_flag)})
+
+
+def text(default: str) -> str:
+    """Any text."""
+
+    def check_text(name: str, value: object) -> None:
+        if not isinstance(value, str):
+            raise ConfigError(f"{name} is {value!r}, wanted is text")
+
+    return field(default=default, metadata={_KEY: Kind(_as_given, check_text)})
+
+
+def optional_text() -> str | None:
+    """Text that is not empty, or None."""
+
+    def check_text(name: str, value: object) -> None:
+        if value is not None and not (isinstance(value, str) and value):
+            raise ConfigError(f"{name} is {value!r}, wanted is text that is not empty")
+
+    return field(default=None, metadata={_KEY: Kind(_as_given, check_text)})
+
+
+def names(default: tuple[str, ...], *, aliases: Mapping[str, str]) -> tuple[str, ...]:
+    """Names from the values of ``aliases``, separated by commas; its keys are other spellings of them."""
+    known = tuple(dict.fromkeys(aliases.values()))
+
+    def read(name: str, given: object) -> object:
+        if isinstance(given, str):
+            given = [part.strip() for part in given.split(",") if part.strip()]
+        if isinstance(given, Sequence):
+            return tuple(aliases.get(part, part) if isinstance(part, str) else part for part in given)
+        return given
+
+    def check_names(name: str, value: object) -> None:
+        if not isinstance(value, tuple) or not value:
+            raise ConfigError(f"{name} is {value!r}, wanted is at least one of {', '.join(known)}")
+        for part in value:
+            if part not in known:
+                raise ConfigError(f"{name} has {part!r}, known are {', '.join(known)}")
+
+    return field(default=default, metadata={_KEY: Kind(read, check_names)})
+
+
+def choice(kind: type[Word], aliases: Mapping[str, Word] | None = None) -> Mapping[str, Kind]:
+    """Metadata of a member of the enum ``kind``: by its name or value in small letters, or by one of ``aliases``."""
+    words = {**{str(word.value).lower(): word for word in kind}, **(aliases or {})}
+    shown = ", ".join(word.name.lower() for word in kind)
+    words.update({word.name.lower(): word for word in kind})
+
+    def read(name: str, given: object) -> object:
+        if isinstance(given, enum.Enum):
+            return given
+        return words.get(str(given).strip().lower(), given)
+
+    def check_choice(name: str, value: object) -> None:
+        if not isinstance(value, kind):
+            raise ConfigError(f"{name} is {value!r}, wanted is one of {shown}")
+
+    return {_KEY: Kind(read, check_choice)}
+
+
+def _as_given(name: str, given: object) -> object:
+    del name
+    return given

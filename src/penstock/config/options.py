@@ -1,0 +1,176 @@
+"""From an address, keyword arguments and a file's options to one checked config.
+
+The same names everywhere. What is said in a keyword argument wins over the address, the address over the file, the
+file over the default. What must not live here: reading files, and any particular option.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+from penstock.config.address import DEFAULT_PORTS, Address, parse_address, parse_endpoints
+from penstock.config.client import ClientConfig
+from penstock.config.consumer import ConsumerConfig
+from penstock.config.fields import kind_of
+from penstock.config.producer import ProducerConfig
+from penstock.config.spellings import ABSENT, BOOTSTRAP, SPELLINGS, Spelling, normal
+from penstock.errors import ConfigError
+
+__all__ = [
+    "OptionValue",
+    "Settings",
+    "canonical_options",
+    "consumer_settings",
+    "producer_settings",
+    "read_options",
+    "reader_settings",
+]
+
+OptionValue: TypeAlias = str | int | float | bool | Sequence[str] | None
+"""What an option may be given as; None stands for "not given"."""
+
+Config = TypeVar("Config", bound=ClientConfig)
+
+_ROLES: Final[Mapping[str, type[ClientConfig]]] = {"consumer": ConsumerConfig, "producer": ProducerConfig}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings(Generic[Config]):
+    """Where to connect, how, and the options that only the address's protocol knows (as they were given)."""
+
+    address: Address
+    config: Config
+    extra: Mapping[str, OptionValue]
+
+
+def consumer_settings(
+    address: str,
+    options: Mapping[str, OptionValue],
+    *,
+    file: Mapping[str, OptionValue] | None = None,
+    protocol_options: Collection[str] = (),
+) -> Settings[ConsumerConfig]:
+    """Settings of a consumer. Raises ConfigError.
+
+    >>> consumer_settings("kafka://h/t?group=g", {"fetch.min.bytes": "10"}).config.fetch_min_bytes
+    10
+    """
+    return _settings(ConsumerConfig, address, options, file or {}, protocol_options)
+
+
+def producer_settings(
+    address: str,
+    options: Mapping[str, OptionValue],
+    *,
+    file: Mapping[str, OptionValue] | None = None,
+    protocol_options: Collection[str] = (),
+) -> Settings[ProducerConfig]:
+    """Settings of a producer. Raises ConfigError."""
+    return _settings(ProducerConfig, address, options, file or {}, protocol_options)
+
+
+def reader_settings(
+    address: str,
+    options: Mapping[str, OptionValue],
+    *,
+    file: Mapping[str, OptionValue] | None = None,
+    protocol_options: Collection[str] = (),
+) -> Settings[ConsumerConfig]:
+    """Settings of a range reader or an admin: those of a consumer, whose group and commits they leave alone."""
+    return _settings(ConsumerConfig, address, options, file or {}, protocol_options)
+
+
+def _settings(
+    role: type[Config],
+    address: str,
+    options: Mapping[str, OptionValue],
+    file: Mapping[str, OptionValue],
+    protocol_options: Collection[str],
+) -> Settings[Config]:
+    parsed = parse_address(address)
+    given: dict[str, OptionValue] = {}
+    for source in (file, parsed.options, options):
+        given.update(canonical_options(role, source, protocol_options))
+    parsed = _with_endpoints(parsed, given.pop(BOOTSTRAP, None))
+    extra = {name: given.pop(name) for name in protocol_options if name in given}
+    return Settings(parsed, read_options(role, given), extra)
+
+
+def _with_endpoints(address: Address, servers: OptionValue) -> Address:
+    if servers is None:
+        if not address.endpoints:
+            raise ConfigError(f"address '{address}' names no host", hint=f"Write {address.scheme}://HOST:PORT")
+        return address
+    text = servers if isinstance(servers, str) else ",".join(servers) if isinstance(servers, Sequence) else str(servers)
+    endpoints = parse_endpoints(text, DEFAULT_PORTS.get(address.scheme))
+    if address.endpoints and address.endpoints != endpoints:
+        raise ConfigError(f"address '{address}' and bootstrap.servers={text!r} name different hosts", hint="Keep one")
+    return replace(address, endpoints=endpoints)
+
+
+def read_options(role: type[Config], given: Mapping[str, OptionValue]) -> Config:
+    """The config of ``role`` from options under our names. Raises ConfigError."""
+    kinds = {option.name: kind_of(option) for option in fields(role)}
+    values: dict[str, Any] = {name: kinds[name].read(name, value) for name, value in given.items()}
+    return role(**values)
+
+
+def canonical_options(
+    role: type[ClientConfig], given: Mapping[str, OptionValue], protocol_options: Collection[str] = ()
+) -> dict[str, OptionValue]:
+    """The same options under our names, in our units. Raises ConfigError for one that is unknown or given twice."""
+    known = {option.name for option in fields(role)} | {BOOTSTRAP} | set(protocol_options)
+    found: dict[str, OptionValue] = {}
+    written: dict[str, str] = {}
+    for name, value in given.items():
+        if value is None:
+            continue
+        ours, unit = _BY_NAME.get(normal(name), (normal(name), 1))
+        if ours not in known:
+            raise _unknown(name, role, known)
+        if ours in written:
+            raise ConfigError(f"{written[ours]} and {name} are the same option, given twice")
+        written[ours] = name
+        found[ours] = _in_our_unit(name, value, unit)
+    return found
+
+
+def _in_our_unit(name: str, value: OptionValue, unit: int) -> OptionValue:
+    if unit == 1:
+        return value
+    try:
+        return int(str(value)) * unit
+    except ValueError:
+        raise ConfigError(f"{name} is {value!r}, wanted is a whole number") from None
+
+
+def _names_of(spelling: Spelling) -> Iterable[tuple[str, int]]:
+    yield spelling.ours, 1
+    if spelling.java:
+        yield spelling.java, 1
+    if spelling.librdkafka:
+        yield spelling.librdkafka, spelling.unit
+    for name in spelling.also:
+        yield name, spelling.unit
+
+
+_BY_NAME: Final = {normal(name): (row.ours, unit) for row in SPELLINGS for name, unit in _names_of(row)}
+
+
+def _unknown(name: str, role: type[ClientConfig], known: Collection[str]) -> ConfigError:
+    """The error for an option that ``role`` does not have, with the most useful thing there is to say."""
+    wanted = normal(name)
+    if wanted in ABSENT:
+        return ConfigError(f"there is no option {name!r} here", hint=ABSENT[wanted])
+    ours = _BY_NAME.get(wanted, (wanted, 1))[0]
+    for other, config in _ROLES.items():
+        if config is not role and any(option.name == ours for option in fields(config)):
+            return ConfigError(f"{name!r} is an option of a {other}", hint=f"Give it to the {other}, or leave it out")
+    candidates = {spelled: spelled for spelled in known}
+    candidates.update({spelled: row for spelled, (row, _) in _BY_NAME.items() if row in known})
+    nearest = get_close_matches(wanted, candidates, n=1, cutoff=0.5)
+    hint = f"Did you mean {candidates[nearest[0]]!r}?" if nearest else f"Known are {', '.join(sorted(known))}"
+    return ConfigError(f"there is no option {name!r}", hint=hint)

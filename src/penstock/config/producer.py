@@ -1,0 +1,68 @@
+"""What a producer has beyond a client: batches, acknowledgements, memory. Data and its bounds only."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from penstock.config.client import ClientConfig
+from penstock.config.fields import choice, flag, number
+from penstock.errors import ConfigError
+from penstock.model import Codec
+
+__all__ = ["Acks", "ProducerConfig"]
+
+
+class Acks(enum.Enum):
+    """Who must have a batch before it counts as sent: nobody asked, the leader, or all in-sync replicas."""
+
+    NONE = 0
+    LEADER = 1
+    ALL = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerConfig(ClientConfig):
+    """Defaults are those of Kafka's Java producer 4.x but for these:
+
+    ``batch_size_bytes`` 256 KiB, not 16: encoding and compressing a batch has a fixed cost in Python that some 2,000
+    records share well and 150 do not; a batch smaller than that goes out after ``linger_ms`` all the same.
+    ``buffer_memory_bytes`` 64 MiB, so that several partitions' worth of such batches fit.
+
+    Java's: ``acks`` all and ``enable_idempotence`` (a retried batch is stored once, in order); ``linger_ms`` 5;
+    ``delivery_timeout_ms`` (from ``send`` to success or error, retries included); ``max_block_ms`` (how long ``send``
+    waits for metadata or for memory); ``max_in_flight`` requests to one node, at most 5 when idempotent because servers
+    remember that many batches of a producer; ``max_request_bytes``, which bounds a batch and a single record too.
+    """
+
+    acks: Acks = field(default=Acks.ALL, metadata=choice(Acks))
+    enable_idempotence: bool = flag(True)
+    compression: Codec = field(default=Codec.NONE, metadata=choice(Codec))
+    batch_size_bytes: int = number(256 * 1024, low=1, high=2**30)
+    linger_ms: int = number(5, low=0)
+    buffer_memory_bytes: int = number(64 * 1024 * 1024, low=1_024, high=2**40)
+    max_block_ms: int = number(60_000, low=0)
+    delivery_timeout_ms: int = number(120_000, low=1)
+    max_in_flight: int = number(5, low=1, high=1_000)
+    max_request_bytes: int = number(1024 * 1024, low=1_024)
+
+    def validate(self) -> None:
+        """Raise ConfigError for options that contradict each other."""
+        # Not super(): a slotted dataclass is a copy of its class, and the zero-argument form looks at the original.
+        ClientConfig.validate(self)
+        if self.enable_idempotence and self.acks is not Acks.ALL:
+            raise ConfigError(
+                f"acks is {self.acks.name.lower()}, but enable_idempotence needs acks=all:"
+                " without the answer of all replicas a retry cannot know what is stored",
+                hint="Set enable_idempotence=false as well, or leave acks alone",
+            )
+        if self.enable_idempotence and self.max_in_flight > 5:
+            raise ConfigError(
+                f"max_in_flight is {self.max_in_flight}, but enable_idempotence allows at most 5 requests under way",
+                hint="Servers remember only the last 5 batches of a producer",
+            )
+        if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
+            raise ConfigError(
+                f"delivery_timeout_ms is {self.delivery_timeout_ms}, less than one attempt may take:"
+                f" linger_ms={self.linger_ms} + request_timeout_ms={self.request_timeout_ms}"
+            )

@@ -1,0 +1,120 @@
+"""What a service node is told: its store, its listeners, what it advertises, its topics' defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from typing import Any
+
+from penstock.config.address import DEFAULT_PORTS, parse_address
+from penstock.config.fields import INT32_MAX, check, flag, kind_of, number, text
+from penstock.config.options import OptionValue
+from penstock.config.spellings import normal
+from penstock.errors import ConfigError
+from penstock.model import Endpoint
+
+__all__ = ["ListenAddress", "SnodeConfig", "parse_listener", "snode_config"]
+
+_WILDCARDS = frozenset({"0.0.0.0", "::", "*"})
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ListenAddress:
+    """One listener: whose protocol, and where. Port 0 lets the system pick."""
+
+    scheme: str
+    endpoint: Endpoint
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.endpoint}"
+
+
+def parse_listener(given: str) -> ListenAddress:
+    """``scheme://host[:port]``. Raises ConfigError.
+
+    >>> str(parse_listener("kafka://127.0.0.1"))
+    'kafka://127.0.0.1:9092'
+    """
+    address = parse_address(given)
+    if address.scheme not in DEFAULT_PORTS:
+        raise ConfigError(
+            f"listener {given!r}: no protocol {address.scheme!r}", hint=f"Known are {', '.join(DEFAULT_PORTS)}"
+        )
+    if len(address.endpoints) != 1 or address.topics or address.options:
+        raise ConfigError(f"listener {given!r} is not of the form scheme://host:port")
+    return ListenAddress(address.scheme, address.endpoints[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnodeConfig:
+    """``store``: ``memory:`` or ``file:DIRECTORY``. ``listen``: one a scheme; loopback, so that a laptop in a café
+    serves nobody by accident. ``advertised``: the address clients are told per scheme, where it is another one.
+
+    ``node_id`` 1: a single node, and 0 is what clients take for "unknown" here and there. ``default_partitions`` 1:
+    order over a whole topic until somebody asks for more; ``auto_create_topics`` as Kafka's brokers do.
+    """
+
+    store: str = text("memory:")
+    listen: tuple[ListenAddress, ...] = (ListenAddress("kafka", Endpoint("127.0.0.1", 9092)),)
+    advertised: Mapping[str, Endpoint] = field(default_factory=dict)
+    node_id: int = number(1, low=0)
+    default_partitions: int = number(1, low=1, high=100_000)
+    auto_create_topics: bool = flag(True)
+    max_connections: int = number(10_000, low=1, high=INT32_MAX)
+
+    def __post_init__(self) -> None:
+        check(self)
+        self.validate()
+
+    def validate(self) -> None:
+        """Raise ConfigError for options that contradict each other."""
+        if not self.listen:
+            raise ConfigError("the node listens nowhere", hint="Add a listener, for example kafka://127.0.0.1:9092")
+        schemes = [listener.scheme for listener in self.listen]
+        for scheme in schemes:
+            if schemes.count(scheme) > 1:
+                raise ConfigError(f"there are two listeners for {scheme}", hint="Keep one a protocol")
+        for listener in self.listen:
+            if listener.endpoint.host in _WILDCARDS and listener.scheme not in self.advertised:
+                raise ConfigError(
+                    f"{listener} listens everywhere, but nobody can connect to {listener.endpoint.host!r}",
+                    hint=f"Say which address clients shall use: advertised {listener.scheme}://HOST:PORT",
+                )
+        for scheme in self.advertised:
+            if scheme not in schemes:
+                raise ConfigError(f"an address is advertised for {scheme}, but nothing listens for it")
+
+
+def snode_config(given: Mapping[str, OptionValue]) -> SnodeConfig:
+    """The config of a node from options as a command line or a TOML file gives them. Raises ConfigError.
+
+    ``listen`` and ``advertised`` are lists of ``scheme://host:port``.
+    """
+    kinds = {option.name: option for option in fields(SnodeConfig)}
+    values: dict[str, Any] = {}
+    for written, value in given.items():
+        name = normal(written)
+        if name not in kinds:
+            nearest = get_close_matches(name, kinds, n=1, cutoff=0.5)
+            hint = f"Did you mean {nearest[0]!r}?" if nearest else f"Known are {', '.join(kinds)}"
+            raise ConfigError(f"there is no option {written!r} of a node", hint=hint)
+        if value is None:
+            continue
+        if name == "listen":
+            values[name] = tuple(parse_listener(text) for text in _texts(name, value))
+        elif name == "advertised":
+            pairs = [parse_listener(text) for text in _texts(name, value)]
+            values[name] = {pair.scheme: pair.endpoint for pair in pairs}
+        else:
+            values[name] = kind_of(kinds[name]).read(name, value)
+    return SnodeConfig(**values)
+
+
+def _texts(name: str, value: OptionValue) -> list[str]:
+    if isinstance(value, str):
+        # A comma may separate listeners; one listener has one host, so none is inside.
+        return [part.strip() for part in value.split(",")]
+    if isinstance(value, list | tuple):
+        return list(value)
+    raise ConfigError(f"{name} is {value!r}, wanted is a list of scheme://host:port")
