@@ -1,0 +1,80 @@
+"""Arrow arrays over buffers that kernels have filled, allocated from Arrow's memory pool."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.columnar.checksum import Bytes
+from penstock.columnar.schema import HEADERS_TYPE, TYPES
+from penstock.kernels.interface import SLACK_BYTES, Int32s, Int64s, Kernel
+
+__all__ = ["Pieces", "binary", "headers", "pool_int32s", "pool_int64s", "whole"]
+
+Pieces = Sequence[tuple[Bytes, int, int]]
+"""Which data array the positions of which rows point into: (data, first row, row after the last)."""
+
+
+def pool_int32s(size: int) -> Int32s:
+    """Return an uninitialised array; its base is an Arrow buffer."""
+    return np.frombuffer(pa.allocate_buffer(4 * size), np.int32)
+
+
+def pool_int64s(size: int) -> Int64s:
+    """Return an uninitialised array; its base is an Arrow buffer."""
+    return np.frombuffer(pa.allocate_buffer(8 * size), np.int64)
+
+
+def whole(name: str, rows: int, values: Int64s) -> pa.Array:
+    """Return column ``name`` over the first ``rows`` of ``values``, copying nothing."""
+    return pa.Array.from_buffers(TYPES[name], rows, [None, pa.py_buffer(values)], 0)
+
+
+def binary(kernel: Kernel, kind: pa.DataType, pieces: Pieces, at: Int32s, ends: Int32s) -> pa.Array:
+    """Copy the bytes that ``at`` and ``ends`` describe into a new ``binary`` or ``string`` array; -1 in ``at`` is null."""
+    rows = pieces[-1][2] if pieces else 0
+    total = int(ends[rows])
+    buffer = pa.allocate_buffer(total + SLACK_BYTES, resizable=True)
+    out = np.frombuffer(buffer, np.uint8)
+    for data, first, last in pieces:
+        kernel.gather(data, at, ends, first, last, out)
+    nulls = 0
+    bitmap = None
+    if rows and int(at[:rows].min()) < 0:
+        valid = at[:rows] >= 0
+        nulls = rows - int(np.count_nonzero(valid))
+        bitmap = _bitmap(valid)
+    return pa.Array.from_buffers(kind, rows, [bitmap, pa.py_buffer(ends), buffer.slice(0, total)], nulls)
+
+
+def headers(kernel: Kernel, pieces: Pieces, header_at: Int32s, header_ends: Int32s) -> pa.Array:
+    """Build the headers column from where each record's headers start and how many there are."""
+    rows = pieces[-1][2] if pieces else 0
+    total = int(header_ends[rows])
+    name_at, value_at = np.empty(total, np.int32), np.empty(total, np.int32)
+    name_ends, value_ends = pool_int32s(total + 1), pool_int32s(total + 1)
+    name_ends[0] = value_ends[0] = 0
+    for data, first, last in pieces:
+        kernel.walk_headers(data, header_at, header_ends, first, last, name_at, name_ends, value_at, value_ends)
+    inner = [(data, int(header_ends[first]), int(header_ends[last])) for data, first, last in pieces]
+    names = _text(binary(kernel, pa.string(), inner, name_at, name_ends))
+    values = binary(kernel, pa.binary(), inner, value_at, value_ends)
+    pairs = pa.StructArray.from_arrays([names, values], fields=list(HEADERS_TYPE.value_type))
+    return pa.Array.from_buffers(HEADERS_TYPE, rows, [None, pa.py_buffer(header_ends)], 0, children=[pairs])
+
+
+def _text(names: pa.Array) -> pa.Array:
+    """Return ``names``, with U+FFFD for what is not UTF-8: Java's readers do the same, and headers must be readable."""
+    try:
+        names.validate(full=True)
+    except pa.ArrowInvalid:
+        raw = names.view(pa.binary()).to_pylist()
+        return pa.array([name.decode("utf-8", "replace") for name in raw], pa.string())
+    return names
+
+
+def _bitmap(valid: npt.NDArray[np.bool_]) -> pa.Buffer:
+    return pa.py_buffer(np.packbits(valid, bitorder="little"))

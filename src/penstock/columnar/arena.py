@@ -1,0 +1,72 @@
+"""A growing buffer from Arrow's memory pool that payloads are inflated into, one behind the other."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.errors import CorruptBatch
+
+__all__ = ["Arena"]
+
+_FIRST_BYTES: Final = 1 << 16
+
+
+class Arena:
+    """Bytes ``[0, used)`` are filled. ``limit`` bounds what one payload may take: beyond it CorruptBatch is raised."""
+
+    def __init__(self, limit: int, first_bytes: int = _FIRST_BYTES) -> None:
+        self._buffer = pa.allocate_buffer(first_bytes, resizable=True)
+        self._array = np.frombuffer(self._buffer, np.uint8)
+        self.limit = limit
+        self._begin = 0
+        self.used = 0
+
+    @property
+    def array(self) -> npt.NDArray[np.uint8]:
+        """All bytes, also those behind ``used``; valid until the next `room`."""
+        return self._array
+
+    def begin(self) -> int:
+        """Start a payload; returns its position."""
+        self._begin = self.used
+        return self.used
+
+    def room(self, size: int) -> npt.NDArray[np.uint8]:
+        """Return the free bytes, at least ``size`` of them unless the limit is nearer, never more than the limit."""
+        left = self.limit - (self.used - self._begin)
+        size = min(size, left)
+        if self.used + size > len(self._array):
+            self._grow(max(self.used + size, 2 * len(self._array)))
+        return self._array[self.used : self.used + left]
+
+    def take(self, size: int) -> None:
+        """Say that ``size`` bytes of the room were filled."""
+        self.used += size
+
+    def check(self, size: int) -> None:
+        """Raise CorruptBatch if a payload that takes ``size`` bytes more is larger than the limit."""
+        if self.used - self._begin + size > self.limit:
+            raise too_large(self.limit)
+
+    @property
+    def left(self) -> int:
+        """Return how many bytes the payload may still take."""
+        return self.limit - (self.used - self._begin)
+
+    def _grow(self, size: int) -> None:
+        larger = pa.allocate_buffer(size, resizable=True)
+        array = np.frombuffer(larger, np.uint8)
+        array[: self.used] = self._array[: self.used]
+        self._buffer, self._array = larger, array
+
+
+def too_large(limit: int) -> CorruptBatch:
+    """Return the error for a payload beyond the limit."""
+    return CorruptBatch(
+        f"a batch inflates to more than {limit} bytes",
+        hint="Raise the limit if the producers really write batches of that size",
+    )

@@ -1,0 +1,82 @@
+"""Single records to a batch: what a producer's one-by-one path collects until the batch is full or has waited enough.
+
+What must not live here: time, partitions and sending.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+
+from penstock.columnar.batch import HEADER_BYTES
+from penstock.columnar.encode import Producing, encode_v2
+from penstock.columnar.schema import HEADERS_TYPE, TYPES
+from penstock.model import Codec
+
+__all__ = ["BatchBuilder", "HeadersLike"]
+
+HeadersLike: TypeAlias = "Mapping[str, bytes | None] | Sequence[tuple[str, bytes | None]]"
+
+_RECORD_OVERHEAD: Final = 21
+"""Kafka's own bound for the fields around key, value and headers of a record."""
+
+_HEADER_OVERHEAD: Final = 10
+_SCHEMA: Final = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("timestamp", pa.timestamp("ms", tz="UTC"))])
+
+
+class BatchBuilder:
+    """Records in the order of `append`; ``size`` is an upper bound of the uncompressed batch in bytes."""
+
+    __slots__ = ("_headers", "_keys", "_timestamps", "_values", "size")
+
+    def __init__(self) -> None:
+        self._keys: list[bytes | None] = []
+        self._values: list[bytes | None] = []
+        self._timestamps: list[int] = []
+        self._headers: dict[int, list[tuple[str, bytes | None]]] = {}
+        self.size = HEADER_BYTES
+
+    def __len__(self) -> int:
+        return len(self._timestamps)
+
+    def append(
+        self, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: HeadersLike | None = None
+    ) -> int:
+        """Add a record; returns the estimated size of the batch in bytes."""
+        if headers:
+            self._headers[len(self._timestamps)] = self._take_headers(headers)
+        self._keys.append(key)
+        self._values.append(value)
+        self._timestamps.append(timestamp_ms)
+        self.size += _RECORD_OVERHEAD + (len(key) if key else 0) + (len(value) if value else 0)
+        return self.size
+
+    def _take_headers(self, headers: HeadersLike) -> list[tuple[str, bytes | None]]:
+        pairs = list(headers.items() if isinstance(headers, Mapping) else headers)
+        self.size += sum(_HEADER_OVERHEAD + 4 * len(name) + len(value or b"") for name, value in pairs)
+        return pairs
+
+    def rows(self) -> pa.RecordBatch:
+        """Return the records as columns key, value, timestamp and, if any record has some, headers.
+
+        Raises TypeError or pyarrow's errors where a key or a value is not bytes.
+        """
+        arrays = [
+            pa.array(self._keys, pa.binary()),
+            pa.array(self._values, pa.binary()),
+            pa.array(self._timestamps, pa.timestamp("ms", tz="UTC")),
+        ]
+        if not self._headers:
+            return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
+        arrays.append(self._headers_column())
+        return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA.append(pa.field("headers", TYPES["headers"])))
+
+    def build(self, codec: Codec = Codec.NONE, producing: Producing | None = None) -> memoryview:
+        """Encode the records as one batch; see `penstock.columnar.encode.encode_v2`."""
+        return encode_v2(self.rows(), codec=codec, producing=producing or Producing())
+
+    def _headers_column(self) -> pa.Array:
+        pairs: list[Iterable[tuple[str, bytes | None]]] = [self._headers.get(row, ()) for row in range(len(self))]
+        return pa.array([[{"key": name, "value": value} for name, value in row] for row in pairs], HEADERS_TYPE)

@@ -1,0 +1,204 @@
+"""Messages: what a consumer hands to its user. Arrow inside; Python objects only for who iterates.
+
+What must not live here: decoding and fetching.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, overload
+
+import pyarrow as pa
+
+from penstock.columnar.schema import COLUMNS, assemble, check_columns, schema
+from penstock.errors import UsageError
+from penstock.model import Partition, Record, TimestampType
+
+__all__ = ["Messages", "Part"]
+
+_AT_ONCE: Final = 1024
+_TIMESTAMP_TYPES: Final = {int(kind): kind for kind in TimestampType}
+_UNKNOWN: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows of one partition: record columns, the offset to read next, and what the protocol needs to confirm them."""
+
+    partition: Partition
+    batch: pa.RecordBatch
+    next_offset: int
+    context: str = ""
+
+
+class Messages:
+    """An immutable run of records of one or several partitions.
+
+    Iterate for `penstock.Record` objects, made one by one; or take the columns: `to_arrow`, `column`, or hand the whole
+    to anything that reads the Arrow PyCapsule stream (Polars, DuckDB, pandas). Slices share the memory.
+
+    >>> table = messages.to_arrow()                        # doctest: +SKIP
+    >>> frame = polars.from_arrow(messages)                # doctest: +SKIP
+    >>> [message.value for message in messages[:10]]       # doctest: +SKIP
+    """
+
+    __slots__ = ("_parts", "_rows")
+
+    def __init__(self, parts: Iterable[Part] = ()) -> None:
+        self._parts = tuple(parts)
+        self._rows = sum(part.batch.num_rows for part in self._parts)
+
+    @classmethod
+    def of(cls, partition: Partition, batch: pa.RecordBatch, next_offset: int, context: str = "") -> Messages:
+        """Return the rows of one partition; ``batch`` has record columns (see `penstock.columnar.schema`)."""
+        return cls((Part(partition, batch, next_offset, context),))
+
+    @classmethod
+    def concat(cls, runs: Iterable[Messages]) -> Messages:
+        """Return all rows of ``runs``, in their order; nothing is copied."""
+        return cls(part for run in runs for part in run._parts)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The rows by partition."""
+        return self._parts
+
+    @property
+    def partitions(self) -> frozenset[Partition]:
+        """Partitions these records came from, also those that only moved over records nobody sees."""
+        return frozenset(part.partition for part in self._parts)
+
+    @property
+    def next_offsets(self) -> Mapping[Partition, int]:
+        """For each partition the offset after these records: what to commit once they are done with.
+
+        Raises UsageError for a slice of records that were read without the column ``offset``.
+        """
+        found: dict[Partition, int] = {}
+        for part in self._parts:
+            if part.next_offset == _UNKNOWN:
+                raise UsageError(
+                    "these records were read without their offsets",
+                    topic=part.partition.topic,
+                    partition=part.partition.id,
+                    hint="Add 'offset' to the columns to commit parts of a batch",
+                )
+            found[part.partition] = max(part.next_offset, found.get(part.partition, 0))
+        return found
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def __bool__(self) -> bool:
+        return self._rows > 0
+
+    def __repr__(self) -> str:
+        where = ", ".join(sorted(str(partition) for partition in self.partitions))
+        return f"<Messages: {self._rows} from {where or 'nowhere'}>"
+
+    def __iter__(self) -> Iterator[Record]:
+        for part in self._parts:
+            for first in range(0, part.batch.num_rows, _AT_ONCE):
+                yield from _records(part.partition, part.batch.slice(first, _AT_ONCE))
+
+    @overload
+    def __getitem__(self, index: int) -> Record: ...
+    @overload
+    def __getitem__(self, index: slice) -> Messages: ...
+    def __getitem__(self, index: int | slice) -> Record | Messages:
+        if isinstance(index, slice):
+            first, last, step = index.indices(self._rows)
+            if step != 1:
+                raise UsageError("messages can be sliced in steps of 1 only")
+            return self._slice(first, max(first, last))
+        if not -self._rows <= index < self._rows:
+            raise IndexError(index)
+        return next(iter(self._slice(index % self._rows, index % self._rows + 1)))
+
+    def _slice(self, first: int, last: int) -> Messages:
+        parts: list[Part] = []
+        begin = 0
+        for part in self._parts:
+            end = begin + part.batch.num_rows
+            if first < end and begin < last:
+                parts.append(_cut(part, max(first - begin, 0), min(last, end) - begin))
+            begin = end
+        return Messages(parts)
+
+    def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the rows as a table, one chunk a part, payloads not copied; ``columns`` in their order.
+
+        None means every column that was read, with topic and partition, in the order of Spark's Kafka source.
+        """
+        names = self._names() if columns is None else check_columns(columns)
+        chunks = [assemble(part.batch, part.partition.topic, part.partition.id, names) for part in self._parts]
+        return pa.Table.from_batches(chunks, schema=schema(names))
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        """Return one column over all parts."""
+        return self.to_arrow([name]).column(0)
+
+    @property
+    def key(self) -> pa.ChunkedArray:
+        """Keys (binary)."""
+        return self.column("key")
+
+    @property
+    def value(self) -> pa.ChunkedArray:
+        """Values (binary)."""
+        return self.column("value")
+
+    @property
+    def offset(self) -> pa.ChunkedArray:
+        """Offsets (int64)."""
+        return self.column("offset")
+
+    @property
+    def timestamp(self) -> pa.ChunkedArray:
+        """Timestamps (microseconds, UTC)."""
+        return self.column("timestamp")
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export as an Arrow PyCapsule stream."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        """Export the schema as an Arrow PyCapsule."""
+        return schema(self._names()).__arrow_c_schema__()
+
+    def _names(self) -> Sequence[str]:
+        """Columns that every part has."""
+        there = [set(part.batch.schema.names) for part in self._parts] or [set(COLUMNS)]
+        common = set.intersection(*there) | {"topic", "partition"}
+        return [name for name in COLUMNS if name in common]
+
+
+def _cut(part: Part, first: int, last: int) -> Part:
+    batch = part.batch.slice(first, last - first)
+    next_offset = part.next_offset
+    if last < part.batch.num_rows:
+        index = batch.schema.get_field_index("offset")
+        next_offset = _UNKNOWN if index < 0 else batch.column(index)[-1].as_py() + 1
+    return Part(part.partition, batch, next_offset, part.context)
+
+
+def _records(partition: Partition, batch: pa.RecordBatch) -> Iterator[Record]:
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    rows = batch.num_rows
+    stamps = columns.get("timestamp")
+    headers = columns.get("headers")
+    none = [None] * rows
+    for key, value, offset, microseconds, kind, pairs in zip(
+        columns["key"].to_pylist() if "key" in columns else none,
+        columns["value"].to_pylist() if "value" in columns else none,
+        columns["offset"].to_pylist() if "offset" in columns else [-1] * rows,
+        stamps.view(pa.int64()).to_pylist() if stamps is not None else [-1000] * rows,
+        columns["timestampType"].to_pylist() if "timestampType" in columns else [0] * rows,
+        headers.to_pylist() if headers is not None and len(headers.flatten()) else none,
+        strict=True,
+    ):
+        yield Record(
+            partition.topic, partition.id, offset, microseconds // 1000, key, value,
+            tuple((pair["key"], pair["value"]) for pair in pairs) if pairs else (), _TIMESTAMP_TYPES[kind],
+        )  # fmt: skip

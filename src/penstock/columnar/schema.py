@@ -1,0 +1,80 @@
+"""Arrow schemas of records, and how a partition's records become the rows users and Spark see.
+
+Types are exactly those Spark's Python data sources accept: plain ``binary`` and ``string``, microseconds in UTC,
+everything nullable. What must not live here: decoding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import UsageError
+
+__all__ = ["COLUMNS", "HEADERS_TYPE", "RECORD_COLUMNS", "TYPES", "assemble", "check_columns", "schema"]
+
+HEADERS_TYPE: Final = pa.list_(
+    pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+)
+
+TYPES: Final = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestampType": pa.int32(),
+    "headers": HEADERS_TYPE,
+}
+"""Type of each column, in the order of Spark's own Kafka source."""
+
+COLUMNS: Final = tuple(TYPES)
+RECORD_COLUMNS: Final = ("key", "value", "offset", "timestamp", "timestampType", "headers")
+"""The columns that differ from record to record; topic and partition are added by `assemble`."""
+
+
+def schema(columns: Sequence[str]) -> pa.Schema:
+    """Return the schema of some ``columns``, in that order."""
+    return pa.schema([pa.field(name, TYPES[name]) for name in check_columns(columns)])
+
+
+def check_columns(columns: Sequence[str]) -> Sequence[str]:
+    """Return ``columns``; raises UsageError for one that does not exist."""
+    for name in columns:
+        if name not in TYPES:
+            raise UsageError(f"there is no column {name!r}", hint=f"Columns are {', '.join(COLUMNS)}")
+    return columns
+
+
+def assemble(batch: pa.RecordBatch, topic: str, partition: int, columns: Sequence[str] | None = None) -> pa.RecordBatch:
+    """Return ``batch`` (record columns) with the constant columns topic and partition.
+
+    ``columns`` says which columns and in what order; None stands for all that are there, in the order of `COLUMNS`.
+    """
+    there = set(batch.schema.names)
+    if columns is None:
+        columns = [name for name in COLUMNS if name in there or name in {"topic", "partition"}]
+    wanted = schema(columns)
+    arrays = [_column(batch, name, topic, partition) for name in columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=wanted)
+
+
+def _column(batch: pa.RecordBatch, name: str, topic: str, partition: int) -> pa.Array:
+    rows = batch.num_rows
+    if name == "topic":
+        return _repeat(topic.encode(), rows)
+    if name == "partition":
+        return pa.array(np.full(rows, partition, np.int32))
+    index = batch.schema.get_field_index(name)
+    if index < 0:
+        raise UsageError(f"column {name!r} was not decoded")
+    return batch.column(index)
+
+
+def _repeat(text: bytes, rows: int) -> pa.Array:
+    ends = np.arange(0, (rows + 1) * len(text), len(text), np.int32) if text else np.zeros(rows + 1, np.int32)
+    return pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(ends), pa.py_buffer(text * rows)])

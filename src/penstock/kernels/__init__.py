@@ -1,0 +1,8 @@
+"""Loops over bytes, in two implementations that give the same results, and the choice between them."""
+
+from penstock.kernels import interface as interface
+from penstock.kernels.choose import kernel as kernel
+from penstock.kernels.choose import load as load
+from penstock.kernels.choose import name as name
+
+__all__ = ["interface", "kernel", "load", "name"]

@@ -1,0 +1,59 @@
+"""List record batches: only their 61-byte headers are read."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.kernels._numba.jit import compiled, inlined
+from penstock.kernels._numba.memory import byte_at
+
+__all__ = ["scan_batches"]
+
+_LAST_OFFSET = 2**63 - 2
+
+
+@inlined
+def _integer(data, at, size):  # type: ignore[no-untyped-def]
+    value = np.int64(byte_at(data, at))
+    if value >= 128:
+        value -= 256
+    for i in range(1, size):
+        value = (value << 8) | byte_at(data, at + i)
+    return value
+
+
+@compiled
+def scan_batches(data, at, end, table):  # type: ignore[no-untyped-def]
+    """See `penstock.kernels.interface.Kernel.scan_batches`."""
+    batches = 0
+    while end - at >= 17:
+        if byte_at(data, at + 16) != 2:
+            return batches, at, 1
+        rest = _integer(data, at + 8, 4)
+        if rest < 49:
+            return batches, at, 2
+        if rest + 12 > end - at:
+            break
+        base, last = _integer(data, at, 8), _integer(data, at + 23, 4)
+        attributes, count = _integer(data, at + 21, 2), _integer(data, at + 57, 4)
+        if last < 0:
+            return batches, at, 4
+        if base < 0 or base > _LAST_OFFSET - last:
+            return batches, at, 5
+        if attributes & 7 > 4:
+            return batches, at, 6
+        if count < 0:
+            return batches, at, 3
+        table[batches, 0] = at
+        table[batches, 1] = rest + 12
+        table[batches, 2] = base
+        table[batches, 3] = last
+        table[batches, 4] = attributes
+        table[batches, 5] = _integer(data, at + 27, 8)
+        table[batches, 6] = _integer(data, at + 35, 8)
+        table[batches, 7] = _integer(data, at + 43, 8)
+        table[batches, 8] = count
+        table[batches, 9] = _integer(data, at + 17, 4) & 0xFFFFFFFF
+        batches += 1
+        at += rest + 12
+    return batches, at, 0

@@ -1,0 +1,79 @@
+"""Which kernel runs: ``PENSTOCK_KERNEL=pure|numba`` forces one, otherwise numba where it is installed, else pure.
+
+The choice is made at the first use and kept; importing this module imports neither implementation. What must not
+live here: loops over bytes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+from typing import Final, cast
+
+from penstock.errors import ConfigError
+from penstock.kernels.interface import Kernel
+
+__all__ = ["kernel", "load", "name"]
+
+_NAMES: Final = ("pure", "numba")
+_VARIABLE: Final = "PENSTOCK_KERNEL"
+
+_WARM_UP_RECORDS: Final = 50_000
+"""Loading numba costs what the pure kernel needs for some 100,000 records (0.2 s).
+
+Rented until then, bought afterwards: a command that reads ten messages never pays, a stream pays once.
+"""
+
+
+class _State:
+    """What was chosen; one a process."""
+
+    chosen: str | None = None
+    loaded: Kernel | None = None
+    walked: int = 0
+
+
+def name() -> str:
+    """Return ``"numba"`` or ``"pure"``: the kernel that runs here.
+
+    Raises ConfigError if ``PENSTOCK_KERNEL`` names one that does not exist or is not installed.
+    """
+    if _State.chosen is None:
+        _State.chosen = _choose(os.environ.get(_VARIABLE, ""))
+    return _State.chosen
+
+
+def kernel(records: int | None = None) -> Kernel:
+    """Return the kernel for a piece of work of about so many ``records``; None means "the chosen one, now".
+
+    While numba is chosen by default but not loaded yet, small pieces get the pure kernel.
+    """
+    if _State.loaded is not None:
+        return _State.loaded
+    if records is None or name() == "pure" or os.environ.get(_VARIABLE):
+        return load()
+    _State.walked += records
+    if _State.walked > _WARM_UP_RECORDS:
+        return load()
+    return _import("pure")
+
+
+def load() -> Kernel:
+    """Load the chosen kernel now; call it at a start-up that would rather wait there than in the first large read."""
+    if _State.loaded is None:
+        _State.loaded = _import(name())
+    return _State.loaded
+
+
+def _choose(wanted: str) -> str:
+    if wanted and wanted not in _NAMES:
+        raise ConfigError(f"{_VARIABLE}={wanted} names no kernel", hint=f"Known are {' and '.join(_NAMES)}")
+    there = importlib.util.find_spec("numba") is not None
+    if wanted == "numba" and not there:
+        raise ConfigError(f"{_VARIABLE}=numba, but numba is not installed", hint="pip install numba, or unset it")
+    return wanted or ("numba" if there else "pure")
+
+
+def _import(which: str) -> Kernel:
+    return cast(Kernel, importlib.import_module(f"penstock.kernels._{which}"))

@@ -1,0 +1,212 @@
+"""What a kernel can do: the functions, the columns of their tables and the faults they report.
+
+Both implementations (`_pure`, plain Python; `_numba`, compiled) have these functions with these signatures and
+give the same results, the same fault and the same byte position on bad input. Arrays are one-dimensional NumPy
+arrays unless a table is named; positions count from the start of the ``data`` array that was given.
+
+What must not live here: loops over bytes (they are the implementations'), Arrow, and exceptions: kernels return
+a `Fault` and a position, and `penstock.columnar` turns both into a `CorruptBatch`.
+
+Source of the formats: Kafka protocol, record batch v2 (KIP-98).
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "BATCH_COLUMNS",
+    "MAX_HEADER_OVERHEAD",
+    "MAX_RECORD_OVERHEAD",
+    "MIN_RECORD_BYTES",
+    "SLACK_BYTES",
+    "SPAN_COLUMNS",
+    "WANT_HEADERS",
+    "WANT_KEY",
+    "WANT_OFFSET",
+    "WANT_TIMESTAMP",
+    "WANT_VALUE",
+    "Batch",
+    "Bytes",
+    "Fault",
+    "Int32s",
+    "Int64s",
+    "Kernel",
+    "Span",
+]
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+Int32s: TypeAlias = npt.NDArray[np.int32]
+Int64s: TypeAlias = npt.NDArray[np.int64]
+
+MIN_RECORD_BYTES: Final = 7
+"""The smallest record: seven fields of one byte. A batch cannot hold more records than its bytes divided by this."""
+
+SLACK_BYTES: Final = 32
+"""`Kernel.gather` and `Kernel.encode_records` write in whole chunks: their output needs this many spare bytes."""
+
+MAX_RECORD_OVERHEAD: Final = 41
+"""What a record adds to its key and value at most: four varints of 5 bytes, two of 10 and the attributes."""
+
+MAX_HEADER_OVERHEAD: Final = 10
+
+WANT_KEY: Final = 1
+WANT_VALUE: Final = 2
+WANT_OFFSET: Final = 4
+WANT_TIMESTAMP: Final = 8
+WANT_HEADERS: Final = 16
+
+
+class Fault(enum.IntEnum):
+    """What is wrong with some bytes; the position says where the wrong field starts."""
+
+    NONE = 0
+    MAGIC = 1
+    BATCH_LENGTH = 2
+    RECORD_COUNT = 3
+    LAST_OFFSET_DELTA = 4
+    BASE_OFFSET = 5
+    CODEC = 6
+    RECORD_LENGTH = 7
+    RECORD_END = 8
+    LEFTOVER = 9
+    OFFSET_DELTA = 10
+    TIMESTAMP_DELTA = 11
+    KEY_LENGTH = 12
+    VALUE_LENGTH = 13
+    HEADER_COUNT = 14
+    HEADER_KEY_LENGTH = 15
+    HEADER_VALUE_LENGTH = 16
+
+
+class Batch(enum.IntEnum):
+    """Columns of the table that `Kernel.scan_batches` fills, one row a record batch."""
+
+    POSITION = 0
+    LENGTH = 1
+    BASE_OFFSET = 2
+    LAST_OFFSET_DELTA = 3
+    ATTRIBUTES = 4
+    BASE_TIMESTAMP = 5
+    MAX_TIMESTAMP = 6
+    PRODUCER_ID = 7
+    RECORD_COUNT = 8
+    CRC = 9
+
+
+class Span(enum.IntEnum):
+    """Columns of the table that `Kernel.walk_records` reads, one row a batch's plain (inflated) records.
+
+    ``BEGIN`` and ``END`` are positions, ``APPEND_TIME`` is 1 where every record has the timestamp ``TIMESTAMP``
+    and 0 where ``TIMESTAMP`` is the base that the records' deltas count from. ``LAST_ROW`` is written by the walk:
+    the row after the span's last one.
+    """
+
+    BEGIN = 0
+    END = 1
+    RECORD_COUNT = 2
+    BASE_OFFSET = 3
+    LAST_OFFSET_DELTA = 4
+    TIMESTAMP = 5
+    APPEND_TIME = 6
+    LAST_ROW = 7
+
+
+BATCH_COLUMNS: Final = len(Batch)
+SPAN_COLUMNS: Final = len(Span)
+
+
+class Kernel(Protocol):
+    """The loops over bytes. Every length is checked against what is left before it is used."""
+
+    def scan_batches(self, data: Bytes, at: int, end: int, table: npt.NDArray[np.int64]) -> tuple[int, int, int]:
+        """List the complete v2 batches in ``data[at:end]`` into ``table`` (rows × `Batch`).
+
+        Returns (batches, position after the last one, fault). Stops without a fault at an incomplete batch, with
+        `Fault.MAGIC` at a batch of another format.
+        """
+        ...
+
+    def walk_records(
+        self,
+        data: Bytes,
+        spans: npt.NDArray[np.int64],
+        row: int,
+        headers: int,
+        start: int,
+        stop: int,
+        want: int,
+        key_at: Int32s,
+        key_ends: Int32s,
+        value_at: Int32s,
+        value_ends: Int32s,
+        offsets: Int64s,
+        timestamps: Int64s,
+        header_at: Int32s,
+        header_ends: Int32s,
+    ) -> tuple[int, int, int, int, int]:
+        """Walk the records of all ``spans`` (rows × `Span`) and note where their parts are.
+
+        Rows from ``row`` on are written for records with ``start <= offset < stop``. ``*_at`` get the position of
+        the bytes (-1 for null); ``*_ends[row + 1]`` the running total of their lengths (``*_ends[row]`` must be
+        there before). ``timestamps`` are microseconds, saturated where milliseconds times 1000 overflow.
+        ``header_at`` is where a record's first header starts, ``header_ends`` the running count of headers,
+        ``headers`` its value at ``row``. Only arrays whose bit is in ``want`` are touched.
+
+        Returns (row after the last, headers so far, fault, its position, its span). After a fault the rows of the
+        spans before are good.
+        """
+        ...
+
+    def walk_headers(
+        self,
+        data: Bytes,
+        header_at: Int32s,
+        header_ends: Int32s,
+        first: int,
+        last: int,
+        name_at: Int32s,
+        name_ends: Int32s,
+        value_at: Int32s,
+        value_ends: Int32s,
+    ) -> None:
+        """Note where names and values of the headers of rows ``first`` to ``last`` are; `walk_records` checked them."""
+        ...
+
+    def gather(self, data: Bytes, at: Int32s, ends: Int32s, first: int, last: int, out: Bytes) -> None:
+        """Copy rows ``first`` to ``last``: from ``at[row]`` in ``data`` to ``ends[row]:ends[row + 1]`` in ``out``.
+
+        ``out`` must have `SLACK_BYTES` more than ``ends[last]``; what lies there afterwards is undefined.
+        """
+        ...
+
+    def encode_records(
+        self,
+        keys: Bytes,
+        key_ends: Int32s,
+        key_valid: Bytes,
+        values: Bytes,
+        value_ends: Int32s,
+        value_valid: Bytes,
+        timestamp_deltas: Int64s,
+        header_ends: Int32s,
+        names: Bytes,
+        name_ends: Int32s,
+        header_values: Bytes,
+        header_value_ends: Int32s,
+        header_valid: Bytes,
+        out: Bytes,
+        at: int,
+    ) -> int:
+        """Write one record a timestamp delta into ``out`` from ``at`` on; returns the position after the last.
+
+        ``*_ends`` are Arrow offsets (rows + 1 of them); ``*_valid`` has a byte a row, 0 for null, or is empty where
+        nothing is null; ``header_ends`` is empty where no record has headers, otherwise it counts headers from any
+        start: the first one is row 0 of ``name_ends``, ``header_value_ends`` and ``header_valid``. ``out`` must be large enough
+        (`MAX_RECORD_OVERHEAD` a record and `MAX_HEADER_OVERHEAD` a header on top of the bytes, and `SLACK_BYTES`).
+        """
+        ...
