@@ -1,0 +1,92 @@
+"""ConsumerGroupDescribe: the messages as data (Apache Kafka protocol guide, message schemas of 4.3).
+
+Wire names in snake case. No behaviour here: ``codec`` reads and writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from penstock.protocols.kafka.messages.declare import BOOL, I16, I32, NO_UUID, STR, UUID, Api, array, struct
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupDescribeRequest:
+    """ConsumerGroupDescribe request, versions 0-0."""
+
+    API: ClassVar[Api] = Api(69, 0, 0, flexible=0)
+    group_ids: Annotated[Sequence[str], array(STR)] = ()
+    include_authorized_operations: Annotated[bool, BOOL] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupDescribeResponseTopicPartition:
+    """One entry of ``topic_partitions``."""
+
+    topic_id: Annotated[bytes, UUID] = NO_UUID
+    topic_name: Annotated[str, STR] = ""
+    partitions: Annotated[Sequence[int], array(I32)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupDescribeResponseAssignment:
+    """The ``assignment`` struct."""
+
+    topic_partitions: Annotated[
+        Sequence[ConsumerGroupDescribeResponseTopicPartition], array(ConsumerGroupDescribeResponseTopicPartition)
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupDescribeResponseTargetAssignment:
+    """The ``target_assignment`` struct."""
+
+    topic_partitions: Annotated[
+        Sequence[ConsumerGroupDescribeResponseTopicPartition], array(ConsumerGroupDescribeResponseTopicPartition)
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupDescribeResponseMember:
+    """One entry of ``members``."""
+
+    member_id: Annotated[str, STR] = ""
+    instance_id: Annotated[str | None, STR.nullable()] = None
+    rack_id: Annotated[str | None, STR.nullable()] = None
+    member_epoch: Annotated[int, I32] = 0
+    client_id: Annotated[str, STR] = ""
+    client_host: Annotated[str, STR] = ""
+    subscribed_topic_names: Annotated[Sequence[str], array(STR)] = ()
+    subscribed_topic_regex: Annotated[str | None, STR.nullable()] = None
+    assignment: Annotated[ConsumerGroupDescribeResponseAssignment, struct(ConsumerGroupDescribeResponseAssignment)] = (
+        ConsumerGroupDescribeResponseAssignment()
+    )
+    target_assignment: Annotated[
+        ConsumerGroupDescribeResponseTargetAssignment, struct(ConsumerGroupDescribeResponseTargetAssignment)
+    ] = ConsumerGroupDescribeResponseTargetAssignment()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupDescribeResponseGroup:
+    """One entry of ``groups``."""
+
+    error_code: Annotated[int, I16] = 0
+    error_message: Annotated[str | None, STR.nullable()] = None
+    group_id: Annotated[str, STR] = ""
+    group_state: Annotated[str, STR] = ""
+    group_epoch: Annotated[int, I32] = 0
+    assignment_epoch: Annotated[int, I32] = 0
+    assignor_name: Annotated[str, STR] = ""
+    members: Annotated[Sequence[ConsumerGroupDescribeResponseMember], array(ConsumerGroupDescribeResponseMember)] = ()
+    authorized_operations: Annotated[int, I32] = -2147483648
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupDescribeResponse:
+    """ConsumerGroupDescribe response, versions 0-0."""
+
+    API: ClassVar[Api] = Api(69, 0, 0, flexible=0)
+    throttle_time_ms: Annotated[int, I32] = 0
+    groups: Annotated[Sequence[ConsumerGroupDescribeResponseGroup], array(ConsumerGroupDescribeResponseGroup)] = ()

@@ -1,0 +1,100 @@
+"""Request and response headers, and whole messages with them: what goes between two frame borders.
+
+Kafka protocol guide, "Request and Response Headers": header v2/v1 with tagged fields when the body is flexible;
+``client_id`` is never compact; an ApiVersions answer always has header v0, so that it can be read before it is known
+what the broker speaks (KIP-511).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from penstock.errors import ProtocolViolation
+from penstock.protocols.kafka.messages import codec
+from penstock.protocols.kafka.messages.catalog import API_VERSIONS, api_of
+from penstock.seams.channel import Outgoing
+from penstock.seams.framing import Buffer, Buffers
+from penstock.wire import Reader, Writer
+
+M = TypeVar("M")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHeader:
+    """Who asks what: API key and version, the id the answer must carry, the client's own name."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+
+
+def read_header(data: Buffer) -> tuple[RequestHeader, Reader]:
+    """The header of a request and a reader that stands at its body.
+
+    For an API or version that is not declared the reader stands behind ``client_id``. Raises ProtocolViolation.
+    """
+    reader = Reader(data)
+    key, version, correlation = reader.i16(), reader.i16(), reader.i32()
+    size = reader.i16()
+    client = None if size == -1 else reader.text(size)
+    pair = api_of(key)
+    if pair is not None and codec.declared(pair.request).is_flexible(version):
+        codec.skip_tags(reader)
+    return RequestHeader(key, version, correlation, client), reader
+
+
+def request(message: object, version: int, client_id: str | None) -> Outgoing:
+    """A request ready for a connection, which chooses the correlation id. Encoded once, when it is written."""
+    api = codec.declared(type(message))
+
+    def frame(correlation: int) -> Buffers:
+        writer = Writer()
+        writer.i16(api.key)
+        writer.i16(version)
+        writer.i32(correlation)
+        name = None if client_id is None else client_id.encode()
+        writer.i16(-1 if name is None else len(name))
+        writer.raw(name or b"")
+        if api.is_flexible(version):
+            writer.uvarint(0)
+        codec.write(message, version, writer)
+        return sized(writer.parts())
+
+    return frame
+
+
+def response(message: object, version: int, correlation: int) -> Buffers:
+    """An answer, framed."""
+    api = codec.declared(type(message))
+    writer = Writer()
+    writer.i32(correlation)
+    if api.is_flexible(version) and api.key != API_VERSIONS:
+        writer.uvarint(0)
+    codec.write(message, version, writer)
+    return sized(writer.parts())
+
+
+def read_response(message: type[M], version: int, data: Buffer) -> M:
+    """The answer in a frame's body (which begins with the correlation id). Raises ProtocolViolation."""
+    reader = Reader(data)
+    reader.i32()
+    api = codec.declared(message)
+    if api.is_flexible(version) and api.key != API_VERSIONS:
+        codec.skip_tags(reader)
+    return codec.decode(message, version, reader)
+
+
+def read_request(data: Buffer) -> tuple[RequestHeader, object]:
+    """Header and body of a request. Raises ProtocolViolation, also for an API that is not declared."""
+    header, reader = read_header(data)
+    pair = api_of(header.api_key)
+    if pair is None:
+        raise ProtocolViolation(f"API key {header.api_key} is unknown")
+    return header, codec.decode(pair.request, header.api_version, reader)
+
+
+def sized(parts: list[Buffer]) -> list[Buffer]:
+    """``parts`` with their 4-byte size before them."""
+    return [sum(map(len, parts)).to_bytes(4, "big"), *parts]

@@ -1,0 +1,61 @@
+"""JoinGroup: the messages as data (Apache Kafka protocol guide, message schemas of 4.3).
+
+Wire names in snake case. No behaviour here: ``codec`` reads and writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from penstock.protocols.kafka.messages.declare import BOOL, BYTES, I16, I32, STR, Api, array
+from penstock.seams import Buffer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinGroupRequestProtocol:
+    """One entry of ``protocols``."""
+
+    name: Annotated[str, STR] = ""
+    metadata: Annotated[Buffer, BYTES] = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinGroupRequest:
+    """JoinGroup request, versions 0-9."""
+
+    API: ClassVar[Api] = Api(11, 0, 9, flexible=6)
+    group_id: Annotated[str, STR] = ""
+    session_timeout_ms: Annotated[int, I32] = 0
+    rebalance_timeout_ms: Annotated[int, I32.since(1)] = -1
+    member_id: Annotated[str, STR] = ""
+    group_instance_id: Annotated[str | None, STR.nullable().since(5)] = None
+    protocol_type: Annotated[str, STR] = ""
+    protocols: Annotated[Sequence[JoinGroupRequestProtocol], array(JoinGroupRequestProtocol)] = ()
+    reason: Annotated[str | None, STR.nullable().since(8)] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinGroupResponseMember:
+    """One entry of ``members``."""
+
+    member_id: Annotated[str, STR] = ""
+    group_instance_id: Annotated[str | None, STR.nullable().since(5)] = None
+    metadata: Annotated[Buffer, BYTES] = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinGroupResponse:
+    """JoinGroup response, versions 0-9."""
+
+    API: ClassVar[Api] = Api(11, 0, 9, flexible=6)
+    throttle_time_ms: Annotated[int, I32.since(2)] = 0
+    error_code: Annotated[int, I16] = 0
+    generation_id: Annotated[int, I32] = -1
+    protocol_type: Annotated[str | None, STR.nullable().since(7)] = None
+    protocol_name: Annotated[str | None, STR.nullable(7)] = ""
+    leader: Annotated[str, STR] = ""
+    skip_assignment: Annotated[bool, BOOL.since(9)] = False
+    member_id: Annotated[str, STR] = ""
+    members: Annotated[Sequence[JoinGroupResponseMember], array(JoinGroupResponseMember)] = ()

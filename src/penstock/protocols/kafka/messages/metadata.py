@@ -1,0 +1,80 @@
+"""Metadata: the messages as data (Apache Kafka protocol guide, message schemas of 4.3).
+
+Wire names in snake case. No behaviour here: ``codec`` reads and writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from penstock.protocols.kafka.messages.declare import BOOL, I16, I32, NO_UUID, STR, UUID, Api, array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataRequestTopic:
+    """One entry of ``topics``."""
+
+    topic_id: Annotated[bytes, UUID.since(10)] = NO_UUID
+    name: Annotated[str | None, STR.nullable(10)] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataRequest:
+    """Metadata request, versions 0-13."""
+
+    API: ClassVar[Api] = Api(3, 0, 13, flexible=9)
+    topics: Annotated[Sequence[MetadataRequestTopic] | None, array(MetadataRequestTopic).nullable(1)] = ()
+    allow_auto_topic_creation: Annotated[bool, BOOL.since(4)] = True
+    include_cluster_authorized_operations: Annotated[bool, BOOL.between(8, 10)] = False
+    include_topic_authorized_operations: Annotated[bool, BOOL.since(8)] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataResponseBroker:
+    """One entry of ``brokers``."""
+
+    node_id: Annotated[int, I32] = 0
+    host: Annotated[str, STR] = ""
+    port: Annotated[int, I32] = 0
+    rack: Annotated[str | None, STR.nullable().since(1)] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataResponsePartition:
+    """One entry of ``partitions``."""
+
+    error_code: Annotated[int, I16] = 0
+    partition_index: Annotated[int, I32] = 0
+    leader_id: Annotated[int, I32] = 0
+    leader_epoch: Annotated[int, I32.since(7)] = -1
+    replica_nodes: Annotated[Sequence[int], array(I32)] = ()
+    isr_nodes: Annotated[Sequence[int], array(I32)] = ()
+    offline_replicas: Annotated[Sequence[int], array(I32).since(5)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataResponseTopic:
+    """One entry of ``topics``."""
+
+    error_code: Annotated[int, I16] = 0
+    name: Annotated[str | None, STR.nullable(12)] = ""
+    topic_id: Annotated[bytes, UUID.since(10)] = NO_UUID
+    is_internal: Annotated[bool, BOOL.since(1)] = False
+    partitions: Annotated[Sequence[MetadataResponsePartition], array(MetadataResponsePartition)] = ()
+    topic_authorized_operations: Annotated[int, I32.since(8)] = -2147483648
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataResponse:
+    """Metadata response, versions 0-13."""
+
+    API: ClassVar[Api] = Api(3, 0, 13, flexible=9)
+    throttle_time_ms: Annotated[int, I32.since(3)] = 0
+    brokers: Annotated[Sequence[MetadataResponseBroker], array(MetadataResponseBroker)] = ()
+    cluster_id: Annotated[str | None, STR.nullable().since(2)] = None
+    controller_id: Annotated[int, I32.since(1)] = -1
+    topics: Annotated[Sequence[MetadataResponseTopic], array(MetadataResponseTopic)] = ()
+    cluster_authorized_operations: Annotated[int, I32.between(8, 10)] = -2147483648
+    error_code: Annotated[int, I16.since(13)] = 0

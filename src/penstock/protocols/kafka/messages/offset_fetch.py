@@ -1,0 +1,115 @@
+"""OffsetFetch: the messages as data (Apache Kafka protocol guide, message schemas of 4.3).
+
+Wire names in snake case. No behaviour here: ``codec`` reads and writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from penstock.protocols.kafka.messages.declare import BOOL, I16, I32, I64, NO_UUID, STR, UUID, Api, array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchRequestTopic:
+    """One entry of ``topics``."""
+
+    name: Annotated[str, STR] = ""
+    partition_indexes: Annotated[Sequence[int], array(I32)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchRequestGroupTopic:
+    """One entry of ``topics``."""
+
+    name: Annotated[str, STR.between(8, 9)] = ""
+    topic_id: Annotated[bytes, UUID.since(10)] = NO_UUID
+    partition_indexes: Annotated[Sequence[int], array(I32)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchRequestGroup:
+    """One entry of ``groups``."""
+
+    group_id: Annotated[str, STR] = ""
+    member_id: Annotated[str | None, STR.nullable().since(9)] = None
+    member_epoch: Annotated[int, I32.since(9)] = -1
+    topics: Annotated[
+        Sequence[OffsetFetchRequestGroupTopic] | None, array(OffsetFetchRequestGroupTopic).nullable()
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchRequest:
+    """OffsetFetch request, versions 0-10."""
+
+    API: ClassVar[Api] = Api(9, 0, 10, flexible=6)
+    group_id: Annotated[str, STR.between(0, 7)] = ""
+    topics: Annotated[
+        Sequence[OffsetFetchRequestTopic] | None, array(OffsetFetchRequestTopic).nullable(2, 7).between(0, 7)
+    ] = ()
+    groups: Annotated[Sequence[OffsetFetchRequestGroup], array(OffsetFetchRequestGroup).since(8)] = ()
+    require_stable: Annotated[bool, BOOL.since(7)] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchResponsePartition:
+    """One entry of ``partitions``."""
+
+    partition_index: Annotated[int, I32] = 0
+    committed_offset: Annotated[int, I64] = 0
+    committed_leader_epoch: Annotated[int, I32.between(5, 7)] = -1
+    metadata: Annotated[str | None, STR.nullable()] = ""
+    error_code: Annotated[int, I16] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchResponseTopic:
+    """One entry of ``topics``."""
+
+    name: Annotated[str, STR] = ""
+    partitions: Annotated[Sequence[OffsetFetchResponsePartition], array(OffsetFetchResponsePartition)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchResponseGroupTopicPartition:
+    """One entry of ``partitions``."""
+
+    partition_index: Annotated[int, I32] = 0
+    committed_offset: Annotated[int, I64] = 0
+    committed_leader_epoch: Annotated[int, I32] = -1
+    metadata: Annotated[str | None, STR.nullable()] = ""
+    error_code: Annotated[int, I16] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchResponseGroupTopic:
+    """One entry of ``topics``."""
+
+    name: Annotated[str, STR.between(8, 9)] = ""
+    topic_id: Annotated[bytes, UUID.since(10)] = NO_UUID
+    partitions: Annotated[
+        Sequence[OffsetFetchResponseGroupTopicPartition], array(OffsetFetchResponseGroupTopicPartition)
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchResponseGroup:
+    """One entry of ``groups``."""
+
+    group_id: Annotated[str, STR] = ""
+    topics: Annotated[Sequence[OffsetFetchResponseGroupTopic], array(OffsetFetchResponseGroupTopic)] = ()
+    error_code: Annotated[int, I16] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchResponse:
+    """OffsetFetch response, versions 0-10."""
+
+    API: ClassVar[Api] = Api(9, 0, 10, flexible=6)
+    throttle_time_ms: Annotated[int, I32.since(3)] = 0
+    topics: Annotated[Sequence[OffsetFetchResponseTopic], array(OffsetFetchResponseTopic).between(0, 7)] = ()
+    error_code: Annotated[int, I16.between(2, 7)] = 0
+    groups: Annotated[Sequence[OffsetFetchResponseGroup], array(OffsetFetchResponseGroup).since(8)] = ()

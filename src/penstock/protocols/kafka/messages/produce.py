@@ -1,0 +1,104 @@
+"""Produce: the messages as data (Apache Kafka protocol guide, message schemas of 4.3).
+
+Wire names in snake case. No behaviour here: ``codec`` reads and writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from penstock.protocols.kafka.messages.declare import I16, I32, I64, NO_UUID, RECORDS, STR, UUID, Api, array, struct
+from penstock.seams import Buffer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProduceRequestPartition:
+    """One entry of ``partition_data``."""
+
+    index: Annotated[int, I32] = 0
+    records: Annotated[Buffer | None, RECORDS.nullable()] = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProduceRequestTopic:
+    """One entry of ``topic_data``."""
+
+    name: Annotated[str, STR.between(0, 12)] = ""
+    topic_id: Annotated[bytes, UUID.since(13)] = NO_UUID
+    partition_data: Annotated[Sequence[ProduceRequestPartition], array(ProduceRequestPartition)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProduceRequest:
+    """Produce request, versions 0-13."""
+
+    API: ClassVar[Api] = Api(0, 0, 13, flexible=9)
+    transactional_id: Annotated[str | None, STR.nullable().since(3)] = None
+    acks: Annotated[int, I16] = 0
+    timeout_ms: Annotated[int, I32] = 0
+    topic_data: Annotated[Sequence[ProduceRequestTopic], array(ProduceRequestTopic)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProduceResponseRecordError:
+    """One entry of ``record_errors``."""
+
+    batch_index: Annotated[int, I32] = 0
+    batch_index_error_message: Annotated[str | None, STR.nullable()] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProduceResponseCurrentLeader:
+    """The ``current_leader`` struct."""
+
+    leader_id: Annotated[int, I32] = -1
+    leader_epoch: Annotated[int, I32] = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProduceResponsePartition:
+    """One entry of ``partition_responses``."""
+
+    index: Annotated[int, I32] = 0
+    error_code: Annotated[int, I16] = 0
+    base_offset: Annotated[int, I64] = 0
+    log_append_time_ms: Annotated[int, I64.since(2)] = -1
+    log_start_offset: Annotated[int, I64.since(5)] = -1
+    record_errors: Annotated[Sequence[ProduceResponseRecordError], array(ProduceResponseRecordError).since(8)] = ()
+    error_message: Annotated[str | None, STR.nullable().since(8)] = None
+    current_leader: Annotated[ProduceResponseCurrentLeader, struct(ProduceResponseCurrentLeader).tag(0).since(10)] = (
+        ProduceResponseCurrentLeader()
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProduceResponseTopic:
+    """One entry of ``responses``."""
+
+    name: Annotated[str, STR.between(0, 12)] = ""
+    topic_id: Annotated[bytes, UUID.since(13)] = NO_UUID
+    partition_responses: Annotated[Sequence[ProduceResponsePartition], array(ProduceResponsePartition)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProduceResponseNodeEndpoint:
+    """One entry of ``node_endpoints``."""
+
+    node_id: Annotated[int, I32] = 0
+    host: Annotated[str, STR] = ""
+    port: Annotated[int, I32] = 0
+    rack: Annotated[str | None, STR.nullable()] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProduceResponse:
+    """Produce response, versions 0-13."""
+
+    API: ClassVar[Api] = Api(0, 0, 13, flexible=9)
+    responses: Annotated[Sequence[ProduceResponseTopic], array(ProduceResponseTopic)] = ()
+    throttle_time_ms: Annotated[int, I32.since(1)] = 0
+    node_endpoints: Annotated[
+        Sequence[ProduceResponseNodeEndpoint], array(ProduceResponseNodeEndpoint).tag(0).since(10)
+    ] = ()

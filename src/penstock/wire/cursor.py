@@ -1,0 +1,155 @@
+"""A checked cursor over received bytes and its writing twin; big-endian, as all three protocols are.
+
+Knows primitives only: no message, no framing. Reading past the end, a length that lies and text that is not UTF-8
+are ProtocolViolation; nothing is allocated for a length before it was compared with what is left.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import NoReturn
+
+from penstock.errors import ProtocolViolation
+from penstock.seams.framing import Buffer
+
+_INLINE = 2_048
+"""Payloads up to this many bytes are copied beside their neighbours; larger ones travel as buffers of their own."""
+
+
+def _fixed(code: str) -> Callable[[Reader], int]:
+    layout = struct.Struct(">" + code)
+    unpack, size = layout.unpack_from, layout.size
+
+    def read(self: Reader) -> int:
+        at = self.at
+        try:
+            value: int = unpack(self.data, at)[0]
+        except struct.error:
+            self.fail(f"{size} bytes wanted, {len(self.data) - at} left")
+        self.at = at + size
+        return value
+
+    return read
+
+
+class Reader:
+    """Reads forward through ``data`` (kept as a view, never copied)."""
+
+    __slots__ = ("at", "data")
+
+    def __init__(self, data: Buffer, at: int = 0) -> None:
+        self.data = memoryview(data).cast("B") if not isinstance(data, memoryview) else data
+        self.at = at
+
+    i8 = _fixed("b")
+    i16 = _fixed("h")
+    i32 = _fixed("i")
+    i64 = _fixed("q")
+    u8 = _fixed("B")
+    u16 = _fixed("H")
+    u32 = _fixed("I")
+
+    def f64(self) -> float:
+        value: float = struct.unpack(">d", self.take(8))[0]
+        return value
+
+    def left(self) -> int:
+        """Bytes not read yet."""
+        return len(self.data) - self.at
+
+    def take(self, count: int) -> memoryview:
+        """The next ``count`` bytes as a view. Raises ProtocolViolation when fewer are left or count is negative."""
+        at = self.at
+        if count < 0 or count > len(self.data) - at:
+            self.fail(f"a length of {count} with {len(self.data) - at} bytes left")
+        self.at = at + count
+        return self.data[at : at + count]
+
+    def text(self, count: int) -> str:
+        """``count`` bytes of UTF-8."""
+        view = self.take(count)
+        try:
+            return str(view, "utf-8")
+        except UnicodeDecodeError:
+            self.fail("text that is not UTF-8")
+
+    def uvarint(self) -> int:
+        """Unsigned base-128, at most five bytes (32 bits)."""
+        data, at, value, shift = self.data, self.at, 0, 0
+        try:
+            while True:
+                byte = data[at]
+                at += 1
+                value |= (byte & 127) << shift
+                if byte < 128:
+                    break
+                shift += 7
+                if shift > 28:
+                    self.fail("a varint of more than five bytes")
+        except IndexError:
+            self.fail("a varint that does not end")
+        if value > 0xFFFFFFFF:
+            self.fail("a varint of more than 32 bits")
+        self.at = at
+        return value
+
+    def done(self) -> None:
+        """Raises ProtocolViolation unless everything was read."""
+        if self.at != len(self.data):
+            self.fail(f"{self.left()} bytes left over at the end of the message")
+
+    def fail(self, what: str) -> NoReturn:
+        """Raise ProtocolViolation with the position."""
+        raise ProtocolViolation(f"malformed message at byte {self.at}: {what}")
+
+
+class Writer:
+    """Collects bytes; large buffers are kept as they are, so that ``parts()`` costs no copy of them."""
+
+    __slots__ = ("_parts", "tail")
+
+    def __init__(self) -> None:
+        self._parts: list[Buffer] = []
+        self.tail = bytearray()
+
+    def i8(self, value: int) -> None:
+        self.tail += value.to_bytes(1, "big", signed=True)
+
+    def i16(self, value: int) -> None:
+        self.tail += value.to_bytes(2, "big", signed=True)
+
+    def i32(self, value: int) -> None:
+        self.tail += value.to_bytes(4, "big", signed=True)
+
+    def i64(self, value: int) -> None:
+        self.tail += value.to_bytes(8, "big", signed=True)
+
+    def u16(self, value: int) -> None:
+        self.tail += value.to_bytes(2, "big")
+
+    def u32(self, value: int) -> None:
+        self.tail += value.to_bytes(4, "big")
+
+    def f64(self, value: float) -> None:
+        self.tail += struct.pack(">d", value)
+
+    def uvarint(self, value: int) -> None:
+        tail = self.tail
+        while value > 127:
+            tail.append(value & 127 | 128)
+            value >>= 7
+        tail.append(value)
+
+    def raw(self, data: Buffer) -> None:
+        """Bytes as they are."""
+        if len(data) <= _INLINE:
+            self.tail += data
+            return
+        self._parts.append(self.tail)
+        self._parts.append(data)
+        self.tail = bytearray()
+
+    def parts(self) -> list[Buffer]:
+        """Everything written, in order."""
+        return [part for part in (*self._parts, self.tail) if len(part)]
