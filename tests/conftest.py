@@ -33,7 +33,7 @@ def kernel_in_use() -> str:
     forced = os.environ.get("PENSTOCK_KERNEL")
     if forced:
         return f"{forced} (PENSTOCK_KERNEL)"
-    return "numba" if find_spec("numba") else "pure (numba is not installed)"
+    return "numba (pure for small pieces)" if find_spec("numba") else "pure (numba is not installed)"
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -45,12 +45,13 @@ def test(arguments: Arguments) -> int:
     code = python("-m", "pytest", *arguments)
     if code or _names_a_path(arguments):
         return code
+    # Unforced, small pieces of work go to the pure kernel and large ones to numba: so each is forced once as well.
     folders = [folder for folder in KERNEL_TESTS if (ROOT / folder).exists()]
-    if not folders:
-        return code
-    say("the same records through the pure kernels")
-    again = python("-m", "pytest", *folders, *arguments, PENSTOCK_KERNEL="pure")
-    return 0 if again == NOTHING_COLLECTED else again
+    for kernel in ("numba", "pure") if folders else ():
+        say(f"{', '.join(folders)} with the {kernel} kernel")
+        again = python("-m", "pytest", "-q", *folders, *arguments, PENSTOCK_KERNEL=kernel)
+        code = code or (0 if again == NOTHING_COLLECTED else again)
+    return code
 
 
 def check(arguments: Arguments) -> int:

@@ -25,6 +25,11 @@ def test_every_module_says_what_it_is_for() -> None:
     assert silent == set()
 
 
+def test_every_folder_of_modules_is_a_package() -> None:
+    folders = {file.parent for file in python_files() if file.is_relative_to(SOURCE / "penstock")}
+    assert {name(folder) for folder in folders if not (folder / "__init__.py").exists()} == set()
+
+
 def test_every_package_says_what_it_is_for() -> None:
     silent = {
         name(file)
