@@ -8,9 +8,8 @@ is compared with the bytes left before anything is built. Source: Kafka protocol
 from __future__ import annotations
 
 import dataclasses
-import functools
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from penstock.errors import UsageError
@@ -28,8 +27,14 @@ _FIXED = ("i8", "i16", "i32", "i64", "u16", "u32", "f64")
 def decode(message: type[M], version: int, data: Buffer | Reader) -> M:
     """The message in ``data``, all of it. Raises ProtocolViolation."""
     reader = data if isinstance(data, Reader) else Reader(data)
-    value: M = _reader(message, version)(reader)
+    value: M = _reader_of(message, version)(reader)
     reader.done()
+    return value
+
+
+def decode_prefix(message: type[M], version: int, reader: Reader) -> M:
+    """The message where ``reader`` stands; what follows it is left unread (a newer writer may have appended fields)."""
+    value: M = _reader_of(message, version)(reader)
     return value
 
 
@@ -42,7 +47,7 @@ def encode(message: object, version: int) -> list[Buffer]:
 
 def write(message: object, version: int, writer: Writer) -> None:
     """Append the body of ``message`` to ``writer``."""
-    _writer(type(message), version)(writer, message)
+    _writer_of(type(message), version)(writer, message)
 
 
 def declared(message: type) -> Api:
@@ -51,14 +56,24 @@ def declared(message: type) -> Api:
     return api
 
 
-@functools.cache
-def _reader(message: type, version: int) -> Read:
-    return _struct_reader(message, version, flexible=declared(message).is_flexible(version))
+_READERS: dict[tuple[type, int], Read] = {}
+_WRITERS: dict[tuple[type, int], Write] = {}
 
 
-@functools.cache
-def _writer(message: type, version: int) -> Write:
-    return _struct_writer(message, version, flexible=declared(message).is_flexible(version))
+def _reader_of(message: type, version: int) -> Read:
+    found = _READERS.get((message, version))
+    if found is None:
+        found = _struct_reader(message, version, flexible=declared(message).is_flexible(version))
+        _READERS[message, version] = found
+    return found
+
+
+def _writer_of(message: type, version: int) -> Write:
+    found = _WRITERS.get((message, version))
+    if found is None:
+        found = _struct_writer(message, version, flexible=declared(message).is_flexible(version))
+        _WRITERS[message, version] = found
+    return found
 
 
 def _fields(message: type, version: int) -> list[tuple[str, Wire, Any]]:
@@ -93,7 +108,7 @@ def _struct_reader(message: type, version: int, *, flexible: bool) -> Read:
     return read
 
 
-def _read_tags(reader: Reader, known: dict[int | None, tuple[str, Read]], values: dict[str, Any]) -> None:
+def _read_tags(reader: Reader, known: Mapping[int, tuple[str, Read]], values: dict[str, Any]) -> None:
     count = reader.uvarint()
     if count * 2 > reader.left():
         reader.fail(f"{count} tagged fields with {reader.left()} bytes left")

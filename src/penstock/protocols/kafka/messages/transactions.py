@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn and AddOffsetsToTxn and EndTxn and TxnOffsetCommit and WriteTxnMarkers: the messages as data (Apache Kafka protocol guide, message schemas of 4.3).
+"""The transaction APIs: the messages as data (Apache Kafka protocol guide, message schemas of 4.3).
 
 Wire names in snake case. No behaviour here: ``codec`` reads and writes.
 """
