@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.columnar.checksum import Bytes
+from penstock.columnar.buffers import Bytes
 from penstock.columnar.schema import HEADERS_TYPE, TYPES
 from penstock.kernels.interface import SLACK_BYTES, Int32s, Int64s, Kernel
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from penstock.columnar._faults import corrupt
 from penstock.columnar.arena import Arena
 from penstock.columnar.batch import CRC_START, HEADER_BYTES
-from penstock.columnar.checksum import Bytes
+from penstock.columnar.buffers import Bytes
 from penstock.columnar.compression import inflate, inflate_into
 from penstock.columnar.transactions import ABORT, AbortedTransactions, control_type
 from penstock.errors import CorruptBatch

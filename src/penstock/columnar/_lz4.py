@@ -16,7 +16,7 @@ import cramjam
 
 from penstock.columnar._stream import inflate_stream
 from penstock.columnar.arena import Arena, too_large
-from penstock.columnar.checksum import Bytes, BytesLike, as_array
+from penstock.columnar.buffers import Bytes, BytesLike, as_array
 from penstock.errors import CorruptBatch
 
 __all__ = ["compress", "inflate"]

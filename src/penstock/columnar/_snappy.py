@@ -8,7 +8,7 @@ from typing import Final
 import cramjam
 
 from penstock.columnar.arena import Arena
-from penstock.columnar.checksum import Bytes, BytesLike, as_array
+from penstock.columnar.buffers import Bytes, BytesLike, as_array
 from penstock.errors import CorruptBatch
 
 __all__ = ["compress", "inflate"]

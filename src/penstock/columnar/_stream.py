@@ -8,7 +8,7 @@ from typing import Final
 import cramjam
 
 from penstock.columnar.arena import Arena, too_large
-from penstock.columnar.checksum import Bytes
+from penstock.columnar.buffers import Bytes
 from penstock.errors import CorruptBatch
 
 __all__ = ["inflate_stream"]

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.columnar.checksum import BytesLike, crc32c
+from penstock.columnar.buffers import BytesLike, crc32c
 from penstock.errors import CorruptBatch
 from penstock.model import Codec, TimestampType
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 from penstock.columnar import _lz4, _snappy
 from penstock.columnar._stream import inflate_stream
 from penstock.columnar.arena import Arena
-from penstock.columnar.checksum import BytesLike, as_array
+from penstock.columnar.buffers import BytesLike, as_array
 from penstock.errors import CorruptBatch
 from penstock.model import Codec
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from penstock import kernels
@@ -23,11 +23,11 @@ from penstock.columnar import _arrays
 from penstock.columnar._choose import Chosen, Limits, choose
 from penstock.columnar._faults import corrupt
 from penstock.columnar.arena import Arena
-from penstock.columnar.checksum import Bytes, BytesLike, as_array
+from penstock.columnar.buffers import Bytes, BytesLike, as_array
 from penstock.columnar.compression import MAX_INFLATED_BYTES
-from penstock.columnar.schema import RECORD_COLUMNS, check_columns, schema
+from penstock.columnar.schema import record_columns, schema
 from penstock.columnar.transactions import AbortedTransactions
-from penstock.errors import CorruptBatch, UsageError
+from penstock.errors import UsageError
 from penstock.kernels.interface import (
     WANT_HEADERS,
     WANT_KEY,
@@ -98,7 +98,7 @@ def decode_v2(
     data = as_array(buffer)
     if len(data) > _INT32:
         raise UsageError(f"a buffer of {len(data)} bytes is too large to decode at once", hint="Split it below 2 GiB")
-    names = [name for name in check_columns(columns or RECORD_COLUMNS) if name in RECORD_COLUMNS]
+    names = record_columns(columns)
     if aborted is not None and not isinstance(aborted, AbortedTransactions):
         aborted = AbortedTransactions(aborted)
     limits = Limits(start or 0, _NO_STOP if stop is None else stop, check_crcs, aborted)
@@ -143,7 +143,7 @@ class _Walk:
         """Walk all groups; at a damaged batch end there, or raise if it is the first."""
         headers = 0
         groups = [*self._chosen.groups, (False, len(self._spans))]
-        for (inflated, first), (_, last) in zip(groups[:-1], groups[1:], strict=True):
+        for (inflated, first), (_, last) in pairwise(groups):
             data = self._chosen.arena.array if inflated else self._data
             before = self.rows
             row, headers, fault, position, span = self._kernel.walk_records(

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from penstock import kernels
 from penstock.columnar.batch import CRC_START, HEADER_BYTES
-from penstock.columnar.checksum import Bytes, crc32c
+from penstock.columnar.buffers import Bytes, crc32c
 from penstock.columnar.compression import compress
 from penstock.columnar.schema import HEADERS_TYPE
 from penstock.errors import UsageError

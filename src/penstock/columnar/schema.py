@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from penstock.errors import UsageError
 
-__all__ = ["COLUMNS", "HEADERS_TYPE", "RECORD_COLUMNS", "TYPES", "assemble", "check_columns", "schema"]
+__all__ = ["COLUMNS", "HEADERS_TYPE", "RECORD_COLUMNS", "TYPES", "assemble", "check_columns", "record_columns", "schema"]
 
 HEADERS_TYPE: Final = pa.list_(
     pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
@@ -50,6 +50,16 @@ def check_columns(columns: Sequence[str]) -> Sequence[str]:
     return columns
 
 
+def record_columns(columns: Sequence[str] | None) -> list[str]:
+    """Return those of ``columns`` that differ from record to record; None means all.
+
+    Never nothing: a batch without columns would forget how many rows it has, so offsets stand in.
+    """
+    if columns is None:
+        return list(RECORD_COLUMNS)
+    return [name for name in check_columns(columns) if name in RECORD_COLUMNS] or ["offset"]
+
+
 def assemble(batch: pa.RecordBatch, topic: str, partition: int, columns: Sequence[str] | None = None) -> pa.RecordBatch:
     """Return ``batch`` (record columns) with the constant columns topic and partition.
 
@@ -76,5 +86,5 @@ def _column(batch: pa.RecordBatch, name: str, topic: str, partition: int) -> pa.
 
 
 def _repeat(text: bytes, rows: int) -> pa.Array:
-    ends = np.arange(0, (rows + 1) * len(text), len(text), np.int32) if text else np.zeros(rows + 1, np.int32)
+    ends = np.arange(rows + 1, dtype=np.int32) * np.int32(len(text))
     return pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(ends), pa.py_buffer(text * rows)])

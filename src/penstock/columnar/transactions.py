@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable
 from typing import Final
 
-from penstock.columnar.checksum import Bytes
+from penstock.columnar.buffers import Bytes
 from penstock.errors import CorruptBatch
 
 __all__ = ["ABORT", "COMMIT", "AbortedTransactions", "control_type"]

@@ -1,4 +1,4 @@
-"""CRC-32C (Castagnoli, RFC 3720) over any buffer without copying it."""
+"""Buffers of any kind as arrays and views of bytes, and their CRC-32C (Castagnoli, RFC 3720); nothing is copied."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["Bytes", "BytesLike", "as_array", "crc32c"]
+__all__ = ["Bytes", "BytesLike", "as_array", "as_view", "crc32c"]
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 BytesLike: TypeAlias = "bytes | bytearray | memoryview | pa.Buffer | Bytes"
@@ -17,13 +17,18 @@ BytesLike: TypeAlias = "bytes | bytearray | memoryview | pa.Buffer | Bytes"
 
 
 def as_array(buffer: BytesLike) -> Bytes:
-    """Return a view of bytes over ``buffer``; nothing is copied and the view keeps the buffer alive."""
+    """Return an array over ``buffer``, which it keeps alive."""
     if isinstance(buffer, np.ndarray):
         return buffer
     return np.frombuffer(buffer, np.uint8)
 
 
+def as_view(buffer: BytesLike) -> memoryview:
+    """Return a view of unsigned bytes over ``buffer``, read-only if the buffer is."""
+    return as_array(buffer).data
+
+
 def crc32c(buffer: BytesLike, begin: int = 0, end: int | None = None) -> int:
     """Return the CRC-32C of ``buffer[begin:end]``."""
-    # google_crc32c refuses memoryviews but takes arrays, and slicing one copies nothing.
-    return google_crc32c.value(as_array(buffer)[begin:end])  # type: ignore[arg-type]
+    # google_crc32c refuses memoryviews but takes arrays; its C form runs at 27 GB/s.
+    return int(google_crc32c.value(as_array(buffer)[begin:end]))
