@@ -10,7 +10,8 @@ import pytest
 
 import penstock
 
-HEAVY = {"asyncio", "concurrent", "numba", "numpy", "pandas", "pyarrow", "pyspark", "rich", "ssl", "typer", "unittest"}
+COLUMNS = {"cramjam", "google_crc32c", "llvmlite", "numba", "numpy", "pandas", "pyarrow", "pyspark"}
+HEAVY = COLUMNS | {"asyncio", "concurrent", "pydantic", "rich", "ssl", "typer", "unittest"}
 
 
 def modules_after(statement: str) -> set[str]:
@@ -21,10 +22,20 @@ def modules_after(statement: str) -> set[str]:
 
 @pytest.mark.parametrize(
     "statement",
-    ["import penstock", "import penstock.errors", "import penstock.model", "import penstock; penstock.Partition"],
+    [
+        "import penstock",
+        "import penstock; penstock.Partition",
+        "import penstock.config",
+        "import penstock.errors",
+        "import penstock.model",
+    ],
 )
 def test_no_heavy_module_is_loaded(statement: str) -> None:
     assert modules_after(statement) & HEAVY == set()
+
+
+def test_a_command_line_that_shows_its_help_loads_no_columns() -> None:
+    assert modules_after("import penstock.cli") & COLUMNS == set()
 
 
 def test_a_lazy_name_is_the_object_of_its_home() -> None:
