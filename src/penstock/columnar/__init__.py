@@ -1,12 +1,39 @@
-"""Records as Arrow columns: batches in and out, compression, schemas, and `Messages`, the view users get."""
+"""Records as Arrow columns: batches in and out, compression, schemas, and `Messages`, the view users get.
 
-from penstock.columnar.batch import BatchHeader as BatchHeader
-from penstock.columnar.builder import BatchBuilder as BatchBuilder
-from penstock.columnar.decode import Decoded as Decoded
-from penstock.columnar.decode import decode_v2 as decode_v2
-from penstock.columnar.encode import Producing as Producing
-from penstock.columnar.encode import encode_v2 as encode_v2
-from penstock.columnar.messages import Messages as Messages
-from penstock.columnar.messages import Part as Part
+Names are loaded when they are first asked for (PEP 562): who only looks at batch headers does without pyarrow.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from penstock.columnar.batch import BatchHeader as BatchHeader
+    from penstock.columnar.builder import BatchBuilder as BatchBuilder
+    from penstock.columnar.decode import Decoded as Decoded
+    from penstock.columnar.decode import decode_v2 as decode_v2
+    from penstock.columnar.encode import Producing as Producing
+    from penstock.columnar.encode import encode_v2 as encode_v2
+    from penstock.columnar.messages import Messages as Messages
+    from penstock.columnar.messages import Part as Part
+
+_HOME_OF: Final = {
+    "BatchBuilder": "penstock.columnar.builder",
+    "BatchHeader": "penstock.columnar.batch",
+    "Decoded": "penstock.columnar.decode",
+    "Messages": "penstock.columnar.messages",
+    "Part": "penstock.columnar.messages",
+    "Producing": "penstock.columnar.encode",
+    "decode_v2": "penstock.columnar.decode",
+    "encode_v2": "penstock.columnar.encode",
+}
 
 __all__ = ["BatchBuilder", "BatchHeader", "Decoded", "Messages", "Part", "Producing", "decode_v2", "encode_v2"]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(home), name)
+    globals()[name] = value
+    return value

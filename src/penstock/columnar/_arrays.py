@@ -34,7 +34,7 @@ def whole(name: str, rows: int, values: Int64s) -> pa.Array:
 
 
 def binary(kernel: Kernel, kind: pa.DataType, pieces: Pieces, at: Int32s, ends: Int32s) -> pa.Array:
-    """Copy the bytes that ``at`` and ``ends`` describe into a new ``binary`` or ``string`` array; -1 in ``at`` is null."""
+    """Copy the bytes that ``at`` and ``ends`` describe into a new binary or string array; -1 in ``at`` is null."""
     rows = pieces[-1][2] if pieces else 0
     total = int(ends[rows])
     buffer = pa.allocate_buffer(total + SLACK_BYTES, resizable=True)

@@ -110,9 +110,9 @@ def _located(error: CorruptBatch, base_offset: int) -> CorruptBatch:
 
 
 def _take(data: Bytes, chosen: Chosen, row: int, batch: list[int], limits: Limits) -> None:
-    begin, length, base, last, attributes, _, _, producer, count, crc = batch
+    begin, length, _, _, attributes, _, _, _, count, crc = batch
     end = begin + length
-    if limits.check_crcs and google_crc32c.value(data[begin + CRC_START : end]) != crc:  # type: ignore[arg-type]
+    if limits.check_crcs and google_crc32c.value(data[begin + CRC_START : end]) != crc:
         raise CorruptBatch(f"checksum of the batch at byte {begin} does not fit its bytes")
     if limits.aborted is not None and _aborted(data[begin + HEADER_BYTES : end], batch, limits.aborted):
         return

@@ -16,7 +16,7 @@ import cramjam
 
 from penstock.columnar._stream import inflate_stream
 from penstock.columnar.arena import Arena, too_large
-from penstock.columnar.buffers import Bytes, BytesLike, as_array
+from penstock.columnar.buffers import BytesLike, as_view
 from penstock.errors import CorruptBatch
 
 __all__ = ["compress", "inflate"]
@@ -32,7 +32,7 @@ _BLOCK_BYTES_OF: Final = {4: 64 << 10, 5: 256 << 10, 6: 1 << 20, 7: 4 << 20}
 
 def compress(data: BytesLike) -> bytes:
     """Write one frame."""
-    source = as_array(data)
+    source = as_view(data)
     parts = [_HEAD]
     for begin in range(0, len(source), _BLOCK_BYTES):
         plain = source[begin : begin + _BLOCK_BYTES]
@@ -47,7 +47,7 @@ def compress(data: BytesLike) -> bytes:
 
 def inflate(arena: Arena, data: BytesLike) -> None:
     """Read one or more frames into ``arena``."""
-    source = as_array(data)
+    source = as_view(data)
     at = 0
     if not len(source):
         raise CorruptBatch("empty lz4 payload")
@@ -55,10 +55,10 @@ def inflate(arena: Arena, data: BytesLike) -> None:
         at = _frame(arena, source, at)
 
 
-def _frame(arena: Arena, source: Bytes, at: int) -> int:
+def _frame(arena: Arena, source: memoryview, at: int) -> int:
     if len(source) - at < 7 or _SIZE.unpack_from(source, at)[0] != _MAGIC:
         raise CorruptBatch(f"not an lz4 frame at byte {at}")
-    flags, sizes = int(source[at + 4]), int(source[at + 5])
+    flags, sizes = source[at + 4], source[at + 5]
     if flags >> 6 != 1 or flags & 1 or (sizes >> 4) & 7 not in _BLOCK_BYTES_OF:
         raise CorruptBatch(f"lz4 frame descriptor {flags:#04x} {sizes:#04x} at byte {at + 4} is not supported")
     if not flags & 32:  # blocks that depend on each other: not from Kafka's clients, so speed is no matter
@@ -80,7 +80,7 @@ def _frame(arena: Arena, source: Bytes, at: int) -> int:
         at += length + (4 if flags & 16 else 0)
 
 
-def _block(arena: Arena, block: Bytes, most: int, stored: bool) -> None:
+def _block(arena: Arena, block: memoryview, most: int, stored: bool) -> None:
     if stored:
         arena.check(len(block))
         arena.room(len(block))[: len(block)] = block

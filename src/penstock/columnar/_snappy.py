@@ -8,7 +8,7 @@ from typing import Final
 import cramjam
 
 from penstock.columnar.arena import Arena
-from penstock.columnar.buffers import Bytes, BytesLike, as_array
+from penstock.columnar.buffers import BytesLike, as_view
 from penstock.errors import CorruptBatch
 
 __all__ = ["compress", "inflate"]
@@ -21,7 +21,7 @@ _BLOCK_BYTES: Final = 32 << 10
 
 def compress(data: BytesLike) -> bytes:
     """Write xerial's framing with blocks of 32 KiB, as snappy-java's output stream does."""
-    source = as_array(data)
+    source = as_view(data)
     parts = [_HEAD]
     for begin in range(0, len(source), _BLOCK_BYTES):
         block = bytes(cramjam.snappy.compress_raw(source[begin : begin + _BLOCK_BYTES]))
@@ -31,8 +31,8 @@ def compress(data: BytesLike) -> bytes:
 
 def inflate(arena: Arena, data: BytesLike) -> None:
     """Read either form into ``arena``."""
-    source = as_array(data)
-    if source[: len(_MAGIC)].tobytes() != _MAGIC:
+    source = as_view(data)
+    if bytes(source[: len(_MAGIC)]) != _MAGIC:
         _block(arena, source)
         return
     at = len(_HEAD)
@@ -49,7 +49,7 @@ def inflate(arena: Arena, data: BytesLike) -> None:
         at += length
 
 
-def _block(arena: Arena, block: Bytes) -> None:
+def _block(arena: Arena, block: memoryview) -> None:
     try:
         size = cramjam.snappy.decompress_raw_len(block)
         arena.check(size)

@@ -8,7 +8,6 @@ from typing import Final
 import cramjam
 
 from penstock.columnar.arena import Arena, too_large
-from penstock.columnar.buffers import Bytes
 from penstock.errors import CorruptBatch
 
 __all__ = ["inflate_stream"]
@@ -18,7 +17,7 @@ _NO_ROOM: Final = "write whole buffer"
 """What cramjam says when the output is full; any other failure means that the input is wrong."""
 
 
-def inflate_stream(arena: Arena, source: Bytes, codec: str, decompress_into: Callable[..., int]) -> None:
+def inflate_stream(arena: Arena, source: memoryview, codec: str, decompress_into: Callable[..., int]) -> None:
     """Inflate all of ``source`` into ``arena``; raises CorruptBatch."""
     if not len(source):
         raise CorruptBatch(f"empty {codec} payload")

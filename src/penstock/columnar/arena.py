@@ -21,6 +21,7 @@ class Arena:
     def __init__(self, limit: int, first_bytes: int = _FIRST_BYTES) -> None:
         self._buffer = pa.allocate_buffer(first_bytes, resizable=True)
         self._array = np.frombuffer(self._buffer, np.uint8)
+        self._view = self._array.data
         self.limit = limit
         self._begin = 0
         self.used = 0
@@ -35,13 +36,13 @@ class Arena:
         self._begin = self.used
         return self.used
 
-    def room(self, size: int) -> npt.NDArray[np.uint8]:
+    def room(self, size: int) -> memoryview:
         """Return the free bytes, at least ``size`` of them unless the limit is nearer, never more than the limit."""
         left = self.limit - (self.used - self._begin)
         size = min(size, left)
         if self.used + size > len(self._array):
             self._grow(max(self.used + size, 2 * len(self._array)))
-        return self._array[self.used : self.used + left]
+        return self._view[self.used : self.used + left]
 
     def take(self, size: int) -> None:
         """Say that ``size`` bytes of the room were filled."""
@@ -61,7 +62,7 @@ class Arena:
         larger = pa.allocate_buffer(size, resizable=True)
         array = np.frombuffer(larger, np.uint8)
         array[: self.used] = self._array[: self.used]
-        self._buffer, self._array = larger, array
+        self._buffer, self._array, self._view = larger, array, array.data
 
 
 def too_large(limit: int) -> CorruptBatch:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.columnar.buffers import BytesLike, crc32c
+from penstock.columnar.buffers import BytesLike, as_view, crc32c
 from penstock.errors import CorruptBatch
 from penstock.model import Codec, TimestampType
 
@@ -117,11 +117,11 @@ def parse_header(buffer: BytesLike, position: int = 0) -> BatchHeader:
 
     Raises CorruptBatch where it does not, is of another format (magic 0 or 1), or its fields contradict each other.
     """
-    left = _size(buffer) - position
+    view = as_view(buffer)
+    left = len(view) - position
     if position < 0 or left < HEADER_BYTES:
         raise CorruptBatch(f"batch header cut off at byte {position}: {max(left, 0)} of {HEADER_BYTES} bytes are there")
-    fields = _HEADER.unpack_from(buffer, position)
-    header = _header(fields, position)
+    header = _header(_HEADER.unpack_from(view, position), position)
     if header.length > left:
         raise CorruptBatch(
             f"batch at byte {position} is cut off: {left} of {header.length} bytes are there",
@@ -138,9 +138,8 @@ class BatchScan(Iterator[BatchHeader]):
     """
 
     def __init__(self, buffer: BytesLike, position: int = 0, end: int | None = None) -> None:
-        size = _size(buffer)
-        self._buffer = buffer
-        self._end = size if end is None else min(end, size)
+        self._view = as_view(buffer)
+        self._end = len(self._view) if end is None else min(end, len(self._view))
         self.position = position
 
     def __next__(self) -> BatchHeader:
@@ -148,12 +147,12 @@ class BatchScan(Iterator[BatchHeader]):
         left = self._end - position
         if left < _PREFIX.size:
             raise StopIteration
-        base, rest, _, magic = _PREFIX.unpack_from(self._buffer, position)
+        base, rest, _, magic = _PREFIX.unpack_from(self._view, position)
         if left < rest + _LENGTH_AFTER and magic == 2:
             raise StopIteration
         if left < HEADER_BYTES or rest < HEADER_BYTES - _LENGTH_AFTER:
             raise CorruptBatch(f"batch length {rest} at byte {position + 8} is too small for a header", offset=base)
-        header = _header(_HEADER.unpack_from(self._buffer, position), position)
+        header = _header(_HEADER.unpack_from(self._view, position), position)
         self.position = position + header.length
         return header
 
@@ -188,10 +187,6 @@ def stamp_append_time(batch: bytearray | memoryview, timestamp_ms: int, position
     struct.pack_into(">h", batch, position + 21, header.attributes | _LOG_APPEND)
     struct.pack_into(">q", batch, position + 35, timestamp_ms)
     struct.pack_into(">I", batch, position + 17, crc32c(batch, position + CRC_START, header.end))
-
-
-def _size(buffer: BytesLike) -> int:
-    return memoryview(buffer).nbytes
 
 
 def _header(fields: tuple[int, ...], position: int) -> BatchHeader:

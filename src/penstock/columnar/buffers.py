@@ -1,18 +1,23 @@
-"""Buffers of any kind as arrays and views of bytes, and their CRC-32C (Castagnoli, RFC 3720); nothing is copied."""
+"""Buffers of any kind as arrays and views of bytes, and their CRC-32C (Castagnoli, RFC 3720); nothing is copied.
+
+What must not live here: pyarrow, which a node that only stores and serves batches does without (35 MB).
+"""
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import google_crc32c
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["Bytes", "BytesLike", "as_array", "as_view", "crc32c"]
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
-BytesLike: TypeAlias = "bytes | bytearray | memoryview | pa.Buffer | Bytes"
+BytesLike: TypeAlias = "bytes | bytearray | memoryview | pa.Buffer | npt.NDArray[np.uint8]"
 """What may be read: anything with the buffer protocol, contiguous."""
 
 

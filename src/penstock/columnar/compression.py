@@ -14,12 +14,11 @@ from collections.abc import Callable
 from typing import Final
 
 import cramjam
-import pyarrow as pa
 
 from penstock.columnar import _lz4, _snappy
 from penstock.columnar._stream import inflate_stream
 from penstock.columnar.arena import Arena
-from penstock.columnar.buffers import BytesLike, as_array
+from penstock.columnar.buffers import BytesLike, as_view
 from penstock.errors import CorruptBatch
 from penstock.model import Codec
 
@@ -41,7 +40,7 @@ def inflate(codec: Codec, data: BytesLike, max_bytes: int = MAX_INFLATED_BYTES) 
     """Return what ``data`` inflates to, at most ``max_bytes``; raises CorruptBatch."""
     arena = Arena(max_bytes)
     begin, end = inflate_into(arena, codec, data)
-    return memoryview(arena.array)[begin:end].toreadonly()
+    return arena.array.data[begin:end].toreadonly()
 
 
 def inflate_into(arena: Arena, codec: Codec, data: BytesLike) -> tuple[int, int]:
@@ -59,32 +58,34 @@ def inflate_into(arena: Arena, codec: Codec, data: BytesLike) -> tuple[int, int]
 
 
 def _store(arena: Arena, data: BytesLike) -> None:
-    source = as_array(data)
+    source = as_view(data)
     arena.check(len(source))
     arena.room(len(source))[: len(source)] = source
     arena.take(len(source))
 
 
 def _inflate_gzip(arena: Arena, data: BytesLike) -> None:
-    inflate_stream(arena, as_array(data), "gzip", cramjam.gzip.decompress_into)
+    inflate_stream(arena, as_view(data), "gzip", cramjam.gzip.decompress_into)
 
 
 def _inflate_zstd(arena: Arena, data: BytesLike) -> None:
-    inflate_stream(arena, as_array(data), "zstd", cramjam.zstd.decompress_into)
+    inflate_stream(arena, as_view(data), "zstd", cramjam.zstd.decompress_into)
 
 
 def _gzip(data: BytesLike) -> bytes:
     packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, zlib.MAX_WBITS | 16)
-    return packer.compress(as_array(data)) + packer.flush()
+    return packer.compress(as_view(data)) + packer.flush()
 
 
 def _zstd(data: BytesLike) -> memoryview:
-    packed = pa.Codec("zstd", compression_level=_ZSTD_LEVEL).compress(as_array(data))
-    return memoryview(as_array(packed))  # memoryview(packed) would still have the length before it was cut
+    import pyarrow as pa
+
+    packed = pa.Codec("zstd", compression_level=_ZSTD_LEVEL).compress(as_view(data))
+    return as_view(packed)  # memoryview(packed) would still have the length before it was cut
 
 
 _COMPRESSORS: Final[dict[Codec, Callable[[BytesLike], bytes | memoryview]]] = {
-    Codec.NONE: lambda data: memoryview(as_array(data)),
+    Codec.NONE: as_view,
     Codec.GZIP: _gzip,
     Codec.SNAPPY: _snappy.compress,
     Codec.LZ4: _lz4.compress,

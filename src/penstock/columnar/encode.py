@@ -89,12 +89,13 @@ def encode_v2(
         packed[HEADER_BYTES:] = np.frombuffer(payload, np.uint8)
         records = packed
     attributes = codec | (_TRANSACTIONAL if producing.transactional else 0)
+    view = records.data
     _HEADER.pack_into(
-        records, 0, base_offset, len(records) - 12, leader_epoch, 2, 0, attributes, count - 1, int(timestamps[0]),
+        view, 0, base_offset, len(records) - 12, leader_epoch, 2, 0, attributes, count - 1, int(timestamps[0]),
         int(timestamps.max()), producing.producer_id, producing.producer_epoch, producing.base_sequence, count,
     )  # fmt: skip
-    struct.pack_into(">I", records, 17, crc32c(records, CRC_START))
-    return memoryview(records)
+    struct.pack_into(">I", view, 17, crc32c(records, CRC_START))
+    return view
 
 
 def _encode_records(rows: pa.RecordBatch, deltas: Int64s) -> Bytes:

@@ -47,7 +47,7 @@ class Messages:
 
     def __init__(self, parts: Iterable[Part] = ()) -> None:
         self._parts = tuple(parts)
-        self._rows = sum(part.batch.num_rows for part in self._parts)
+        self._rows: int = sum(part.batch.num_rows for part in self._parts)
 
     @classmethod
     def of(cls, partition: Partition, batch: pa.RecordBatch, next_offset: int, context: str = "") -> Messages:

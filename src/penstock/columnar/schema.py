@@ -14,7 +14,16 @@ import pyarrow as pa
 
 from penstock.errors import UsageError
 
-__all__ = ["COLUMNS", "HEADERS_TYPE", "RECORD_COLUMNS", "TYPES", "assemble", "check_columns", "record_columns", "schema"]
+__all__ = [
+    "COLUMNS",
+    "HEADERS_TYPE",
+    "RECORD_COLUMNS",
+    "TYPES",
+    "assemble",
+    "check_columns",
+    "record_columns",
+    "schema",
+]
 
 HEADERS_TYPE: Final = pa.list_(
     pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))

@@ -51,7 +51,7 @@ def control_type(records: Bytes) -> int:
     at = _after_varint(records, _after_varint(records, at))
     if len(records) < at + 1 + _KEY.size or records[at] != _KEY_BYTES << 1:
         raise CorruptBatch("control record without a key of version and type")
-    return int(_KEY.unpack_from(records, at + 1)[1])
+    return int(_KEY.unpack_from(records.data, at + 1)[1])
 
 
 def _after_varint(records: Bytes, at: int) -> int:

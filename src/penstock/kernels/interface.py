@@ -206,7 +206,8 @@ class Kernel(Protocol):
 
         ``*_ends`` are Arrow offsets (rows + 1 of them); ``*_valid`` has a byte a row, 0 for null, or is empty where
         nothing is null; ``header_ends`` is empty where no record has headers, otherwise it counts headers from any
-        start: the first one is row 0 of ``name_ends``, ``header_value_ends`` and ``header_valid``. ``out`` must be large enough
-        (`MAX_RECORD_OVERHEAD` a record and `MAX_HEADER_OVERHEAD` a header on top of the bytes, and `SLACK_BYTES`).
+        start: the first one is row 0 of ``name_ends``, ``header_value_ends`` and ``header_valid``. ``out`` must be
+        large enough: `MAX_RECORD_OVERHEAD` a record and `MAX_HEADER_OVERHEAD` a header on top of the bytes, and
+        `SLACK_BYTES`.
         """
         ...

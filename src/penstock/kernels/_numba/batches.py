@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from penstock.kernels._numba.jit import compiled, inlined
 from penstock.kernels._numba.memory import byte_at
+from penstock.kernels.interface import Bytes
 
 __all__ = ["scan_batches"]
 
@@ -13,8 +15,8 @@ _LAST_OFFSET = 2**63 - 2
 
 
 @inlined
-def _integer(data, at, size):  # type: ignore[no-untyped-def]
-    value = np.int64(byte_at(data, at))
+def _integer(data: Bytes, at: int, size: int) -> int:
+    value = byte_at(data, at)
     if value >= 128:
         value -= 256
     for i in range(1, size):
@@ -23,7 +25,7 @@ def _integer(data, at, size):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def scan_batches(data, at, end, table):  # type: ignore[no-untyped-def]
+def scan_batches(data: Bytes, at: int, end: int, table: npt.NDArray[np.int64]) -> tuple[int, int, int]:
     """See `penstock.kernels.interface.Kernel.scan_batches`."""
     batches = 0
     while end - at >= 17:

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from penstock.kernels._numba.jit import compiled
-from penstock.kernels._numba.memory import copy_bytes, copy_chunk
+from penstock.kernels._numba.memory import CHUNK, copy_bytes, copy_chunk, int64
+from penstock.kernels.interface import Bytes, Int32s
 
 __all__ = ["gather"]
 
+_LONG = 512
+
 
 @compiled
-def gather(data, at, ends, first, last, out):  # type: ignore[no-untyped-def]
+def gather(data: Bytes, at: Int32s, ends: Int32s, first: int, last: int, out: Bytes) -> None:
     """See `penstock.kernels.interface.Kernel.gather`.
 
     A chunk may write over the end of its piece: the next piece is written afterwards, and ``out`` has slack. It may
     not read over the end of ``data``, so pieces close to that are copied exactly.
     """
-    safe = len(data) - 16
+    safe = len(data) - CHUNK
     for row in range(first, last):
-        begin, to = np.int64(at[row]), np.int64(ends[row])
-        length = np.int64(ends[row + 1]) - to
-        if begin + length <= safe and length <= 512:
-            done = np.int64(0)
+        begin, to = int64(at[row]), int64(ends[row])
+        length = int64(ends[row + 1]) - to
+        if length <= _LONG and begin + length <= safe:
+            done = int64(0)
             while done < length:
                 copy_chunk(out, to + done, data, begin + done)
-                done += 16
+                done += CHUNK
         elif length > 0:
             copy_bytes(out, to, data, begin, length)

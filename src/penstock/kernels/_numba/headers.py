@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from penstock.kernels._numba.jit import compiled
+from penstock.kernels._numba.memory import int64
 from penstock.kernels._numba.varint import read_varint
+from penstock.kernels.interface import Bytes, Int32s
 
 __all__ = ["walk_headers"]
 
 
 @compiled
-def walk_headers(data, header_at, header_ends, first, last, name_at, name_ends, value_at, value_ends):  # type: ignore[no-untyped-def]
+def walk_headers(
+    data: Bytes,
+    header_at: Int32s,
+    header_ends: Int32s,
+    first: int,
+    last: int,
+    name_at: Int32s,
+    name_ends: Int32s,
+    value_at: Int32s,
+    value_ends: Int32s,
+) -> None:
     """See `penstock.kernels.interface.Kernel.walk_headers`."""
     size = len(data)
     for row in range(first, last):
-        at = header_at[row] + 0
+        at = int64(header_at[row])
         for header in range(header_ends[row], header_ends[row + 1]):
             length, at = read_varint(data, at, size)
             name_at[header] = at

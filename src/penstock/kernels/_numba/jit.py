@@ -12,10 +12,9 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import numba
-from numba.core import config
 
 __all__ = ["compiled", "inlined"]
 
@@ -44,17 +43,18 @@ _FOLDER: Final = _cache_folder()
 def compiled(function: _Function) -> _Function:
     """Compile at the first call, or load what an earlier process compiled; runs without the GIL."""
     if _FOLDER is None:
-        return numba.njit(nogil=True)(function)  # type: ignore[no-any-return]
+        return cast(_Function, numba.njit(nogil=True)(function))
+    config: Any = numba.config  # a module that makes its names at run time
     before = config.CACHE_DIR
     config.CACHE_DIR = _FOLDER  # read when the decorator runs, so it can be given back at once
     try:
-        return numba.njit(nogil=True, cache=True)(function)  # type: ignore[no-any-return]
+        return cast(_Function, numba.njit(nogil=True, cache=True)(function))
     except (OSError, RuntimeError):
-        return numba.njit(nogil=True)(function)  # type: ignore[no-any-return]
+        return cast(_Function, numba.njit(nogil=True)(function))
     finally:
         config.CACHE_DIR = before
 
 
 def inlined(function: _Function) -> _Function:
     """Compile as a part of the kernels that call it."""
-    return numba.njit(nogil=True, inline="never")(function)  # type: ignore[no-any-return]
+    return cast(_Function, numba.njit(nogil=True)(function))

@@ -1,20 +1,29 @@
-"""Unaligned loads, stores and copies of whole chunks, which numba's array indexing cannot say.
+"""Loads and copies of raw bytes that numba's array indexing cannot say, and the integer types of compiled code.
 
-Nothing here checks anything: callers have compared with the arrays' ends.
+Nothing here checks anything: callers have compared with the arrays' ends. The casts give each function the type it has
+for those who call it inside a kernel; numba itself sees through them.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final, cast
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["byte_at", "copy_bytes", "copy_chunk"]
+from penstock.kernels.interface import Bytes
 
-CHUNK = 16
+__all__ = ["CHUNK", "byte_at", "copy_bytes", "copy_chunk", "int64", "uint64"]
+
+CHUNK: Final = 16
+
+int64 = cast(Callable[[Any], int], np.int64)
+uint64 = cast(Callable[[Any], int], np.uint64)
+"""Mixing the two in one expression gives a float in numba: convert first."""
 
 
 def _pointer(context: Any, builder: Any, array_type: Any, array: Any, at: Any) -> Any:
@@ -22,9 +31,7 @@ def _pointer(context: Any, builder: Any, array_type: Any, array: Any, at: Any) -
 
 
 @intrinsic
-def byte_at(typing_context: Any, data: Any, at: Any) -> Any:
-    """Load ``data[at]`` as int64, without the wrap-around of negative indexes."""
-
+def _byte_at(typing_context: Any, data: Any, at: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = _pointer(context, builder, signature.args[0], args[0], args[1])
         return builder.zext(builder.load(pointer), ir.IntType(64))
@@ -33,9 +40,7 @@ def byte_at(typing_context: Any, data: Any, at: Any) -> Any:
 
 
 @intrinsic
-def copy_chunk(typing_context: Any, out: Any, to: Any, data: Any, at: Any) -> Any:
-    """Copy 16 bytes from ``data[at:]`` to ``out[to:]``."""
-
+def _copy_chunk(typing_context: Any, out: Any, to: Any, data: Any, at: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         chunk = ir.VectorType(ir.IntType(8), CHUNK)
         target = _pointer(context, builder, signature.args[0], args[0], args[1])
@@ -50,13 +55,21 @@ def copy_chunk(typing_context: Any, out: Any, to: Any, data: Any, at: Any) -> An
 
 
 @intrinsic
-def copy_bytes(typing_context: Any, out: Any, to: Any, data: Any, at: Any, length: Any) -> Any:
-    """Copy ``length`` bytes from ``data[at:]`` to ``out[to:]``: the C library's memcpy."""
-
+def _copy_bytes(typing_context: Any, out: Any, to: Any, data: Any, at: Any, length: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         target = _pointer(context, builder, signature.args[0], args[0], args[1])
         source = _pointer(context, builder, signature.args[2], args[2], args[3])
-        cgutils.raw_memcpy(builder, target, source, args[4], 1)
+        cgutils.raw_memcpy(builder, target, source, args[4], 1)  # type: ignore[no-untyped-call]
         return context.get_dummy_value()
 
     return types.void(out, types.int64, data, types.int64, types.int64), generate
+
+
+byte_at = cast(Callable[[Bytes, int], int], _byte_at)
+"""``byte_at(data, at)``: ``data[at]`` as int64, without the wrap-around of negative indexes."""
+
+copy_chunk = cast(Callable[[Bytes, int, Bytes, int], None], _copy_chunk)
+"""``copy_chunk(out, to, data, at)`` copies `CHUNK` bytes from ``data[at:]`` to ``out[to:]``."""
+
+copy_bytes = cast(Callable[[Bytes, int, Bytes, int, int], None], _copy_bytes)
+"""``copy_bytes(out, to, data, at, length)`` is the C library's memcpy."""

@@ -6,9 +6,12 @@ Faults are returned as the numbers of `penstock.kernels.interface.Fault`.
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from penstock.kernels._numba.jit import compiled, inlined
+from penstock.kernels._numba.memory import int64
 from penstock.kernels._numba.varint import read_varint
+from penstock.kernels.interface import Bytes, Int32s, Int64s
 
 __all__ = ["walk_records"]
 
@@ -16,7 +19,7 @@ _LAST_MS = (2**63 - 1) // 1000
 
 
 @inlined
-def _skip_headers(data, count, at, after):  # type: ignore[no-untyped-def]
+def _skip_headers(data: Bytes, count: int, at: int, after: int) -> tuple[int, int]:
     """Return (position after the headers, 0), or (position of the wrong field, fault)."""
     for _ in range(count):
         field = at
@@ -32,15 +35,16 @@ def _skip_headers(data, count, at, after):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def walk_records(  # type: ignore[no-untyped-def]
-    data, spans, row, headers, start, stop, want,
-    key_at, key_ends, value_at, value_ends, offsets, timestamps, header_at, header_ends,
-):  # fmt: skip
+def walk_records(
+    data: Bytes, spans: npt.NDArray[np.int64], row: int, headers: int, start: int, stop: int, want: int,
+    key_at: Int32s, key_ends: Int32s, value_at: Int32s, value_ends: Int32s,
+    offsets: Int64s, timestamps: Int64s, header_at: Int32s, header_ends: Int32s,
+) -> tuple[int, int, int, int, int]:  # fmt: skip
     """See `penstock.kernels.interface.Kernel.walk_records`."""
     want_key, want_value = (want & 1) != 0, (want & 2) != 0
     want_offset, want_timestamp, want_headers = (want & 4) != 0, (want & 8) != 0, (want & 16) != 0
-    key_total = np.int64(key_ends[row]) if want_key else 0
-    value_total = np.int64(value_ends[row]) if want_value else 0
+    key_total = int64(key_ends[row]) if want_key else 0
+    value_total = int64(value_ends[row]) if want_value else 0
     for number in range(len(spans)):
         at, end, count = spans[number, 0], spans[number, 1], spans[number, 2]
         base, last, timestamp, moving = spans[number, 3], spans[number, 4], spans[number, 5], 1 - spans[number, 6]

@@ -22,7 +22,7 @@ _CODECS: Final = 5
 
 def scan_batches(data: Bytes, at: int, end: int, table: npt.NDArray[np.int64]) -> tuple[int, int, int]:
     """See `penstock.kernels.interface.Kernel.scan_batches`."""
-    view = memoryview(data)
+    view = data.data
     batches = 0
     while end - at >= _PREFIX.size:
         _, rest, _, magic = _PREFIX.unpack_from(view, at)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from penstock.kernels._pure.varint import write_varint
 from penstock.kernels.interface import Bytes, Int32s, Int64s
 
@@ -32,7 +34,7 @@ def encode_records(
     header_parts = _parts(header_values, header_value_ends, header_valid)
     bounds = header_ends.tolist() or [0] * (len(timestamp_deltas) + 1)
     shift = bounds[0]
-    target = memoryview(out)
+    target = out.data
     for row, delta in enumerate(timestamp_deltas.tolist()):
         body = bytearray(1)
         write_varint(body, delta)
@@ -54,7 +56,7 @@ def encode_records(
 
 def _parts(data: Bytes, ends: Int32s, valid: Bytes) -> list[bytes | None]:
     source, bounds = bytes(data), ends.tolist()
-    parts: list[bytes | None] = [source[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    parts: list[bytes | None] = [source[a:b] for a, b in pairwise(bounds)]
     for row, is_valid in enumerate(valid.tolist()):
         if not is_valid:
             parts[row] = None

@@ -9,7 +9,7 @@ __all__ = ["gather"]
 
 def gather(data: Bytes, at: Int32s, ends: Int32s, first: int, last: int, out: Bytes) -> None:
     """See `penstock.kernels.interface.Kernel.gather`."""
-    source, target = memoryview(data), memoryview(out)
+    source, target = data.data, out.data
     stops = ends[first : last + 1].tolist()
     pieces = [
         source[begin : begin + stop - start]

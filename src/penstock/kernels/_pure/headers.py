@@ -20,7 +20,7 @@ def walk_headers(
     value_ends: Int32s,
 ) -> None:
     """See `penstock.kernels.interface.Kernel.walk_headers`."""
-    source = memoryview(data)
+    source = data.data
     size = len(source)
     for row in range(first, last):
         at = int(header_at[row])

@@ -31,7 +31,7 @@ __all__ = ["walk_records"]
 _LAST_MS: Final = (2**63 - 1) // 1000
 
 
-class _Wrong(Exception):  # noqa: N818 (it says where, and never leaves this file)
+class _Wrong(Exception):
     """A fault and its position."""
 
     def __init__(self, fault: Fault, position: int) -> None:
@@ -72,7 +72,7 @@ def walk_records(
     header_ends: Int32s,
 ) -> tuple[int, int, int, int, int]:
     """See `penstock.kernels.interface.Kernel.walk_records`."""
-    source = memoryview(data)
+    source = data.data
     for number, (at, end, count, base, last, timestamp, append_time, _) in enumerate(spans.tolist()):
         try:
             for _ in range(count):

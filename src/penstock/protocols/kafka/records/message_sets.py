@@ -70,7 +70,7 @@ class _Rows:
         self.timestampType.append(message.timestamp_type)
 
     def batch(self, columns: Sequence[str]) -> pa.RecordBatch:
-        headers = [[]] * len(self.offset)
+        headers: list[list[object]] = [[]] * len(self.offset)
         arrays = [pa.array(headers if name == "headers" else getattr(self, name), TYPES[name]) for name in columns]
         return pa.RecordBatch.from_arrays(arrays, schema=schema(columns))
 
