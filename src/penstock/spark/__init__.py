@@ -1,0 +1,34 @@
+"""Spark: ``format("penstock")`` for batch and streaming reads, and a helper that makes a session.
+
+Names are loaded when they are first asked for, so that options and offsets can be used where PySpark is not installed,
+and a Spark worker that unpickles one class does not import the rest. What must not live here: code.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.spark._session import register as register
+    from penstock.spark._session import session as session
+    from penstock.spark._source import PenstockDataSource as PenstockDataSource
+
+_HOME_OF = {
+    "PenstockDataSource": "penstock.spark._source",
+    "register": "penstock.spark._session",
+    "session": "penstock.spark._session",
+}
+
+__all__ = [*_HOME_OF]  # noqa: PLE0604 - the keys are strings
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

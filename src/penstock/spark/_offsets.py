@@ -1,0 +1,117 @@
+"""The offset that a Spark checkpoint stores for one micro-batch, as canonical JSON, version 1.
+
+    {"v": 1, "from": {topic: {partition: offset}}, "to": {topic: {partition: offset}}}
+
+Two facts about Spark shape it. Spark does not store the result of ``initialOffset()`` and asks for it again after a
+crash in the first batch, when "latest" means something else: so the *end* offset carries its own start, and
+``partitions(start, end)`` reads nothing but ``end``. And Spark compares offsets as strings: so keys are sorted, and
+numbers are integers. What must not live here: where offsets come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from penstock.errors import ConfigError
+from penstock.model import LogRange, Partition
+
+__all__ = ["VERSION", "BatchOffset", "Json", "Positions", "partition_key", "partition_of"]
+
+VERSION = 1
+
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+Positions: TypeAlias = Mapping[Partition, int]
+"""The offset of the next record to read, by partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOffset:
+    """One micro-batch: it reads ``[start, end)`` of every partition of ``end``, and ``start`` has each of those."""
+
+    start: Positions
+    end: Positions
+
+    def to_json(self) -> dict[str, Json]:
+        """The canonical form: equal offsets give equal text, whatever order they were collected in."""
+        return {"v": VERSION, "from": _tree(self.start), "to": _tree(self.end)}
+
+    @classmethod
+    def from_json(cls, stored: object) -> BatchOffset:
+        """Read what ``to_json`` wrote. Raises ConfigError: it is not ours, damaged, or of a newer penstock."""
+        if not isinstance(stored, dict) or "v" not in stored:
+            raise ConfigError(
+                f"the checkpoint holds no penstock offset: {_short(stored)}",
+                hint="Use the checkpoint of this query, or a new checkpointLocation",
+            )
+        if stored["v"] != VERSION:
+            raise ConfigError(
+                f"the checkpoint holds offsets of version {_short(stored['v'])}; this penstock reads version {VERSION}",
+                hint="Run the query with the version of penstock that wrote the checkpoint, or use a new one",
+            )
+        offset = cls(_positions(stored.get("from")), _positions(stored.get("to")))
+        for partition, end in offset.end.items():
+            if not 0 <= offset.start.get(partition, -1) <= end:
+                raise ConfigError(
+                    f"the checkpoint holds no possible range for {partition}: "
+                    f"from {offset.start.get(partition)} to {end}",
+                    topic=partition.topic,
+                    partition=partition.id,
+                )
+        return offset
+
+    def ranges(self) -> list[LogRange]:
+        """What the batch reads, in the order of topic and partition, without empty ranges."""
+        return [
+            LogRange(partition.topic, partition.id, self.start[partition], self.end[partition], partition.node)
+            for partition in sorted(self.end)
+            if self.start[partition] < self.end[partition]
+        ]
+
+
+def partition_key(partition: Partition) -> str:
+    """The partition inside its topic as a JSON key: "3", or "broker-a/3" where partitions belong to named nodes."""
+    return f"{partition.node}/{partition.id}" if partition.node else str(partition.id)
+
+
+def partition_of(topic: str, key: str) -> Partition:
+    """Undo ``partition_key``. Raises ValueError for what is no partition."""
+    node, _, number = key.rpartition("/")
+    if not (number.isascii() and number.isdigit()):
+        raise ValueError(f"'{key}' is no partition number")
+    return Partition(topic, int(number), node)
+
+
+def _tree(positions: Positions) -> Json:
+    tree: dict[str, Json] = {}
+    for partition in sorted(positions, key=lambda each: (each.topic, each.node, each.id)):
+        topic = tree.setdefault(partition.topic, {})
+        assert isinstance(topic, dict)
+        topic[partition_key(partition)] = positions[partition]
+    return tree
+
+
+def _positions(tree: object) -> dict[Partition, int]:
+    if not isinstance(tree, dict):
+        raise ConfigError(f"the checkpoint's offsets are no tree of topics: {_short(tree)}")
+    found: dict[Partition, int] = {}
+    for topic, partitions in tree.items():
+        if not isinstance(topic, str) or not isinstance(partitions, dict):
+            raise ConfigError(f"the checkpoint's offsets of topic {_short(topic)} are no tree of partitions")
+        for key, offset in partitions.items():
+            try:
+                partition = partition_of(topic, str(key))
+            except ValueError as error:
+                raise ConfigError(f"the checkpoint names no partition of topic {topic}: {error}") from error
+            if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
+                raise ConfigError(
+                    f"the checkpoint's offset {_short(offset)} is no offset", topic=topic, partition=partition.id
+                )
+            found[partition] = offset
+    return found
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

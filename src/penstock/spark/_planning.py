@@ -1,0 +1,95 @@
+"""Which task reads what: ranges of offsets laid end to end and cut into few pieces of equal size. Pure arithmetic.
+
+Every task costs 15 to 50 ms of Spark's own, so many small partitions share a task; a large partition is cut so that all
+cores work. Ranges whose partitions live on the same node stay together: a task then talks to few nodes.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from collections.abc import Mapping, Sequence
+
+from penstock.model import LogRange, Partition
+
+__all__ = ["ROWS_WORTH_A_TASK", "plan"]
+
+ROWS_WORTH_A_TASK = 10_000
+"""Fewer offsets than this are read faster by a task that runs anyway than by starting one more."""
+
+ROWS_THAT_FILL_A_TASK = 2_000_000
+"""With more than this for each core there may be more tasks than cores, up to one a partition: the cores of a cluster
+are not known where tasks are planned, and a task that fails is read again as a whole."""
+
+_SNAP = 10
+"""A cut that falls within a tenth of a task's size of a partition's edge moves to that edge: fewer connections, and no
+batch that two tasks fetch and decode half of each."""
+
+
+def plan(
+    ranges: Sequence[LogRange],
+    *,
+    parallelism: int,
+    min_partitions: int | None = None,
+    leaders: Mapping[Partition, str] | None = None,
+) -> list[tuple[LogRange, ...]]:
+    """The ranges of each task; together exactly ``ranges``, every offset once. No range is empty, no task either.
+
+    With ``min_partitions``: that many, as far as there are offsets. Without: at most ``parallelism``, or more of
+    ``ROWS_THAT_FILL_A_TASK`` up to one a partition.
+    ``leaders`` names the node that serves a partition, where known.
+    """
+    known = leaders or {}
+    filled = sorted(
+        (each for each in ranges if each.start < each.end),
+        key=lambda each: (
+            known.get(Partition(each.topic, each.partition, each.node), each.node),
+            each.topic,
+            each.node,
+            each.partition,
+            each.start,
+        ),
+    )
+    edges = [0]
+    for each in filled:
+        edges.append(edges[-1] + each.end - each.start)
+    total = edges[-1]
+    if not total:
+        return []
+    if min_partitions:
+        tasks = min(min_partitions, total)
+    else:
+        partitions = len({(each.topic, each.node, each.partition) for each in filled})
+        full = min(partitions, total // ROWS_THAT_FILL_A_TASK)
+        tasks = min(max(parallelism, full), -(-total // ROWS_WORTH_A_TASK))
+    return _cut(filled, edges, _cuts(edges, total, tasks))
+
+
+def _cuts(edges: Sequence[int], total: int, tasks: int) -> list[int]:
+    """Where tasks begin, as distances from the start of the first range; strictly increasing, 0 first, total last."""
+    slack = total // tasks // _SNAP
+    cuts = [0]
+    for task in range(1, tasks):
+        ideal = total * task // tasks
+        after = bisect.bisect_left(edges, ideal)
+        nearest = min(edges[max(after - 1, 0) : after + 1], key=lambda edge: abs(edge - ideal))
+        cuts.append(nearest if abs(nearest - ideal) <= slack else ideal)
+    cuts.append(total)
+    return cuts
+
+
+def _cut(ranges: Sequence[LogRange], edges: Sequence[int], cuts: Sequence[int]) -> list[tuple[LogRange, ...]]:
+    tasks: list[tuple[LogRange, ...]] = []
+    at = 0
+    for low, high in itertools.pairwise(cuts):
+        pieces: list[LogRange] = []
+        while at < len(ranges) and edges[at] < high:
+            whole = ranges[at]
+            start = whole.start + max(0, low - edges[at])
+            end = whole.start + min(edges[at + 1], high) - edges[at]
+            pieces.append(LogRange(whole.topic, whole.partition, start, end, whole.node))
+            if edges[at + 1] > high:
+                break
+            at += 1
+        tasks.append(tuple(pieces))
+    return tasks

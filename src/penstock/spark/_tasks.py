@@ -1,0 +1,92 @@
+"""What a Spark task does: read its ranges one after the other and hand over Arrow batches of a size Spark likes.
+
+Runs in Spark's worker processes. They are reused for many tasks, while the reader object is unpickled anew for each: so
+connections are kept in a module-level table. What must not live here: planning.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import InputPartition
+
+from penstock.client import RangeReader
+from penstock.errors import OffsetOutOfRange
+from penstock.model import LogRange, Offset, OffsetSpec, Partition
+from penstock.spark._options import SourceOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["MOST_ROWS", "ReadTask", "read_task"]
+
+MOST_ROWS = 16_384
+"""Rows of one Arrow batch: 4,000 to 200,000 are equally fast, and each is held twice in Python and once in the JVM."""
+
+_log = logging.getLogger("penstock.spark")
+_readers: dict[tuple[str, tuple[tuple[str, str], ...]], RangeReader] = {}
+
+
+class ReadTask(InputPartition):
+    """The ranges of one task. Everything a task needs beyond the source's options travels in here."""
+
+    def __init__(self, ranges: Sequence[LogRange]) -> None:
+        super().__init__(None)
+        self.ranges = tuple(ranges)
+
+    def __repr__(self) -> str:
+        return (
+            f"ReadTask({', '.join(f'{each.topic}-{each.partition}[{each.start}:{each.end}]' for each in self.ranges)})"
+        )
+
+
+def read_task(options: SourceOptions, ranges: Sequence[LogRange]) -> Iterator[pa.RecordBatch]:
+    """The records of ``ranges`` as batches of at most ``MOST_ROWS`` rows with exactly ``options.columns``.
+
+    May be run several times and side by side (retries, speculation). Raises what the client raises; records that were
+    deleted since they were planned raise OffsetOutOfRange; with ``failOnDataLoss=false`` they are left out with a warning.
+    """
+    if not ranges:
+        return
+    key = (options.address, tuple(sorted(options.client.items())))
+    # Taken out while in use: what is not put back, because the task failed or was stopped in the middle of an
+    # answer (a LIMIT), is not used again.
+    reader = _readers.pop(key, None) or RangeReader(options.address, **options.client)
+    finished = False
+    try:
+        for wanted in ranges:
+            yield from _read_range(reader, wanted, options)
+        finished = True
+    finally:
+        if finished:
+            _readers[key] = reader
+        else:
+            reader.close()
+
+
+def _read_range(reader: RangeReader, wanted: LogRange, options: SourceOptions) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from _batches(reader, wanted, options.columns)
+    except OffsetOutOfRange as error:
+        if options.fail_on_data_loss:
+            error.hint = 'Set failOnDataLoss to "false" to go on without the records that were deleted'
+            raise
+        left = _what_is_left(reader, wanted)
+        _log.warning("%s: offsets %d to %d were deleted before they were read", error, wanted.start, left.start)
+        yield from _batches(reader, left, options.columns)
+
+
+def _batches(reader: RangeReader, wanted: LogRange, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    for messages in reader.read(wanted, columns=columns):
+        batch = messages.to_arrow()
+        for start in range(0, batch.num_rows, MOST_ROWS):
+            yield batch.slice(start, MOST_ROWS)
+
+
+def _what_is_left(reader: RangeReader, wanted: LogRange) -> LogRange:
+    partition = Partition(wanted.topic, wanted.partition, wanted.node)
+    earliest = reader.offsets({partition: OffsetSpec(name=Offset.EARLIEST)})[partition].offset
+    start = min(max(wanted.start, earliest), wanted.end)
+    return LogRange(wanted.topic, wanted.partition, start, wanted.end, wanted.node)
