@@ -5,6 +5,7 @@ most tests need none of them.
 """
 
 import os
+import sys
 from collections import Counter
 from importlib.util import find_spec
 
@@ -23,6 +24,9 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
+
+# Spark starts its workers by name, "python3" unless told; they must be this Python where pytest runs without ./dev too.
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 # Starters of real servers; a plugin named here is available in every folder below.
 pytest_plugins = ["tests.interop.peers.fixtures"]
