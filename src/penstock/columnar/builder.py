@@ -5,14 +5,17 @@ What must not live here: time, partitions and sending.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
+from penstock.columnar.arrays import binary_of, headers_of, numbers
 from penstock.columnar.batch import HEADER_BYTES
 from penstock.columnar.encode import Producing, encode_v2
-from penstock.columnar.schema import HEADERS_TYPE, TYPES
+from penstock.columnar.schema import HEADERS_TYPE
+from penstock.errors import UsageError
 from penstock.model import Codec
 
 __all__ = ["BatchBuilder", "HeadersLike"]
@@ -23,7 +26,9 @@ _RECORD_OVERHEAD: Final = 21
 """Kafka's own bound for the fields around key, value and headers of a record."""
 
 _HEADER_OVERHEAD: Final = 10
-_SCHEMA: Final = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("timestamp", pa.timestamp("ms", tz="UTC"))])
+_MILLISECONDS: Final = pa.timestamp("ms", tz="UTC")
+_SCHEMA: Final = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("timestamp", _MILLISECONDS)])
+_SCHEMA_WITH_HEADERS: Final = _SCHEMA.append(pa.field("headers", HEADERS_TYPE))
 
 
 class BatchBuilder:
@@ -61,22 +66,18 @@ class BatchBuilder:
     def rows(self) -> pa.RecordBatch:
         """Return the records as columns key, value, timestamp and, if any record has some, headers.
 
-        Raises TypeError or pyarrow's errors where a key or a value is not bytes.
+        Raises UsageError where a key or a value is not bytes.
         """
-        arrays = [
-            pa.array(self._keys, pa.binary()),
-            pa.array(self._values, pa.binary()),
-            pa.array(self._timestamps, pa.timestamp("ms", tz="UTC")),
-        ]
+        try:
+            arrays = [binary_of(self._keys), binary_of(self._values)]
+        except TypeError as error:
+            raise UsageError(f"keys and values must be bytes or None: {error}") from None
+        arrays.append(numbers(_MILLISECONDS, len(self), np.array(self._timestamps, np.int64)))
         if not self._headers:
             return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
-        arrays.append(self._headers_column())
-        return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA.append(pa.field("headers", TYPES["headers"])))
+        arrays.append(headers_of([self._headers.get(row, ()) for row in range(len(self))]))
+        return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA_WITH_HEADERS)
 
     def build(self, codec: Codec = Codec.NONE, producing: Producing | None = None) -> memoryview:
         """Encode the records as one batch; see `penstock.columnar.encode.encode_v2`."""
         return encode_v2(self.rows(), codec=codec, producing=producing or Producing())
-
-    def _headers_column(self) -> pa.Array:
-        pairs: list[Iterable[tuple[str, bytes | None]]] = [self._headers.get(row, ()) for row in range(len(self))]
-        return pa.array([[{"key": name, "value": value} for name, value in row] for row in pairs], HEADERS_TYPE)

@@ -19,13 +19,13 @@ import numpy as np
 import pyarrow as pa
 
 from penstock import kernels
-from penstock.columnar import _arrays
+from penstock.columnar import arrays
 from penstock.columnar._choose import Chosen, Limits, choose
 from penstock.columnar._faults import corrupt
 from penstock.columnar.arena import Arena
 from penstock.columnar.buffers import Bytes, BytesLike, as_array
 from penstock.columnar.compression import MAX_INFLATED_BYTES
-from penstock.columnar.schema import record_columns, schema
+from penstock.columnar.schema import TYPES, record_columns, schema
 from penstock.columnar.transactions import AbortedTransactions
 from penstock.errors import UsageError
 from penstock.kernels.interface import (
@@ -132,12 +132,12 @@ class _Walk:
 
     def _index(self, bit: int, rows: int) -> tuple[Int32s, Int32s]:
         rows = rows if self._want & bit else 0
-        ends = _arrays.pool_int32s(rows + 1)
+        ends = arrays.pool_int32s(rows + 1)
         ends[0] = 0
         return np.empty(rows, np.int32), ends
 
     def _numbers(self, bit: int, rows: int) -> Int64s:
-        return _arrays.pool_int64s(rows if self._want & bit else 0)
+        return arrays.pool_int64s(rows if self._want & bit else 0)
 
     def run(self, limits: Limits) -> None:
         """Walk all groups; at a damaged batch end there, or raise if it is the first."""
@@ -174,18 +174,18 @@ class _Walk:
     def column(self, name: str) -> pa.Array:
         """Build one column."""
         if name == "key":
-            return _arrays.binary(self._kernel, pa.binary(), self._pieces, self._key_at, self._key_ends)
+            return arrays.binary(self._kernel, pa.binary(), self._pieces, self._key_at, self._key_ends)
         if name == "value":
-            return _arrays.binary(self._kernel, pa.binary(), self._pieces, self._value_at, self._value_ends)
+            return arrays.binary(self._kernel, pa.binary(), self._pieces, self._value_at, self._value_ends)
         if name == "headers":
-            return _arrays.headers(self._kernel, self._pieces, self._header_at, self._header_ends)
+            return arrays.headers(self._kernel, self._pieces, self._header_at, self._header_ends)
         if name == "timestampType":
             return self._timestamp_types()
-        return _arrays.whole(name, self.rows, self._offsets if name == "offset" else self._timestamps)
+        return arrays.numbers(TYPES[name], self.rows, self._offsets if name == "offset" else self._timestamps)
 
     def _timestamp_types(self) -> pa.Array:
         types = self._spans[:, Span.APPEND_TIME].astype(np.int32)
         if not types.any():
-            return pa.array(np.zeros(self.rows, np.int32))
+            return arrays.numbers(pa.int32(), self.rows, np.zeros(self.rows, np.int32))
         rows = np.diff(self._spans[:, Span.LAST_ROW], prepend=0)
-        return pa.array(np.repeat(types, rows))
+        return arrays.numbers(pa.int32(), self.rows, np.repeat(types, rows))

@@ -87,7 +87,7 @@ def _column(batch: pa.RecordBatch, name: str, topic: str, partition: int) -> pa.
     if name == "topic":
         return _repeat(topic.encode(), rows)
     if name == "partition":
-        return pa.array(np.full(rows, partition, np.int32))
+        return pa.Array.from_buffers(pa.int32(), rows, [None, pa.py_buffer(np.full(rows, partition, np.int32))], 0)
     index = batch.schema.get_field_index(name)
     if index < 0:
         raise UsageError(f"column {name!r} was not decoded")

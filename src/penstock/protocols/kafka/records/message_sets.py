@@ -12,8 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
+from penstock.columnar.arrays import binary_of, headers_of, numbers
 from penstock.columnar.compression import inflate
 from penstock.columnar.decode import Decoded
 from penstock.columnar.schema import TYPES, schema
@@ -60,19 +62,27 @@ class _Rows:
     value: list[memoryview | None] = field(default_factory=list)
     offset: list[int] = field(default_factory=list)
     timestamp: list[int] = field(default_factory=list)
-    timestampType: list[int] = field(default_factory=list)  # noqa: N815 (the column's name in Spark)
+    timestamp_type: list[int] = field(default_factory=list)
 
     def add(self, offset: int, message: _Message) -> None:
         self.key.append(message.key)
         self.value.append(message.value)
         self.offset.append(offset)
         self.timestamp.append(max(-_LAST_MS, min(message.timestamp_ms, _LAST_MS)) * 1000)
-        self.timestampType.append(message.timestamp_type)
+        self.timestamp_type.append(message.timestamp_type)
 
     def batch(self, columns: Sequence[str]) -> pa.RecordBatch:
-        headers: list[list[object]] = [[]] * len(self.offset)
-        arrays = [pa.array(headers if name == "headers" else getattr(self, name), TYPES[name]) for name in columns]
-        return pa.RecordBatch.from_arrays(arrays, schema=schema(columns))
+        return pa.RecordBatch.from_arrays([self._column(name) for name in columns], schema=schema(columns))
+
+    def _column(self, name: str) -> pa.Array:
+        rows = len(self.offset)
+        if name == "headers":
+            return headers_of([()] * rows)
+        if name == "timestampType":
+            return numbers(TYPES[name], rows, np.array(self.timestamp_type, np.int32))
+        if name in {"offset", "timestamp"}:
+            return numbers(TYPES[name], rows, np.array(getattr(self, name), np.int64))
+        return binary_of(getattr(self, name))
 
 
 def decode_message_sets(
