@@ -1,0 +1,182 @@
+"""The classic group coordinator of one node: all its groups, requests in, answers out, time passed in.
+
+It answers within the call or through the request's ``reply``; it hands records to ``Storage``. It never waits and has
+no clock: the owner calls `expire` at `next_deadline`. What must not live here: decisions (`joining`, `membership`,
+`states`) and committed offsets, which all protocols share (services).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from penstock.protocols.kafka.coordinator import joining, membership
+from penstock.protocols.kafka.coordinator.effects import ACTS
+from penstock.protocols.kafka.coordinator.group import Group
+from penstock.protocols.kafka.coordinator.requests import CommitIdentity, Join, JoinAnswer, Leaver, Sync, SyncAnswer
+from penstock.protocols.kafka.coordinator.rounds import Cause, Moment, Rounds, Storage
+from penstock.protocols.kafka.coordinator.settings import GroupSettings
+from penstock.protocols.kafka.coordinator.states import Event, State
+from penstock.protocols.kafka.coordinator.stored import CONSUMER, restored
+from penstock.protocols.kafka.error_codes import ErrorCode
+
+__all__ = ["Coordinator"]
+
+
+class Coordinator:
+    """``new_id`` makes the unique part of a member id: 36 characters of a random UUID."""
+
+    def __init__(self, settings: GroupSettings, storage: Storage, new_id: Callable[[], str]) -> None:
+        self._settings = settings
+        self._new_id = new_id
+        self._groups: dict[str, Group] = {}
+        self._rounds = Rounds(settings, storage, dict(ACTS))
+
+    # Members.
+
+    def join(self, request: Join, now: Moment) -> None:
+        """JoinGroup; the answer comes through ``request.reply``."""
+        fault = self._join_fault(request)
+        if fault:
+            request.reply(JoinAnswer(fault, request.member_id))
+            return
+        group = self._groups.get(request.group)
+        if group is None:
+            group = self._groups[request.group] = Group(request.group, state_since_ms=now.wall_ms)
+        joining.join(self._rounds, group, request, now, self._new_id)
+        self._forget_if_blank(group)
+
+    def _join_fault(self, request: Join) -> ErrorCode:
+        if not request.group:
+            return ErrorCode.INVALID_GROUP_ID
+        shortest, longest = self._settings.min_session_timeout_ms, self._settings.max_session_timeout_ms
+        if not shortest <= request.session_timeout_ms <= longest:
+            return ErrorCode.INVALID_SESSION_TIMEOUT
+        if request.group not in self._groups and request.member_id:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE
+
+    def sync(self, request: Sync, now: Moment) -> None:
+        """SyncGroup; the answer comes through ``request.reply``."""
+        group = self._groups.get(request.group)
+        if not request.group:
+            request.reply(SyncAnswer(ErrorCode.INVALID_GROUP_ID))
+        elif group is None:
+            request.reply(SyncAnswer(ErrorCode.UNKNOWN_MEMBER_ID))
+        else:
+            membership.sync(self._rounds, group, request, now)
+
+    def heartbeat(
+        self, group_id: str, member_id: str, instance_id: str | None, generation: int, now: Moment
+    ) -> ErrorCode:
+        """Heartbeat."""
+        if not group_id:
+            return ErrorCode.INVALID_GROUP_ID
+        group = self._groups.get(group_id)
+        if group is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return membership.heartbeat(self._rounds, group, member_id, instance_id, generation, now)
+
+    def leave(self, group_id: str, leavers: Sequence[Leaver], now: Moment) -> list[ErrorCode]:
+        """LeaveGroup: one code a leaver. The caller refuses an empty group id."""
+        group = self._groups.get(group_id)
+        if group is None:
+            return [ErrorCode.UNKNOWN_MEMBER_ID] * len(leavers)
+        codes = membership.leave(self._rounds, group, leavers, now)
+        self._forget_if_blank(group)
+        return codes
+
+    # Offsets.
+
+    def may_commit(self, identity: CommitIdentity, now: Moment) -> ErrorCode:
+        """Whether offsets may be committed now; GROUP_ID_NOT_FOUND where the group vanished under a member.
+
+        A member that may is alive. Whoever commits to a group that does not exist makes one, without members.
+        """
+        group = self._groups.get(identity.group)
+        if group is None:
+            if identity.generation >= 0:
+                return ErrorCode.GROUP_ID_NOT_FOUND
+            group = self._groups[identity.group] = Group(identity.group, state_since_ms=now.wall_ms)
+        answer = self._commit_answer(group, identity, now)
+        group.kept = group.kept or not answer
+        return answer
+
+    def _commit_answer(self, group: Group, identity: CommitIdentity, now: Moment) -> ErrorCode:
+        if identity.anonymous or (identity.generation < 0 and group.state is State.EMPTY):
+            return self._rounds.step(group, Event.COMMIT_ALONE, Cause(now))
+        fault = group.identity_fault(identity.member_id, identity.instance_id)
+        if not fault and identity.generation != group.generation:
+            fault = ErrorCode.ILLEGAL_GENERATION
+        return fault or self._rounds.step(group, Event.COMMIT, Cause(now, group.members[identity.member_id]))
+
+    def may_delete_offsets(self, group_id: str) -> ErrorCode:
+        """Whether OffsetDelete makes sense for the group at all."""
+        group = self._groups.get(group_id)
+        if group is None:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        if group.state is not State.EMPTY and group.protocol_type != CONSUMER:
+            return ErrorCode.NON_EMPTY_GROUP
+        return ErrorCode.NONE
+
+    def is_subscribed(self, group_id: str, topic: str) -> bool:
+        """Whether members read the topic, as far as is known: where their metadata is not understood, they may."""
+        group = self._groups.get(group_id)
+        if group is None or group.state is State.EMPTY:
+            return False
+        return group.protocol_type == CONSUMER and (group.subscribed is None or topic in group.subscribed)
+
+    def delete(self, group_id: str, now: Moment) -> ErrorCode:
+        """DeleteGroups for one group: its record and its offsets go too, if it has no members."""
+        group = self._groups.get(group_id)
+        if group is None:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        answer = self._rounds.step(group, Event.DELETE, Cause(now))
+        if group.state is State.DEAD:
+            del self._groups[group_id]
+        return answer
+
+    # Views.
+
+    def group(self, group_id: str) -> Group | None:
+        """For descriptions; to be read only."""
+        return self._groups.get(group_id)
+
+    def groups(self) -> Iterable[Group]:
+        """All groups; to be read only."""
+        return self._groups.values()
+
+    # Time and the log.
+
+    def load(self, saved: Mapping[str, bytes], with_offsets: Iterable[str], now: Moment) -> None:
+        """Start from the log: ``saved`` records, and groups that have nothing but offsets. Sessions start afresh.
+
+        Raises ProtocolViolation for a record that is damaged.
+        """
+        for group_id, record in saved.items():
+            group = self._groups[group_id] = restored(group_id, record)
+            group.kept = True
+            for member in group.members.values():
+                self._rounds.touch(group, member, now)
+        for group_id in with_offsets:
+            self._groups.setdefault(group_id, Group(group_id, kept=True))
+
+    def stored(self, group_id: str, ticket: int, accepted: bool, now: Moment) -> None:
+        """The outcome of ``Storage.store`` with that ticket."""
+        group = self._groups.get(group_id)
+        if group is not None:
+            membership.stored(self._rounds, group, ticket, accepted, now)
+
+    def next_deadline(self) -> float | None:
+        """When `expire` has something to do, in seconds of the monotonic clock."""
+        return self._rounds.deadlines.next()
+
+    def expire(self, now: Moment) -> None:
+        """Let everything happen whose time has come."""
+        for due in self._rounds.deadlines.due(now.monotonic):
+            group = self._groups[due.group_id]
+            membership.expired(self._rounds, group, due, now)
+            self._forget_if_blank(group)
+
+    def _forget_if_blank(self, group: Group) -> None:
+        if group.blank:
+            del self._groups[group.group_id]

@@ -1,0 +1,208 @@
+"""A classic group: its members, its generation and questions about them. No decisions: those are `states`, `joining`, ….
+
+What must not live here: clocks (deadlines are the coordinator's) and bytes of the offsets topic (`stored`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+from penstock.protocols.kafka.coordinator.requests import JoinAnswer, JoinedMember, Protocols, SyncAnswer
+from penstock.protocols.kafka.coordinator.states import State
+from penstock.protocols.kafka.error_codes import ErrorCode
+
+__all__ = ["Group", "InitialDelay", "Member", "Takeover"]
+
+
+@dataclass(slots=True)
+class Member:
+    """``join`` and ``sync`` are parked replies. ``is_new``: has not been in any generation yet."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocols: Protocols
+    assignment: bytes = b""
+    join: Callable[[JoinAnswer], None] | None = None
+    sync: Callable[[SyncAnswer], None] | None = None
+    is_new: bool = True
+
+    def metadata(self, protocol: str | None) -> bytes:
+        """What the member sent for ``protocol``; empty if it does not know it."""
+        return next((metadata for name, metadata in self.protocols if name == protocol), b"")
+
+    def answer_join(self, answer: JoinAnswer) -> None:
+        """Answer the parked join, if there is one."""
+        reply, self.join = self.join, None
+        if reply is not None:
+            reply(answer)
+
+    def answer_sync(self, answer: SyncAnswer) -> None:
+        """Answer the parked sync, if there is one."""
+        reply, self.sync = self.sync, None
+        if reply is not None:
+            reply(answer)
+
+
+@dataclass(slots=True)
+class InitialDelay:
+    """The wait for more first members: the delay armed last, and what may still be added to it."""
+
+    delay_s: float
+    remaining_s: float
+    newcomer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Takeover:
+    """A static member's return that waits for the log; what to go back to if the log refuses."""
+
+    member_id: str
+    old_id: str
+    old_leader: str
+    old_protocols: Protocols
+    may_skip_assignment: bool
+
+
+@dataclass(slots=True)
+class Group:
+    """One group. ``state_since_ms`` is the wall clock of the last change of state.
+
+    ``storing`` is the ticket of the assignment that is on its way to the log, ``takeovers`` those of static members.
+    ``subscribed`` is None where members' metadata could not be understood. ``kept``: the log knows of the group or its
+    offsets, so that it must not be forgotten while it is empty.
+    """
+
+    group_id: str
+    state: State = State.EMPTY
+    state_since_ms: int = -1
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    generation: int = 0
+    leader: str | None = None
+    members: dict[str, Member] = field(default_factory=dict)
+    static_ids: dict[str, str] = field(default_factory=dict)
+    pending_join: set[str] = field(default_factory=set)
+    pending_sync: set[str] = field(default_factory=set)
+    initial: InitialDelay | None = None
+    subscribed: frozenset[str] | None = None
+    brought: dict[str, bytes] = field(default_factory=dict)
+    storing: int | None = None
+    kept: bool = False
+    takeovers: dict[int, Takeover] = field(default_factory=dict)
+
+    @property
+    def rebalance_timeout_s(self) -> float:
+        """What the slowest member asks for."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0) / 1_000
+
+    @property
+    def awaiting_join(self) -> int:
+        """Members whose join is parked."""
+        return sum(member.join is not None for member in self.members.values())
+
+    @property
+    def all_joined(self) -> bool:
+        """Nobody who could join is missing."""
+        return not self.pending_join and all(member.join is not None for member in self.members.values())
+
+    @property
+    def blank(self) -> bool:
+        """Nothing would be lost with it: nothing of it was stored, and nobody is about to join."""
+        return self.state is State.EMPTY and not self.kept and not self.members and not self.pending_join
+
+    def identity_fault(self, member_id: str, instance_id: str | None) -> ErrorCode:
+        """Whether such a member is in the group (KIP-345): NONE, UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
+        if instance_id is not None:
+            known = self.static_ids.get(instance_id)
+            if known is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if known != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def supports(self, protocol_type: str, protocols: Protocols) -> bool:
+        """Whether a joiner with these protocols can be in one group with all members there are."""
+        if not protocol_type or not protocols:
+            return False
+        if not self.members:
+            return True
+        common = self.common_protocols(self.members)
+        return protocol_type == self.protocol_type and any(name in common for name, _ in protocols)
+
+    def common_protocols(self, members: Collection[str]) -> frozenset[str]:
+        """Names that all of ``members`` support."""
+        counts = Counter(name for member in members for name in {name for name, _ in self.members[member].protocols})
+        return frozenset(name for name, count in counts.items() if count == len(members))
+
+    def select_protocol(self) -> str | None:
+        """Each member votes for the first of its protocols that all support; most votes win, on a tie the first."""
+        common = self.common_protocols(self.members)
+        votes = Counter(
+            next(name for name, _ in member.protocols if name in common) for member in self.members.values() if common
+        )
+        return votes.most_common(1)[0][0] if votes else None
+
+    def add(self, member: Member, protocol_type: str) -> None:
+        """Take in a new member; the first one sets the protocol type and leads."""
+        if not self.members:
+            self.protocol_type = protocol_type
+        if self.leader is None:
+            self.leader = member.member_id
+        self.members[member.member_id] = member
+        if member.instance_id is not None:
+            self.static_ids[member.instance_id] = member.member_id
+
+    def remove(self, member_id: str) -> Member:
+        """Take a member out; who leads, if it led, is the first that is left."""
+        member = self.members.pop(member_id)
+        if member.instance_id is not None and self.static_ids.get(member.instance_id) == member_id:
+            del self.static_ids[member.instance_id]
+        self.pending_sync.discard(member_id)
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        return member
+
+    def rename(self, old_id: str, new_id: str) -> Member:
+        """Give a static member another id, in the same place of the order."""
+        members = self.members
+        member = members[old_id]
+        self.members = {new_id if name == old_id else name: each for name, each in members.items()}
+        member.member_id = new_id
+        assert member.instance_id is not None
+        self.static_ids[member.instance_id] = new_id
+        if self.leader == old_id:
+            self.leader = new_id
+        if old_id in self.pending_sync:
+            self.pending_sync.remove(old_id)
+            self.pending_sync.add(new_id)
+        return member
+
+    def roster(self) -> tuple[JoinedMember, ...]:
+        """All members with their metadata of the chosen protocol, as the leader gets them."""
+        return tuple(
+            JoinedMember(member.member_id, member.instance_id, member.metadata(self.protocol_name))
+            for member in self.members.values()
+        )
+
+    def join_answer(self, member: Member) -> JoinAnswer:
+        """The current generation as ``member`` is told of it."""
+        return JoinAnswer(
+            member_id=member.member_id,
+            generation=self.generation,
+            protocol_type=self.protocol_type,
+            protocol_name=self.protocol_name,
+            leader=self.leader or "",
+            members=self.roster() if member.member_id == self.leader else (),
+        )
+
+    def sync_answer(self, member: Member) -> SyncAnswer:
+        """The stored assignment of ``member``."""
+        return SyncAnswer(
+            protocol_type=self.protocol_type, protocol_name=self.protocol_name, assignment=member.assignment
+        )
