@@ -1,0 +1,135 @@
+"""Forcing one log to the disk: what has to be synced (`Durability`), and doing it beside the owner's thread (`Flush`).
+
+`Durability.prepare` (the owner's thread) takes duplicates of file handles, `Flush.run` (any thread) syncs them,
+`Flush.finish` (the owner's thread again) notes what is durable now. What must not live here: when to flush.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from penstock.store._folder import PartitionFolder
+from penstock.store._segment import Segment
+from penstock.store.errors import WriteFailed
+
+__all__ = ["Durability", "Flush"]
+
+_POINT_BYTES: Final = 1 << 20
+"""The recovery point is written once per so many bytes; recovery reads a few MB in a blink."""
+
+
+class Flush:
+    """One flush of one log: everything below ``upto`` is on the disk when `run` has returned."""
+
+    __slots__ = ("_durability", "_sealed", "_synced", "_work", "upto")
+
+    def __init__(
+        self, durability: Durability, upto: int, sealed: Sequence[Segment], work: Sequence[Callable[[], None]]
+    ) -> None:
+        self.upto = upto
+        self._durability = durability
+        self._sealed = sealed
+        self._work = work
+        self._synced = False
+
+    def run(self) -> None:
+        """Sync. Call it once, from any thread. Raises WriteFailed; the log then takes no more appends."""
+        trouble: OSError | None = None
+        for one in self._work:  # all of them, also after a failure: each closes its handle
+            try:
+                one()
+            except OSError as error:
+                trouble = trouble or error
+        if trouble is not None:
+            raise self._durability.fail(trouble) from trouble
+        self._synced = True
+
+    def finish(self) -> None:
+        """Tell the log, from its owner's thread, that `run` succeeded; if it did not, nothing happens."""
+        if self._synced:
+            self._durability.reached(self.upto, self._sealed)
+
+
+class Durability:
+    """What of one log is on the disk. ``failure`` says why nobody knows, after a sync that failed."""
+
+    __slots__ = ("_folder", "_new_names", "_unsaved_bytes", "_unsynced", "failure", "flushed", "gone")
+
+    def __init__(self, folder: PartitionFolder, flushed: int, sealed: Sequence[Segment]) -> None:
+        self.flushed = flushed
+        self.failure: str | None = None
+        self.gone = False
+        self._folder = folder
+        self._unsynced = [segment for segment in sealed if segment.next_offset > flushed]
+        self._unsaved_bytes = 0
+        self._new_names = False
+
+    @property
+    def has_sealed(self) -> bool:
+        """Whether closed segments wait to be synced: until then recovery has to read them."""
+        return bool(self._unsynced)
+
+    def appended(self, size: int) -> None:
+        """So many bytes were written."""
+        self._unsaved_bytes += size
+
+    def began(self) -> None:
+        """A segment was begun: the directory has a new name."""
+        self._new_names = True
+
+    def sealed(self, segment: Segment) -> None:
+        """A segment was closed."""
+        self._unsynced.append(segment)
+
+    def dropping(self, segments: Sequence[Segment]) -> None:
+        """Segments are about to be deleted. Raises OSError."""
+        if self._new_names:
+            # A loss of power might else keep the deletions and forget the segment that goes on at their end.
+            self._folder.sync()
+            self._new_names = False
+        self._unsynced = [segment for segment in self._unsynced if segment not in segments]
+
+    def prepare(self, end_offset: int, active: Segment) -> Flush | None:
+        """Work that makes everything below ``end_offset`` durable; None if it is. Raises OSError."""
+        if end_offset <= self.flushed and not self._unsynced:
+            return None
+        sealed = tuple(self._unsynced)
+        work = [syncer for segment in sealed for syncer in segment.syncers(sealed=True)]
+        work += active.syncers(sealed=False)
+        if self._new_names:
+            work.append(self._sync_names)
+            self._new_names = False
+        if sealed or self._unsaved_bytes >= _POINT_BYTES:
+            work.append(lambda: self.save_point(end_offset))
+            self._unsaved_bytes = 0
+        return Flush(self, end_offset, sealed, work)
+
+    def reached(self, upto: int, sealed: Sequence[Segment]) -> None:
+        """A flush came back."""
+        self.flushed = max(self.flushed, upto)
+        self._unsynced = [segment for segment in self._unsynced if segment not in sealed]
+
+    def fail(self, error: OSError) -> WriteFailed:
+        """A sync failed: the kernel may have dropped what it could not write and call the next sync a success."""
+        self.failure = f"the log could not be synced: {error}"
+        return WriteFailed(self.failure, topic=self._folder.topic, partition=self._folder.partition)
+
+    def save_point(self, upto: int) -> None:
+        """Write the recovery point."""
+        with self._unless_gone():
+            self._folder.save_point(upto)
+
+    def _sync_names(self) -> None:
+        with self._unless_gone():
+            self._folder.sync()
+
+    @contextmanager
+    def _unless_gone(self) -> Iterator[None]:
+        """A topic may be deleted while another thread syncs it; its directory has another name then."""
+        try:
+            yield
+        except FileNotFoundError:
+            if not self.gone:
+                raise

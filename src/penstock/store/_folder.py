@@ -1,0 +1,124 @@
+"""The directory of one partition, ``topic-partition/``, and the small files beside its segments.
+
+| file | what |
+|---|---|
+| ``partition.metadata`` | version and topic id, as Kafka writes it: tells a topic from its deleted namesake |
+| ``leader-epoch-checkpoint`` | `EpochHistory` as text, as Kafka writes it |
+| ``log-start-offset`` | offsets below it were deleted on request |
+| ``recovery-point`` | offsets below it are known to be on the disk |
+| ``<offset>.producers`` | `ProducerTable` as JSON, as it was when the segment of that base offset was begun |
+
+The directory is made when the first record comes. What must not live here: segments.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Final
+
+from penstock.store._directory import Directory
+from penstock.store._segment import segment_name
+from penstock.store.epochs import EpochHistory
+from penstock.store.producers import ProducerTable
+
+__all__ = ["PartitionFolder", "topic_id_of"]
+
+_METADATA: Final = "partition.metadata"
+_EPOCHS: Final = "leader-epoch-checkpoint"
+_START: Final = "log-start-offset"
+_POINT: Final = "recovery-point"
+
+
+def topic_id_of(directory: Directory) -> bytes | None:
+    """The 16 bytes in ``partition.metadata``, None if the file is not there or says something else."""
+    for line in (directory.load(_METADATA) or b"").decode("ascii", "replace").splitlines():
+        name, _, value = line.partition(":")
+        if name == "topic_id":
+            try:
+                return base64.urlsafe_b64decode(value.strip() + "==")
+            except ValueError:
+                return None
+    return None
+
+
+class PartitionFolder:
+    """One partition's directory, made on first use."""
+
+    __slots__ = ("_directory", "_id", "_root", "name", "partition", "topic")
+
+    def __init__(self, root: Directory, topic: str, partition: int, topic_id: bytes, *, exists: bool) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.name = f"{topic}-{partition}"
+        self._root = root
+        self._id = topic_id
+        self._directory: Directory | None = root.folder(self.name) if exists else None
+
+    @property
+    def exists(self) -> bool:
+        return self._directory is not None
+
+    @property
+    def directory(self) -> Directory:
+        """The directory; it is made, and stays after a loss of power, if it is not there."""
+        if self._directory is None:
+            made = self._root.folder(self.name, create=True)
+            text = base64.urlsafe_b64encode(self._id).decode().rstrip("=")
+            made.replace(_METADATA, f"version: 0\ntopic_id: {text}\n".encode(), durable=False)
+            self._directory = made
+        return self._directory
+
+    def sync(self) -> None:
+        """Force the names of files, and of the directory itself, to disk."""
+        self.directory.sync()
+        self._root.sync()
+
+    def load_start(self) -> int:
+        """Log start offset; 0 if it never moved on request."""
+        return self._load_number(_START)
+
+    def save_start(self, offset: int) -> None:
+        """Durable at once: what was deleted must not come back."""
+        self.directory.replace(_START, str(offset).encode(), durable=True)
+
+    def load_point(self) -> int:
+        """Recovery point; 0 if nothing is known to be on the disk."""
+        return self._load_number(_POINT)
+
+    def save_point(self, offset: int) -> None:
+        """Not synced: an older one only makes the next start look at more."""
+        self.directory.replace(_POINT, str(offset).encode(), durable=False)
+
+    def _load_number(self, name: str) -> int:
+        text = self.directory.load(name) or b""
+        return int(text) if text.isdigit() else 0
+
+    def load_epochs(self) -> EpochHistory | None:
+        """None if there is no readable checkpoint."""
+        text = self.directory.load(_EPOCHS)
+        try:
+            return None if text is None else EpochHistory.from_text(text.decode())
+        except ValueError:
+            return None
+
+    def save_epochs(self, epochs: EpochHistory) -> None:
+        """Not synced: recovery reads them from the batches if it must."""
+        self.directory.replace(_EPOCHS, epochs.to_text().encode(), durable=False)
+
+    def load_producers(self, base: int) -> ProducerTable | None:
+        """The producers before offset ``base``; None if there is no readable snapshot."""
+        text = self.directory.load(segment_name(base) + ".producers")
+        if text is None:
+            return None
+        table = ProducerTable()
+        try:
+            table.restore(json.loads(text))
+        except (ValueError, TypeError):
+            return None
+        return table
+
+    def save_producers(self, base: int, table: ProducerTable) -> None:
+        """Not synced: recovery reads them from the batches if it must."""
+        text = json.dumps(table.snapshot(), separators=(",", ":"))
+        self.directory.replace(segment_name(base) + ".producers", text.encode(), durable=False)

@@ -1,0 +1,239 @@
+"""Finding a partition's log on the disk again: by the note of a clean shutdown, or by looking at it.
+
+Without a note, segments from the recovery point on (at least the last one) are read from end to end; of those before
+it the indexes are checked. A tail that no append can have left so is cut off the last segment, and reported. Damage
+anywhere else, or below the recovery point, is not the trace of a crash: StoreDamaged, unless the owner asked for
+repair, which gives up the rest of the damaged segment and keeps the segments behind it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from penstock.columnar.batch import BatchHeader
+from penstock.store._folder import PartitionFolder
+from penstock.store._scan import VerifiedBatches
+from penstock.store._segment import SUFFIXES, OpenSegments, Segment, Stamp
+from penstock.store._steps import Step
+from penstock.store.epochs import EpochHistory
+from penstock.store.errors import StoreDamaged
+from penstock.store.producers import ProducerTable, SequencedBatch
+
+__all__ = ["CleanLog", "LogState", "Recoverer", "Recovery", "sequence_of"]
+
+_NAME_DIGITS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What was cut off a log at open: ``cut_bytes`` from ``at_offset`` on (now the end of that segment), and why."""
+
+    topic: str
+    partition: int
+    cut_bytes: int
+    at_offset: int
+    reason: str
+
+
+@dataclass(slots=True)
+class LogState:
+    """A log as found: its segments (the last one is written to), and what is known of its offsets and writers."""
+
+    start_offset: int = 0
+    segments: list[Segment] = field(default_factory=list)
+    epochs: EpochHistory = field(default_factory=EpochHistory)
+    producers: ProducerTable = field(default_factory=ProducerTable)
+    recovery_point: int = 0
+    recovered: list[Recovery] = field(default_factory=list)
+
+    @property
+    def end_offset(self) -> int:
+        return self.segments[-1].next_offset if self.segments else self.start_offset
+
+
+@dataclass(frozen=True, slots=True)
+class CleanLog:
+    """A log as it was closed. ``segments``: base, size, next offset, newest timestamp, its offset, created (ms)."""
+
+    start_offset: int
+    segments: Sequence[Sequence[int]]
+    epochs: Sequence[Sequence[int]]
+    producers: Sequence[Sequence[int]]
+
+    @classmethod
+    def of(cls, state: LogState) -> CleanLog:
+        rows = [
+            [one.base, one.size, one.next_offset, one.newest.timestamp_ms, one.newest.offset, one.created_ms]
+            for one in state.segments
+        ]
+        return cls(state.start_offset, rows, state.epochs.entries(), state.producers.snapshot())
+
+
+def sequence_of(header: BatchHeader) -> SequencedBatch | None:
+    """What a batch says of its idempotent producer; None if it has none, or is a marker (which has no sequence)."""
+    if header.producer_id < 0 or header.control:
+        return None
+    return SequencedBatch(header.producer_id, header.producer_epoch, header.base_sequence, header.last_sequence)
+
+
+class Recoverer:
+    """Loads partitions. ``epoch`` is the store's new leader epoch: no batch can have it yet, or a later one."""
+
+    def __init__(self, pool: OpenSegments, index_interval_bytes: int, epoch: int, now_ms: int, *, repair: bool) -> None:
+        self._pool = pool
+        self._interval = index_interval_bytes
+        self._epoch = epoch
+        self._now_ms = now_ms
+        self._repair = repair
+
+    def load(self, folder: PartitionFolder, clean: CleanLog | None) -> LogState:
+        """The log in ``folder``. Raises StoreDamaged."""
+        if not folder.exists:
+            return LogState()
+        sizes = {
+            int(name[:_NAME_DIGITS]): size
+            for name, size in folder.directory.files().items()
+            if name.endswith(".log") and len(name) == _NAME_DIGITS + 4 and name[:_NAME_DIGITS].isdigit()
+        }
+        if clean is not None and sizes == {row[0]: row[1] for row in clean.segments}:
+            return self._as_closed(folder, clean)
+        try:
+            return self._by_looking(folder, sizes)
+        except StoreDamaged as error:
+            error.topic, error.partition = folder.topic, folder.partition
+            raise
+
+    def _segment(self, folder: PartitionFolder, base: int) -> Segment:
+        return Segment(folder.directory, base, self._pool, self._interval)
+
+    def _as_closed(self, folder: PartitionFolder, clean: CleanLog) -> LogState:
+        state = LogState(clean.start_offset)
+        for base, size, next_offset, newest, newest_offset, created in clean.segments:
+            segment = self._segment(folder, base)
+            segment.size, segment.next_offset, segment.created_ms = size, next_offset, created
+            segment.newest = Stamp(newest, newest_offset)
+            state.segments.append(segment)
+        state.epochs = EpochHistory((epoch, start) for epoch, start in clean.epochs)
+        state.producers.restore(clean.producers)
+        state.recovery_point = state.end_offset
+        return state
+
+    def _by_looking(self, folder: PartitionFolder, sizes: Mapping[int, int]) -> LogState:
+        _sweep(folder, sizes)
+        bases = sorted(sizes)
+        state = LogState(folder.load_start(), recovery_point=folder.load_point())
+        first = self._first_to_scan(folder, state, bases)
+        for row, base in enumerate(bases):
+            segment = self._segment(folder, base)
+            segment.created_ms = folder.directory.modified_ms(segment.name + ".log")
+            if row < first:
+                self._check(folder, state, segment, sizes[base])
+            else:
+                self._scan(folder, state, segment, sizes[base], last=row == len(bases) - 1)
+            if row + 1 < len(bases) and segment.next_offset > bases[row + 1]:
+                raise StoreDamaged("its offsets reach into the next segment", file=segment.path, position=segment.size)
+            state.segments.append(segment)
+        return self._settle(folder, state)
+
+    def _first_to_scan(self, folder: PartitionFolder, state: LogState, bases: list[int]) -> int:
+        """Row of the segment that holds the recovery point; 0 if what was known at its start cannot be read."""
+        row = min(max(bisect_right(bases, state.recovery_point) - 1, 0), max(len(bases) - 1, 0))
+        if row:
+            epochs, producers = folder.load_epochs(), folder.load_producers(bases[row])
+            if epochs is not None and producers is not None:
+                epochs.cut_end(bases[row])
+                state.epochs, state.producers = epochs, producers
+                return row
+        return 0
+
+    def _check(self, folder: PartitionFolder, state: LogState, segment: Segment, size: int) -> None:
+        """A closed segment below the recovery point: its indexes say what it has, its last batches agree."""
+        try:
+            segment.read_facts(size)
+        except StoreDamaged:
+            if not self._repair:
+                raise
+            # Nothing is known of the producers and epochs in its middle, and nobody needs them.
+            alone = LogState()
+            self._scan(folder, alone, segment, size, last=False)
+            state.recovered += alone.recovered
+
+    def _scan(self, folder: PartitionFolder, state: LogState, segment: Segment, size: int, *, last: bool) -> None:
+        """Read a whole segment; what its batches say goes into ``state``."""
+        segment.clear()
+        refused = False
+        with contextlib.closing(folder.directory.open(segment.name + ".log")) as file:
+            scan = VerifiedBatches(file, size)
+            for position, header in scan:
+                scan.damage = self._contradiction(state, segment, header, last=last)
+                if scan.damage:
+                    refused = True
+                    break
+                self._note(state, segment, position, header)
+        if scan.damage:
+            torn = last and not refused and segment.next_offset >= state.recovery_point
+            self._cut(folder, state, segment, size, scan.damage, torn=torn)
+        if not last:
+            segment.seal()
+
+    def _note(self, state: LogState, segment: Segment, position: int, header: BatchHeader) -> None:
+        base, last, newest = header.base_offset, header.last_offset, header.max_timestamp
+        segment.note(Step(position, position + header.length, base, last, newest))
+        state.epochs.assign(header.leader_epoch, base)
+        sequence = sequence_of(header)
+        if sequence is not None:
+            state.producers.record(sequence, base, last, newest, self._now_ms)
+
+    def _contradiction(self, state: LogState, segment: Segment, header: BatchHeader, *, last: bool) -> str | None:
+        """What is wrong with the fields of a whole batch that its checksum does not cover; no crash writes such."""
+        base, expected = header.base_offset, segment.next_offset
+        if base < expected or (last and base != expected):
+            return f"a batch of offset {base} follows offset {expected - 1}"
+        if not state.epochs.latest <= header.leader_epoch < self._epoch:
+            return f"leader epoch {header.leader_epoch} follows {state.epochs.latest}, the store is in {self._epoch}"
+        return None
+
+    def _cut(
+        self, folder: PartitionFolder, state: LogState, segment: Segment, size: int, reason: str, *, torn: bool
+    ) -> None:
+        if not torn and not self._repair:
+            raise StoreDamaged(
+                reason,
+                file=segment.path,
+                position=segment.size,
+                hint="A crash does not leave this. Restore the file, or open with repair=True to give up what follows",
+            )
+        segment.truncate()
+        state.recovered.append(
+            Recovery(folder.topic, folder.partition, size - segment.size, segment.next_offset, reason)
+        )
+
+    def _settle(self, folder: PartitionFolder, state: LogState) -> LogState:
+        for segment in [one for one in state.segments[:-1] if not one.size]:
+            state.segments.remove(segment)  # repaired down to nothing
+            segment.remove()
+        if state.segments and state.start_offset > state.end_offset:
+            # More was deleted on request than is left after the cut: go on where deletion ended.
+            for segment in state.segments:
+                segment.remove()
+            state.segments = [self._segment(folder, state.start_offset)]
+            state.epochs = EpochHistory()
+        if state.segments:
+            state.start_offset = max(state.start_offset, state.segments[0].base)
+        if state.recovery_point > state.end_offset:
+            state.recovery_point = state.end_offset
+            folder.save_point(state.recovery_point)
+        return state
+
+
+def _sweep(folder: PartitionFolder, sizes: Mapping[int, int]) -> None:
+    """Remove what a crash left of unfinished work: temporary files, and companions of segments that are gone."""
+    for name in folder.directory.files():
+        stem, dot, suffix = name.partition(".")
+        companion = len(stem) == _NAME_DIGITS and stem.isdigit() and dot + suffix in SUFFIXES
+        if name.endswith(".tmp") or (companion and int(stem) not in sizes):
+            folder.directory.remove(name)

@@ -1,0 +1,355 @@
+"""One segment: a ``.log`` file of whole record batches from a base offset on, and its two sparse indexes.
+
+A segment's facts (size, next offset, newest timestamp) are always in memory; its file and indexes are opened when
+they are needed and closed when too many are open (`OpenSegments`). What must not live here: which segments a log
+has, what may be appended, when anything is deleted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from penstock.store._directory import Buffer, Directory, File
+from penstock.store._index import OffsetIndex, TimeIndex
+from penstock.store._steps import Step, walk
+from penstock.store.errors import StoreDamaged
+
+__all__ = ["NOTHING", "SUFFIXES", "OpenSegments", "Segment", "Stamp", "segment_name"]
+
+SUFFIXES: Final = (".log", ".index", ".timeindex", ".producers")
+"""The files of a segment; ``.producers`` is the log's: the idempotent producers as they were before the segment."""
+
+_MAX_RELATIVE: Final = 2**31 - 1
+"""Relative offsets and positions in the indexes are signed 32-bit."""
+
+_SAVE_BYTES: Final = 4_096
+"""Index entries are written in lumps of this size: a system call per 512 entries instead of one each."""
+
+
+class Stamp(NamedTuple):
+    """A largest timestamp (ms) and the last offset of the first batch that has it."""
+
+    timestamp_ms: int
+    offset: int
+
+
+NOTHING: Final = Stamp(-1, -1)
+
+
+class _Opened(NamedTuple):
+    file: File
+    offsets: OffsetIndex
+    times: TimeIndex
+
+
+def segment_name(base: int) -> str:
+    """File name without suffix: the base offset in 20 digits."""
+    return f"{base:020}"
+
+
+class OpenSegments:
+    """At most ``limit`` open segments; the one that was used longest ago is closed first."""
+
+    __slots__ = ("_limit", "_order")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._order: OrderedDict[Segment, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def touch(self, segment: Segment) -> None:
+        """``segment`` is in use now."""
+        if segment in self._order:
+            self._order.move_to_end(segment)
+            return
+        self._order[segment] = None
+        while len(self._order) > self._limit:
+            next(iter(self._order)).close()
+
+    def forget(self, segment: Segment) -> None:
+        """``segment`` has been closed."""
+        self._order.pop(segment, None)
+
+
+class Segment:
+    """Whole batches from ``base`` on; ``next_offset`` follows the last of them."""
+
+    __slots__ = (
+        "_directory",
+        "_index_lost",
+        "_interval",
+        "_opened",
+        "_pool",
+        "_unindexed",
+        "base",
+        "created_ms",
+        "newest",
+        "next_offset",
+        "size",
+    )
+
+    def __init__(self, directory: Directory, base: int, pool: OpenSegments, index_interval_bytes: int) -> None:
+        self.base = base
+        self.size = 0
+        self.next_offset = base
+        self.newest = NOTHING
+        self.created_ms = -1
+        self._directory = directory
+        self._pool = pool
+        self._interval = index_interval_bytes
+        self._unindexed = 0
+        self._opened: _Opened | None = None
+        self._index_lost = False
+
+    @property
+    def name(self) -> str:
+        """See `segment_name`."""
+        return segment_name(self.base)
+
+    @property
+    def path(self) -> str:
+        """Of the ``.log`` file, for messages."""
+        return f"{self._directory.path}/{self.name}.log"
+
+    # -- writing
+
+    def fits(self, size: int, last_offset: int, limit: int) -> bool:
+        """Whether a batch of ``size`` bytes may still be added to a segment of ``limit`` bytes."""
+        return self.size + size <= limit and last_offset - self.base <= _MAX_RELATIVE
+
+    def create(self) -> None:
+        """Make the file, empty. Raises OSError."""
+        self._open()
+
+    def append(self, parts: Sequence[Buffer], step: Step) -> None:
+        """Write a batch at the end. After an OSError the segment is as it was."""
+        file = self._open().file
+        try:
+            file.write(self.size, parts)
+        except OSError:
+            # Should this fail too, nobody reads behind ``size``, the next append writes there, and recovery cuts it.
+            with contextlib.suppress(OSError):
+                file.truncate(self.size)
+            raise
+        self.note(step)
+
+    def note(self, step: Step) -> None:
+        """Count a batch that is in the file: facts and, once an interval, index entries."""
+        if step.max_timestamp > self.newest.timestamp_ms:
+            self.newest = Stamp(step.max_timestamp, step.last_offset)
+        if self._unindexed > self._interval:
+            opened = self._open()
+            opened.offsets.add(step.last_offset - self.base, step.position)
+            self._note_newest(opened.times)
+            self._unindexed = 0
+            if opened.offsets.pending_bytes >= _SAVE_BYTES:
+                self.save_indexes()
+        self._unindexed += step.end - step.position
+        self.size = step.end
+        self.next_offset = step.last_offset + 1
+
+    def seal(self) -> None:
+        """Nothing is appended any more: the time index gets its last word, which retention and recovery rely on."""
+        self._note_newest(self._open().times)
+        self.save_indexes()
+
+    def _note_newest(self, times: TimeIndex) -> None:
+        if self.newest.timestamp_ms >= 0:
+            times.add(self.newest.timestamp_ms, self.newest.offset - self.base)
+
+    def save_indexes(self) -> None:
+        """Write index entries that are only in memory. A disk that refuses costs a rebuild later, nothing else."""
+        opened = self._opened
+        if opened is None or self._index_lost:
+            return
+        try:
+            for suffix, index in ((".index", opened.offsets), (".timeindex", opened.times)):
+                if index.pending_bytes:
+                    with contextlib.closing(self._directory.open(self.name + suffix)) as file:
+                        index.write(file)
+        except OSError:
+            self._index_lost = True
+
+    def syncers(self, *, sealed: bool) -> list[Callable[[], None]]:
+        """See `File.syncer`. Of a sealed segment the indexes are synced too: they are trusted without reading its log."""
+        syncers = [self._open().file.syncer()]
+        for suffix in (".index", ".timeindex") if sealed else ():
+            with contextlib.closing(self._directory.open(self.name + suffix)) as file:
+                syncers.append(file.syncer())
+        return syncers
+
+    # -- reading
+
+    def read(self, offset: int, max_bytes: int, *, at_least_one: bool) -> tuple[bytes, int] | None:
+        """Whole batches from the one that holds ``offset`` on (or, in a gap, the next), and the offset after them.
+
+        ``at_least_one`` batch even if it is larger than ``max_bytes``. None if all batches of the segment are below
+        ``offset``. Raises StoreDamaged.
+        """
+        first = self.find(offset)
+        if first is None:
+            return None
+        limit = first.position + max_bytes
+        if limit >= self.size:
+            end, next_offset = self.size, self.next_offset
+        elif limit < first.end and not at_least_one:
+            return b"", offset
+        elif limit <= first.end:
+            end, next_offset = first.end, first.last_offset + 1
+        else:
+            end, next_offset = self._boundary(first, limit)
+        data = self._open().file.read(first.position, end - first.position)
+        if len(data) < end - first.position:
+            raise StoreDamaged("the file is shorter than it was", file=self.path, position=first.position + len(data))
+        return data, next_offset
+
+    def find(self, offset: int) -> Step | None:
+        """The first batch whose last offset is not below ``offset``."""
+        for step in self._from_index(lambda offsets: offsets.floor(offset - self.base)):
+            if step.last_offset >= offset:
+                return step
+        return None
+
+    def since(self, timestamp_ms: int) -> Iterator[Step]:
+        """The batches that may hold the first record of that time or later, in order."""
+        relative = self._open().times.below(timestamp_ms)
+        for step in self._from_index(lambda offsets: offsets.floor(relative)):
+            if step.max_timestamp >= timestamp_ms:
+                yield step
+
+    def batch(self, step: Step) -> bytes:
+        """One batch's bytes."""
+        return self._open().file.read(step.position, step.end - step.position)
+
+    def walk(self, position: int = 0) -> Iterator[Step]:
+        """All batches from ``position`` on, by their headers alone. Raises StoreDamaged."""
+        return walk(self._open().file, position, self.size, self.base, self.path)
+
+    def _boundary(self, first: Step, limit: int) -> tuple[int, int]:
+        """(position, base offset) of the first batch behind ``first`` that does not end within ``limit``."""
+        _, indexed = self._open().offsets.before(limit)
+        if indexed > first.position:
+            steps = self._from_index(lambda offsets: offsets.before(limit))
+        else:
+            steps = self.walk(first.position)
+        for step in steps:
+            if step.end > limit:
+                return step.position, step.base_offset
+        return self.size, self.next_offset
+
+    def _from_index(self, look_up: Callable[[OffsetIndex], tuple[int, int]]) -> Iterator[Step]:
+        """Walk from where an index entry points to; an entry that points to another batch costs a new index."""
+        relative, position = look_up(self._open().offsets)
+        if relative >= 0 and not self._ends_at(position, self.base + relative):
+            self.reindex()
+            _, position = look_up(self._open().offsets)
+        return self.walk(position)
+
+    def _ends_at(self, position: int, last_offset: int) -> bool:
+        try:
+            return next(self.walk(position)).last_offset == last_offset
+        except (StoreDamaged, StopIteration):
+            return False
+
+    # -- files
+
+    def read_facts(self, size: int) -> None:
+        """Learn the facts of a closed segment of ``size`` bytes from its indexes and the batches behind their end.
+
+        Raises StoreDamaged if the last batch does not end where the file does.
+        """
+        self.size = size
+        opened = self._open()
+        for step in self.walk(opened.offsets.last()[1]):
+            self.next_offset = step.last_offset + 1
+        timestamp, relative = opened.times.last()
+        self.newest = Stamp(timestamp, self.base + relative)
+        newest = self.find(self.newest.offset) if timestamp >= 0 else None
+        if newest is None or (newest.max_timestamp, newest.last_offset) != self.newest:
+            self.reindex()  # the last word of `seal` is missing or wrong
+
+    def reindex(self) -> None:
+        """Forget indexes and facts but the size, and read them from the batches' headers. Raises StoreDamaged."""
+        steps = list(self.walk())
+        self.clear()
+        for step in steps:
+            self.note(step)
+        self.seal()
+
+    def clear(self) -> None:
+        """Forget indexes and facts, in memory and on disk; `note` follows for every batch that stays."""
+        self.close()
+        for suffix in (".index", ".timeindex"):
+            self._directory.remove(self.name + suffix)
+        self._index_lost = False
+        self._unindexed = 0
+        self.size, self.next_offset, self.newest = 0, self.base, NOTHING
+
+    def truncate(self) -> None:
+        """Cut what the file has behind the last batch that was noted."""
+        self._open().file.truncate(self.size)
+
+    def close(self) -> None:
+        """Let go of file and indexes; the next use opens them again."""
+        if self._opened is not None:
+            self.save_indexes()
+            self._opened.file.close()
+            self._opened = None
+            self._pool.forget(self)
+
+    def remove(self) -> None:
+        """Delete the files, the log first: indexes without a log are swept away when a store opens."""
+        self._index_lost = True  # nothing to save
+        self.close()
+        for suffix in SUFFIXES:
+            self._directory.remove(self.name + suffix)
+
+    def _open(self) -> _Opened:
+        opened = self._opened
+        if opened is None:
+            opened = self._opened = _Opened(self._directory.open(self.name + ".log"), OffsetIndex(), TimeIndex())
+            self._pool.touch(self)
+            if self._index_lost or not self._load_indexes(opened):
+                try:
+                    self.reindex()
+                except StoreDamaged:
+                    # What lies before the damage can still be read, walking from the start.
+                    self._index_lost = True
+                    self._opened = _Opened(opened.file, OffsetIndex(), TimeIndex())
+                return self._open()
+        else:
+            self._pool.touch(self)
+        return opened
+
+    def _load_indexes(self, opened: _Opened) -> bool:
+        """False if the indexes do not fit the log and have to be made anew."""
+        if not self.size:
+            return True
+        try:
+            for suffix, index in ((".index", opened.offsets), (".timeindex", opened.times)):
+                with contextlib.closing(self._directory.open(self.name + suffix)) as file:
+                    index.load(file)
+        except ValueError:
+            return False
+        last, position = opened.offsets.last()
+        if last >= 0 and not self._ends_at(position, self.base + last):
+            return False
+        return self._reaches_end(position)
+
+    def _reaches_end(self, position: int) -> bool:
+        """Whether no batch behind the last index entry should have been indexed: its writer may have been killed."""
+        unindexed = 0
+        try:
+            for step in self.walk(position):
+                if unindexed > self._interval:
+                    return False
+                unindexed += step.end - step.position
+        except StoreDamaged:
+            return True  # a new index cannot get past it either; whoever reads there is told
+        self._unindexed = unindexed
+        return True

@@ -1,0 +1,75 @@
+"""Looking records up by their timestamps: exact, down to the record.
+
+Headers know a batch's largest timestamp only, so the batch that may hold the answer is decoded (offsets and
+timestamps, nothing else). With timestamps of producers, which may go back and forth, "the first record at or after t"
+is the one with the smallest offset. What must not live here: indexes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.columnar import decode_v2
+from penstock.errors import CorruptBatch
+from penstock.store._segment import NOTHING, Segment, Stamp
+from penstock.store._steps import Step
+from penstock.store.errors import StoreDamaged
+
+__all__ = ["first_since", "newest"]
+
+
+def first_since(segments: Iterable[Segment], timestamp_ms: int, start: int) -> tuple[int, int] | None:
+    """(offset, timestamp ms) of the first record of that time or later at or above offset ``start``."""
+    for segment in segments:
+        if segment.newest.timestamp_ms < timestamp_ms or segment.next_offset <= start:
+            continue
+        for step in segment.since(timestamp_ms):
+            if step.last_offset >= start:
+                offsets, timestamps = _records(segment, step, start)
+                rows = np.flatnonzero(timestamps >= timestamp_ms)
+                if len(rows):
+                    return int(offsets[rows[0]]), int(timestamps[rows[0]])
+    return None
+
+
+def newest(segments: Sequence[Segment], start: int) -> tuple[int, int] | None:
+    """(offset, timestamp ms) of the first of the records with the largest timestamp at or above offset ``start``."""
+    best, home = NOTHING, None
+    for segment in segments:
+        if segment.next_offset > start:
+            for stamp in _stamps(segment, start):
+                if stamp.timestamp_ms > best.timestamp_ms:
+                    best, home = stamp, segment
+    step = home.find(best.offset) if home else None
+    if home is None or step is None:
+        return None
+    offsets, timestamps = _records(home, step, start)
+    row = int(timestamps.argmax())
+    return int(offsets[row]), int(timestamps[row])
+
+
+def _stamps(segment: Segment, start: int) -> Iterator[Stamp]:
+    """Largest timestamps of the segment's records from ``start`` on; of all of them the segment knows it."""
+    if segment.base >= start:
+        yield segment.newest
+        return
+    for step in segment.walk():
+        if step.base_offset >= start:
+            yield Stamp(step.max_timestamp, step.last_offset)
+        elif step.last_offset >= start:
+            _, timestamps = _records(segment, step, start)
+            yield Stamp(int(timestamps.max(initial=-1)), step.last_offset)
+
+
+def _records(segment: Segment, step: Step, start: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Offsets and timestamps (ms) of a batch's records from offset ``start`` on."""
+    try:
+        rows = decode_v2(segment.batch(step), columns=["offset", "timestamp"], start=start).batch
+    except CorruptBatch as error:
+        raise StoreDamaged(error.message, file=segment.path, position=step.position) from error
+    offsets: npt.NDArray[np.int64] = rows.column("offset").to_numpy(zero_copy_only=False)
+    micros: npt.NDArray[np.int64] = rows.column("timestamp").cast("int64").to_numpy(zero_copy_only=False)
+    return offsets, micros // 1_000

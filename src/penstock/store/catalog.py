@@ -1,0 +1,157 @@
+"""What a store knows beside its logs: its identity, its epoch and its topics, in one file, ``store.json``.
+
+The file is replaced as a whole and synced at each change, so a crash leaves the old catalog or the new one. What must
+not live here: logs, directories of partitions.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from penstock.store._directory import Directory
+from penstock.store.errors import (
+    InvalidPartitionCount,
+    InvalidTopicName,
+    StoreDamaged,
+    TopicExists,
+    UnknownTopic,
+)
+
+__all__ = ["MAX_PARTITIONS", "Catalog", "TopicState", "check_topic_name"]
+
+MAX_PARTITIONS: Final = 10_000
+"""Of one topic: each that is written to has a directory and files."""
+
+_FILE: Final = "store.json"
+_VERSION: Final = 1
+_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicState:
+    """A topic: ``id`` is 16 bytes, ``partitions`` how many it has, ``config`` only the options that were set."""
+
+    name: str
+    id: bytes
+    partitions: int
+    config: Mapping[str, str]
+
+
+def check_topic_name(name: str) -> None:
+    """1 to 249 of ``[a-zA-Z0-9._-]``, not "." or ".." (Kafka's rule; the name becomes part of a directory's)."""
+    if not _NAME.fullmatch(name) or name in {".", ".."}:
+        raise InvalidTopicName(
+            f"{name[:300]!r} cannot be a topic's name", hint="Use 1 to 249 letters, digits, dots, underscores, hyphens"
+        )
+
+
+def _check_count(partitions: int, at_least: int, topic: str) -> None:
+    if not at_least <= partitions <= MAX_PARTITIONS:
+        raise InvalidPartitionCount(
+            f"a topic cannot have {partitions} partitions; {at_least} to {MAX_PARTITIONS} are possible", topic=topic
+        )
+
+
+@dataclass(slots=True)
+class Catalog:
+    """Identity, epoch and topics; `save` after a change. ``cluster_id`` is 22 characters, as Kafka's.
+
+    ``deleting`` are topics (name by id) whose directories may still be there: a crash hit their deletion.
+    """
+
+    cluster_id: str
+    node_id: int
+    epoch: int = 0
+    topics: dict[str, TopicState] = field(default_factory=dict)
+    deleting: dict[bytes, str] = field(default_factory=dict)
+
+    @classmethod
+    def create(cls, node_id: int) -> Catalog:
+        """For a new store: a fresh cluster id."""
+        return cls(base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="), node_id)
+
+    @classmethod
+    def load(cls, directory: Directory) -> Catalog | None:
+        """None if the directory has no store yet. Raises StoreDamaged."""
+        text = directory.load(_FILE)
+        if text is None:
+            return None
+        try:
+            facts = json.loads(text)
+            if facts["version"] != _VERSION:
+                raise ValueError(f"version {facts['version']} is not one this program knows")
+            topics = {
+                name: TopicState(name, bytes.fromhex(row["id"]), int(row["partitions"]), dict(row["config"]))
+                for name, row in facts["topics"].items()
+            }
+            deleting = {bytes.fromhex(topic_id): str(name) for topic_id, name in facts["deleting"].items()}
+            return cls(str(facts["cluster_id"]), int(facts["node_id"]), int(facts["epoch"]), topics, deleting)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise StoreDamaged(
+                f"this is not a store's catalog ({type(error).__name__}: {error})",
+                file=f"{directory.path}/{_FILE}",
+                position=0,
+                hint="Restore the file: without it nobody knows which topics there are",
+            ) from error
+
+    def save(self, directory: Directory) -> None:
+        """Durable when it returns. Raises OSError."""
+        topics = {
+            topic.name: {"id": topic.id.hex(), "partitions": topic.partitions, "config": dict(topic.config)}
+            for topic in self.topics.values()
+        }
+        facts = {
+            "version": _VERSION,
+            "cluster_id": self.cluster_id,
+            "node_id": self.node_id,
+            "epoch": self.epoch,
+            "topics": topics,
+            "deleting": {topic_id.hex(): name for topic_id, name in self.deleting.items()},
+        }
+        directory.replace(_FILE, json.dumps(facts, indent=1).encode(), durable=True)
+
+    def topic(self, name: str) -> TopicState:
+        """Raises UnknownTopic."""
+        try:
+            return self.topics[name]
+        except KeyError:
+            raise UnknownTopic("there is no such topic", topic=name) from None
+
+    def add(self, name: str, partitions: int, config: Mapping[str, str]) -> TopicState:
+        """A new topic with a new id. Raises InvalidTopicName, TopicExists, InvalidPartitionCount."""
+        check_topic_name(name)
+        folded = name.replace(".", "_")
+        for other in self.topics:
+            if other == name:
+                raise TopicExists("the topic exists already", topic=name)
+            if other.replace(".", "_") == folded:
+                raise InvalidTopicName(f"the name collides with {other}: metrics cannot tell . from _", topic=name)
+        _check_count(partitions, 1, name)
+        topic = TopicState(name, uuid.uuid4().bytes, partitions, dict(config))
+        self.topics[name] = topic
+        return topic
+
+    def grow(self, name: str, total: int) -> TopicState:
+        """Give a topic more partitions. Raises UnknownTopic, InvalidPartitionCount."""
+        topic = self.topic(name)
+        _check_count(total, topic.partitions + 1, name)
+        self.topics[name] = replace(topic, partitions=total)
+        return self.topics[name]
+
+    def remove(self, name: str) -> TopicState:
+        """The topic is being deleted. Raises UnknownTopic."""
+        topic = self.topic(name)
+        del self.topics[name]
+        self.deleting[topic.id] = name
+        return topic
+
+    def configure(self, name: str, config: Mapping[str, str]) -> TopicState:
+        """Replace a topic's options. Raises UnknownTopic."""
+        self.topics[name] = replace(self.topic(name), config=dict(config))
+        return self.topics[name]

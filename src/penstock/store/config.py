@@ -1,0 +1,150 @@
+"""How a store keeps its logs: `StoreConfig` for the whole store, `LogConfig` for one topic, and the store's URL.
+
+Options of a topic are text, named as Kafka names them (Kafka documentation, "Topic-Level Configs"); `log_config`
+reads the few that the store obeys and leaves all others to the fronts. What must not live here: I/O.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.errors import ConfigError
+from penstock.store.errors import InvalidTopicConfig
+
+__all__ = ["FlushPolicy", "LogConfig", "StoreConfig", "log_config", "parse_url"]
+
+MAX_SEGMENT_BYTES: Final = 2**31 - 1
+"""Positions in an offset index are signed 32-bit."""
+
+DAY_MS: Final = 86_400_000
+
+
+class FlushPolicy(enum.StrEnum):
+    """When written bytes are forced to the disk; what an acknowledgement therefore survives.
+
+    ``OS``: never on purpose. ``append`` returned, so the bytes are in the page cache: they survive ``kill -9`` of
+    the process, not the loss of power. ``INTERVAL``: as ``OS``, and the owner syncs every ``flush_interval_ms``, so
+    power loss costs at most that much. ``ALWAYS``: the owner flushes the log before it acknowledges, so nothing
+    acknowledged is lost with the power.
+    """
+
+    OS = "os"
+    INTERVAL = "interval"
+    ALWAYS = "always"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreConfig:
+    """One store. Sizes are bytes, times milliseconds; -1 means without limit where a limit may be absent.
+
+    - ``flush``, ``flush_interval_ms``: see `FlushPolicy`; a second is what people lose who choose not to wait.
+    - ``segment_bytes``: 1 GiB as Kafka, so that a log of a terabyte is a thousand files.
+    - ``segment_ms``: a segment is closed when it is that old at the next append, for only closed segments can be
+      deleted by retention; 7 days as Kafka.
+    - ``index_interval_bytes``: one index entry per 4 KiB as Kafka: a page of scanning after a lookup.
+    - ``retention_ms``, ``retention_bytes``: defaults of topics that do not say; 7 days and no limit, as Kafka.
+    - ``max_open_segments``: file handles held at once; 256 leaves room for connections under the usual limit of 1024.
+    - ``producer_expiration_ms``: how long an idempotent producer that writes nothing is remembered; a day, as Kafka.
+    - ``node_id``: the number a new store gives its node. It is kept: an existing store does not change its number.
+    """
+
+    flush: FlushPolicy = FlushPolicy.OS
+    flush_interval_ms: int = 1_000
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 7 * DAY_MS
+    index_interval_bytes: int = 4_096
+    retention_ms: int = 7 * DAY_MS
+    retention_bytes: int = -1
+    max_open_segments: int = 256
+    producer_expiration_ms: int = DAY_MS
+    node_id: int = 1
+
+    def __post_init__(self) -> None:
+        for name, low, high in (
+            ("flush_interval_ms", 1, None),
+            ("segment_bytes", 1, MAX_SEGMENT_BYTES),
+            ("segment_ms", 1, None),
+            ("index_interval_bytes", 0, MAX_SEGMENT_BYTES),
+            ("retention_ms", -1, None),
+            ("retention_bytes", -1, None),
+            ("max_open_segments", 1, None),
+            ("producer_expiration_ms", 1, None),
+            ("node_id", 0, MAX_SEGMENT_BYTES),
+        ):
+            value = getattr(self, name)
+            if value < low or (high is not None and value > high):
+                bounds = f"at least {low}" if high is None else f"{low} to {high}"
+                raise ConfigError(f"{name} is {value}, allowed is {bounds}")
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """What one topic's logs obey: its own options over the store's defaults. Units as in `StoreConfig`.
+
+    ``delete`` and ``compact`` are the two halves of ``cleanup.policy``; ``append_time`` is
+    ``message.timestamp.type=LogAppendTime``; ``tombstone_ms`` is ``delete.retention.ms``.
+    """
+
+    segment_bytes: int
+    segment_ms: int
+    index_interval_bytes: int
+    retention_ms: int
+    retention_bytes: int
+    delete: bool = True
+    compact: bool = False
+    append_time: bool = False
+    tombstone_ms: int = DAY_MS
+
+
+def log_config(options: Mapping[str, str], defaults: StoreConfig) -> LogConfig:
+    """The options that the store obeys, read and checked. Raises InvalidTopicConfig, naming the option."""
+    policies = _words(options, "cleanup.policy", "delete", {"delete", "compact"})
+    timestamps = _words(options, "message.timestamp.type", "CreateTime", {"CreateTime", "LogAppendTime"})
+    return LogConfig(
+        segment_bytes=_number(options, "segment.bytes", defaults.segment_bytes, 1, MAX_SEGMENT_BYTES),
+        segment_ms=_number(options, "segment.ms", defaults.segment_ms, 1),
+        index_interval_bytes=_number(
+            options, "index.interval.bytes", defaults.index_interval_bytes, 0, MAX_SEGMENT_BYTES
+        ),
+        retention_ms=_number(options, "retention.ms", defaults.retention_ms, -1),
+        retention_bytes=_number(options, "retention.bytes", defaults.retention_bytes, -1),
+        delete="delete" in policies,
+        compact="compact" in policies,
+        append_time="LogAppendTime" in timestamps,
+        tombstone_ms=_number(options, "delete.retention.ms", DAY_MS, 0),
+    )
+
+
+def _number(options: Mapping[str, str], name: str, default: int, low: int, high: int = 2**63 - 1) -> int:
+    text = options.get(name)
+    if text is None:
+        return default
+    try:
+        value = int(text)
+    except ValueError:
+        raise InvalidTopicConfig(f"{name} is {text!r}, wanted is a whole number") from None
+    if not low <= value <= high:
+        raise InvalidTopicConfig(f"{name} is {value}, allowed is {low} to {high}")
+    return value
+
+
+def _words(options: Mapping[str, str], name: str, default: str, known: set[str]) -> set[str]:
+    words = {word.strip() for word in options.get(name, default).split(",") if word.strip()}
+    if not words <= known:
+        raise InvalidTopicConfig(f"{name} is {options[name]!r}, known are {', '.join(sorted(known))}")
+    return words
+
+
+def parse_url(url: str) -> tuple[str, str]:
+    """``memory:`` or ``file:DIR`` as (scheme, directory). Raises ConfigError."""
+    scheme, colon, rest = url.partition(":")
+    if colon and scheme == "memory" and not rest:
+        return scheme, ""
+    if colon and scheme == "file" and rest:
+        path = rest[2:] if rest.startswith("//") else rest
+        if path:
+            return scheme, path
+    raise ConfigError(f"no store can be opened at {url!r}", hint="Use memory: or file:DIRECTORY")

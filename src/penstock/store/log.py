@@ -1,0 +1,386 @@
+"""`PartitionLog`: one partition's append-only log of record batches v2, kept exactly as they came.
+
+Only base offset and leader epoch are stamped (outside the checksum), and the log's own time where the topic wants
+LogAppendTime. Calls are synchronous and come from one thread; `prepare_flush` gives work that may be done in another.
+
+Contract of durability: when `append` has returned, the batch survives the end of the process (it is in the page
+cache). While `sync_needed` is true the store's policy promises more (`FlushPolicy.ALWAYS`) and the caller must flush
+before it acknowledges; several appends may share one flush. A failed append leaves the log as it was.
+
+What must not live here: protocol rules about what a client may send, waiting readers, committed offsets.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from penstock.columnar.batch import BatchHeader, parse_header, stamp, stamp_append_time, verify_crc
+from penstock.errors import CorruptBatch, PenstockError, StoreError
+from penstock.store._directory import Buffer
+from penstock.store._flush import Durability, Flush
+from penstock.store._folder import PartitionFolder
+from penstock.store._recovery import CleanLog, LogState, sequence_of
+from penstock.store._retention import Trimmed, expired
+from penstock.store._segment import OpenSegments, Segment
+from penstock.store._steps import Step
+from penstock.store.config import FlushPolicy, LogConfig, StoreConfig
+from penstock.store.errors import BatchTooLarge, FencedLeaderEpoch, LogOffsetOutOfRange, WriteFailed
+
+__all__ = ["Appended", "LogContext", "LogSlice", "PartitionLog"]
+
+_STAMPED: Final = 16
+"""Bytes at the start of a batch that hold base offset, length and leader epoch."""
+
+
+class Appended(NamedTuple):
+    """Where a batch went.
+
+    ``append_time_ms`` is -1 unless the log stamps its own time; of a ``duplicate`` it is the largest timestamp of the
+    batch that was stored first, as a real Kafka answers.
+    """
+
+    base_offset: int
+    last_offset: int
+    append_time_ms: int
+    log_start_offset: int
+    duplicate: bool
+
+
+class LogSlice(NamedTuple):
+    """Whole batches as stored, the first of them holding the offset that was asked for; where to read on."""
+
+    data: Buffer
+    next_offset: int
+
+
+@dataclass(slots=True)
+class LogContext:
+    """What all logs of a store share. ``dirty`` are those with bytes that were not synced."""
+
+    config: StoreConfig
+    epoch: int
+    pool: OpenSegments
+    dirty: set[PartitionLog] = field(default_factory=set)
+
+
+class PartitionLog:
+    """One partition's log. ``end_offset`` is the offset that the next record gets."""
+
+    __slots__ = (
+        "_config",
+        "_context",
+        "_durability",
+        "_epoch_noted",
+        "_folder",
+        "_gone",
+        "_state",
+        "end_offset",
+        "partition",
+        "topic",
+    )
+
+    def __init__(self, folder: PartitionFolder, state: LogState, config: LogConfig, context: LogContext) -> None:
+        self.topic = folder.topic
+        self.partition = folder.partition
+        self.end_offset = state.end_offset
+        self._folder = folder
+        self._state = state
+        self._config = config
+        self._context = context
+        self._durability = Durability(folder, state.recovery_point, state.segments[:-1])
+        self._epoch_noted = False
+        self._gone: Callable[[], PenstockError] | None = None
+        state.epochs.assign(context.epoch, self.end_offset)
+        if self.end_offset > state.recovery_point:
+            context.dirty.add(self)
+
+    @property
+    def start_offset(self) -> int:
+        """The smallest offset that can be read."""
+        return self._state.start_offset
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+        return sum(segment.size for segment in self._state.segments)
+
+    @property
+    def segments(self) -> int:
+        """How many segments there are."""
+        return len(self._state.segments)
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch that appends are stamped with."""
+        return self._context.epoch
+
+    @property
+    def flushed_offset(self) -> int:
+        """Everything below it is known to be on the disk."""
+        return self._durability.flushed
+
+    @property
+    def sync_needed(self) -> bool:
+        """True while something was appended that the policy wants on the disk before it is acknowledged."""
+        return self.end_offset > self._durability.flushed and self._context.config.flush is FlushPolicy.ALWAYS
+
+    @property
+    def flush_due(self) -> bool:
+        """True while a closed segment was not synced: whatever the policy, that spares recovery reading it."""
+        return self._durability.has_sealed
+
+    def epoch_end(self, epoch: int) -> tuple[int, int]:
+        """(epoch, offset after its last record) of the newest epoch not above ``epoch``; see `EpochHistory.end_of`."""
+        return self._state.epochs.end_of(epoch, self.end_offset)
+
+    # -- append
+
+    def append(self, batch: Buffer, *, now_ms: int, epoch: int | None = None) -> Appended:
+        """Write one batch v2 at the end, or find that an idempotent producer's batch is there already.
+
+        ``now_ms`` is the wall clock; ``epoch`` is the leader epoch the caller believes in, None if it does not care.
+        Raises CorruptBatch (no whole batch, or a wrong checksum), BatchTooLarge, OutOfOrderSequence,
+        StaleProducerEpoch, FencedLeaderEpoch, and WriteFailed, after which the log is as it was before.
+        """
+        try:
+            self._check_writable(epoch)
+            header = parse_header(batch)
+            if header.length != len(batch):
+                raise CorruptBatch(f"{len(batch)} bytes were given for one batch of {header.length}")
+            verify_crc(batch, header)
+            sequence = sequence_of(header)
+            if sequence is not None:
+                known = self._state.producers.check(sequence)
+                if known is not None:
+                    return Appended(known.base_offset, known.last_offset, known.timestamp_ms, self.start_offset, True)
+            step, append_time = self._write(batch, header, now_ms)
+            if sequence is not None:
+                self._state.producers.record(sequence, step.base_offset, step.last_offset, step.max_timestamp, now_ms)
+        except PenstockError as error:
+            self._locate(error)
+            raise
+        return Appended(step.base_offset, step.last_offset, append_time, self.start_offset, False)
+
+    def _check_writable(self, epoch: int | None) -> None:
+        self._check_open()
+        if self._durability.failure is not None:
+            raise WriteFailed(
+                self._durability.failure, hint="Close the store and open it again: it then looks what is on the disk"
+            )
+        if epoch is not None and epoch != self._context.epoch:
+            raise FencedLeaderEpoch(f"the log is in leader epoch {self._context.epoch}, not in {epoch}")
+
+    def _write(self, batch: Buffer, header: BatchHeader, now_ms: int) -> tuple[Step, int]:
+        base, last = self.end_offset, self.end_offset + header.last_offset_delta
+        newest, append_time = header.max_timestamp, -1
+        if self._config.append_time:
+            batch = bytearray(batch)
+            stamp_append_time(batch, now_ms)
+            newest = append_time = now_ms
+        head = bytearray(batch[:_STAMPED])
+        stamp(head, base, self._context.epoch)
+        with self._writing("cannot append"):
+            segment = self._segment_for(header.length, last, now_ms)
+            step = Step(segment.size, segment.size + header.length, base, last, newest)
+            segment.append([head, memoryview(batch)[_STAMPED:]], step)
+        self.end_offset = last + 1
+        self._durability.appended(header.length)
+        self._context.dirty.add(self)
+        return step, append_time
+
+    def _segment_for(self, size: int, last_offset: int, now_ms: int) -> Segment:
+        """The segment to append to: the last one, or a new one if that is full or old."""
+        if size > self._config.segment_bytes:
+            raise BatchTooLarge(f"a batch of {size} bytes; segments have {self._config.segment_bytes}")
+        if not self._epoch_noted:
+            self._folder.save_epochs(self._state.epochs)
+            self._epoch_noted = True
+        segments = self._state.segments
+        if not segments:
+            self._begin_segment()
+        elif segments[-1].size and (
+            now_ms - segments[-1].created_ms >= self._config.segment_ms
+            or not segments[-1].fits(size, last_offset, self._config.segment_bytes)
+        ):
+            self._roll()
+        active = segments[-1]
+        if not active.size:
+            active.created_ms = now_ms
+        return active
+
+    def roll(self) -> None:
+        """Close the active segment, unless it is empty, so that retention and compaction may have it."""
+        self._check_open()
+        if self._state.segments and self._state.segments[-1].size:
+            with self._writing("cannot begin a segment"):
+                self._roll()
+
+    def _roll(self) -> None:
+        active = self._state.segments[-1]
+        active.seal()
+        self._folder.save_producers(self.end_offset, self._state.producers)
+        self._begin_segment()
+        self._durability.sealed(active)
+
+    def _begin_segment(self) -> None:
+        segment = Segment(
+            self._folder.directory, self.end_offset, self._context.pool, self._config.index_interval_bytes
+        )
+        # Made now, not with the first batch: retention may delete all others, and then only its name keeps the offset.
+        segment.create()
+        self._state.segments.append(segment)
+        self._durability.began()
+
+    # -- read
+
+    def read(self, offset: int, max_bytes: int, *, at_least_one: bool = True) -> LogSlice:
+        """A copy of whole batches as stored, from the one that holds ``offset`` on.
+
+        At most ``max_bytes``, but with ``at_least_one`` never less than one batch; empty at the end of the log.
+        Readers drop records below ``offset``. Raises LogOffsetOutOfRange, StoreDamaged.
+        """
+        with self._reading():
+            if offset == self.end_offset:
+                return LogSlice(b"", offset)
+            if not self.start_offset <= offset < self.end_offset:
+                raise self._out_of_range("cannot read", offset)
+            segments = self._state.segments
+            for row in range(self._row_of(offset), len(segments)):
+                found = segments[row].read(offset, max_bytes, at_least_one=at_least_one)
+                if found is not None:
+                    return LogSlice(*found)
+        return LogSlice(b"", self.end_offset)  # a gap up to the end, left by repair
+
+    def offset_for_time(self, timestamp_ms: int) -> tuple[int, int] | None:
+        """(offset, timestamp ms) of the first record at or after ``timestamp_ms``; None if there is none."""
+        from penstock.store import _times
+
+        with self._reading():
+            return _times.first_since(self._state.segments, timestamp_ms, self.start_offset)
+
+    def max_timestamp(self) -> tuple[int, int] | None:
+        """(offset, timestamp ms) of the first of the records with the largest timestamp; None if there is none."""
+        from penstock.store import _times
+
+        with self._reading():
+            return _times.newest(self._state.segments, self.start_offset)
+
+    def _row_of(self, offset: int) -> int:
+        return max(bisect_right(self._state.segments, offset, key=lambda segment: segment.base) - 1, 0)
+
+    # -- delete
+
+    def delete_records(self, before: int) -> int:
+        """Delete what lies below offset ``before``, durably, and return the new start offset.
+
+        Below the start nothing happens. Files go when all they hold is deleted. Raises LogOffsetOutOfRange beyond the
+        end of the log, WriteFailed.
+        """
+        self._check_open()
+        if before > self.end_offset:
+            raise self._out_of_range("cannot delete", before)
+        if before > self.start_offset:
+            with self._writing("cannot delete"):
+                self._folder.save_start(before)
+                self._state.start_offset = before
+                self._drop(sum(one.next_offset <= before for one in self._state.segments[:-1]))
+        return self.start_offset
+
+    def enforce_retention(self, now_ms: int) -> Trimmed | None:
+        """Delete the closed segments that the topic's limits no longer cover, and forget quiet producers."""
+        self._check_open()
+        self._state.producers.expire(now_ms - self._context.config.producer_expiration_ms)
+        with self._writing("cannot delete"):
+            count = expired(self._state.segments, self._config, now_ms, self._modified_ms)
+            size = sum(segment.size for segment in self._state.segments[:count])
+            self._drop(count)
+        return Trimmed(self.topic, self.partition, count, size, self.start_offset) if count else None
+
+    def _drop(self, count: int) -> None:
+        """Delete the oldest segments, oldest first: a crash between two leaves a log without a hole."""
+        state = self._state
+        self._durability.dropping(state.segments[:count])
+        for _ in range(count):
+            segment = state.segments.pop(0)
+            state.start_offset = max(state.start_offset, state.segments[0].base)
+            segment.remove()
+        state.epochs.cut_start(state.start_offset)
+
+    def _modified_ms(self, segment: Segment) -> int:
+        return self._folder.directory.modified_ms(segment.name + ".log")
+
+    # -- flush and close
+
+    def prepare_flush(self) -> Flush | None:
+        """Work that puts everything appended so far on the disk; None if it is there. Raises WriteFailed."""
+        self._check_open()
+        if not self._state.segments:
+            return None
+        with self._writing("cannot sync"):
+            return self._durability.prepare(self.end_offset, self._state.segments[-1])
+
+    def flush(self) -> None:
+        """Put everything appended so far on the disk. Raises WriteFailed; the log then takes no more appends."""
+        flush = self.prepare_flush()
+        if flush is not None:
+            flush.run()
+            flush.finish()
+
+    def reconfigure(self, config: LogConfig) -> None:
+        """Obey other options from now on."""
+        self._config = config
+
+    def retire(self, reason: Callable[[], PenstockError]) -> None:
+        """Let go of all files; every later call raises what ``reason`` makes."""
+        self._gone = reason
+        self._durability.gone = True
+        self._context.dirty.discard(self)
+        for segment in self._state.segments:
+            segment.close()
+
+    def describe(self) -> CleanLog | None:
+        """What finds the log again without looking; None if it has no files, or if nobody knows what is in them."""
+        if not self._folder.exists or self._durability.failure is not None:
+            return None
+        return CleanLog.of(self._state)
+
+    # -- errors
+
+    def _check_open(self) -> None:
+        if self._gone is not None:
+            raise self._gone()
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        self._check_open()
+        try:
+            yield
+        except OSError as error:
+            raise StoreError(f"cannot read: {error}", topic=self.topic, partition=self.partition) from error
+        except PenstockError as error:
+            self._locate(error)
+            raise
+
+    @contextmanager
+    def _writing(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise WriteFailed(f"{what}: {error}", topic=self.topic, partition=self.partition) from error
+
+    def _out_of_range(self, what: str, offset: int) -> LogOffsetOutOfRange:
+        return LogOffsetOutOfRange(
+            what,
+            topic=self.topic,
+            partition=self.partition,
+            offset=offset,
+            start=self.start_offset,
+            end=self.end_offset,
+        )
+
+    def _locate(self, error: PenstockError) -> None:
+        error.topic, error.partition = self.topic, self.partition

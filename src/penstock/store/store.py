@@ -1,0 +1,351 @@
+"""`Store`: topics and their partition logs in one directory, on disk or in memory, owned by one process.
+
+Everything here is synchronous and belongs to one thread (an event loop's); only the `Flush` work that `prepare_flush`
+gives may be run in another. What must not live here: fronts, groups, waiting readers, when to flush or to delete.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from penstock.errors import Closed, ConfigError, StoreError
+from penstock.store._clean import load_clean, save_clean
+from penstock.store._directory import Directory
+from penstock.store._disk import DiskDirectory
+from penstock.store._flush import Flush
+from penstock.store._folder import PartitionFolder, topic_id_of
+from penstock.store._memory import MemoryDirectory
+from penstock.store._recovery import Recoverer, Recovery
+from penstock.store._retention import Trimmed
+from penstock.store._segment import OpenSegments
+from penstock.store.catalog import Catalog, TopicState
+from penstock.store.config import FlushPolicy, StoreConfig, log_config, parse_url
+from penstock.store.errors import StoreDamaged, UnknownPartition, UnknownTopic, WriteFailed
+from penstock.store.log import LogContext, PartitionLog
+
+__all__ = ["Store", "open_store"]
+
+_DELETED: Final = ".deleted"
+
+
+def open_store(
+    url: str,
+    *,
+    flush: FlushPolicy | str | None = None,
+    config: StoreConfig | None = None,
+    repair: bool = False,
+    now_ms: int | None = None,
+) -> Store:
+    """Open (or begin) the store at ``memory:`` or ``file:DIRECTORY``; ``flush`` overrides the policy of ``config``.
+
+    ``repair`` gives up what follows damage in the middle of a segment instead of refusing to open; `Store.recovered`
+    tells what was cut, with and without it. ``now_ms`` is the wall clock where it is not the system's.
+    Raises ConfigError, StoreLocked, StoreDamaged, StoreError.
+
+    >>> with open_store("memory:") as store:
+    ...     topic = store.create_topic("flights", 2, {"retention.ms": "-1"})
+    ...     store.log("flights", 0).end_offset
+    0
+    """
+    config = config or StoreConfig()
+    if flush is not None:
+        if flush not in set(FlushPolicy):
+            raise ConfigError(f"there is no flush policy {flush!r}", hint=f"Known are {', '.join(FlushPolicy)}")
+        config = replace(config, flush=FlushPolicy(flush))
+    scheme, path = parse_url(url)
+    directory: Directory = MemoryDirectory()
+    if scheme == "file":
+        try:
+            Path(path).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot make the store's directory: {error}") from error
+        directory = DiskDirectory(Path(path))
+    return Store(directory, config, now_ms=int(time.time() * 1000) if now_ms is None else now_ms, repair=repair)
+
+
+class Store:
+    """Topics and logs. Closing it leaves a note that spares the next start looking at the logs."""
+
+    def __init__(self, directory: Directory, config: StoreConfig, *, now_ms: int, repair: bool = False) -> None:
+        self.config = config
+        self.recovered: list[Recovery] = []
+        """What was cut off logs at this start, for the owner to say aloud."""
+        self._directory = directory
+        self._flushed_ms = now_ms
+        self._closed = False
+        with self._writing("cannot open the store"):
+            directory.lock()
+            try:
+                self._catalog = self._load_catalog()
+                self._load_logs(now_ms, repair=repair)
+                # Only now does the note of the last shutdown stop being true: it names the epoch it closed.
+                self._catalog.epoch += 1
+                self._catalog.save(directory)
+            except BaseException:
+                directory.unlock()
+                raise
+
+    # -- open
+
+    def _load_catalog(self) -> Catalog:
+        catalog = Catalog.load(self._directory)
+        if catalog is None:
+            for name in self._directory.folders():
+                if topic_id_of(self._directory.folder(name)) is not None:
+                    raise StoreDamaged(
+                        f"the catalog is missing, but there are logs ({name})",
+                        file=f"{self._directory.path}/store.json",
+                        position=0,
+                        hint="Restore the file, or choose an empty directory for a new store",
+                    )
+            catalog = Catalog.create(self.config.node_id)
+        self._sweep(catalog)
+        return catalog
+
+    def _sweep(self, catalog: Catalog) -> None:
+        """Finish deletions that a crash interrupted."""
+        for name in self._directory.folders():
+            topic = name.rpartition("-")[0]
+            if topic in catalog.deleting.values() and topic_id_of(self._directory.folder(name)) in catalog.deleting:
+                self._directory.move_folder(name, name + _DELETED)
+                name += _DELETED
+            if name.endswith(_DELETED):
+                self._directory.remove_folder(name)
+        catalog.deleting.clear()
+
+    def _load_logs(self, now_ms: int, *, repair: bool) -> None:
+        catalog, epoch = self._catalog, self._catalog.epoch + 1
+        pool = OpenSegments(self.config.max_open_segments)
+        self._context = LogContext(self.config, epoch, pool)
+        self._logs: dict[str, list[PartitionLog]] = {}
+        recoverer = Recoverer(pool, self.config.index_interval_bytes, epoch, now_ms, repair=repair)
+        clean = load_clean(self._directory, catalog.epoch)
+        there = set(self._directory.folders())
+        for topic in catalog.topics.values():
+            config = log_config(topic.config, self.config)
+            logs = self._logs[topic.name] = []
+            for partition in range(topic.partitions):
+                folder = self._folder(topic, partition, there)
+                state = recoverer.load(folder, clean.get(folder.name))
+                self.recovered += state.recovered
+                logs.append(PartitionLog(folder, state, config, self._context))
+
+    def _folder(self, topic: TopicState, partition: int, there: set[str]) -> PartitionFolder:
+        name = f"{topic.name}-{partition}"
+        if name in there and topic_id_of(self._directory.folder(name)) not in {topic.id, None}:
+            raise StoreDamaged(
+                "the directory belongs to another topic of this name",
+                file=f"{self._directory.path}/{name}/partition.metadata",
+                position=0,
+                topic=topic.name,
+                partition=partition,
+            )
+        return PartitionFolder(self._directory, topic.name, partition, topic.id, exists=name in there)
+
+    # -- identity
+
+    @property
+    def cluster_id(self) -> str:
+        """22 characters, made with the store and kept."""
+        return self._catalog.cluster_id
+
+    @property
+    def node_id(self) -> int:
+        """This node's number, chosen with the store and kept."""
+        return self._catalog.node_id
+
+    @property
+    def epoch(self) -> int:
+        """Leader epoch of all partitions: how many times the store was opened."""
+        return self._catalog.epoch
+
+    @property
+    def path(self) -> str:
+        """The directory, for messages."""
+        return self._directory.path
+
+    # -- topics
+
+    def topics(self) -> list[TopicState]:
+        """All topics, sorted by name."""
+        return sorted(self._catalog.topics.values(), key=lambda topic: topic.name)
+
+    def topic(self, name: str) -> TopicState | None:
+        """A topic by name."""
+        return self._catalog.topics.get(name)
+
+    def topic_by_id(self, topic_id: bytes) -> TopicState | None:
+        """A topic by its 16 bytes."""
+        return next((topic for topic in self._catalog.topics.values() if topic.id == topic_id), None)
+
+    def create_topic(self, name: str, partitions: int, config: Mapping[str, str] | None = None) -> TopicState:
+        """Durable when it returns. Partitions get directories with their first record.
+
+        Raises InvalidTopicName, TopicExists, InvalidPartitionCount, InvalidTopicConfig, WriteFailed.
+        """
+        self._check_open()
+        log_config(config or {}, self.config)
+        with self._changing():
+            topic = self._catalog.add(name, partitions, config or {})
+        self._logs[name] = []
+        self._add_logs(topic)
+        return topic
+
+    def add_partitions(self, name: str, total: int) -> TopicState:
+        """Raises UnknownTopic, InvalidPartitionCount, WriteFailed."""
+        self._check_open()
+        with self._changing():
+            topic = self._catalog.grow(name, total)
+        self._add_logs(topic)
+        return topic
+
+    def set_config(self, name: str, config: Mapping[str, str]) -> TopicState:
+        """Replace a topic's options. Raises UnknownTopic, InvalidTopicConfig, WriteFailed."""
+        self._check_open()
+        parsed = log_config(config, self.config)
+        with self._changing():
+            topic = self._catalog.configure(name, config)
+        for log in self._logs[name]:
+            log.reconfigure(parsed)
+        return topic
+
+    def delete_topic(self, name: str) -> None:
+        """Durable when it returns; what a crash interrupts is finished at the next start.
+
+        Raises UnknownTopic, WriteFailed.
+        """
+        self._check_open()
+        with self._changing():
+            topic = self._catalog.remove(name)
+        for log in self._logs.pop(name):
+            log.retire(lambda: UnknownTopic("the topic was deleted", topic=name))
+        with self._writing("cannot delete the topic's files"):
+            there = set(self._directory.folders())
+            for folder in (f"{name}-{partition}" for partition in range(topic.partitions)):
+                if folder in there:
+                    gone = f"{folder}.{topic.id.hex()}{_DELETED}"
+                    self._directory.move_folder(folder, gone)
+                    self._directory.remove_folder(gone)
+        del self._catalog.deleting[topic.id]  # on disk with the next change; until then it names nothing
+
+    def _add_logs(self, topic: TopicState) -> None:
+        logs = self._logs[topic.name]
+        recoverer = Recoverer(self._context.pool, self.config.index_interval_bytes, self.epoch, 0, repair=False)
+        for partition in range(len(logs), topic.partitions):
+            folder = self._folder(topic, partition, set())
+            config = log_config(topic.config, self.config)
+            logs.append(PartitionLog(folder, recoverer.load(folder, None), config, self._context))
+
+    # -- logs
+
+    def log(self, topic: str, partition: int) -> PartitionLog:
+        """Raises UnknownTopic, UnknownPartition, Closed."""
+        self._check_open()
+        logs = self._logs.get(topic)
+        if logs is None:
+            raise UnknownTopic("there is no such topic", topic=topic, partition=partition)
+        if not 0 <= partition < len(logs):
+            raise UnknownPartition(f"the topic has {len(logs)} partitions", topic=topic, partition=partition)
+        return logs[partition]
+
+    def logs(self) -> Iterator[PartitionLog]:
+        """Every log of every topic."""
+        for logs in self._logs.values():
+            yield from logs
+
+    def enforce_retention(self, now_ms: int) -> list[Trimmed]:
+        """Delete what the topics' limits no longer cover, and say what. Raises WriteFailed."""
+        self._check_open()
+        return [trimmed for log in self.logs() if (trimmed := log.enforce_retention(now_ms))]
+
+    # -- flush and close
+
+    def flush_due(self, now_ms: int) -> bool:
+        """Whether the owner should `prepare_flush` now: the interval has passed, or a segment was closed."""
+        self._check_open()
+        policy = self.config.flush is FlushPolicy.INTERVAL
+        interval = policy and now_ms - self._flushed_ms >= self.config.flush_interval_ms
+        return any(interval or log.flush_due for log in self._context.dirty)
+
+    def prepare_flush(self, now_ms: int) -> Sequence[Flush]:
+        """Work that puts everything on the disk: `Flush.run` each, in any thread, then `Flush.finish` here.
+
+        Raises WriteFailed.
+        """
+        self._check_open()
+        self._flushed_ms = now_ms
+        flushes = []
+        for log in list(self._context.dirty):
+            flush = log.prepare_flush()
+            if flush is None:
+                self._context.dirty.discard(log)
+            else:
+                flushes.append(flush)
+        return flushes
+
+    def flush(self) -> None:
+        """Put everything on the disk, waiting for it. Raises WriteFailed."""
+        for flush in self.prepare_flush(self._flushed_ms):
+            flush.run()
+            flush.finish()
+
+    def close(self) -> None:
+        """Flush, leave the note of a clean shutdown, let go of files and lock. Closing twice is closing once.
+
+        Raises WriteFailed if that note could not be written; the store is closed all the same.
+        """
+        if self._closed:
+            return
+        try:
+            self.flush()
+        finally:
+            # A log that could not be synced gives no note, so the next start looks at it.
+            notes = {f"{log.topic}-{log.partition}": note for log in self.logs() if (note := log.describe())}
+            for log in self.logs():
+                log.retire(lambda: Closed("the store is closed"))
+            self._closed = True
+            try:
+                with self._writing("cannot leave the note of a clean shutdown"):
+                    save_clean(self._directory, self._catalog.epoch, notes)
+            finally:
+                self._directory.unlock()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- errors
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("the store is closed")
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Save the catalog after a change, or take the change back."""
+        topics, deleting = dict(self._catalog.topics), dict(self._catalog.deleting)
+        try:
+            yield
+            self._catalog.save(self._directory)
+        except BaseException as error:
+            self._catalog.topics, self._catalog.deleting = topics, deleting
+            if isinstance(error, OSError):
+                raise WriteFailed(f"cannot save the catalog: {error}") from error
+            raise
+
+    @contextmanager
+    def _writing(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise WriteFailed(f"{what}: {error}") from error
