@@ -1,0 +1,5 @@
+"""The command line: argument parsing and printing, nothing else. ``penstock --help`` lists the verbs."""
+
+from penstock.cli.app import main
+
+__all__ = ["main"]

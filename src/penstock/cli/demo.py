@@ -1,0 +1,18 @@
+"""``penstock demo``: the 336,776 flights through a wire protocol into Spark and out as a table and a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="Folder for the results and all state.")] = Path("demo-out"),
+    fresh: Annotated[bool, typer.Option("--fresh", help="Forget an earlier run in that folder.")] = False,
+) -> None:
+    """Run the demo; ends non-zero if the result differs from the source table in any cell."""
+    from penstock.demo import main
+
+    raise typer.Exit(main(out, fresh))

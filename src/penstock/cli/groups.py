@@ -1,0 +1,67 @@
+"""``penstock groups``: list and describe, with lag in offsets and in seconds."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from penstock.cli.options import Address, Json, Option, pairs
+from penstock.cli.output import note, show
+
+app = typer.Typer(help="Consumer groups.", no_args_is_help=True)
+Group = Annotated[str, typer.Argument(help="Group name.")]
+
+
+@app.command("list")
+def list_groups(address: Address, option: Option = None, json: Json = False) -> None:
+    """List groups and their states."""
+    from penstock.client import Admin
+
+    with Admin(address, **pairs(option)) as admin:
+        found = admin.groups()
+    rows = [{"group": each.group, "state": each.state, "protocol": each.protocol_type} for each in found]
+    show(sorted(rows, key=lambda row: row["group"]), ("group", "state", "protocol"), as_json=json, title="Groups")
+
+
+@app.command("describe")
+def describe(address: Address, group: Group, option: Option = None, json: Json = False) -> None:
+    """Show who owns each partition and how far behind the group is.
+
+    Lag in seconds is the age of the oldest record not yet committed: 0 when there is none.
+    """
+    from penstock.client import Admin
+
+    with Admin(address, **pairs(option)) as admin:
+        described = admin.describe_group(group)
+        lags = admin.lag(group)
+    owners = {partition: member for member in described.members for partition in member.partitions}
+    rows = []
+    for partition in sorted(set(lags) | set(owners)):
+        lag, owner = lags.get(partition), owners.get(partition)
+        rows.append(
+            {
+                "topic": partition.topic,
+                "partition": partition.id,
+                "committed": lag.committed if lag else None,
+                "end": lag.end if lag else None,
+                "lag": lag.offsets if lag else None,
+                "lag_seconds": lag.seconds if lag else None,
+                "member": owner.member_id if owner else None,
+            }
+        )
+    if not json:
+        where = f", coordinator {described.coordinator.endpoint}" if described.coordinator else ""
+        note(f"group {group}: {described.state}, {len(described.members)} members{where}")
+    columns = ("topic", "partition", "committed", "end", "lag", "lag_seconds", "member")
+    show(rows, columns, as_json=json, title=f"Group {group}")
+
+
+@app.command("delete")
+def delete(address: Address, group: Group, option: Option = None) -> None:
+    """Delete an empty group and its committed offsets."""
+    from penstock.client import Admin
+
+    with Admin(address, **pairs(option)) as admin:
+        admin.delete_groups([group])
+    note(f"deleted group {group}")

@@ -1,0 +1,52 @@
+"""How results are printed: a table for people, plain tab-separated lines in a pipe, JSON lines on request."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+
+Cell = str | int | float | bool | None
+
+
+def show(rows: Iterable[Mapping[str, Cell]], columns: Sequence[str], *, as_json: bool, title: str = "") -> None:
+    """Print ``rows`` (mappings with the keys ``columns``).
+
+    JSON: one object a line. A terminal: a table. A pipe: a line a row, tab-separated, absent values as "-".
+    """
+    if as_json:
+        for row in rows:
+            sys.stdout.write(json.dumps({name: row[name] for name in columns}) + "\n")
+    elif sys.stdout.isatty():
+        _table(rows, columns, title)
+    else:
+        for row in rows:
+            sys.stdout.write("\t".join(text(row[name]) for name in columns) + "\n")
+    sys.stdout.flush()
+
+
+def _table(rows: Iterable[Mapping[str, Cell]], columns: Sequence[str], title: str) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title or None)
+    for name in columns:
+        table.add_column(name)
+    for row in rows:
+        table.add_row(*(text(row[name]) for name in columns))
+    Console().print(table)
+
+
+def text(cell: Cell) -> str:
+    """A cell as people read it."""
+    if cell is None:
+        return "-"
+    if isinstance(cell, float):
+        return f"{cell:.1f}"
+    return str(cell)
+
+
+def note(line: str) -> None:
+    """Say something beside the results, on standard error, so that a pipe stays clean."""
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()

@@ -1,0 +1,105 @@
+"""``penstock topics``: list, describe, create, delete, grow."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from penstock.cli.options import Address, Json, Option, pairs
+from penstock.cli.output import note, show
+
+app = typer.Typer(help="Topics of a log.", no_args_is_help=True)
+Names = Annotated[list[str], typer.Argument(help="Topic names.")]
+Config = Annotated[list[str] | None, typer.Option("--config", help="A topic setting as name=value; may be repeated.")]
+
+
+@app.command("list")
+def list_topics(
+    address: Address,
+    option: Option = None,
+    internal: Annotated[bool, typer.Option("--internal", help="Internal topics too.")] = False,
+    json: Json = False,
+) -> None:
+    """List topics with their partition counts."""
+    from penstock.client import Admin
+
+    with Admin(address, **pairs(option)) as admin:
+        found = admin.topics()
+    rows = [
+        {"topic": name, "partitions": len(topic.partitions), "internal": topic.internal}
+        for name, topic in sorted(found.items())
+        if internal or not topic.internal
+    ]
+    show(rows, ("topic", "partitions", "internal"), as_json=json, title="Topics")
+
+
+@app.command("describe")
+def describe(address: Address, names: Names, option: Option = None, json: Json = False) -> None:
+    """Show each partition's leader and offsets."""
+    from penstock.client import Admin
+    from penstock.errors import UsageError
+
+    with Admin(address, **pairs(option)) as admin:
+        found = admin.topics(names)
+        absent = sorted(set(names) - set(found))
+        if absent:
+            raise UsageError(f"no topic named {', '.join(absent)}", hint="`penstock topics list` shows what there is")
+        partitions = [info.partition for topic in found.values() for info in topic.partitions]
+        starts, ends = admin.beginning_offsets(partitions), admin.end_offsets(partitions)
+    rows = [
+        {
+            "topic": info.partition.topic,
+            "partition": info.partition.id,
+            "leader": info.leader.name if info.leader else None,
+            "start": starts[info.partition],
+            "end": ends[info.partition],
+        }
+        for topic in found.values()
+        for info in topic.partitions
+    ]
+    show(rows, ("topic", "partition", "leader", "start", "end"), as_json=json, title="Partitions")
+
+
+@app.command("create")
+def create(
+    address: Address,
+    names: Names,
+    partitions: Annotated[int, typer.Option("--partitions", "-p", help="-1: the server's default.")] = -1,
+    replication: Annotated[int, typer.Option("--replication", help="-1: the server's default.")] = -1,
+    config: Config = None,
+    option: Option = None,
+) -> None:
+    """Create topics; returns when they can be written to."""
+    from penstock.client import Admin
+    from penstock.seams import NewTopic
+
+    settings = pairs(config)
+    with Admin(address, **pairs(option)) as admin:
+        admin.create_topics([NewTopic(name, partitions, replication, settings) for name in names])
+    note(f"created {', '.join(names)}")
+
+
+@app.command("delete")
+def delete(address: Address, names: Names, option: Option = None) -> None:
+    """Delete topics and everything in them."""
+    from penstock.client import Admin
+
+    with Admin(address, **pairs(option)) as admin:
+        admin.delete_topics(names)
+    note(f"deleted {', '.join(names)}")
+
+
+@app.command("grow")
+def grow(
+    address: Address,
+    name: Annotated[str, typer.Argument(help="Topic name.")],
+    partitions: Annotated[int, typer.Option("--partitions", "-p", help="How many there shall be in all.")],
+    option: Option = None,
+) -> None:
+    """Add partitions. Keys then map to other partitions than before."""
+    from penstock.client import Admin
+
+    with Admin(address, **pairs(option)) as admin:
+        admin.add_partitions(name, partitions)
+    note(f"{name} has {partitions} partitions")
