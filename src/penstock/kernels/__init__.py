@@ -4,5 +4,6 @@ from penstock.kernels import interface as interface
 from penstock.kernels.choose import kernel as kernel
 from penstock.kernels.choose import load as load
 from penstock.kernels.choose import name as name
+from penstock.kernels.choose import using as using
 
-__all__ = ["interface", "kernel", "load", "name"]
+__all__ = ["interface", "kernel", "load", "name", "using"]
