@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar, cast
 
 import numba
 
-__all__ = ["compiled", "inlined"]
+__all__ = ["FOLDER", "compiled", "inlined"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -37,16 +37,16 @@ def _cache_folder() -> str | None:
     return str(folder)
 
 
-_FOLDER: Final = _cache_folder()
+FOLDER: Final = _cache_folder()
 
 
 def compiled(function: _Function) -> _Function:
     """Compile at the first call, or load what an earlier process compiled; runs without the GIL."""
-    if _FOLDER is None:
+    if FOLDER is None:
         return cast(_Function, numba.njit(nogil=True)(function))
     config: Any = numba.config  # a module that makes its names at run time
     before = config.CACHE_DIR
-    config.CACHE_DIR = _FOLDER  # read when the decorator runs, so it can be given back at once
+    config.CACHE_DIR = FOLDER  # read when the decorator runs, so it can be given back at once
     try:
         return cast(_Function, numba.njit(nogil=True, cache=True)(function))
     except (OSError, RuntimeError):

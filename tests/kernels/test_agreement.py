@@ -1,0 +1,120 @@
+"""Both kernels say the same of any bytes: the same rows, or the same error at the same position."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock import kernels
+from penstock.columnar import decode_v2, encode_v2
+from penstock.columnar.compression import compress
+from penstock.errors import PenstockError
+from penstock.kernels.interface import BATCH_COLUMNS, SPAN_COLUMNS, Bytes
+from penstock.model import Codec
+from tests.kernels.batches import batch, runs, spoiled_runs
+
+MANY = settings(max_examples=settings.default.max_examples * 10)
+
+
+def both(work: Callable[[], Any]) -> tuple[Any, Any]:
+    answers = []
+    for name in ("pure", "numba"):
+        with kernels.using(name):
+            answers.append(work())
+    return answers[0], answers[1]
+
+
+def decoded(data: bytes, **options: Any) -> tuple[Any, ...]:
+    try:
+        found = decode_v2(data, check_crcs=False, **options)
+    except PenstockError as error:
+        return type(error), str(error)
+    found.batch.validate(full=True)
+    rows = [column.to_pylist() if column.type != pa.timestamp("us", "UTC") else column.view("int64").to_pylist()
+            for column in found.batch.columns]  # fmt: skip
+    return rows, found.next_offset, found.consumed
+
+
+@MANY
+@given(runs(), st.integers(0, 1100), st.integers(0, 1100))
+def test_good_batches_give_the_same_rows(data: bytes, start: int, stop: int) -> None:
+    pure, numba = both(lambda: decoded(data))
+    assert pure == numba
+    assert isinstance(pure[0], list)
+    pure, numba = both(lambda: decoded(data, start=start, stop=stop))
+    assert pure == numba
+
+
+@MANY
+@given(spoiled_runs())
+def test_spoiled_batches_give_the_same_rows_or_the_same_error(data: bytes) -> None:
+    pure, numba = both(lambda: decoded(data))
+    assert pure == numba
+
+
+@MANY
+@given(st.binary(max_size=200), st.integers(0, 12), st.sampled_from(Codec))
+def test_any_bytes_as_records_give_the_same_answer(records: bytes, count: int, codec: Codec) -> None:
+    data = batch(bytes(compress(codec, records)), count, last=1000, attributes=codec)
+    pure, numba = both(lambda: decoded(data))
+    assert pure == numba
+
+
+@MANY
+@given(st.binary(max_size=300))
+def test_any_bytes_give_the_same_headers(data: bytes) -> None:
+    def scan() -> tuple[Any, ...]:
+        table = np.zeros((len(data) // 61 + 1, BATCH_COLUMNS), np.int64)
+        found = kernels.load().scan_batches(np.frombuffer(data, np.uint8), 0, len(data), table)
+        return tuple(int(number) for number in found), table.tolist()
+
+    pure, numba = both(scan)
+    assert pure == numba
+
+
+@MANY
+@given(st.binary(max_size=120), st.integers(0, 9))
+def test_any_bytes_are_walked_to_the_same_fault_at_the_same_position(data: bytes, count: int) -> None:
+    def walk() -> tuple[Any, ...]:
+        spans = np.array([(0, len(data), count, 10, 100, 5, 0, 0)], np.int64)
+        assert spans.shape[1] == SPAN_COLUMNS
+        places = [np.full(count + 1, -7, np.int32) for _ in range(3)]
+        ends = [np.zeros(count + 1, np.int32) for _ in range(3)]
+        numbers = [np.zeros(count, np.int64) for _ in range(2)]
+        found = kernels.load().walk_records(
+            np.frombuffer(data, np.uint8), spans, 0, 0, 0, 2**63 - 1, 31,
+            places[0], ends[0], places[1], ends[1], numbers[0], numbers[1], places[2], ends[2],
+        )  # fmt: skip
+        arrays: list[Any] = [*places, *ends, *numbers]
+        return tuple(int(number) for number in found), [array.tolist() for array in arrays], spans.tolist()
+
+    pure, numba = both(walk)
+    assert pure == numba
+
+
+@MANY
+@given(st.binary(max_size=90), st.lists(st.tuples(st.integers(0, 90), st.integers(0, 40)), max_size=6))
+def test_pieces_are_gathered_alike_up_to_the_last_byte(data: bytes, pieces: list[tuple[int, int]]) -> None:
+    pieces = [(min(at, len(data)), min(length, len(data) - min(at, len(data)))) for at, length in pieces]
+    ends = np.cumsum([0, *(length for _, length in pieces)]).astype(np.int32)
+
+    def gather() -> bytes:
+        out: Bytes = np.zeros(int(ends[-1]) + 32, np.uint8)
+        at = np.array([at for at, _ in pieces], np.int32)
+        kernels.load().gather(np.frombuffer(data, np.uint8), at, ends, 0, len(pieces), out)
+        return out[: ends[-1]].tobytes()
+
+    pure, numba = both(gather)
+    assert pure == numba == b"".join(data[at : at + length] for at, length in pieces)
+
+
+@MANY
+@given(runs())
+def test_records_are_encoded_to_the_same_bytes(data: bytes) -> None:
+    rows = decode_v2(data).batch
+    if rows.num_rows:
+        pure, numba = both(lambda: bytes(encode_v2(rows)))
+        assert pure == numba
