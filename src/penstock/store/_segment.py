@@ -176,7 +176,7 @@ class Segment:
             self._index_lost = True
 
     def syncers(self, *, sealed: bool) -> list[Callable[[], None]]:
-        """See `File.syncer`. Of a sealed segment the indexes are synced too: they are trusted without reading its log."""
+        """See `File.syncer`. A sealed segment also syncs its indexes, which are trusted without reading its log."""
         syncers = [self._open().file.syncer()]
         for suffix in (".index", ".timeindex") if sealed else ():
             with contextlib.closing(self._directory.open(self.name + suffix)) as file:
