@@ -13,8 +13,7 @@ from penstock.model import Endpoint
 from penstock.seams.framing import Buffers, Frame, Framing
 
 T = TypeVar("T")
-State = TypeVar("State")
-StateIn = TypeVar("StateIn", covariant=True)
+State = TypeVar("State", covariant=True)
 
 Outgoing = Callable[[int], Buffers]
 """A request: given the correlation id that the connection chose, the framed bytes to write."""
@@ -46,20 +45,20 @@ class Connection(Protocol):
         ...
 
     async def send(self, message: Outgoing) -> None:
-        """Write something that is never answered (Kafka acks=0, one-way commands). Waits while the peer's window is full."""
+        """Write something that is never answered (Kafka acks=0, one-way commands). Waits while the window is full."""
         ...
 
     def close(self) -> None: ...
 
 
-class Dialect(Protocol[StateIn]):
+class Dialect(Protocol[State]):
     """What a protocol adds to a bare connection."""
 
     def framing(self) -> Framing:
         """A fresh receiving side."""
         ...
 
-    async def greet(self, connection: Connection) -> StateIn:
+    async def greet(self, connection: Connection) -> State:
         """First words on a fresh connection (version negotiation, authentication); the result is kept beside it."""
         ...
 

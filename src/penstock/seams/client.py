@@ -13,16 +13,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.errors import PenstockError
-from penstock.model import Assignment, Codec, Committed, Node, OffsetSpec, Partition, TopicInfo
+from penstock.model import Assignment, Codec, Committed, LogRange, Node, OffsetSpec, Partition, TopicInfo
+from penstock.seams.admin import AdminClient
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
     from penstock.columnar import Messages
 
 
 @dataclass(frozen=True, slots=True)
 class FoundOffset:
-    """Answer to an OffsetSpec: ``offset`` is -1 where no record is that young; ``timestamp_ms`` -1 where not asked by time."""
+    """Answer to an OffsetSpec: ``offset`` -1 where no record is that young; ``timestamp_ms`` -1 if not asked by time."""
 
     offset: int
     timestamp_ms: int = -1
@@ -62,6 +64,11 @@ class Fetched(Protocol):
     def high_watermark(self) -> int: ...
     @property
     def log_start_offset(self) -> int: ...
+    @property
+    def next_offset(self) -> int:
+        """Where to read on, as far as it can be told without decoding; ``offset`` if nothing whole came."""
+        ...
+
     @property
     def size(self) -> int:
         """Bytes held."""
@@ -105,11 +112,18 @@ class Sender(Protocol):
         ...
 
     async def send(self, node: Node, batches: Sequence[Packed], *, acks: int, timeout_s: float) -> Sequence[Sent]:
-        """One request to one node, at most one batch per partition."""
+        """One request to one node, at most one batch per partition.
+
+        A broken connection or a timeout is the ``Sent.error`` of each batch; nothing is raised for them.
+        """
         ...
 
     async def recover(self, packed: Packed, error: PenstockError) -> Packed | None:
         """After a failed send: the batch to send next (the same, or renumbered under a new epoch), None to give up."""
+        ...
+
+    async def abandon(self, packed: Packed) -> None:
+        """The engine gives this batch up (its delivery time is over) though it may be stored; nothing if it is done."""
         ...
 
 
@@ -172,6 +186,26 @@ class Membership(Protocol):
     async def leave(self, reason: str) -> None: ...
 
 
+class RangeRead(Protocol):
+    """An exact range of one partition, read with the next request on its way before the last answer is decoded."""
+
+    @property
+    def offset(self) -> int:
+        """Where ``next`` goes on."""
+        ...
+
+    async def next(self) -> Messages | None:
+        """The next records, at least one; None when the range is done.
+
+        Raises OffsetOutOfRange where records of the range are not there (any more), CorruptBatch, ServerError.
+        """
+        ...
+
+    def close(self) -> None:
+        """Stop before the end; what was asked for ahead is given up."""
+        ...
+
+
 class LogClient(Protocol):
     async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> Mapping[str, TopicInfo]:
         """Topics by name (None: all, internal ones too); a name that does not exist is absent from the answer."""
@@ -193,6 +227,10 @@ class LogClient(Protocol):
         """One long poll to one node. Per-partition trouble is in Fetched.error; a broken connection is raised."""
         ...
 
+    def ranges(self, wanted: LogRange, *, columns: Sequence[str] | None = None, fetch_bytes: int = 0) -> RangeRead:
+        """Read exactly ``wanted``; ``fetch_bytes`` 0 leaves the size of requests to the protocol."""
+        ...
+
     async def committed(
         self, group: str, partitions: Collection[Partition] | None
     ) -> Mapping[Partition, Committed]: ...
@@ -204,5 +242,7 @@ class LogClient(Protocol):
     def membership(self, options: GroupOptions) -> Membership: ...
 
     def sender(self, *, idempotent: bool) -> Sender: ...
+
+    def admin(self) -> AdminClient: ...
 
     async def close(self) -> None: ...
