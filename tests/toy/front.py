@@ -1,0 +1,147 @@
+"""The toy's server side, over the node's services: unordered answers, pushed events, a long poll."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from penstock.errors import PenstockError, ProtocolViolation
+from penstock.model import Committed, Partition
+from penstock.seams import Buffer, Buffers, Frame, Peer, Services
+from tests.toy.framing import ANSWER, EVENT, REQUEST, ToyFraming, pack, unpack
+from tests.toy.master import Key, Master
+
+Said = dict[str, Any]
+Reply = tuple[Said, Buffer]
+
+
+class ToyFront:
+    scheme = "toy"
+
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        self.masters: dict[str, Master] = {}
+
+    async def start(self) -> None:
+        return
+
+    async def stop(self) -> None:
+        return
+
+    def session(self, peer: Peer) -> ToySession:
+        return ToySession(self, peer)
+
+
+class ToySession:
+    ordered = False
+
+    def __init__(self, front: ToyFront, peer: Peer) -> None:
+        self._front = front
+        self._enode = front.services.enode
+        self._peer = peer
+        self._joined: list[tuple[str, str]] = []
+        self._verbs: dict[str, Callable[[Said, memoryview], Awaitable[Reply]]] = {
+            "topics": self._topics,
+            "create": self._create,
+            "bounds": self._bounds,
+            "write": self._write,
+            "read": self._read,
+            "join": self._join,
+            "leave": self._leave,
+            "released": self._released,
+            "commit": self._commit,
+            "committed": self._committed,
+        }
+
+    def framing(self) -> ToyFraming:
+        return ToyFraming()
+
+    async def handle(self, frame: Frame) -> Buffers | None:
+        said, raw = unpack(frame)
+        verb = self._verbs.get(str(said.get("do")))
+        if verb is None:
+            raise ProtocolViolation(f"the toy has no verb {said.get('do')!r}")
+        try:
+            answer, body = await verb(said, raw)
+        except PenstockError as error:
+            answer, body = {"error": type(error).__name__, "text": str(error)}, b""
+        return pack(ANSWER, frame.correlation, answer, body)
+
+    def lost(self) -> None:
+        for group, member in self._joined:
+            self._front.masters[group].leave(member)
+
+    async def _topics(self, said: Said, raw: memoryview) -> Reply:
+        return {"topics": {topic.name: topic.partitions for topic in self._enode.topics()}}, b""
+
+    async def _create(self, said: Said, raw: memoryview) -> Reply:
+        if self._enode.topic(said["topic"]) is None:
+            await self._enode.create_topic(said["topic"], said["partitions"], {})
+        return {}, b""
+
+    async def _bounds(self, said: Said, raw: memoryview) -> Reply:
+        partition = _partition(said)
+        first, end = self._enode.bounds(partition)
+        if said.get("time") is not None:
+            found = await self._enode.offset_for_time(partition, said["time"])
+            return {"found": list(found) if found else None}, b""
+        return {"first": first, "end": end}, b""
+
+    async def _write(self, said: Said, raw: memoryview) -> Reply:
+        appended = await self._enode.append(_partition(said), bytearray(raw))
+        return {"offset": appended.base_offset}, b""
+
+    async def _read(self, said: Said, raw: memoryview) -> Reply:
+        partition = _partition(said)
+        if self._enode.bounds(partition)[1] <= said["offset"] and said["wait_ms"] > 0:
+            arrival = self._enode.arrival([partition])
+            timer = self._front.services.runtime.call_later(said["wait_ms"] / 1000, lambda: arrival.set(None))
+            await arrival
+            timer.cancel()
+            self._enode.forget_arrival(arrival)
+        first, end = self._enode.bounds(partition)
+        body: Buffer = b""
+        if first <= said["offset"] < end:
+            body = self._enode.read(partition, said["offset"], said["bytes"]).data
+        return {"first": first, "end": end}, body
+
+    async def _join(self, said: Said, raw: memoryview) -> Reply:
+        group, member = said["group"], said["member"]
+        master = self._front.masters.setdefault(group, Master())
+        self._joined.append((group, member))
+        wanted = [
+            (topic.name, number)
+            for topic in self._enode.topics()
+            if topic.name in said["topics"]
+            for number in range(topic.partitions)
+        ]
+
+        def tell(event: str, keys: list[Key]) -> None:
+            self._peer.push(pack(EVENT, 0, {"event": event, "group": group, "keys": keys}))
+
+        master.join(member, tell, wanted)
+        return {}, b""
+
+    async def _leave(self, said: Said, raw: memoryview) -> Reply:
+        self._front.masters[said["group"]].leave(said["member"])
+        return {}, b""
+
+    async def _released(self, said: Said, raw: memoryview) -> Reply:
+        self._front.masters[said["group"]].released(said["member"], [(t, p) for t, p in said["keys"]])
+        return {}, b""
+
+    async def _commit(self, said: Said, raw: memoryview) -> Reply:
+        offsets = {Partition(topic, number): Committed(offset) for topic, number, offset in said["offsets"]}
+        await self._front.services.offsets.commit(said["group"], offsets)
+        return {}, b""
+
+    async def _committed(self, said: Said, raw: memoryview) -> Reply:
+        found = self._front.services.offsets.committed(said["group"])
+        return {"offsets": [[at.topic, at.id, kept.offset] for at, kept in found.items()]}, b""
+
+
+def _partition(said: Said) -> Partition:
+    return Partition(said["topic"], said["partition"])
+
+
+__all__ = ["REQUEST", "ToyFront"]
