@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from penstock.errors import PenstockError
 from penstock.model import Committed, Endpoint, Partition
 from penstock.seams.framing import Buffer
 from penstock.seams.runtime import Promise, Runtime
@@ -17,11 +18,16 @@ from penstock.seams.runtime import Promise, Runtime
 
 @dataclass(frozen=True, slots=True)
 class NodeIdentity:
-    """Who this node is: a stable number, a cluster id (22 characters), and the address each scheme advertises."""
+    """Who this node is: a stable number, a cluster id (22 characters), and the address each scheme advertises.
+
+    ``epoch`` grows with each start of the node on the same data, durably: a number made of it and of a counter was
+    never given out before.
+    """
 
     node_id: int
     cluster_id: str
     advertised: Mapping[str, Endpoint]
+    epoch: int
 
 
 class TopicState(Protocol):
@@ -75,7 +81,17 @@ class Enode(Protocol):
         """Store one batch v2; returns when it is as durable as the flush policy promises."""
         ...
 
-    def read(self, partition: Partition, offset: int, max_bytes: int) -> LogSlice: ...
+    async def append_all(self, batches: Sequence[tuple[Partition, Buffer]]) -> list[Appended | PenstockError]:
+        """Store one batch each, in order; what went wrong stands in its place.
+
+        All are written before any is waited for, so that a request over many partitions costs one sync, not many.
+        """
+        ...
+
+    def read(self, partition: Partition, offset: int, max_bytes: int, *, at_least_one: bool = True) -> LogSlice:
+        """Whole batches from ``offset`` on, at most ``max_bytes``; ``at_least_one`` goes beyond that for the first."""
+        ...
+
     def bounds(self, partition: Partition) -> tuple[int, int]:
         """(log start offset, log end offset)."""
         ...
