@@ -1,9 +1,10 @@
 """The demo's result table: its schema, the same numbers computed a second time without Spark, and their comparison.
 
-Cancelled flights have no departure; they count in ``flights`` and ``cancelled`` but not in the delays.
-``p95_dep_delay`` is the 95th percentile with linear interpolation: with n delays sorted, position x = 0.95 (n - 1), and
-between the two neighbours a and b of x the value a·(⌈x⌉ - x) + b·(x - ⌊x⌋). Spark's ``percentile`` computes just that
-in doubles, so equal means equal to the last bit. What must not live here: Spark.
+Cancelled flights have no departure; they count in ``flights`` and ``cancelled`` but not in the delays, which are
+whole minutes. ``p95_dep_delay`` is the 95th percentile with linear interpolation: of n sorted delays the one at
+position 0.95 (n - 1), between two delays in proportion. That is always a multiple of a twentieth of a minute, so it
+has one right answer to the last bit: here it is computed in whole twentieths, in Spark in doubles, which are rounded
+to two digits. What must not live here: Spark.
 """
 
 from __future__ import annotations
@@ -48,12 +49,10 @@ def expected_delays(table: pa.Table) -> pa.Table:
     # Rows of a group lie together, its delays sorted, nulls last: group g's delays start at first[g].
     first = np.cumsum(flights) - flights
     known = delays > 0
-    sorted_delays = rows["dep_delay"].fill_null(0).to_numpy().astype(np.float64)
-    position = 0.95 * np.maximum(delays - 1, 0)
-    low, high = np.floor(position), np.ceil(position)
-    below, above = sorted_delays[first + low.astype(np.int64)], sorted_delays[first + high.astype(np.int64)]
-    between = (high - position) * below + (position - low) * above
-    p95 = np.where(below == above, below, between)
+    sorted_delays = rows["dep_delay"].fill_null(0).to_numpy()
+    whole, twentieths = np.divmod(19 * np.maximum(delays - 1, 0), 20)
+    below, above = sorted_delays[first + whole], sorted_delays[first + whole + (twentieths > 0)]
+    p95 = (below * (20 - twentieths) + above * twentieths) / 20
     mean = counts["dep_delay_sum"].fill_null(0).to_numpy() / np.maximum(delays, 1)
     start = counts["time_hour"].cast(_INSTANT)
     end = compute.add(start.cast(pa.int64()), _HOUR_US).cast(_INSTANT)

@@ -51,9 +51,12 @@ def flights_table() -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class FlightEvents:
-    """What is produced: ``rows`` has columns key, value (binary) and timestamp (ms, UTC), in order of time;
-    ``partition[i]`` is the partition of row i."""
+    """What is produced: ``rows`` has columns key, value (binary) and timestamp (ms, UTC), in order of time.
 
+    ``table`` are the package's rows behind them, in the same order; ``partition[i]`` is the partition of row i.
+    """
+
+    table: pa.Table
     rows: pa.Table
     partition: npt.NDArray[np.int64]
 
@@ -77,7 +80,7 @@ def flights_events(table: pa.Table, limit: int | None = None) -> FlightEvents:
             "timestamp": pa.array(when[order] * 1000).cast(pa.timestamp("ms", "UTC")),
         }
     )
-    return FlightEvents(rows, _partitions_of(key))
+    return FlightEvents(sorted_rows, rows, _partitions_of(key))
 
 
 def _as_json(table: pa.Table) -> pa.ChunkedArray:

@@ -8,11 +8,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame as DataFrame
+
     from penstock.spark._session import register as register
     from penstock.spark._session import session as session
     from penstock.spark._source import PenstockDataSource as PenstockDataSource
 
 _HOME_OF = {
+    "DataFrame": "pyspark.sql",  # for annotations in modules that must not import PySpark themselves
     "PenstockDataSource": "penstock.spark._source",
     "register": "penstock.spark._session",
     "session": "penstock.spark._session",

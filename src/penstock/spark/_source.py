@@ -1,8 +1,8 @@
 """``format("penstock")``: the class that Spark looks up, its batch reader and its streaming reader.
 
 Thin shells: options are parsed in ``_options``, a stream's decisions are ``_follow``'s, tasks are cut in ``_planning``
-and run in ``_tasks``. Spark makes these objects many times in many processes and pickles them between: constructors open
-nothing. Method names are Spark's. What must not live here: anything that can be decided without Spark.
+and run in ``_tasks``. Spark makes these objects many times in many processes and pickles them between: constructors
+open nothing. Method names are Spark's. What must not live here: anything that can be decided without Spark.
 """
 
 # ruff: noqa: N802 - the names of methods are Spark's

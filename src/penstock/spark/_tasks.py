@@ -46,7 +46,7 @@ def read_task(options: SourceOptions, ranges: Sequence[LogRange]) -> Iterator[pa
     """The records of ``ranges`` as batches of at most ``MOST_ROWS`` rows with exactly ``options.columns``.
 
     May be run several times and side by side (retries, speculation). Raises what the client raises; records that were
-    deleted since they were planned raise OffsetOutOfRange; with ``failOnDataLoss=false`` they are left out with a warning.
+    deleted since they were planned raise OffsetOutOfRange; with ``failOnDataLoss=false`` they are left out, and told.
     """
     if not ranges:
         return

@@ -1,0 +1,71 @@
+"""The demo's service node: a child process over the folder's store, which never outlives the demo.
+
+The node ends when its standard input closes, which the kernel sees to also when the demo is killed. What must not live
+here: topics and records.
+"""
+
+from __future__ import annotations
+
+import queue
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from penstock.errors import ConnectionLost
+
+__all__ = ["Node"]
+
+_READY_S = 60.0
+_STOP_S = 20.0
+
+
+class Node:
+    """A running node; ``address`` is ``kafka://127.0.0.1:PORT``. Use it in a ``with`` statement."""
+
+    def __init__(self, store: Path, log: IO[bytes]) -> None:
+        """Start it and wait until it is ready. Raises ConnectionLost if it ends or says nothing for a minute."""
+        command = [sys.executable, "-m", "penstock.cli", "snode", "--store", f"file:{store}"]
+        command += ["--listen", "kafka://127.0.0.1:0", "--until-stdin-closes"]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
+        try:
+            self.address = self._ready()
+        except BaseException:
+            self._kill()
+            raise
+
+    def __enter__(self) -> Node:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        try:
+            self.process.wait(_STOP_S)
+        finally:
+            self._kill()
+
+    def _ready(self) -> str:
+        output = self.process.stdout
+        assert output is not None
+        lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        threading.Thread(target=lambda: lines.put(output.readline()), daemon=True).start()
+        try:
+            line = lines.get(timeout=_READY_S).decode()
+        except queue.Empty:
+            line = ""
+        for word in line.split():
+            if word.startswith("kafka://"):
+                return word.rstrip(",")
+        raise ConnectionLost("the service node did not start", hint="The file demo.log in the folder says why")
+
+    def _kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                stream.close()

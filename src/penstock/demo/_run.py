@@ -1,0 +1,140 @@
+"""The demo from start to end: node, records, Spark job, comparison, picture; safe to kill anywhere and run again.
+
+What a killed run leaves is only ever picked up, never repaired: the log says which rows it has, Spark's checkpoint
+which batch comes next, and files are replaced as a whole. What must not live here: how any of it is done.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+
+from penstock.client import Admin
+from penstock.demo._delays import differences, expected_delays, write_parquet
+from penstock.demo._flights import flights_events, flights_table
+from penstock.demo._load import TOPIC, load, partitions
+from penstock.demo._lock import RunLock
+from penstock.demo._node import Node
+from penstock.demo._picture import draw_delays
+from penstock.demo._report import Report
+from penstock.demo._stream import hourly_delays, merged, run_to_end
+from penstock.errors import PenstockError, RemoteError
+from penstock.model import Partition
+from penstock.spark import session
+
+__all__ = ["GROUP", "main"]
+
+GROUP = "delays"
+_OURS = ("store", "checkpoint", "windows", "delays.parquet", "delays.png")
+_WAIT_FOR_EARLIER_RUN_S = 60.0
+_RECORDS_A_BATCH = 60_000
+_SPARK = {
+    # Checksum files beside the checkpoint's are replaced apart from them: a kill in between would spoil both.
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
+}
+
+
+def main(out: Path, fresh: bool, *, rows: int | None = None, records_a_batch: int = _RECORDS_A_BATCH) -> int:
+    """Run the demo in folder ``out``; return 0 if every cell of the result is right and no lag is left, else 1.
+
+    ``fresh`` forgets what an earlier run left there; without it the run goes on where that one was. ``rows`` takes only
+    the first flights of the year, for a quick look. Raises UsageError, ConnectionLost and other PenstockErrors.
+    """
+    report = Report()
+    lock = RunLock(out, wait_s=_WAIT_FOR_EARLIER_RUN_S)
+    try:
+        if fresh:
+            _forget(out)
+        with report.stage("read the table", 1) as progress:
+            table = flights_table()
+            events = flights_events(table, rows)
+            progress(1)
+        with Node(out / "store", lock.file) as node:
+            with report.stage("produce", events.rows.num_rows) as progress:
+                load(node.address, events, progress)
+            delays = _stream(out, node.address, records_a_batch, report, lock)
+            lags = _lags(node.address)
+        with report.stage("compare", 1) as progress:
+            # All flights are compared with the table as it is in the file, not as it was sorted for the log.
+            expected = expected_delays(table if rows is None else events.table)
+            wrong = differences(delays, expected)
+            progress(1)
+        return _finish(out, delays, wrong, lags, report)
+    finally:
+        lock.close()
+
+
+def _forget(out: Path) -> None:
+    for name in _OURS:
+        path = out / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _stream(out: Path, address: str, records_a_batch: int, report: Report, lock: RunLock) -> pa.Table:
+    """Run the Spark job over what the log holds and return the delays of every window."""
+    with report.stage("start Spark", 1) as progress:
+        with lock.as_standard_error():
+            spark = session(app_name="penstock demo", **_SPARK)
+        progress(1)
+    try:
+        events = (
+            spark.readStream.format("penstock")
+            .option("startingOffsets", "earliest")
+            .option("maxOffsetsPerTrigger", records_a_batch)
+            .option("columns", "value,timestamp")
+            .option("group", GROUP)
+            .option("commitOffsets", "true")
+            .load(f"{address}/{TOPIC}")
+        )
+        left = sum(_lags(address).values())
+        with report.stage("stream", left) as progress:
+            run_to_end(
+                hourly_delays(events),
+                windows=out / "windows",
+                checkpoint=out / "checkpoint",
+                on_batch=lambda _, records: progress(records),
+            )
+            delays = merged(out / "windows")
+    except PenstockError:
+        raise
+    except Exception as error:
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise RemoteError(f"the Spark job failed: {reason}", hint=f"See {lock.path}") from error
+    finally:
+        spark.stop()
+    return delays
+
+
+def _lags(address: str) -> dict[Partition, int]:
+    """Records that the group has not read yet, by partition."""
+    with Admin(address) as admin:
+        ends = admin.end_offsets(partitions())
+        committed = admin.committed(GROUP, partitions())
+    return {
+        partition: end - (committed[partition].offset if partition in committed else 0)
+        for partition, end in ends.items()
+    }
+
+
+def _finish(out: Path, delays: pa.Table, wrong: list[str], lags: Mapping[Partition, int], report: Report) -> int:
+    with report.stage("write and draw", 1) as progress:
+        write_parquet(delays, out / "delays.parquet")
+        draw_delays(delays, out / "delays.png")
+        progress(1)
+    report.delays(delays)
+    report.lag(GROUP, lags)
+    report.times()
+    for difference in wrong:
+        report.say(f"WRONG: {difference}")
+    if not wrong:
+        flights = sum(delays["flights"].to_pylist())
+        report.say(f"{flights:,} flights in {delays.num_rows:,} windows: every cell equals the package's table")
+    report.say(f"results: {out / 'delays.parquet'}, {out / 'delays.png'}")
+    return 1 if wrong or any(lags.values()) else 0
