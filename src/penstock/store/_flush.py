@@ -55,7 +55,7 @@ class Flush:
 class Durability:
     """What of one log is on the disk. ``failure`` says why nobody knows, after a sync that failed."""
 
-    __slots__ = ("_folder", "_new_names", "_unsaved_bytes", "_unsynced", "failure", "flushed", "gone")
+    __slots__ = ("_folder", "_new_names", "_saved", "_unsaved_bytes", "_unsynced", "failure", "flushed", "gone")
 
     def __init__(self, folder: PartitionFolder, flushed: int, sealed: Sequence[Segment]) -> None:
         self.flushed = flushed
@@ -63,6 +63,7 @@ class Durability:
         self.gone = False
         self._folder = folder
         self._unsynced = [segment for segment in sealed if segment.next_offset > flushed]
+        self._saved = flushed
         self._unsaved_bytes = 0
         self._new_names = False
 
@@ -102,7 +103,7 @@ class Durability:
             work.append(self._sync_names)
             self._new_names = False
         if sealed or self._unsaved_bytes >= _POINT_BYTES:
-            work.append(lambda: self.save_point(end_offset))
+            work.append(lambda: self._save_point(end_offset))
             self._unsaved_bytes = 0
         return Flush(self, end_offset, sealed, work)
 
@@ -116,10 +117,15 @@ class Durability:
         self.failure = f"the log could not be synced: {error}"
         return WriteFailed(self.failure, topic=self._folder.topic, partition=self._folder.partition)
 
-    def save_point(self, upto: int) -> None:
-        """Write the recovery point."""
+    def checkpoint(self) -> None:
+        """Write down what is durable, at the end of work. Raises OSError."""
+        if self._saved < self.flushed:
+            self._save_point(self.flushed)
+
+    def _save_point(self, upto: int) -> None:
         with self._unless_gone():
             self._folder.save_point(upto)
+            self._saved = upto
 
     def _sync_names(self) -> None:
         with self._unless_gone():

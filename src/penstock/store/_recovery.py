@@ -127,15 +127,13 @@ class Recoverer:
         bases = sorted(sizes)
         state = LogState(folder.load_start(), recovery_point=folder.load_point())
         first = self._first_to_scan(folder, state, bases)
-        for row, base in enumerate(bases):
+        for row, (base, limit) in enumerate(zip(bases, [*bases[1:], None], strict=True)):
             segment = self._segment(folder, base)
             segment.created_ms = folder.directory.modified_ms(segment.name + ".log")
-            if row < first:
-                self._check(folder, state, segment, sizes[base])
+            if row < first and limit is not None:
+                self._check(folder, state, segment, sizes[base], limit)
             else:
-                self._scan(folder, state, segment, sizes[base], last=row == len(bases) - 1)
-            if row + 1 < len(bases) and segment.next_offset > bases[row + 1]:
-                raise StoreDamaged("its offsets reach into the next segment", file=segment.path, position=segment.size)
+                self._scan(folder, state, segment, sizes[base], limit)
             state.segments.append(segment)
         return self._settle(folder, state)
 
@@ -150,34 +148,39 @@ class Recoverer:
                 return row
         return 0
 
-    def _check(self, folder: PartitionFolder, state: LogState, segment: Segment, size: int) -> None:
+    def _check(self, folder: PartitionFolder, state: LogState, segment: Segment, size: int, limit: int) -> None:
         """A closed segment below the recovery point: its indexes say what it has, its last batches agree."""
         try:
             segment.read_facts(size)
+            if segment.next_offset > limit:
+                raise StoreDamaged("its offsets reach into the next segment", file=segment.path, position=segment.size)
         except StoreDamaged:
             if not self._repair:
                 raise
             # Nothing is known of the producers and epochs in its middle, and nobody needs them.
             alone = LogState()
-            self._scan(folder, alone, segment, size, last=False)
+            self._scan(folder, alone, segment, size, limit)
             state.recovered += alone.recovered
 
-    def _scan(self, folder: PartitionFolder, state: LogState, segment: Segment, size: int, *, last: bool) -> None:
-        """Read a whole segment; what its batches say goes into ``state``."""
+    def _scan(self, folder: PartitionFolder, state: LogState, segment: Segment, size: int, limit: int | None) -> None:
+        """Read a whole segment; what its batches say goes into ``state``.
+
+        ``limit`` is the base offset of the next segment, None for the last one.
+        """
         segment.clear()
         refused = False
         with contextlib.closing(folder.directory.open(segment.name + ".log")) as file:
             scan = VerifiedBatches(file, size)
             for position, header in scan:
-                scan.damage = self._contradiction(state, segment, header, last=last)
+                scan.damage = self._contradiction(state, segment, header, limit)
                 if scan.damage:
                     refused = True
                     break
                 self._note(state, segment, position, header)
         if scan.damage:
-            torn = last and not refused and segment.next_offset >= state.recovery_point
+            torn = limit is None and not refused and segment.next_offset >= state.recovery_point
             self._cut(folder, state, segment, size, scan.damage, torn=torn)
-        if not last:
+        if limit is not None:
             segment.seal()
 
     def _note(self, state: LogState, segment: Segment, position: int, header: BatchHeader) -> None:
@@ -188,11 +191,13 @@ class Recoverer:
         if sequence is not None:
             state.producers.record(sequence, base, last, newest, self._now_ms)
 
-    def _contradiction(self, state: LogState, segment: Segment, header: BatchHeader, *, last: bool) -> str | None:
+    def _contradiction(self, state: LogState, segment: Segment, header: BatchHeader, limit: int | None) -> str | None:
         """What is wrong with the fields of a whole batch that its checksum does not cover; no crash writes such."""
         base, expected = header.base_offset, segment.next_offset
-        if base < expected or (last and base != expected):
+        if base < expected or (limit is None and base != expected):
             return f"a batch of offset {base} follows offset {expected - 1}"
+        if limit is not None and header.next_offset > limit:
+            return f"offset {header.last_offset} reaches into the next segment, which begins at {limit}"
         if not state.epochs.latest <= header.leader_epoch < self._epoch:
             return f"leader epoch {header.leader_epoch} follows {state.epochs.latest}, the store is in {self._epoch}"
         return None

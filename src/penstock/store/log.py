@@ -343,9 +343,14 @@ class PartitionLog:
             segment.close()
 
     def describe(self) -> CleanLog | None:
-        """What finds the log again without looking; None if it has no files, or if nobody knows what is in them."""
+        """What finds the log again without looking; None if it has no files, or if nobody knows what is in them.
+
+        `flush` first. Raises WriteFailed.
+        """
         if not self._folder.exists or self._durability.failure is not None:
             return None
+        with self._writing("cannot close"):
+            self._durability.checkpoint()
         return CleanLog.of(self._state)
 
     # -- errors

@@ -298,23 +298,22 @@ class Store:
     def close(self) -> None:
         """Flush, leave the note of a clean shutdown, let go of files and lock. Closing twice is closing once.
 
-        Raises WriteFailed if that note could not be written; the store is closed all the same.
+        Raises WriteFailed if the disk refuses: then there is no note, but the store is closed all the same.
         """
         if self._closed:
             return
         try:
             self.flush()
-        finally:
-            # A log that could not be synced gives no note, so the next start looks at it.
             notes = {f"{log.topic}-{log.partition}": note for log in self.logs() if (note := log.describe())}
             for log in self.logs():
                 log.retire(lambda: Closed("the store is closed"))
+            with self._writing("cannot leave the note of a clean shutdown"):
+                save_clean(self._directory, self._catalog.epoch, notes)
+        finally:
             self._closed = True
-            try:
-                with self._writing("cannot leave the note of a clean shutdown"):
-                    save_clean(self._directory, self._catalog.epoch, notes)
-            finally:
-                self._directory.unlock()
+            for log in self.logs():
+                log.retire(lambda: Closed("the store is closed"))
+            self._directory.unlock()
 
     def __enter__(self) -> Store:
         return self
