@@ -118,13 +118,14 @@ def _take(data: Bytes, chosen: Chosen, row: int, batch: list[int], limits: Limit
         return
     if attributes & _CONTROL:
         return
-    inflated = bool(attributes & _CODEC)
+    inflated = bool(attributes & _CODEC) and count > 0
     begin += HEADER_BYTES
-    if inflated and count:
+    if inflated:
         begin, end = inflate_into(chosen.arena, Codec(attributes & _CODEC), data[begin:end])
-        chosen.inflated.append((len(chosen.rows), begin, end))
     if count * MIN_RECORD_BYTES > end - begin:
         raise CorruptBatch(f"{count} records do not fit into {end - begin} bytes")
+    if inflated:
+        chosen.inflated.append((len(chosen.rows), begin, end))
     if not chosen.groups or chosen.groups[-1][0] != inflated:
         chosen.groups.append((inflated, len(chosen.rows)))
     chosen.rows.append(row)

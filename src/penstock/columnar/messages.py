@@ -117,11 +117,13 @@ class Messages:
         return next(iter(self._slice(index % self._rows, index % self._rows + 1)))
 
     def _slice(self, first: int, last: int) -> Messages:
+        if (first, last) == (0, self._rows):
+            return self  # with its parts that have no rows and still move a position
         parts: list[Part] = []
         begin = 0
         for part in self._parts:
             end = begin + part.batch.num_rows
-            if first < end and begin < last:
+            if max(first, begin) < min(last, end):
                 parts.append(_cut(part, max(first - begin, 0), min(last, end) - begin))
             begin = end
         return Messages(parts)

@@ -1,0 +1,123 @@
+"""Messages: columns for who wants columns, records for who iterates, offsets to commit in both cases."""
+
+import polars
+import pyarrow as pa
+import pytest
+
+from penstock.columnar import BatchBuilder, Messages, decode_v2
+from penstock.columnar.batch import stamp
+from penstock.columnar.schema import COLUMNS
+from penstock.errors import UsageError
+from penstock.model import Partition, Record, TimestampType
+
+FIRST, SECOND = Partition("flights", 3), Partition("orders", 0, "broker-a")
+
+
+def messages(place: Partition, base: int, count: int, columns: list[str] | None = None) -> Messages:
+    builder = BatchBuilder()
+    for number in range(count):
+        builder.append(
+            None if number % 2 else b"k%d" % number, b"v%d" % number, 1_700_000_000_000 + number, {"n": b"1"}
+        )
+    data = builder.build()
+    stamp(data, base, 0)
+    found = decode_v2(data, columns=columns)
+    return Messages.of(place, found.batch, found.next_offset)
+
+
+BOTH = Messages.concat([messages(FIRST, 10, 3), messages(SECOND, 0, 2), messages(FIRST, 13, 2)])
+
+
+def test_iterating_gives_records_in_order() -> None:
+    assert [(record.topic, record.partition, record.offset) for record in BOTH] == [
+        ("flights", 3, 10), ("flights", 3, 11), ("flights", 3, 12), ("orders", 0, 0), ("orders", 0, 1),
+        ("flights", 3, 13), ("flights", 3, 14),
+    ]  # fmt: skip
+    assert BOTH[1] == Record(
+        "flights", 3, 11, 1_700_000_000_001, None, b"v1", (("n", b"1"),), TimestampType.CREATE
+    )  # fmt: skip
+    assert BOTH[-1] == list(BOTH)[-1]
+    assert len(BOTH) == 7
+
+
+def test_the_next_offsets_are_those_after_the_last_record_of_each_partition() -> None:
+    assert BOTH.next_offsets == {FIRST: 15, SECOND: 2}
+    assert BOTH.partitions == {FIRST, SECOND}
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "expected"),
+    [
+        (0, 2, {FIRST: 12}),
+        (0, 3, {FIRST: 13}),
+        (2, 4, {FIRST: 13, SECOND: 1}),
+        (3, 6, {SECOND: 2, FIRST: 14}),
+        (4, 4, {}),
+    ],
+)
+def test_a_slice_commits_only_what_it_has(first: int, last: int, expected: dict[Partition, int]) -> None:
+    part = BOTH[first:last]
+    assert part.next_offsets == expected
+    assert list(part) == list(BOTH)[first:last]
+
+
+def test_slices_in_steps_and_indexes_out_of_range_are_refused() -> None:
+    with pytest.raises(UsageError, match="steps of 1"):
+        BOTH[::2]
+    for index in (7, -8):
+        with pytest.raises(IndexError):
+            BOTH[index]
+
+
+def test_a_slice_without_offsets_cannot_be_committed_but_the_whole_can() -> None:
+    found = messages(FIRST, 10, 3, ["value"])
+    assert found.next_offsets == {FIRST: 13}
+    assert [record.offset for record in found] == [-1, -1, -1]
+    with pytest.raises(UsageError, match="without their offsets"):
+        _ = found[:2].next_offsets
+
+
+def test_the_table_has_sparks_columns_in_sparks_order() -> None:
+    table = BOTH.to_arrow()
+    assert tuple(table.schema.names) == COLUMNS
+    assert table.column("topic").to_pylist() == ["flights"] * 3 + ["orders"] * 2 + ["flights"] * 2
+    assert table.column("partition").to_pylist() == [3, 3, 3, 0, 0, 3, 3]
+    assert table.schema.field("partition").type == pa.int32()
+    table.validate(full=True)
+    assert BOTH.to_arrow(["value", "topic"]).schema.names == ["value", "topic"]
+    with pytest.raises(UsageError, match="no column 'tag'"):
+        BOTH.to_arrow(["tag"])
+    with pytest.raises(UsageError, match="'key' was not decoded"):
+        messages(FIRST, 0, 1, ["value"]).to_arrow(["key"])
+
+
+def test_parts_with_different_columns_have_those_in_common() -> None:
+    mixed = Messages.concat([messages(FIRST, 0, 1), messages(FIRST, 1, 1, ["value", "offset"])])
+    assert mixed.to_arrow().schema.names == ["value", "topic", "partition", "offset"]
+
+
+def test_columns_are_properties() -> None:
+    assert BOTH.key.to_pylist()[:3] == [b"k0", None, b"k2"]
+    assert BOTH.value.to_pylist()[:2] == [b"v0", b"v1"]
+    assert BOTH.offset.to_pylist()[:2] == [10, 11]
+    assert BOTH.timestamp.type == pa.timestamp("us", "UTC")
+
+
+def test_others_take_it_through_the_capsule_interface() -> None:
+    assert pa.table(BOTH).equals(BOTH.to_arrow())
+    frame = polars.DataFrame(BOTH)
+    assert frame["offset"].to_list() == [10, 11, 12, 0, 1, 13, 14]
+
+
+def test_nothing_is_empty_and_has_a_schema() -> None:
+    nothing = Messages()
+    assert not nothing
+    assert list(nothing) == []
+    assert nothing.to_arrow().schema.names == list(COLUMNS)
+    assert repr(nothing) == "<Messages: 0 from nowhere>"
+    assert repr(BOTH) == "<Messages: 7 from flights-3, orders-0@broker-a>"
+
+
+def test_many_records_iterate_past_the_block_size() -> None:
+    many = messages(FIRST, 0, 3000)
+    assert [record.offset for record in many] == list(range(3000))
