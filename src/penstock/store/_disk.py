@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from penstock.store._directory import Buffer
 from penstock.store.errors import StoreLocked
@@ -97,11 +97,11 @@ class DiskDirectory:
         with os.scandir(self._path) as entries:
             return [entry.name for entry in entries if entry.is_dir()]
 
-    def folder(self, name: str, *, create: bool = False) -> DiskDirectory:
+    def folder(self, name: str, *, create: bool = False) -> Self:
         inner = self._path / name
         if create:
             inner.mkdir(exist_ok=True)
-        return DiskDirectory(inner)
+        return type(self)(inner)
 
     def move_folder(self, old: str, new: str) -> None:
         self.rename(old, new)

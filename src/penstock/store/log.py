@@ -129,8 +129,13 @@ class PartitionLog:
         return self.end_offset > self._durability.flushed and self._context.config.flush is FlushPolicy.ALWAYS
 
     @property
+    def unflushed(self) -> bool:
+        """True while something that was appended is not known to be on the disk."""
+        return self.end_offset > self._durability.flushed or self.flush_due
+
+    @property
     def flush_due(self) -> bool:
-        """True while a closed segment was not synced: whatever the policy, that spares recovery reading it."""
+        """True while a closed segment was not synced: syncing it, whatever the policy, spares recovery reading it."""
         return self._durability.has_sealed
 
     def epoch_end(self, epoch: int) -> tuple[int, int]:

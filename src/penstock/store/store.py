@@ -190,11 +190,13 @@ class Store:
         Raises InvalidTopicName, TopicExists, InvalidPartitionCount, InvalidTopicConfig, WriteFailed.
         """
         self._check_open()
-        log_config(config or {}, self.config)
+        if name in self._catalog.deleting.values():  # the disk refused to remove its namesake's files
+            with self._writing("cannot finish the deletion of the topic's namesake"):
+                self._sweep(self._catalog)
         with self._changing():
             topic = self._catalog.add(name, partitions, config or {})
-        self._logs[name] = []
-        self._add_logs(topic)
+            logs = self._new_logs(topic, 0)
+        self._logs[name] = logs
         return topic
 
     def add_partitions(self, name: str, total: int) -> TopicState:
@@ -202,7 +204,8 @@ class Store:
         self._check_open()
         with self._changing():
             topic = self._catalog.grow(name, total)
-        self._add_logs(topic)
+            logs = self._new_logs(topic, len(self._logs[name]))
+        self._logs[name] += logs
         return topic
 
     def set_config(self, name: str, config: Mapping[str, str]) -> TopicState:
@@ -234,13 +237,13 @@ class Store:
                     self._directory.remove_folder(gone)
         del self._catalog.deleting[topic.id]  # on disk with the next change; until then it names nothing
 
-    def _add_logs(self, topic: TopicState) -> None:
-        logs = self._logs[topic.name]
+    def _new_logs(self, topic: TopicState, first: int) -> list[PartitionLog]:
+        """Logs of partitions that were not there; should there be files all the same, they are not overwritten."""
+        config = log_config(topic.config, self.config)
         recoverer = Recoverer(self._context.pool, self.config.index_interval_bytes, self.epoch, 0, repair=False)
-        for partition in range(len(logs), topic.partitions):
-            folder = self._folder(topic, partition, set())
-            config = log_config(topic.config, self.config)
-            logs.append(PartitionLog(folder, recoverer.load(folder, None), config, self._context))
+        there = set(self._directory.folders())
+        folders = [self._folder(topic, partition, there) for partition in range(first, topic.partitions)]
+        return [PartitionLog(folder, recoverer.load(folder, None), config, self._context) for folder in folders]
 
     # -- logs
 
@@ -271,7 +274,7 @@ class Store:
         self._check_open()
         policy = self.config.flush is FlushPolicy.INTERVAL
         interval = policy and now_ms - self._flushed_ms >= self.config.flush_interval_ms
-        return any(interval or log.flush_due for log in self._context.dirty)
+        return any(log.unflushed if interval else log.flush_due for log in self._context.dirty)
 
     def prepare_flush(self, now_ms: int) -> Sequence[Flush]:
         """Work that puts everything on the disk: `Flush.run` each, in any thread, then `Flush.finish` here.

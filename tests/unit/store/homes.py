@@ -22,6 +22,17 @@ NOW = 1_700_000_000_000
 BIG = 1 << 30
 
 
+class HastyDisk(DiskDirectory):
+    """A disk that does not wait for the platter: tests crash processes, not power, and there are hundreds of them."""
+
+    def replace(self, name: str, data: bytes, *, durable: bool) -> None:
+        del durable
+        super().replace(name, data, durable=False)
+
+    def sync(self) -> None:
+        """Later."""
+
+
 class Home:
     """A store's directory and the stores that were opened in it; `close` closes what a test left open."""
 
@@ -45,7 +56,7 @@ class Home:
             assert self.path is not None
             path = self.path.with_name(f"{self.path.name}+{len(self._copies)}")
             shutil.copytree(self.path, path)
-            left = Home(DiskDirectory(path), path)
+            left = Home(HastyDisk(path), path)
         self._copies.append(left)
         return left
 
@@ -73,7 +84,7 @@ def homes(kind: str, tmp_path: Path) -> Iterator[Home]:
     path = tmp_path / "store"
     if kind == "disk":
         path.mkdir()
-    home = Home(DiskDirectory(path), path) if kind == "disk" else Home(MemoryDirectory(), None)
+    home = Home(HastyDisk(path), path) if kind == "disk" else Home(MemoryDirectory(), None)
     yield home
     home.close()
 

@@ -1,0 +1,152 @@
+"""When bytes reach the disk, and what is said when they do not."""
+
+import threading
+
+import pytest
+
+from penstock.errors import ConfigError
+from penstock.store import FlushPolicy, StoreConfig, WriteFailed, open_store
+from penstock.store._memory import MemoryDirectory, MemoryFile
+from penstock.store.store import Store
+from tests.unit.store.homes import NOW, Home, batch, read_records
+
+
+def test_only_the_policy_always_asks_for_a_sync_before_acknowledging(home: Home) -> None:
+    for policy in FlushPolicy:
+        store = home.open(flush=policy)
+        store.create_topic(policy, 1)
+        log = store.log(policy, 0)
+        assert not log.sync_needed
+        log.append(batch([b"x"]), now_ms=NOW)
+        assert log.sync_needed == (policy is FlushPolicy.ALWAYS)
+        log.flush()
+        assert not log.sync_needed
+        assert log.flushed_offset == 1
+        store.close()
+
+
+def test_the_interval_is_kept(home: Home) -> None:
+    store = home.open(flush=FlushPolicy.INTERVAL, flush_interval_ms=100)
+    store.create_topic("t", 2)
+    assert not store.flush_due(NOW + 1_000)
+    store.log("t", 1).append(batch([b"x"]), now_ms=NOW)
+    assert not store.flush_due(NOW + 99)
+    assert store.flush_due(NOW + 100)
+    for flush in store.prepare_flush(NOW + 100):
+        flush.run()
+        flush.finish()
+    assert not store.flush_due(NOW + 1_000)
+    assert store.log("t", 1).flushed_offset == 1
+
+
+def test_a_closed_segment_is_synced_whatever_the_policy(home: Home) -> None:
+    store = home.open()
+    store.create_topic("t", 1, {"segment.bytes": "100"})
+    store.log("t", 0).append(batch([b"x"]), now_ms=NOW)
+    assert not store.flush_due(NOW + 10**9)
+    store.log("t", 0).append(batch([b"x"]), now_ms=NOW)
+    assert store.flush_due(NOW)
+    store.flush()
+    assert not store.flush_due(NOW)
+    assert home.load("t-0", "recovery-point") == b"2"
+
+
+def test_appends_and_deletions_go_on_while_another_thread_syncs(home: Home) -> None:
+    store = home.open(flush=FlushPolicy.ALWAYS, max_open_segments=1)
+    store.create_topic("t", 1, {"segment.bytes": "100"})
+    store.create_topic("u", 1)
+    log = store.log("t", 0)
+    for name in ("t", "t", "t", "u"):
+        store.log(name, 0).append(batch([b"x"]), now_ms=NOW)
+    flushes = store.prepare_flush(NOW)
+    log.append(batch([b"later"]), now_ms=NOW)
+    log.delete_records(2)
+    store.delete_topic("u")
+    threads = [threading.Thread(target=flush.run) for flush in flushes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert log.flushed_offset == 0
+    for flush in flushes:
+        flush.finish()
+    assert log.flushed_offset == 3
+    assert log.sync_needed
+    log.flush()
+    assert not log.sync_needed
+
+
+def test_a_flush_that_did_not_run_promises_nothing(home: Home) -> None:
+    store = home.open(flush=FlushPolicy.ALWAYS)
+    store.create_topic("t", 1)
+    store.log("t", 0).append(batch([b"x"]), now_ms=NOW)
+    (flush,) = store.prepare_flush(NOW)
+    flush.finish()
+    assert store.log("t", 0).sync_needed
+    flush.run()
+
+
+class SickFile(MemoryFile):
+    """A file of which every sync fails."""
+
+    def syncer(self):  # type: ignore[no-untyped-def]
+        def sync() -> None:
+            raise OSError(5, "Input/output error")
+
+        return sync
+
+
+class SickDirectory(MemoryDirectory):
+    """A directory whose log files cannot be synced."""
+
+    def folder(self, name: str, *, create: bool = False) -> MemoryDirectory:
+        if create and name not in self._folders:
+            self._folders[name] = SickDirectory(name)
+        return super().folder(name)
+
+    def open(self, name: str) -> MemoryFile:
+        return self._files.setdefault(name, SickFile() if name.endswith(".log") else MemoryFile())
+
+
+def test_after_a_failed_sync_nothing_is_appended_until_the_store_is_opened_again() -> None:
+    directory = SickDirectory()
+    store = Store(directory, StoreConfig(flush=FlushPolicy.ALWAYS), now_ms=NOW)
+    store.create_topic("t", 1)
+    log = store.log("t", 0)
+    log.append(batch([b"x"]), now_ms=NOW)
+    with pytest.raises(WriteFailed) as caught:
+        log.flush()
+    assert caught.value.topic == "t"
+    assert log.sync_needed
+    with pytest.raises(WriteFailed):
+        log.append(batch([b"y"]), now_ms=NOW)
+    assert read_records(log) == [(0, b"x")]
+    with pytest.raises(WriteFailed):
+        store.close()
+    again = Store(directory, StoreConfig(), now_ms=NOW)
+    assert again.log("t", 0).append(batch([b"y"]), now_ms=NOW).base_offset == 1
+
+
+@pytest.mark.parametrize("url", ["", "memory", "memory:x", "file:", "file://", "disk:x", "/tmp/x"])
+def test_a_url_that_is_no_stores_says_what_one_looks_like(url: str) -> None:
+    with pytest.raises(ConfigError, match="file:DIRECTORY"):
+        open_store(url)
+
+
+def test_an_unknown_policy_names_the_known_ones() -> None:
+    with pytest.raises(ConfigError, match="os, interval, always"):
+        open_store("memory:", flush="sometimes")
+
+
+def test_options_are_checked_with_their_bounds() -> None:
+    with pytest.raises(ConfigError, match="segment_bytes is 0"):
+        StoreConfig(segment_bytes=0)
+
+
+def test_a_file_url_makes_its_directory(disk: Home) -> None:
+    assert disk.path is not None
+    for url in (f"file:{disk.path}/a/b", f"file://{disk.path}/a/c"):
+        with open_store(url, flush="always") as store:
+            store.create_topic("t", 1)
+        with open_store(url) as store:
+            assert store.topics()[0].name == "t"
