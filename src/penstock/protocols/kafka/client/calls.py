@@ -1,0 +1,124 @@
+"""One request and its answer, typed: chooses the version, encodes, sends, decodes, names the node in errors."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TypeVar
+
+from penstock.errors import PenstockError, ProtocolViolation
+from penstock.model import Endpoint
+from penstock.protocols.kafka.client.options import KafkaOptions
+from penstock.protocols.kafka.client.versions import Versions
+from penstock.protocols.kafka.messages import read_response, request
+from penstock.seams.channel import Channel, Link, Pending
+from penstock.seams.framing import Frame
+
+__all__ = ["Calls", "Started"]
+
+Response = TypeVar("Response")
+
+
+class Started:
+    """A request that was written; ``answer`` reads what came back."""
+
+    __slots__ = ("_calls", "_link", "_pending", "version")
+
+    def __init__(self, calls: Calls, link: Link[Versions], pending: Pending, version: int) -> None:
+        self._calls = calls
+        self._link = link
+        self._pending = pending
+        self.version = version
+
+    async def answer(self, response: type[Response]) -> Response:
+        """Raises RequestTimeout, ConnectionLost, ProtocolViolation."""
+        return self._calls.read(self._link, response, self.version, await self._pending.reply())
+
+    def abandon(self) -> None:
+        """The answer is not wanted any more; closes the connection, because it may be long in coming."""
+        self._link.connection.close()
+
+
+class Calls:
+    """All requests of one client."""
+
+    def __init__(self, channel: Channel[Versions], options: KafkaOptions) -> None:
+        self.channel = channel
+        self.options = options
+        self._in_flight: Counter[Endpoint] = Counter()
+        self._reached: set[Endpoint] = set()
+
+    async def call(
+        self,
+        endpoint: Endpoint,
+        message: object,
+        response: type[Response],
+        *,
+        lane: str = "",
+        timeout_s: float | None = None,
+        at_most: int | None = None,
+    ) -> Response:
+        """Send ``message`` in the best common version (``at_most`` caps it) and read the answer.
+
+        ``timeout_s`` None is ``request_timeout_ms``. Raises ConnectionLost, RequestTimeout, ProtocolViolation, and
+        ServerError (UNSUPPORTED_VERSION) where client and broker have no version in common.
+        """
+        self._in_flight[endpoint] += 1
+        try:
+            link = await self.link(endpoint, lane)
+            version = self.version(link, type(message), at_most)
+            frame = await link.connection.call(
+                request(message, version, self.options.client_id), timeout_s=self._timeout(timeout_s)
+            )
+        except PenstockError:
+            self._reached.discard(endpoint)
+            raise
+        finally:
+            self._in_flight[endpoint] -= 1
+        return self.read(link, response, version, frame)
+
+    async def start(
+        self, endpoint: Endpoint, message: object, *, lane: str = "", timeout_s: float | None = None, at_most: int = 99
+    ) -> Started:
+        """Send without waiting for the answer."""
+        link = await self.link(endpoint, lane)
+        version = self.version(link, type(message), at_most)
+        outgoing = request(message, version, self.options.client_id)
+        pending = link.connection.start(outgoing, timeout_s=self._timeout(timeout_s))
+        return Started(self, link, pending, version)
+
+    async def send(self, endpoint: Endpoint, message: object, *, lane: str = "") -> None:
+        """Send what the broker never answers (Produce with acks=0)."""
+        link = await self.link(endpoint, lane)
+        version = self.version(link, type(message), None)
+        await link.connection.send(request(message, version, self.options.client_id))
+
+    async def link(self, endpoint: Endpoint, lane: str) -> Link[Versions]:
+        """An open connection and what is spoken on it."""
+        link = await self.channel.link(endpoint, lane)
+        self._reached.add(endpoint)
+        return link
+
+    def version(self, link: Link[Versions], message: type, at_most: int | None) -> int:
+        """The version for a request on this link."""
+        try:
+            return link.state.best(message, at_most)
+        except PenstockError as error:
+            error.node = str(link.connection.endpoint)
+            raise
+
+    def read(self, link: Link[Versions], response: type[Response], version: int, frame: Frame) -> Response:
+        """Decode an answer; one that cannot be decoded ends its connection, whose next bytes mean nothing."""
+        try:
+            return read_response(response, version, frame.body)
+        except ProtocolViolation as error:
+            link.connection.close()
+            error.node = str(link.connection.endpoint)
+            error.message = f"{response.__name__} v{version}: {error.message}"
+            raise
+
+    def load(self, endpoint: Endpoint) -> tuple[bool, int]:
+        """For choosing the least loaded node: smaller is better."""
+        return endpoint not in self._reached, self._in_flight[endpoint]
+
+    def _timeout(self, timeout_s: float | None) -> float:
+        return self.options.request_timeout_s if timeout_s is None else timeout_s

@@ -1,0 +1,101 @@
+"""KafkaClient: the LogClient of Kafka. It only puts the parts together; each family of requests has its own file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from penstock.model import Committed, Endpoint, LogRange, Node, OffsetSpec, Partition, TopicInfo
+from penstock.protocols.kafka.client.admin import KafkaAdmin
+from penstock.protocols.kafka.client.calls import Calls
+from penstock.protocols.kafka.client.cluster import Cluster
+from penstock.protocols.kafka.client.committing import commit, committed
+from penstock.protocols.kafka.client.coordinator import Coordinator
+from penstock.protocols.kafka.client.dialect import KafkaDialect
+from penstock.protocols.kafka.client.membership import KafkaMembership
+from penstock.protocols.kafka.client.offsets import find_offsets
+from penstock.protocols.kafka.client.options import KafkaOptions
+from penstock.protocols.kafka.client.ranges import KafkaRangeRead
+from penstock.protocols.kafka.client.reading import KafkaFetched, read
+from penstock.protocols.kafka.client.sender import KafkaSender
+from penstock.protocols.kafka.client.versions import Versions
+from penstock.seams.channel import Channel, Dialect
+from penstock.seams.client import FoundOffset, GroupOptions, ReadFrom, ReadLimits
+
+__all__ = ["KafkaClient", "open_client"]
+
+
+class KafkaClient:
+    """``penstock.seams.client.LogClient`` for Kafka brokers, and whatever speaks like one.
+
+    The channel must have been made with a ``KafkaDialect`` of the same options; `open_client` sees to that.
+    """
+
+    def __init__(
+        self, channel: Channel[Versions], bootstrap: Sequence[Endpoint], options: KafkaOptions | None = None
+    ) -> None:
+        self._channel = channel
+        self._cluster = Cluster(Calls(channel, options or KafkaOptions()), bootstrap)
+        self._coordinators: dict[str, Coordinator] = {}
+
+    async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> Mapping[str, TopicInfo]:
+        """Topics by name; see ``LogClient``. Raises ConnectionLost, RequestTimeout, ServerError."""
+        return await self._cluster.topics(names, fresh=fresh)
+
+    def leader(self, partition: Partition) -> Node | None:
+        """From what is known."""
+        return self._cluster.leader(partition)
+
+    def distrust(self, partition: Partition) -> None:
+        """Forget who leads it."""
+        self._cluster.distrust(partition)
+
+    async def offsets(self, wanted: Mapping[Partition, OffsetSpec]) -> Mapping[Partition, FoundOffset]:
+        """Offsets by name or time, from the leaders."""
+        return await find_offsets(self._cluster, wanted)
+
+    async def read(
+        self, node: Node, reads: Sequence[ReadFrom], limits: ReadLimits, lane: str = ""
+    ) -> Sequence[KafkaFetched]:
+        """One Fetch; ``lane`` "" is the client's fetch lane."""
+        return await read(self._cluster, node, reads, limits, lane)
+
+    def ranges(self, wanted: LogRange, *, columns: Sequence[str] | None = None, fetch_bytes: int = 0) -> KafkaRangeRead:
+        """Read exactly ``[start, end)`` of one partition, fetching ahead; ``fetch_bytes`` 0 leaves the size to us."""
+        return KafkaRangeRead(self._cluster, wanted, columns=columns, fetch_bytes=fetch_bytes)
+
+    async def committed(self, group: str, partitions: Collection[Partition] | None) -> Mapping[Partition, Committed]:
+        """Committed offsets of a group; partitions without one are absent."""
+        return await committed(self._coordinator(group), partitions)
+
+    async def commit(self, group: str, offsets: Mapping[Partition, Committed]) -> None:
+        """Commit without being a member."""
+        await commit(self._coordinator(group), offsets)
+
+    def membership(self, options: GroupOptions) -> KafkaMembership:
+        """A member-to-be of a group. Raises ConfigError for an assignor that is not there."""
+        return KafkaMembership(self._coordinator(options.group), options)
+
+    def sender(self, *, idempotent: bool) -> KafkaSender:
+        """A new producer."""
+        return KafkaSender(self._cluster, idempotent=idempotent)
+
+    def admin(self) -> KafkaAdmin:
+        """Topics and groups as operators see them."""
+        return KafkaAdmin(self._cluster, self._coordinator)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._channel.close()
+
+    def _coordinator(self, group: str) -> Coordinator:
+        return self._coordinators.setdefault(group, Coordinator(self._cluster, group))
+
+
+def open_client(
+    channel_of: Callable[[Dialect[Versions]], Channel[Versions]],
+    bootstrap: Sequence[Endpoint],
+    options: KafkaOptions | None = None,
+) -> KafkaClient:
+    """A client over the transport that ``channel_of`` makes for Kafka's dialect. Nothing is connected yet."""
+    options = options or KafkaOptions()
+    return KafkaClient(channel_of(KafkaDialect(options)), bootstrap, options)

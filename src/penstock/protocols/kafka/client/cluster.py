@@ -1,0 +1,205 @@
+"""What is known of the cluster: its nodes, its topics, who leads which partition; asked for anew when it proves wrong.
+
+Leader epochs never go backwards for the same topic id: a broker that lags behind must not undo what another one told
+(KIP-320). Source: Kafka protocol guide, Metadata v1-v13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TypeVar
+
+from penstock.errors import ConnectionLost, PenstockError, RequestTimeout
+from penstock.model import Endpoint, Node, Partition, PartitionInfo, TopicInfo
+from penstock.protocols.kafka.client.calls import Calls
+from penstock.protocols.kafka.client.retry import Retry
+from penstock.protocols.kafka.errors import NONE, error_for
+from penstock.protocols.kafka.messages.declare import NO_UUID
+from penstock.protocols.kafka.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+__all__ = ["Cluster"]
+
+Response = TypeVar("Response")
+
+_LEADER_NOT_AVAILABLE = 5
+_ABSENT = frozenset((3, 17, 100))  # unknown topic, invalid name, unknown id
+_FIRST_CONTACT_S = 10.0
+
+
+class Cluster:
+    """The metadata of one client and the choice of whom to ask."""
+
+    def __init__(self, calls: Calls, bootstrap: Sequence[Endpoint]) -> None:
+        self.calls = calls
+        self._channel = calls.channel
+        self._options = calls.options
+        self._bootstrap = tuple(bootstrap)
+        self._nodes: dict[int, Node] = {}
+        self._controller = -1
+        self._topics: dict[str, TopicInfo] = {}
+        self._names_by_id: dict[bytes, str] = {}
+        self._leaders: dict[Partition, PartitionInfo] = {}
+        self._distrusted: set[Partition] = set()
+        self._valid_until: dict[str, float] = {}
+        self._all_valid_until = float("-inf")
+
+    async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> dict[str, TopicInfo]:
+        """Topics by name (None: all); one that does not exist is absent. Raises ConnectionLost, ServerError."""
+        now = self._channel.monotonic()
+        if names is None:
+            if fresh or now >= self._all_valid_until:
+                await self._refresh(None)
+            return dict(self._topics)
+        wanted = {name for name in names if fresh or now >= self._valid_until.get(name, self._all_valid_until)}
+        if wanted:
+            await self._refresh(wanted)
+        return {name: self._topics[name] for name in names if name in self._topics}
+
+    def leader(self, partition: Partition) -> Node | None:
+        """Who leads it as far as is known; None after ``distrust`` until its topic was asked for again."""
+        known = self._leaders.get(partition)
+        return None if known is None or partition in self._distrusted else known.leader
+
+    def leader_epoch(self, partition: Partition) -> int:
+        """The epoch of that leader, -1 unknown."""
+        known = self._leaders.get(partition)
+        return -1 if known is None else known.leader_epoch
+
+    def distrust(self, partition: Partition) -> None:
+        """Its leader is not who we thought."""
+        self._distrusted.add(partition)
+        self._valid_until[partition.topic] = float("-inf")
+
+    def topic_id(self, name: str) -> bytes | None:
+        """The id of a topic, None where the broker has none."""
+        topic = self._topics.get(name)
+        return None if topic is None else topic.id
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """The name of a topic whose id is known."""
+        return self._names_by_id.get(topic_id)
+
+    def node(self, node_id: int) -> Node | None:
+        """A node by its id."""
+        return self._nodes.get(node_id)
+
+    async def nodes(self) -> list[Node]:
+        """All live nodes."""
+        await self._refresh(frozenset())
+        return list(self._nodes.values())
+
+    async def controller(self) -> Endpoint:
+        """Whom to ask for changes of topics; with KRaft any node will do and one of them is named."""
+        await self._refresh(frozenset())
+        node = self._nodes.get(self._controller)
+        return self._candidates()[0] if node is None else node.endpoint
+
+    async def ask_anyone(self, message: object, response: type[Response], *, at_most: int | None = None) -> Response:
+        """Ask the least loaded node, then the others, again and again until one answers or the time is over."""
+        timeout_s = None if self._nodes else min(_FIRST_CONTACT_S, self._options.api_timeout_ms / 1_000)
+        retry = Retry(self._channel, self._options, timeout_s=timeout_s)
+        while True:
+            last: PenstockError = ConnectionLost("there is nobody to ask", hint="Give at least one bootstrap server.")
+            for endpoint in self._candidates():
+                try:
+                    return await self.calls.call(endpoint, message, response, at_most=at_most)
+                except (ConnectionLost, RequestTimeout) as error:
+                    last = error
+            await retry.after(last)
+
+    def _candidates(self) -> list[Endpoint]:
+        """Known nodes, the least loaded first, then the bootstrap servers, in case all known ones have moved."""
+        known = {
+            node.endpoint: (*self.calls.load(node.endpoint), self._channel.random()) for node in self._nodes.values()
+        }
+        first = sorted(known, key=known.__getitem__)
+        return first + [endpoint for endpoint in self._bootstrap if endpoint not in known]
+
+    async def _refresh(self, names: Collection[str] | None) -> None:
+        """Ask for ``names``; a topic that is just being created is asked for again for a while."""
+        retry = Retry(self._channel, self._options, timeout_s=self._options.unknown_topic_patience_ms / 1_000)
+        wanted = names
+        while True:
+            answer = await self.ask_anyone(self._request(wanted), MetadataResponse)
+            if not answer.brokers:
+                await retry.pause(error_for(_LEADER_NOT_AVAILABLE, "the cluster has no live brokers"))
+                continue
+            creating = self._absorb(answer, wanted)
+            if not creating:
+                return
+            try:
+                await retry.pause(error_for(_LEADER_NOT_AVAILABLE, "topics are being created"))
+            except PenstockError:
+                return  # they stay absent
+            wanted = creating
+
+    def _request(self, names: Collection[str] | None) -> MetadataRequest:
+        topics = None if names is None else [MetadataRequestTopic(name=name) for name in sorted(names)]
+        create = self._options.auto_create_topics and names is not None
+        return MetadataRequest(topics=topics, allow_auto_topic_creation=create)
+
+    def _absorb(self, answer: MetadataResponse, names: Collection[str] | None) -> set[str]:
+        """Take over an answer; returns the topics that have no leader of anything yet."""
+        self._nodes = {
+            each.node_id: Node(str(each.node_id), Endpoint(each.host, each.port), each.rack) for each in answer.brokers
+        }
+        self._controller = answer.controller_id
+        valid_until = self._channel.monotonic() + self._options.metadata_max_age_ms / 1_000
+        if names is None:
+            self._all_valid_until = valid_until
+            for gone in self._topics.keys() - {topic.name for topic in answer.topics}:
+                self._forget(gone)
+        creating: set[str] = set()
+        for topic in answer.topics:
+            name = topic.name or self._names_by_id.get(topic.topic_id, "")
+            if topic.error_code == NONE:
+                self._keep(name, topic)
+                self._valid_until[name] = valid_until
+            elif topic.error_code == _LEADER_NOT_AVAILABLE:
+                creating.add(name)
+            elif topic.error_code in _ABSENT:
+                self._forget(name)
+            elif names is not None:
+                raise error_for(topic.error_code, "asking for a topic failed", topic=name)
+        return creating
+
+    def _keep(self, name: str, topic: MetadataResponseTopic) -> None:
+        topic_id = None if topic.topic_id == NO_UUID else topic.topic_id
+        known = self._topics.get(name)
+        same = known is not None and known.id == topic_id
+        if not same:
+            self._forget(name)
+        partitions = tuple(
+            self._newer(name, each, same=same)
+            for each in sorted(topic.partitions, key=lambda each: each.partition_index)
+        )
+        for info in partitions:
+            self._leaders[info.partition] = info
+            self._distrusted.discard(info.partition)
+        self._topics[name] = TopicInfo(name, partitions, topic_id, topic.is_internal)
+        if topic_id is not None:
+            self._names_by_id[topic_id] = name
+
+    def _newer(self, name: str, told: MetadataResponsePartition, *, same: bool) -> PartitionInfo:
+        partition = Partition(name, told.partition_index)
+        known = self._leaders.get(partition)
+        if same and known is not None and told.leader_epoch < known.leader_epoch:
+            return known
+        return PartitionInfo(partition, self._nodes.get(told.leader_id), told.leader_epoch)
+
+    def _forget(self, name: str | None) -> None:
+        topic = self._topics.pop(name or "", None)
+        if topic is None:
+            return
+        self._valid_until.pop(topic.name, None)
+        if topic.id is not None:
+            self._names_by_id.pop(topic.id, None)
+        for info in topic.partitions:
+            self._leaders.pop(info.partition, None)
+            self._distrusted.discard(info.partition)

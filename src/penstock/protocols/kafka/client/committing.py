@@ -1,0 +1,157 @@
+"""OffsetCommit and OffsetFetch: a group's offsets, kept by its coordinator.
+
+What to do about each error is the table of ``protocols.kafka.errors``: wait and ask again (14, 3 and the others marked
+retriable), find the coordinator anew (15, 16, a lost connection), or raise. Source: Kafka protocol guide,
+OffsetCommit v2-v9, OffsetFetch v1-v9; KIP-447 (stable offsets), KIP-709 (batches of groups).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from penstock.errors import PenstockError, ProtocolViolation, UsageError
+from penstock.model import Committed, Partition
+from penstock.protocols.kafka.client.coordinator import Coordinator
+from penstock.protocols.kafka.client.retry import Retry
+from penstock.protocols.kafka.client.routing import by_topic
+from penstock.protocols.kafka.errors import NONE, error_for
+from penstock.protocols.kafka.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from penstock.protocols.kafka.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestGroupTopic,
+    OffsetFetchRequestTopic,
+    OffsetFetchResponse,
+)
+
+__all__ = ["NOBODY", "Identity", "commit", "committed"]
+
+_HIGHEST_WITH_NAMES = 9
+_NO_OFFSET = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """As whom to commit: a member in a generation, or nobody in particular."""
+
+    member_id: str = ""
+    generation: int = -1
+    instance_id: str | None = None
+
+
+NOBODY = Identity()
+
+
+async def commit(coordinator: Coordinator, offsets: Mapping[Partition, Committed], identity: Identity = NOBODY) -> None:
+    """Commit; returns when the coordinator has stored it. Raises ServerError (FencedError), ConnectionLost."""
+    for partition, each in offsets.items():
+        if each.offset < 0:
+            raise UsageError(
+                f"a committed offset cannot be {each.offset}", topic=partition.topic, partition=partition.id
+            )
+    calls = coordinator.cluster.calls
+    retry = Retry(calls.channel, calls.options)
+    message = _commit_request(coordinator.group, offsets, identity)
+    while offsets:
+        try:
+            answer = await coordinator.call(message, OffsetCommitResponse, at_most=_HIGHEST_WITH_NAMES)
+            _check(coordinator, answer, offsets)
+        except PenstockError as error:
+            # One partition's trouble repeats them all: to commit again what is committed already does no harm.
+            coordinator.note(error)
+            await retry.after(error)
+        else:
+            return
+
+
+def _commit_request(group: str, offsets: Mapping[Partition, Committed], identity: Identity) -> OffsetCommitRequest:
+    return OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=identity.generation,
+        member_id=identity.member_id,
+        group_instance_id=identity.instance_id,
+        topics=[
+            OffsetCommitRequestTopic(
+                name=topic,
+                partitions=[
+                    OffsetCommitRequestPartition(
+                        partition_index=partition.id,
+                        committed_offset=offsets[partition].offset,
+                        committed_leader_epoch=offsets[partition].leader_epoch,
+                        committed_metadata=offsets[partition].metadata,
+                    )
+                    for partition in of_topic
+                ],
+            )
+            for topic, of_topic in by_topic(offsets).items()
+        ],
+    )
+
+
+def _check(coordinator: Coordinator, answer: OffsetCommitResponse, offsets: Mapping[Partition, Committed]) -> None:
+    what = f"committing offsets of group {coordinator.group!r} failed"
+    left = set(offsets)
+    for topic in answer.topics:
+        for each in topic.partitions:
+            if each.error_code != NONE:
+                raise error_for(each.error_code, what, topic=topic.name, partition=each.partition_index)
+            left.discard(Partition(topic.name, each.partition_index))
+    if left:
+        raise ProtocolViolation(f"{what}: the answer leaves out {', '.join(map(str, sorted(left)))}")
+
+
+async def committed(coordinator: Coordinator, partitions: Collection[Partition] | None) -> dict[Partition, Committed]:
+    """The committed offsets of some partitions (None: of all); those without one are absent."""
+    if partitions is not None and not partitions:
+        return {}
+    calls = coordinator.cluster.calls
+    retry = Retry(calls.channel, calls.options)
+    while True:
+        try:
+            answer = await coordinator.call(
+                _fetch_request(coordinator.group, partitions), OffsetFetchResponse, at_most=_HIGHEST_WITH_NAMES
+            )
+            return dict(_found(coordinator, answer))
+        except PenstockError as error:
+            coordinator.note(error)
+            await retry.after(error)
+
+
+def _fetch_request(group: str, partitions: Collection[Partition] | None) -> OffsetFetchRequest:
+    numbers = None if partitions is None else {t: [p.id for p in of_t] for t, of_t in by_topic(partitions).items()}
+    topics = (
+        None
+        if numbers is None
+        else [OffsetFetchRequestTopic(name=topic, partition_indexes=ids) for topic, ids in numbers.items()]
+    )
+    group_topics = (
+        None
+        if numbers is None
+        else [OffsetFetchRequestGroupTopic(name=topic, partition_indexes=ids) for topic, ids in numbers.items()]
+    )
+    return OffsetFetchRequest(
+        group_id=group,
+        topics=topics,
+        groups=[OffsetFetchRequestGroup(group_id=group, topics=group_topics)],
+        require_stable=True,
+    )
+
+
+def _found(coordinator: Coordinator, answer: OffsetFetchResponse) -> Iterator[tuple[Partition, Committed]]:
+    what = f"asking for the offsets of group {coordinator.group!r} failed"
+    code = answer.groups[0].error_code if answer.groups else answer.error_code
+    if code != NONE:
+        raise error_for(code, what)
+    for topic in answer.groups[0].topics if answer.groups else answer.topics:
+        for each in topic.partitions:
+            if each.error_code != NONE:
+                raise error_for(each.error_code, what, topic=topic.name, partition=each.partition_index)
+            if each.committed_offset != _NO_OFFSET:
+                partition = Partition(topic.name, each.partition_index)
+                yield partition, Committed(each.committed_offset, each.metadata or "", each.committed_leader_epoch)

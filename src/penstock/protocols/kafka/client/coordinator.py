@@ -1,0 +1,89 @@
+"""Finding a group's coordinator, and asking it on a connection of its own, which a JoinGroup may block for minutes.
+
+Source: Kafka protocol guide, FindCoordinator v0-v6 (KIP-699 from v4).
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation, RequestTimeout, ServerError
+from penstock.model import Endpoint, Node
+from penstock.protocols.kafka.client.cluster import Cluster
+from penstock.protocols.kafka.client.retry import Retry
+from penstock.protocols.kafka.errors import NONE, error_for, row
+from penstock.protocols.kafka.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from penstock.seams.channel import Connection
+
+__all__ = ["Coordinator"]
+
+Response = TypeVar("Response")
+_LANE = "coordinator"
+
+
+class Coordinator:
+    """The coordinator of one group, as far as is known."""
+
+    def __init__(self, cluster: Cluster, group: str) -> None:
+        self.cluster = cluster
+        self.group = group
+        self._node: Node | None = None
+        self._connection: Connection | None = None
+
+    async def find(self) -> Node:
+        """The node, asked for if unknown; waits while the cluster has none. Raises ServerError, ConnectionLost."""
+        calls = self.cluster.calls
+        retry = Retry(calls.channel, calls.options)
+        while self._node is None:
+            try:
+                self._node = await self._ask()
+            except PenstockError as error:
+                await retry.after(error)
+        return self._node
+
+    def forget(self) -> None:
+        """It is somebody else now, or cannot be reached."""
+        self._node = None
+
+    def note(self, error: PenstockError) -> None:
+        """Draw the conclusion from an error."""
+        if isinstance(error, (ConnectionLost, RequestTimeout)) or (
+            isinstance(error, ServerError) and row(error.code).rediscover_coordinator
+        ):
+            self.forget()
+
+    async def call(
+        self, message: object, response: type[Response], *, timeout_s: float | None = None, at_most: int | None = None
+    ) -> Response:
+        """One request; a broken connection makes the coordinator unknown."""
+        node = await self.find()
+        calls = self.cluster.calls
+        try:
+            self._connection = (await calls.link(node.endpoint, _LANE)).connection
+            return await calls.call(node.endpoint, message, response, lane=_LANE, timeout_s=timeout_s, at_most=at_most)
+        except PenstockError as error:
+            self.note(error)
+            raise
+
+    def hang_up(self) -> None:
+        """Close the connection: an answer on it is not wanted any more, and others should not wait behind it."""
+        if self._connection is not None:
+            self._connection.close()
+
+    async def _ask(self) -> Node:
+        answer = await self.cluster.ask_anyone(
+            FindCoordinatorRequest(key=self.group, key_type=0, coordinator_keys=[self.group]), FindCoordinatorResponse
+        )
+        what = f"finding the coordinator of group {self.group!r} failed"
+        if answer.coordinators:
+            found = answer.coordinators[0]
+            code, detail = found.error_code, found.error_message
+            node = Node(str(found.node_id), Endpoint(found.host, found.port))
+        else:
+            code, detail = answer.error_code, answer.error_message
+            node = Node(str(answer.node_id), Endpoint(answer.host, answer.port))
+        if code != NONE:
+            raise error_for(code, what, detail=detail)
+        if not node.endpoint.host:
+            raise ProtocolViolation(f"{what}: the answer names nobody")
+        return node

@@ -1,0 +1,137 @@
+"""Groups as operators see them: listed by every broker, described and deleted by each group's coordinator.
+
+Source: Kafka protocol guide, ListGroups v0-v5, DescribeGroups v0-v6, DeleteGroups v0-v2; KIP-848 (groups of the newer
+protocol are described by ConsumerGroupDescribe, and "Dead" to DescribeGroups).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from penstock.errors import PenstockError, ServerError
+from penstock.model import Endpoint, Node, Partition
+from penstock.protocols.kafka.client.cluster import Cluster
+from penstock.protocols.kafka.client.coordinator import Coordinator
+from penstock.protocols.kafka.client.retry import Retry
+from penstock.protocols.kafka.client.subscriptions import partitions_assigned
+from penstock.protocols.kafka.errors import NONE, error_for
+from penstock.protocols.kafka.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from penstock.protocols.kafka.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from penstock.protocols.kafka.messages.describe_groups import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    DescribeGroupsResponseGroup,
+    DescribeGroupsResponseMember,
+)
+from penstock.protocols.kafka.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from penstock.seams.admin import GroupDescription, GroupListing, GroupMember
+
+__all__ = ["delete_group", "describe_group", "list_groups"]
+
+T = TypeVar("T")
+_GROUP_ID_NOT_FOUND, _UNSUPPORTED_VERSION = 69, 35
+_DEAD = "Dead"
+
+
+async def list_groups(cluster: Cluster) -> list[GroupListing]:
+    """The groups of all brokers, by name. Raises the first broker's error if one cannot be asked."""
+
+    async def ask(endpoint: Endpoint) -> list[GroupListing]:
+        retry = Retry(cluster.calls.channel, cluster.calls.options)
+        while True:
+            try:
+                answer = await cluster.calls.call(endpoint, ListGroupsRequest(), ListGroupsResponse)
+                if answer.error_code != NONE:
+                    raise error_for(answer.error_code, "listing groups failed", node=str(endpoint))
+                return [GroupListing(each.group_id, each.group_state, each.protocol_type) for each in answer.groups]
+            except PenstockError as error:
+                await retry.after(error)
+
+    nodes = await cluster.nodes()
+    found: list[GroupListing] = []
+    for listed in await cluster.calls.channel.gather([ask(node.endpoint) for node in nodes]):
+        if isinstance(listed, BaseException):
+            raise listed
+        found.extend(listed)
+    return sorted(found, key=lambda listing: listing.group)
+
+
+async def describe_group(coordinator: Coordinator) -> GroupDescription:
+    """One group; ``state`` "Dead" if there is none. Raises ServerError, ConnectionLost."""
+    what = f"describing group {coordinator.group!r} failed"
+
+    async def ask() -> DescribeGroupsResponseGroup:
+        message = DescribeGroupsRequest(groups=[coordinator.group])
+        (group,) = (await coordinator.call(message, DescribeGroupsResponse)).groups
+        if group.error_code not in (NONE, _GROUP_ID_NOT_FOUND):
+            raise error_for(group.error_code, what, detail=group.error_message)
+        return group
+
+    group = await _persist(coordinator, ask)
+    node = await coordinator.find()
+    if group.error_code == _GROUP_ID_NOT_FOUND or group.group_state == _DEAD:
+        return await _newer_group(coordinator, node) or GroupDescription(coordinator.group, _DEAD, "", node, ())
+    members = tuple(_member(each) for each in group.members)
+    return GroupDescription(coordinator.group, group.group_state, group.protocol_data, node, members)
+
+
+async def delete_group(coordinator: Coordinator) -> None:
+    """Delete a group without members, its offsets too. Raises ServerError (NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND)."""
+
+    async def ask() -> None:
+        message = DeleteGroupsRequest(groups_names=[coordinator.group])
+        (result,) = (await coordinator.call(message, DeleteGroupsResponse)).results
+        if result.error_code != NONE:
+            raise error_for(result.error_code, f"deleting group {coordinator.group!r} failed")
+
+    await _persist(coordinator, ask)
+
+
+async def _newer_group(coordinator: Coordinator, node: Node) -> GroupDescription | None:
+    """A group of the newer protocol, if the broker has that protocol and such a group."""
+    try:
+        message = ConsumerGroupDescribeRequest(group_ids=[coordinator.group])
+        (group,) = (await coordinator.call(message, ConsumerGroupDescribeResponse)).groups
+    except ServerError as error:
+        if error.code != _UNSUPPORTED_VERSION:
+            raise
+        return None
+    if group.error_code != NONE:
+        return None
+    members = tuple(
+        GroupMember(
+            each.member_id,
+            each.instance_id,
+            each.client_id,
+            each.client_host,
+            frozenset(
+                Partition(topic.topic_name, number)
+                for topic in each.assignment.topic_partitions
+                for number in topic.partitions
+            ),
+        )
+        for each in group.members
+    )
+    return GroupDescription(coordinator.group, group.group_state, group.assignor_name, node, members)
+
+
+def _member(told: DescribeGroupsResponseMember) -> GroupMember:
+    try:
+        partitions = partitions_assigned(told.member_assignment)
+    except PenstockError:
+        partitions = frozenset()  # another protocol type than "consumer": its bytes are its own business
+    return GroupMember(told.member_id, told.group_instance_id, told.client_id, told.client_host, partitions)
+
+
+async def _persist(coordinator: Coordinator, ask: Callable[[], Awaitable[T]]) -> T:
+    retry = Retry(coordinator.cluster.calls.channel, coordinator.cluster.calls.options)
+    while True:
+        try:
+            return await ask()
+        except PenstockError as error:
+            coordinator.note(error)
+            await retry.after(error)

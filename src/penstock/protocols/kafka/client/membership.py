@@ -1,0 +1,294 @@
+"""One member of a classic consumer group: the walker of the table in ``member``, and the requests in between.
+
+The engine joins, heartbeats and commits from different tasks. An answer counts only while the identity that asked is
+still this member's: one that arrives after a rejoin says nothing about the new generation.
+Source: Kafka protocol guide, JoinGroup v0-v9, SyncGroup v0-v5, Heartbeat v0-v4, LeaveGroup v0-v5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from penstock.errors import PenstockError, ProtocolViolation, UsageError
+from penstock.groups.assignors import assignors_named
+from penstock.model import Assignment, Committed, Partition
+from penstock.protocols.kafka.client.committing import Identity, commit
+from penstock.protocols.kafka.client.coordinator import Coordinator
+from penstock.protocols.kafka.client.member import Effect, Event, Row, State, event_of, lookup
+from penstock.protocols.kafka.client.retry import Retry
+from penstock.protocols.kafka.client.subscriptions import (
+    assignment_bytes,
+    partitions_assigned,
+    partitions_by_topic,
+    subscriber_of,
+    subscription_bytes,
+)
+from penstock.protocols.kafka.errors import NONE, error_for
+from penstock.protocols.kafka.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from penstock.protocols.kafka.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from penstock.protocols.kafka.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupRequestMember,
+    LeaveGroupResponse,
+)
+from penstock.protocols.kafka.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
+from penstock.seams.client import Beat, GroupOptions, Verdict
+
+__all__ = ["KafkaMembership"]
+
+_PROTOCOL_TYPE = "consumer"
+_JOIN_SLACK_S = 5.0
+_LEAVE_TIMEOUT_S = 5.0
+_LONGEST_REASON = 255
+_AT_ONCE = 3
+
+
+class KafkaMembership:
+    """``penstock.seams.client.Membership``."""
+
+    def __init__(self, coordinator: Coordinator, options: GroupOptions) -> None:
+        if not options.group:
+            raise UsageError("a group needs a name")
+        self._coordinator = coordinator
+        self._cluster = coordinator.cluster
+        self._calls = coordinator.cluster.calls
+        self._options = options
+        self._assignors = {each.name: each for each in assignors_named(options.assignors)}
+        self._cooperative = all(each.cooperative for each in self._assignors.values())
+        self._identity = Identity(instance_id=options.instance_id)
+        self._protocol = ""
+        self._to_send: Sequence[SyncGroupRequestAssignment] = ()
+        self._assigned: frozenset[Partition] = frozenset()
+        self._joined_topics: frozenset[str] = frozenset()
+        self._shared_out: dict[str, int] | None = None
+        self._beat: Beat | None = None
+        self.state = State.UNJOINED
+
+    @property
+    def heartbeat_interval_s(self) -> float:
+        """As the options say."""
+        return self._options.heartbeat_interval_ms / 1_000
+
+    @property
+    def member_id(self) -> str:
+        """The id that the coordinator gave, "" before."""
+        return self._identity.member_id
+
+    def must_revoke(self, owned: Collection[Partition]) -> frozenset[Partition]:
+        """Everything, unless all assignors are cooperative."""
+        return frozenset() if self._cooperative else frozenset(owned)
+
+    async def join(self, topics: Collection[str], owned: Collection[Partition], reason: str) -> Assignment:
+        """Join and sync until this member has an assignment. Raises FencedError, ServerError, ConnectionLost."""
+        self._step(Event.JOIN)
+        self._joined_topics = frozenset(topics)
+        self._beat = None
+        attempts = _Attempts(self._coordinator)
+        try:
+            while self.state is not State.STABLE:
+                error = await (self._join(owned, reason) if self.state is State.JOINING else self._sync())
+                row = self._step(event_of(error), error)
+                await attempts.after(error, row)
+                if row.next is State.STABLE and not {each.topic for each in self._assigned} <= self._joined_topics:
+                    # The leader assigned by an older subscription of ours.
+                    self._step(Event.JOIN)
+        except BaseException:
+            if self.state in (State.JOINING, State.SYNCING):
+                self._step(Event.GIVEN_UP)
+                # The coordinator may hold the answer back for minutes; what comes next must not wait behind it.
+                self._coordinator.hang_up()
+            raise
+        return Assignment(self._identity.generation, self._assigned)
+
+    async def heartbeat(self) -> Beat:
+        """Tell that this member lives. Raises FencedError, and ServerError for what will not pass by itself."""
+        if self.state is not State.STABLE:
+            return self._standing()
+        # Also after REJOIN was told: until the engine joins, heartbeats keep the session alive.
+        sent = self._identity
+        message = HeartbeatRequest(
+            group_id=self._options.group,
+            generation_id=sent.generation,
+            member_id=sent.member_id,
+            group_instance_id=sent.instance_id,
+        )
+        timeout_s = min(self._calls.options.request_timeout_s, self._options.session_timeout_ms / 3_000)
+        error: PenstockError | None = None
+        try:
+            answer = await self._coordinator.call(message, HeartbeatResponse, timeout_s=timeout_s)
+            error = self._error(answer.error_code, "a heartbeat was refused")
+        except PenstockError as caught:
+            error = caught
+        if self._still(sent):
+            self._step(event_of(error), error)
+        return self._standing()
+
+    async def stale(self, topics: Collection[str]) -> bool:
+        """Whether the subscription changed or, for the leader, topics that it shared out."""
+        if frozenset(topics) != self._joined_topics:
+            return True
+        if self._shared_out is None or self.state is not State.STABLE:
+            return False
+        return await self._partition_counts(self._shared_out) != {k: v for k, v in self._shared_out.items() if v}
+
+    async def commit(self, offsets: Mapping[Partition, Committed]) -> None:
+        """Commit in this generation. Raises ServerError; FencedError when another process took this identity."""
+        if self.state is not State.STABLE:
+            joining = self.state in (State.JOINING, State.SYNCING)
+            raise error_for(27 if joining else 25, f"committing offsets of group {self._options.group!r} failed")
+        sent = self._identity
+        try:
+            await commit(self._coordinator, offsets, sent)
+        except PenstockError as error:
+            if self._still(sent):
+                self._step(event_of(error), error)
+            raise
+
+    async def leave(self, reason: str) -> None:
+        """Leave; a static member keeps its place until its session ends. Raises ServerError, ConnectionLost."""
+        gone = self._identity
+        self._step(Event.LEAVE)
+        if not gone.member_id or gone.instance_id is not None:
+            return
+        member = LeaveGroupRequestMember(member_id=gone.member_id, reason=reason[:_LONGEST_REASON])
+        message = LeaveGroupRequest(group_id=self._options.group, member_id=gone.member_id, members=[member])
+        answer = await self._coordinator.call(message, LeaveGroupResponse, timeout_s=_LEAVE_TIMEOUT_S)
+        codes = [answer.error_code, *(each.error_code for each in answer.members)]
+        error = self._error(next((code for code in codes if code != NONE), NONE), "leaving the group failed")
+        if error is not None and event_of(error) is not Event.UNKNOWN:
+            self._coordinator.note(error)
+            raise error
+
+    # One request each; the error that was answered, or None.
+
+    async def _join(self, owned: Collection[Partition], reason: str) -> PenstockError | None:
+        options, identity = self._options, self._identity
+        metadata = subscription_bytes(self._joined_topics, owned, identity.generation, self._calls.options.rack)
+        message = JoinGroupRequest(
+            group_id=options.group,
+            session_timeout_ms=options.session_timeout_ms,
+            rebalance_timeout_ms=options.rebalance_timeout_ms,
+            member_id=identity.member_id,
+            group_instance_id=options.instance_id,
+            protocol_type=_PROTOCOL_TYPE,
+            protocols=[JoinGroupRequestProtocol(name=name, metadata=metadata) for name in self._assignors],
+            reason=reason[:_LONGEST_REASON],
+        )
+        try:
+            answer = await self._coordinator.call(message, JoinGroupResponse, timeout_s=self._join_timeout_s())
+            error = self._error(answer.error_code, "joining the group failed")
+            if error is None or event_of(error) is Event.NEEDS_ID:
+                generation = answer.generation_id if error is None else -1
+                self._identity = Identity(answer.member_id, generation, options.instance_id)
+            if error is None:
+                self._protocol = answer.protocol_name or ""
+                await self._share_out(answer)
+        except PenstockError as caught:
+            return caught
+        return error
+
+    async def _share_out(self, answer: JoinGroupResponse) -> None:
+        """The leader decides who gets what, by topics as they are now; the others have nothing to send."""
+        self._to_send, self._shared_out = (), None
+        if answer.leader != answer.member_id or not answer.members:
+            return
+        members = [subscriber_of(each) for each in answer.members]
+        wanted = frozenset[str]().union(*(each.topics for each in members))
+        topics = await self._cluster.topics(wanted, fresh=True)
+        self._shared_out = {name: len(topics[name].partitions) if name in topics else 0 for name in wanted}
+        if answer.skip_assignment:
+            return
+        assignor = self._assignors.get(self._protocol)
+        if assignor is None:
+            raise ProtocolViolation(f"the coordinator chose assignor {self._protocol!r}, which was not offered")
+        owners = assignor.assign(members, partitions_by_topic(topics))
+        self._to_send = [
+            SyncGroupRequestAssignment(member_id=member_id, assignment=assignment_bytes(partitions))
+            for member_id, partitions in owners.items()
+        ]
+
+    async def _sync(self) -> PenstockError | None:
+        message = SyncGroupRequest(
+            group_id=self._options.group,
+            generation_id=self._identity.generation,
+            member_id=self._identity.member_id,
+            group_instance_id=self._identity.instance_id,
+            protocol_type=_PROTOCOL_TYPE,
+            protocol_name=self._protocol,
+            assignments=self._to_send,
+        )
+        try:
+            answer = await self._coordinator.call(message, SyncGroupResponse, timeout_s=self._join_timeout_s())
+            error = self._error(answer.error_code, "getting an assignment failed")
+            if error is None:
+                self._assigned = partitions_assigned(answer.assignment)
+        except PenstockError as caught:
+            return caught
+        return error
+
+    # Walking the table.
+
+    def _step(self, event: Event, error: PenstockError | None = None) -> Row:
+        row = lookup(self.state, event)
+        self.state = row.next
+        for effect in row.effects:
+            if effect is Effect.FORGET_GENERATION:
+                self._identity = Identity(self._identity.member_id, -1, self._identity.instance_id)
+            elif effect is Effect.FORGET_IDENTITY:
+                self._identity = Identity("", -1, self._identity.instance_id)
+            elif effect is Effect.FIND_COORDINATOR:
+                self._coordinator.forget()
+            elif effect is Effect.LOSE:
+                self._beat = Beat(Verdict.LOST, reason=event.value)
+            elif effect is Effect.REJOIN:
+                self._beat = Beat(Verdict.REJOIN, reason=event.value)
+            elif effect is Effect.RAISE and error is not None:
+                raise error
+        return row
+
+    def _still(self, identity: Identity) -> bool:
+        """Whether an answer to a request that was sent as ``identity`` is about the present generation."""
+        return self._identity is identity and self.state is State.STABLE
+
+    def _standing(self) -> Beat:
+        """What the engine is to be told now."""
+        if self._beat is not None:
+            return self._beat
+        lost = self.state in (State.UNJOINED, State.LEFT, State.FENCED)
+        return Beat(Verdict.LOST, reason=f"this member {self.state.value}") if lost else Beat(Verdict.STEADY)
+
+    async def _partition_counts(self, names: Collection[str]) -> dict[str, int]:
+        topics = await self._cluster.topics(names)
+        return {name: len(topic.partitions) for name, topic in topics.items()}
+
+    def _error(self, code: int, what: str) -> PenstockError | None:
+        return None if code == NONE else error_for(code, f"{what} (group {self._options.group!r})")
+
+    def _join_timeout_s(self) -> float:
+        return max(self._calls.options.request_timeout_s, self._options.rebalance_timeout_ms / 1_000 + _JOIN_SLACK_S)
+
+
+class _Attempts:
+    """When to ask again: at once a few times, then with backoff; trouble that lasts too long is raised."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._calls = coordinator.cluster.calls
+        self._retry = Retry(self._calls.channel, self._calls.options)
+        self._at_once = 0
+
+    async def after(self, error: PenstockError | None, row: Row) -> None:
+        """``row`` is what ``error`` led to."""
+        if error is None:
+            self._retry, self._at_once = Retry(self._calls.channel, self._calls.options), 0
+        elif Effect.BACK_OFF in row.effects or self._at_once >= _AT_ONCE:
+            await self._retry.pause(error)
+        else:
+            self._at_once += 1

@@ -1,0 +1,221 @@
+"""Fetch: one long poll to one node, and its answer as undecoded bytes per partition.
+
+Sessionless (session id 0, epoch -1): every request names all its partitions. Topic ids are used from Fetch v13 on,
+where all of them are known; else v12 with names. The records stay where the transport received them.
+Source: Kafka protocol guide, Fetch v4-v18; KIP-227, KIP-320, KIP-516.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from penstock.errors import CorruptBatch, PenstockError
+from penstock.model import Node, Partition
+from penstock.protocols.kafka.client.cluster import Cluster
+from penstock.protocols.kafka.client.routing import note_error
+from penstock.protocols.kafka.errors import NONE, error_for
+from penstock.protocols.kafka.messages.declare import NO_UUID
+from penstock.protocols.kafka.messages.fetch import (
+    FetchRequest,
+    FetchRequestPartition,
+    FetchRequestTopic,
+    FetchResponse,
+    FetchResponsePartition,
+)
+from penstock.seams.client import ReadFrom, ReadLimits
+from penstock.seams.framing import Buffer
+
+if TYPE_CHECKING:
+    from penstock.columnar import Messages
+
+__all__ = ["HIGHEST_WITH_NAMES", "KafkaFetched", "fetch_request", "fetched_of", "read"]
+
+HIGHEST_WITH_NAMES = 12
+_HIGHEST = 18
+_FETCH_LANE = "fetch"
+_SLACK_S = 5.0
+_WHAT = "reading failed"
+_PREFIX = struct.Struct(">qiib")  # base offset, length of what follows, leader epoch (a checksum before v2), magic
+_LENGTH_AFTER = 12
+_LEAST_LENGTH = 14
+_MAGIC_V2 = 2
+_LAST_OFFSET_DELTA = struct.Struct(">i")
+_LAST_OFFSET_DELTA_AT = 23
+
+
+class KafkaFetched:
+    """What one fetch brought for one partition; ``penstock.seams.client.Fetched``."""
+
+    __slots__ = (
+        "_aborted",
+        "_check_crcs",
+        "_next_offset",
+        "_records",
+        "error",
+        "high_watermark",
+        "log_start_offset",
+        "offset",
+        "partition",
+    )
+
+    def __init__(
+        self, asked: ReadFrom, told: FetchResponsePartition, error: PenstockError | None, *, check_crcs: bool
+    ) -> None:
+        self.partition = asked.partition
+        self.offset = asked.offset
+        self.error = error
+        self.high_watermark = told.high_watermark
+        self.log_start_offset = told.log_start_offset
+        self._records: Buffer = b"" if error is not None or told.records is None else told.records
+        # Null where the broker was not asked to look: read uncommitted. An empty list would filter by nothing.
+        aborted = told.aborted_transactions
+        self._aborted = None if aborted is None else [(each.producer_id, each.first_offset) for each in aborted]
+        self._check_crcs = check_crcs
+        self._next_offset = -1
+
+    @property
+    def next_offset(self) -> int:
+        """Where to read on, from the headers of the whole batches alone; ``offset`` if there is none."""
+        if self._next_offset < 0:
+            self._next_offset = max(self.offset, _after_last_batch(self._records))
+        return self._next_offset
+
+    @property
+    def size(self) -> int:
+        """Bytes held."""
+        return len(self._records)
+
+    def decode(self, *, stop: int | None = None, columns: Sequence[str] | None = None) -> tuple[Messages, int]:
+        """The records in ``[offset, stop)`` and the offset to read next. Raises CorruptBatch, or ``error`` if set."""
+        from penstock.columnar import Messages
+        from penstock.protocols.kafka.records import decode
+
+        if self.error is not None:
+            raise self.error
+        try:
+            found = decode(
+                self._records,
+                start=self.offset,
+                stop=stop,
+                columns=columns,
+                check_crcs=self._check_crcs,
+                aborted=self._aborted,
+            )
+        except CorruptBatch as error:
+            error.topic, error.partition = self.partition.topic, self.partition.id
+            raise
+        return Messages.of(self.partition, found.batch, found.next_offset), found.next_offset
+
+
+def _after_last_batch(records: Buffer) -> int:
+    """The offset after the last whole batch of any format; 0 if there is none.
+
+    Base offset and length stand in the same place in all formats. A message set before v2 carries its last offset.
+    """
+    at, last, size = 0, -1, len(records)
+    while size - at >= _PREFIX.size:
+        length: int = _PREFIX.unpack_from(records, at)[1]
+        if length < _LEAST_LENGTH or length + _LENGTH_AFTER > size - at:
+            break
+        last, at = at, at + length + _LENGTH_AFTER
+    if last < 0:
+        return 0
+    base, length, _, magic = _PREFIX.unpack_from(records, last)
+    if magic >= _MAGIC_V2 and length + _LENGTH_AFTER < _LAST_OFFSET_DELTA_AT + _LAST_OFFSET_DELTA.size:
+        return 0
+    delta = 0 if magic < _MAGIC_V2 else _LAST_OFFSET_DELTA.unpack_from(records, last + _LAST_OFFSET_DELTA_AT)[0]
+    return int(base + delta + 1)
+
+
+async def read(
+    cluster: Cluster, node: Node, reads: Sequence[ReadFrom], limits: ReadLimits, lane: str
+) -> Sequence[KafkaFetched]:
+    """One long poll to one node. Per-partition trouble is in ``KafkaFetched.error``.
+
+    Raises ConnectionLost, RequestTimeout (the partitions' leader is then distrusted), ProtocolViolation, ServerError.
+    """
+    options = cluster.calls.options
+    request, at_most = fetch_request(cluster, reads, limits)
+    try:
+        answer = await cluster.calls.call(
+            node.endpoint,
+            request,
+            FetchResponse,
+            lane=lane or _FETCH_LANE,
+            timeout_s=max(options.request_timeout_s, limits.max_wait_ms / 1_000 + _SLACK_S),
+            at_most=at_most,
+        )
+    except PenstockError as error:
+        for each in reads:
+            note_error(cluster, each.partition, error)
+        raise
+    return fetched_of(cluster, answer, reads, node)
+
+
+def fetch_request(cluster: Cluster, reads: Sequence[ReadFrom], limits: ReadLimits) -> tuple[FetchRequest, int]:
+    """The request, and the highest version in which it can be sent. Partitions are asked for in the order given."""
+    options = cluster.calls.options
+    ids = {each.partition.topic: cluster.topic_id(each.partition.topic) for each in reads}
+    by_topic: dict[str, list[ReadFrom]] = {}
+    for each in reads:
+        by_topic.setdefault(each.partition.topic, []).append(each)
+    request = FetchRequest(
+        max_wait_ms=limits.max_wait_ms,
+        min_bytes=limits.min_bytes,
+        max_bytes=limits.max_bytes,
+        isolation_level=int(options.read_committed),
+        rack_id=options.rack,
+        topics=[
+            FetchRequestTopic(
+                topic=topic, topic_id=ids[topic] or NO_UUID, partitions=[_asked(cluster, each) for each in of_topic]
+            )
+            for topic, of_topic in by_topic.items()
+        ],
+    )
+    return request, HIGHEST_WITH_NAMES if None in ids.values() else _HIGHEST
+
+
+def _asked(cluster: Cluster, read: ReadFrom) -> FetchRequestPartition:
+    return FetchRequestPartition(
+        partition=read.partition.id,
+        current_leader_epoch=cluster.leader_epoch(read.partition),
+        fetch_offset=read.offset,
+        partition_max_bytes=read.max_bytes,
+    )
+
+
+def fetched_of(
+    cluster: Cluster, answer: FetchResponse, reads: Sequence[ReadFrom], node: Node
+) -> Sequence[KafkaFetched]:
+    """The answer by partition, in the order of ``reads``."""
+    if answer.error_code != NONE:
+        raise error_for(answer.error_code, _WHAT, node=str(node.endpoint))
+    told: dict[Partition, FetchResponsePartition] = {}
+    for topic in answer.responses:
+        name = topic.topic or cluster.topic_name(topic.topic_id) or ""
+        told.update((Partition(name, each.partition_index), each) for each in topic.partitions)
+    return [_fetched(cluster, each, told, node) for each in reads]
+
+
+_LEFT_OUT = FetchResponsePartition(high_watermark=-1, records=None)
+
+
+def _fetched(
+    cluster: Cluster, read: ReadFrom, told: Mapping[Partition, FetchResponsePartition], node: Node
+) -> KafkaFetched:
+    # A throttling broker may answer with no partitions at all: nothing new, not an error.
+    found = told.get(read.partition, _LEFT_OUT)
+    error: PenstockError | None = None
+    if found.error_code != NONE:
+        error = error_for(
+            found.error_code,
+            _WHAT,
+            topic=read.partition.topic,
+            partition=read.partition.id,
+            offset=read.offset,
+            node=str(node.endpoint),
+        )
+        note_error(cluster, read.partition, error)
+    return KafkaFetched(read, found, error, check_crcs=cluster.calls.options.check_crcs)

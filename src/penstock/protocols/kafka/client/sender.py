@@ -1,0 +1,199 @@
+"""Produce: one producer's identity towards the cluster, and its requests.
+
+What to do after a failed batch (``recover``), in order:
+
+| what happened | what is done |
+| --- | --- |
+| it was numbered anew since | send the new bytes |
+| retriable, or the connection broke | send the same bytes: the broker knows them by their number |
+| OUT_OF_ORDER_SEQUENCE_NUMBER while earlier batches wait | send the same bytes, after them |
+| OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID | new epoch, everything that waits is numbered anew |
+| INVALID_PRODUCER_EPOCH | new producer id, the same |
+| anything else | give up; what waits behind it is numbered anew |
+
+DUPLICATE_SEQUENCE_NUMBER is success: it was stored before. Without idempotence only the retriable row applies.
+Source: Kafka protocol guide, Produce v3-v12, InitProducerId v0-v5; KIP-98, KIP-360.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from penstock.errors import PenstockError, ServerError, UsageError
+from penstock.model import Codec, Node, Partition
+from penstock.protocols.kafka.client.cluster import Cluster
+from penstock.protocols.kafka.client.retry import Retry
+from penstock.protocols.kafka.client.routing import note_error
+from penstock.protocols.kafka.client.sequences import (
+    LARGEST_EPOCH,
+    NOT_IDEMPOTENT,
+    KafkaPacked,
+    Numbering,
+    ProducerIdentity,
+)
+from penstock.protocols.kafka.errors import NONE, error_for
+from penstock.protocols.kafka.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from penstock.protocols.kafka.messages.produce import (
+    ProduceRequest,
+    ProduceRequestPartition,
+    ProduceRequestTopic,
+    ProduceResponse,
+    ProduceResponsePartition,
+)
+from penstock.protocols.kafka.partitioner import partition_for
+from penstock.seams.client import Packed, Sent
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["KafkaSender"]
+
+_LANE = "produce"
+_HIGHEST_WITH_NAMES = 12
+_SLACK_S = 5.0
+_OUT_OF_ORDER, _DUPLICATE, _INVALID_EPOCH, _UNKNOWN_PRODUCER = 45, 46, 47, 59
+
+
+class KafkaSender:
+    """``penstock.seams.client.Sender``."""
+
+    def __init__(self, cluster: Cluster, *, idempotent: bool) -> None:
+        self._cluster = cluster
+        self._calls = cluster.calls
+        self._idempotent = idempotent
+        self._identity = NOT_IDEMPOTENT
+        self._numbering: dict[Partition, Numbering] = {}
+
+    async def open(self) -> None:
+        """Get a producer id, if one is needed. Raises ServerError, ConnectionLost."""
+        if self._idempotent and self._identity == NOT_IDEMPOTENT:
+            self._identity = await self._new_identity()
+
+    def partition_for(self, key: bytes, partitions: int) -> int:
+        """As Kafka's Java producer: murmur2."""
+        return partition_for(key, partitions)
+
+    def pack(self, partition: Partition, rows: pa.RecordBatch, codec: Codec) -> KafkaPacked:
+        """Encode rows as one batch, numbered; rows without a timestamp get the present. Raises UsageError."""
+        from penstock.protocols.kafka.records import Producing, encode
+
+        now_ms = self._calls.channel.now_ms()
+        if not self._idempotent:
+            return KafkaPacked(partition, rows.num_rows, encode(rows, codec=codec, timestamp_ms=now_ms))
+        if self._identity == NOT_IDEMPOTENT:
+            raise UsageError("the sender is not open", hint="Await open() before pack().")
+        numbering = self._numbering.setdefault(partition, Numbering(self._identity))
+        identity, sequence = numbering.take(self._identity, 0)
+        producing = Producing(identity.producer_id, identity.epoch, sequence)
+        data = encode(rows, codec=codec, producing=producing, timestamp_ms=now_ms)
+        packed = KafkaPacked(partition, rows.num_rows, data, *numbering.take(self._identity, rows.num_rows))
+        numbering.waiting.append(packed)
+        return packed
+
+    async def send(self, node: Node, batches: Sequence[Packed], *, acks: int, timeout_s: float) -> Sequence[Sent]:
+        """One request. A broken connection or a timeout is each batch's ``Sent.error``."""
+        ours = [packed for packed in batches if isinstance(packed, KafkaPacked)]
+        request = _request(ours, acks, timeout_s)
+        try:
+            if acks == 0:
+                await self._calls.send(node.endpoint, request, lane=_LANE)
+                return [self._sent(packed, -1, -1, None) for packed in ours]
+            answer = await self._calls.call(
+                node.endpoint,
+                request,
+                ProduceResponse,
+                lane=_LANE,
+                timeout_s=timeout_s + _SLACK_S,
+                at_most=_HIGHEST_WITH_NAMES,
+            )
+        except PenstockError as error:
+            return [self._sent(packed, -1, -1, error) for packed in ours]
+        told = {Partition(t.name, each.index): each for t in answer.responses for each in t.partition_responses}
+        return [self._outcome(packed, told.get(packed.partition), node) for packed in ours]
+
+    async def recover(self, packed: Packed, error: PenstockError) -> KafkaPacked | None:
+        """The batch to send next, or None to give up; see the table above."""
+        assert isinstance(packed, KafkaPacked)
+        if not self._idempotent:
+            return packed if error.retriable else None
+        numbering = self._numbering[packed.partition]
+        if packed not in numbering.waiting:
+            return None
+        if packed.renumbered or error.retriable:
+            return packed
+        code = error.code if isinstance(error, ServerError) else None
+        if code == _OUT_OF_ORDER and not numbering.first(packed):
+            return packed
+        if code in (_OUT_OF_ORDER, _UNKNOWN_PRODUCER):
+            numbering.restart(await self._next_epoch())
+            return packed
+        if code == _INVALID_EPOCH:
+            self._identity = await self._new_identity()
+            numbering.restart(self._identity)
+            return packed
+        if not numbering.give_back(packed):
+            numbering.restart(await self._next_epoch())
+        return None
+
+    async def abandon(self, packed: Packed) -> None:
+        """It will not be sent again, though it may be stored: its number is burnt."""
+        assert isinstance(packed, KafkaPacked)
+        numbering = self._numbering.get(packed.partition)
+        if numbering is not None and packed in numbering.waiting:
+            numbering.waiting.remove(packed)
+            numbering.restart(await self._next_epoch())
+
+    def _outcome(self, packed: KafkaPacked, told: ProduceResponsePartition | None, node: Node) -> Sent:
+        if told is not None and told.error_code in (NONE, _DUPLICATE):
+            return self._sent(packed, told.base_offset, told.log_append_time_ms, None)
+        detail: str | None = "the answer leaves it out"
+        if told is not None:
+            records = (f"record {each.batch_index}: {each.batch_index_error_message}" for each in told.record_errors)
+            detail = "; ".join([told.error_message or "", *records]).strip("; ") or None
+        error = error_for(
+            -1 if told is None else told.error_code,
+            "sending failed",
+            topic=packed.partition.topic,
+            partition=packed.partition.id,
+            node=str(node.endpoint),
+            detail=detail,
+        )
+        return self._sent(packed, -1, -1, error)
+
+    def _sent(self, packed: KafkaPacked, base_offset: int, timestamp_ms: int, error: PenstockError | None) -> Sent:
+        if error is not None:
+            note_error(self._cluster, packed.partition, error)
+        elif packed.partition in self._numbering:
+            self._numbering[packed.partition].acknowledged(packed)
+        return Sent(packed, base_offset, timestamp_ms, error)
+
+    async def _next_epoch(self) -> ProducerIdentity:
+        if self._identity.epoch < LARGEST_EPOCH:
+            self._identity = ProducerIdentity(self._identity.producer_id, self._identity.epoch + 1)
+        else:
+            self._identity = await self._new_identity()
+        return self._identity
+
+    async def _new_identity(self) -> ProducerIdentity:
+        retry = Retry(self._calls.channel, self._calls.options)
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
+        while True:
+            answer = await self._cluster.ask_anyone(request, InitProducerIdResponse, at_most=4)
+            if answer.error_code == NONE and answer.producer_id >= 0:
+                return ProducerIdentity(answer.producer_id, answer.producer_epoch)
+            # A broker that has just started has no block of ids yet and says so with any of several codes.
+            error = error_for(answer.error_code or -1, "getting a producer id failed")
+            await (retry.after(error) if answer.producer_id >= 0 else retry.pause(error))
+
+
+def _request(batches: Sequence[KafkaPacked], acks: int, timeout_s: float) -> ProduceRequest:
+    topics: dict[str, list[ProduceRequestPartition]] = {}
+    for packed in batches:
+        part = ProduceRequestPartition(index=packed.partition.id, records=packed.sending())
+        topics.setdefault(packed.partition.topic, []).append(part)
+    return ProduceRequest(
+        acks=acks,
+        timeout_ms=min(int(timeout_s * 1_000), 2**31 - 1),
+        topic_data=[ProduceRequestTopic(name=topic, partition_data=parts) for topic, parts in topics.items()],
+    )

@@ -1,0 +1,113 @@
+"""Who a producer is and how its batches are numbered, per partition: what makes a batch sent twice be stored once.
+
+A broker stores a batch only if its first sequence number follows the last one it has of that producer id and epoch; a
+batch that it has already is acknowledged without being stored again. So numbers are given when a batch is packed, in
+the order of packing, and a batch keeps its number however often it is sent.
+
+When the row of numbers is broken (the broker lost it, or a batch in the middle was given up), a new epoch starts at 0
+and every batch of that partition that is still unacknowledged is numbered anew, in order. Other partitions go over to
+the new epoch once nothing of theirs is under way. A batch that is being written is never changed: it gets new bytes.
+Source: KIP-98, KIP-360 (epochs are raised by the producer itself where there are no transactions).
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+
+from penstock.columnar.batch import CRC_START
+from penstock.columnar.buffers import crc32c
+from penstock.model import Partition
+
+__all__ = ["LARGEST_EPOCH", "NOT_IDEMPOTENT", "KafkaPacked", "Numbering", "ProducerIdentity"]
+
+LARGEST_EPOCH = 32_767
+_SEQUENCES = 2**31
+_PRODUCER = struct.Struct(">qhi")  # producer id, epoch, base sequence
+_PRODUCER_AT = 43
+_CRC_AT = 17
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdentity:
+    """A producer id and an epoch; -1 and -1 for a producer that is not idempotent."""
+
+    producer_id: int = -1
+    epoch: int = -1
+
+
+NOT_IDEMPOTENT = ProducerIdentity()
+
+
+@dataclass(eq=False, slots=True)
+class KafkaPacked:
+    """An encoded batch; ``penstock.seams.client.Packed``. ``identity`` and ``sequence`` are what ``data`` says."""
+
+    partition: Partition
+    records: int
+    data: memoryview
+    identity: ProducerIdentity = NOT_IDEMPOTENT
+    sequence: int = -1
+    sent_as: tuple[ProducerIdentity, int] | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the batch."""
+        return len(self.data)
+
+    def sending(self) -> memoryview:
+        """The bytes to send now."""
+        self.sent_as = (self.identity, self.sequence)
+        return self.data
+
+    @property
+    def renumbered(self) -> bool:
+        """True if it got another number since it was last sent: what was answered then says nothing about it."""
+        return self.sent_as is not None and self.sent_as != (self.identity, self.sequence)
+
+    def renumber(self, identity: ProducerIdentity, sequence: int) -> None:
+        """Take another place; the bytes that may be on their way stay as they are."""
+        data = bytearray(self.data)
+        _PRODUCER.pack_into(data, _PRODUCER_AT, identity.producer_id, identity.epoch, sequence)
+        struct.pack_into(">I", data, _CRC_AT, crc32c(data, CRC_START))
+        self.data = memoryview(data)
+        self.identity, self.sequence = identity, sequence
+
+
+@dataclass(slots=True)
+class Numbering:
+    """The row of sequence numbers of one partition and the batches that wait for their acknowledgement, in order."""
+
+    identity: ProducerIdentity
+    next: int = 0
+    waiting: list[KafkaPacked] = field(default_factory=list)
+
+    def take(self, current: ProducerIdentity, records: int) -> tuple[ProducerIdentity, int]:
+        """The place of the next batch; goes over to ``current`` where nothing is under way."""
+        if self.identity != current and not self.waiting:
+            self.identity, self.next = current, 0
+        sequence, self.next = self.next, (self.next + records) % _SEQUENCES
+        return self.identity, sequence
+
+    def acknowledged(self, packed: KafkaPacked) -> None:
+        """It is stored."""
+        if packed in self.waiting:
+            self.waiting.remove(packed)
+
+    def first(self, packed: KafkaPacked) -> bool:
+        """True if nothing before it is under way."""
+        return bool(self.waiting) and self.waiting[0] is packed
+
+    def give_back(self, packed: KafkaPacked) -> bool:
+        """It is certainly not stored and never will be. False if a gap remains, because others came after it."""
+        last = self.waiting[-1] is packed
+        self.waiting.remove(packed)
+        if last:
+            self.next = packed.sequence
+        return last
+
+    def restart(self, identity: ProducerIdentity) -> None:
+        """Number everything that waits anew, from 0."""
+        self.identity, self.next = identity, 0
+        for packed in self.waiting:
+            packed.renumber(*self.take(identity, packed.records))

@@ -1,0 +1,42 @@
+"""Which version of each request one broker and this client have in common. Found out once per connection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from penstock.errors import ServerError
+from penstock.protocols.kafka.messages.codec import declared
+
+__all__ = ["Versions"]
+
+_UNSUPPORTED_VERSION = 35
+
+
+class Versions:
+    """What a broker advertised in its ApiVersions answer: lowest and highest version by API key."""
+
+    __slots__ = ("_ranges",)
+
+    def __init__(self, ranges: Mapping[int, tuple[int, int]]) -> None:
+        self._ranges = dict(ranges)
+
+    def best(self, request: type, at_most: int | None = None) -> int:
+        """The highest version both sides have. Raises ServerError (UNSUPPORTED_VERSION) where there is none."""
+        api = declared(request)
+        theirs = self._ranges.get(api.key)
+        if theirs is not None:
+            version = min(api.highest, theirs[1], api.highest if at_most is None else at_most)
+            if version >= max(api.lowest, theirs[0]):
+                return version
+        name = request.__name__.removesuffix("Request")
+        raise ServerError(
+            f"the broker does not serve {name}"
+            if theirs is None
+            else f"the broker serves {name} {theirs[0]} to {theirs[1]}, this client {api.lowest} to {api.highest}",
+            code=_UNSUPPORTED_VERSION,
+            name="UNSUPPORTED_VERSION",
+        )
+
+    def has(self, request: type) -> bool:
+        """Whether the broker serves this request at all."""
+        return declared(request).key in self._ranges
