@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FoundOffset:
-    """Answer to an OffsetSpec: ``offset`` -1 where no record is that young; ``timestamp_ms`` -1 if not asked by time."""
+    """Answers an OffsetSpec: ``offset`` -1 where no record is that young; ``timestamp_ms`` -1 if not asked by time."""
 
     offset: int
     timestamp_ms: int = -1
