@@ -3,7 +3,7 @@
 import copy
 import itertools
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,13 +13,20 @@ from penstock.columnar.encode import Producing
 from penstock.model import Codec
 from penstock.store import PartitionLog, Store, StoreConfig
 from penstock.store._directory import Directory
-from penstock.store._disk import DiskDirectory
+from penstock.store._disk import DiskDirectory, DiskFile
 from penstock.store._memory import MemoryDirectory
 
 NOW = 1_700_000_000_000
 """A wall clock for tests, ms."""
 
 BIG = 1 << 30
+
+
+class HastyFile(DiskFile):
+    """A file of `HastyDisk`."""
+
+    def syncer(self) -> Callable[[], None]:
+        return lambda: None
 
 
 class HastyDisk(DiskDirectory):
@@ -31,6 +38,9 @@ class HastyDisk(DiskDirectory):
 
     def sync(self) -> None:
         """Later."""
+
+    def open(self, name: str) -> HastyFile:
+        return HastyFile(self._path / name)
 
 
 class Home:

@@ -9,7 +9,7 @@ from penstock.store import StoreDamaged
 from tests.unit.store.homes import NOW, Home, batch
 
 
-@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD, Codec.GZIP])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
 @pytest.mark.parametrize("order", ["rising", "mixed", "equal", "falling"])
 @pytest.mark.parametrize("clean", [True, False])
 def test_the_first_record_of_a_time_is_found(home: Home, codec: Codec, order: str, clean: bool) -> None:
@@ -28,7 +28,7 @@ def test_the_first_record_of_a_time_is_found(home: Home, codec: Codec, order: st
     left = home if clean else home.crash()
     log = left.open(index_interval_bytes=150).log("t", 0)
     there = list(enumerate(times))[6:]
-    for wanted in range(NOW - 2, NOW + 365):
+    for wanted in range(NOW - 2, NOW + 365, 5):
         expected = next(((offset, time) for offset, time in there if time >= wanted), None)
         assert log.offset_for_time(wanted) == expected, wanted - NOW
     assert log.max_timestamp() == max(there, key=lambda row: (row[1], -row[0]))
