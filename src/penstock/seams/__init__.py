@@ -24,6 +24,7 @@ from penstock.seams.client import (
 from penstock.seams.framing import Buffer, Buffers, Frame, Framing
 from penstock.seams.front import Front, Peer, Session
 from penstock.seams.node import Appended, Enode, LogSlice, NodeIdentity, Offsets, Services, TopicState
+from penstock.seams.protocol import ChannelFactory, OpenClient, OpenFront, WireProtocol
 from penstock.seams.runtime import Promise, Runtime, Timer
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Buffer",
     "Buffers",
     "Channel",
+    "ChannelFactory",
     "Connection",
     "Dialect",
     "Enode",
@@ -52,6 +54,8 @@ __all__ = [
     "NewTopic",
     "NodeIdentity",
     "Offsets",
+    "OpenClient",
+    "OpenFront",
     "Outgoing",
     "Packed",
     "Peer",
@@ -68,4 +72,5 @@ __all__ = [
     "Timer",
     "TopicState",
     "Verdict",
+    "WireProtocol",
 ]

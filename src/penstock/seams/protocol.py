@@ -1,0 +1,51 @@
+"""WireProtocol: what a protocol's folder hands to the registry, so that nobody above has to know any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from penstock.model import Endpoint
+from penstock.seams.channel import Channel, Dialect
+from penstock.seams.client import LogClient
+from penstock.seams.front import Front
+from penstock.seams.node import Services
+
+if TYPE_CHECKING:
+    from penstock.config import ClientConfig, OptionValue, SnodeConfig
+
+__all__ = ["ChannelFactory", "OpenClient", "OpenFront", "WireProtocol"]
+
+ChannelFactory = Callable[[Dialect[Any]], Channel[Any]]
+"""Makes the transport for a protocol's dialect: asyncio, blocking or in memory, as the caller likes."""
+
+
+class OpenClient(Protocol):
+    """Makes a protocol's client; nothing is connected before its first call."""
+
+    def __call__(
+        self,
+        channel_of: ChannelFactory,
+        bootstrap: Sequence[Endpoint],
+        config: ClientConfig,
+        extra: Mapping[str, OptionValue],
+    ) -> LogClient:
+        """``extra`` are the options that only this protocol knows. Raises ConfigError."""
+        ...
+
+
+class OpenFront(Protocol):
+    """Makes a protocol's server side over a node's services."""
+
+    def __call__(self, services: Services, config: SnodeConfig) -> Front: ...
+
+
+@dataclass(frozen=True, slots=True)
+class WireProtocol:
+    """One protocol. ``options`` are the names of client options beyond those every client has."""
+
+    scheme: str
+    client: OpenClient
+    front: OpenFront
+    options: frozenset[str] = frozenset()
