@@ -1,0 +1,5 @@
+"""Kafka: messages, records, client and front. See ``README.md`` beside this file for what is spoken."""
+
+from penstock.protocols.kafka.registration import PROTOCOL as PROTOCOL
+
+__all__ = ["PROTOCOL"]

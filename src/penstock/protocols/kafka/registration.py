@@ -1,0 +1,64 @@
+"""How Kafka is registered: its client and its front, imported when one of them is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from penstock.errors import ConfigError
+from penstock.model import Endpoint
+from penstock.seams import ChannelFactory, Front, LogClient, Services, WireProtocol
+
+if TYPE_CHECKING:
+    from penstock.config import ClientConfig, OptionValue, SnodeConfig
+    from penstock.protocols.kafka.client import KafkaOptions
+
+__all__ = ["PROTOCOL"]
+
+_AUTO_CREATE = "allow_auto_create_topics"
+_FLAGS = {"true": True, "false": False}
+
+
+def _client(
+    channel_of: ChannelFactory, bootstrap: Sequence[Endpoint], config: ClientConfig, extra: Mapping[str, OptionValue]
+) -> LogClient:
+    from penstock.protocols.kafka.client import open_client
+
+    return open_client(channel_of, bootstrap, _options(config, extra))
+
+
+def _front(services: Services, config: SnodeConfig) -> Front:
+    from penstock.protocols.kafka.front import KafkaFront, KafkaFrontOptions
+
+    options = KafkaFrontOptions(
+        auto_create_topics=config.auto_create_topics, default_partitions=config.default_partitions
+    )
+    return KafkaFront(services, options)
+
+
+def _options(config: ClientConfig, extra: Mapping[str, OptionValue]) -> KafkaOptions:
+    from penstock.config import ConsumerConfig, IsolationLevel
+    from penstock.protocols.kafka.client import KafkaOptions
+
+    reader = config if isinstance(config, ConsumerConfig) else None
+    return KafkaOptions(
+        client_id=config.client_id,
+        request_timeout_ms=config.request_timeout_ms,
+        api_timeout_ms=config.api_timeout_ms,
+        retry_backoff_ms=config.retry_backoff_ms,
+        retry_backoff_max_ms=config.retry_backoff_max_ms,
+        metadata_max_age_ms=config.metadata_max_age_ms,
+        auto_create_topics=_flag(_AUTO_CREATE, extra.get(_AUTO_CREATE, False)),
+        read_committed=reader is not None and reader.isolation_level is IsolationLevel.READ_COMMITTED,
+        rack="" if reader is None else reader.client_rack,
+    )
+
+
+def _flag(name: str, value: OptionValue) -> bool:
+    found = _FLAGS.get(str(value).strip().lower())
+    if found is None:
+        raise ConfigError(f"{name} is {value!r}, wanted is true or false")
+    return found
+
+
+PROTOCOL = WireProtocol("kafka", _client, _front, frozenset({_AUTO_CREATE}))
