@@ -93,6 +93,7 @@ def broker(
 ) -> Iterator[Broker]:
     """A broker until the block ends. ``settings`` go to server.properties; ``quick=False`` for benchmarks.
 
+    A ``home`` that holds the data of an earlier broker is used with that data.
     Raises maven.Unavailable when it cannot be had here.
     """
     lib = jars(version)
@@ -102,7 +103,8 @@ def broker(
     lines = {**_properties(version, home, port), **(settings or {})}
     properties.write_text("".join(f"{key}={value}\n" for key, value in lines.items()), encoding="utf-8")
     log = home / "broker.log"
-    _format(lib, properties, log)
+    if not (home / "data" / "meta.properties").exists():
+        _format(lib, properties, log)
     line = jvm.command(lib, "kafka.Kafka", [str(properties)], heap=heap, flags=jvm.QUICK if quick else ())
     with jvm.server(line, home, log, lambda: answers(port)) as process:
         yield Broker(version, port, home, process.pid, log)
