@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from penstock.errors import PenstockError, ProtocolViolation
@@ -10,12 +12,20 @@ from penstock.model import Endpoint
 from penstock.protocols.kafka.client.options import KafkaOptions
 from penstock.protocols.kafka.client.versions import Versions
 from penstock.protocols.kafka.messages import read_response, request
-from penstock.seams.channel import Channel, Link, Pending
+from penstock.seams.channel import Channel, Link, Outgoing, Pending
 from penstock.seams.framing import Frame
 
-__all__ = ["Calls", "Started"]
+__all__ = ["ByVersion", "Calls", "Started"]
 
 Response = TypeVar("Response")
+
+
+@dataclass(frozen=True, slots=True)
+class ByVersion:
+    """A request whose fields depend on the version it will be sent in, which only its connection knows."""
+
+    request: type
+    build: Callable[[int], object]
 
 
 class Started:
@@ -57,7 +67,7 @@ class Calls:
         timeout_s: float | None = None,
         at_most: int | None = None,
     ) -> Response:
-        """Send ``message`` in the best common version (``at_most`` caps it) and read the answer.
+        """Send ``message`` (or a ``ByVersion``) in the best common version, capped by ``at_most``; read the answer.
 
         ``timeout_s`` None is ``request_timeout_ms``. Raises ConnectionLost, RequestTimeout, ProtocolViolation, and
         ServerError (UNSUPPORTED_VERSION) where client and broker have no version in common.
@@ -65,10 +75,8 @@ class Calls:
         self._in_flight[endpoint] += 1
         try:
             link = await self.link(endpoint, lane)
-            version = self.version(link, type(message), at_most)
-            frame = await link.connection.call(
-                request(message, version, self.options.client_id), timeout_s=self._timeout(timeout_s)
-            )
+            outgoing, version = self._outgoing(link, message, at_most)
+            frame = await link.connection.call(outgoing, timeout_s=self._timeout(timeout_s))
         except PenstockError:
             self._reached.discard(endpoint)
             raise
@@ -77,20 +85,24 @@ class Calls:
         return self.read(link, response, version, frame)
 
     async def start(
-        self, endpoint: Endpoint, message: object, *, lane: str = "", timeout_s: float | None = None, at_most: int = 99
+        self,
+        endpoint: Endpoint,
+        message: object,
+        *,
+        lane: str = "",
+        timeout_s: float | None = None,
+        at_most: int | None = None,
     ) -> Started:
         """Send without waiting for the answer."""
         link = await self.link(endpoint, lane)
-        version = self.version(link, type(message), at_most)
-        outgoing = request(message, version, self.options.client_id)
+        outgoing, version = self._outgoing(link, message, at_most)
         pending = link.connection.start(outgoing, timeout_s=self._timeout(timeout_s))
         return Started(self, link, pending, version)
 
-    async def send(self, endpoint: Endpoint, message: object, *, lane: str = "") -> None:
+    async def send(self, endpoint: Endpoint, message: object, *, lane: str = "", at_most: int | None = None) -> None:
         """Send what the broker never answers (Produce with acks=0)."""
         link = await self.link(endpoint, lane)
-        version = self.version(link, type(message), None)
-        await link.connection.send(request(message, version, self.options.client_id))
+        await link.connection.send(self._outgoing(link, message, at_most)[0])
 
     async def link(self, endpoint: Endpoint, lane: str) -> Link[Versions]:
         """An open connection and what is spoken on it."""
@@ -98,13 +110,16 @@ class Calls:
         self._reached.add(endpoint)
         return link
 
-    def version(self, link: Link[Versions], message: type, at_most: int | None) -> int:
-        """The version for a request on this link."""
+    def _outgoing(self, link: Link[Versions], message: object, at_most: int | None) -> tuple[Outgoing, int]:
+        """The request in the best version for this link, encoded when it is written; and that version."""
+        kind = message.request if isinstance(message, ByVersion) else type(message)
         try:
-            return link.state.best(message, at_most)
+            version = link.state.best(kind, at_most)
         except PenstockError as error:
             error.node = str(link.connection.endpoint)
             raise
+        built = message.build(version) if isinstance(message, ByVersion) else message
+        return request(built, version, self.options.client_id), version
 
     def read(self, link: Link[Versions], response: type[Response], version: int, frame: Frame) -> Response:
         """Decode an answer; one that cannot be decoded ends its connection, whose next bytes mean nothing."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from penstock.errors import PenstockError, ProtocolViolation, UsageError
 from penstock.model import Committed, Partition
+from penstock.protocols.kafka.client.calls import ByVersion
 from penstock.protocols.kafka.client.coordinator import Coordinator
 from penstock.protocols.kafka.client.retry import Retry
 from penstock.protocols.kafka.client.routing import by_topic
@@ -34,6 +35,8 @@ __all__ = ["NOBODY", "Identity", "commit", "committed"]
 
 _HIGHEST_WITH_NAMES = 9
 _NO_OFFSET = -1
+_FIRST_WITH_STABLE = 7
+_FIRST_WITH_GROUPS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,24 +126,23 @@ async def committed(coordinator: Coordinator, partitions: Collection[Partition] 
             await retry.after(error)
 
 
-def _fetch_request(group: str, partitions: Collection[Partition] | None) -> OffsetFetchRequest:
+def _fetch_request(group: str, partitions: Collection[Partition] | None) -> ByVersion:
     numbers = None if partitions is None else {t: [p.id for p in of_t] for t, of_t in by_topic(partitions).items()}
-    topics = (
-        None
-        if numbers is None
-        else [OffsetFetchRequestTopic(name=topic, partition_indexes=ids) for topic, ids in numbers.items()]
-    )
-    group_topics = (
-        None
-        if numbers is None
-        else [OffsetFetchRequestGroupTopic(name=topic, partition_indexes=ids) for topic, ids in numbers.items()]
-    )
-    return OffsetFetchRequest(
-        group_id=group,
-        topics=topics,
-        groups=[OffsetFetchRequestGroup(group_id=group, topics=group_topics)],
-        require_stable=True,
-    )
+
+    def build(version: int) -> OffsetFetchRequest:
+        stable = version >= _FIRST_WITH_STABLE
+        if version < _FIRST_WITH_GROUPS:
+            topics = None
+            if numbers is not None:
+                topics = [OffsetFetchRequestTopic(name=name, partition_indexes=ids) for name, ids in numbers.items()]
+            return OffsetFetchRequest(group_id=group, topics=topics, require_stable=stable)
+        of_group = None
+        if numbers is not None:
+            of_group = [OffsetFetchRequestGroupTopic(name=name, partition_indexes=ids) for name, ids in numbers.items()]
+        groups = [OffsetFetchRequestGroup(group_id=group, topics=of_group)]
+        return OffsetFetchRequest(groups=groups, require_stable=stable)
+
+    return ByVersion(OffsetFetchRequest, build)
 
 
 def _found(coordinator: Coordinator, answer: OffsetFetchResponse) -> Iterator[tuple[Partition, Committed]]:

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation, RequestTimeout, ServerError
 from penstock.model import Endpoint, Node
+from penstock.protocols.kafka.client.calls import ByVersion
 from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.retry import Retry
 from penstock.protocols.kafka.errors import NONE, error_for, row
@@ -19,6 +20,7 @@ __all__ = ["Coordinator"]
 
 Response = TypeVar("Response")
 _LANE = "coordinator"
+_FIRST_WITH_KEYS = 4
 
 
 class Coordinator:
@@ -72,7 +74,7 @@ class Coordinator:
 
     async def _ask(self) -> Node:
         answer = await self.cluster.ask_anyone(
-            FindCoordinatorRequest(key=self.group, key_type=0, coordinator_keys=[self.group]), FindCoordinatorResponse
+            ByVersion(FindCoordinatorRequest, self._request), FindCoordinatorResponse
         )
         what = f"finding the coordinator of group {self.group!r} failed"
         if answer.coordinators:
@@ -87,3 +89,8 @@ class Coordinator:
         if not node.endpoint.host:
             raise ProtocolViolation(f"{what}: the answer names nobody")
         return node
+
+    def _request(self, version: int) -> FindCoordinatorRequest:
+        if version < _FIRST_WITH_KEYS:
+            return FindCoordinatorRequest(key=self.group)
+        return FindCoordinatorRequest(coordinator_keys=[self.group])

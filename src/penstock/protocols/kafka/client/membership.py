@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from penstock.errors import PenstockError, ProtocolViolation, UsageError
 from penstock.groups.assignors import assignors_named
 from penstock.model import Assignment, Committed, Partition
+from penstock.protocols.kafka.client.calls import ByVersion
 from penstock.protocols.kafka.client.committing import Identity, commit
 from penstock.protocols.kafka.client.coordinator import Coordinator
 from penstock.protocols.kafka.client.member import Effect, Event, Row, State, event_of, lookup
@@ -49,6 +50,7 @@ _JOIN_SLACK_S = 5.0
 _LEAVE_TIMEOUT_S = 5.0
 _LONGEST_REASON = 255
 _AT_ONCE = 3
+_FIRST_WITH_MEMBERS = 3
 
 
 class KafkaMembership:
@@ -158,8 +160,14 @@ class KafkaMembership:
         self._step(Event.LEAVE)
         if not gone.member_id or gone.instance_id is not None:
             return
-        member = LeaveGroupRequestMember(member_id=gone.member_id, reason=reason[:_LONGEST_REASON])
-        message = LeaveGroupRequest(group_id=self._options.group, member_id=gone.member_id, members=[member])
+
+        def build(version: int) -> LeaveGroupRequest:
+            if version < _FIRST_WITH_MEMBERS:
+                return LeaveGroupRequest(group_id=self._options.group, member_id=gone.member_id)
+            member = LeaveGroupRequestMember(member_id=gone.member_id, reason=reason[:_LONGEST_REASON])
+            return LeaveGroupRequest(group_id=self._options.group, members=[member])
+
+        message = ByVersion(LeaveGroupRequest, build)
         answer = await self._coordinator.call(message, LeaveGroupResponse, timeout_s=_LEAVE_TIMEOUT_S)
         codes = [answer.error_code, *(each.error_code for each in answer.members)]
         error = self._error(next((code for code in codes if code != NONE), NONE), "leaving the group failed")

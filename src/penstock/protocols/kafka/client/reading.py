@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import CorruptBatch, PenstockError
 from penstock.model import Node, Partition
+from penstock.protocols.kafka.client.calls import ByVersion
 from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.routing import note_error
 from penstock.protocols.kafka.errors import NONE, error_for
@@ -154,27 +155,29 @@ async def read(
     return fetched_of(cluster, answer, reads, node)
 
 
-def fetch_request(cluster: Cluster, reads: Sequence[ReadFrom], limits: ReadLimits) -> tuple[FetchRequest, int]:
+def fetch_request(cluster: Cluster, reads: Sequence[ReadFrom], limits: ReadLimits) -> tuple[ByVersion, int]:
     """The request, and the highest version in which it can be sent. Partitions are asked for in the order given."""
     options = cluster.calls.options
-    ids = {each.partition.topic: cluster.topic_id(each.partition.topic) for each in reads}
-    by_topic: dict[str, list[ReadFrom]] = {}
+    asked: dict[str, list[FetchRequestPartition]] = {}
     for each in reads:
-        by_topic.setdefault(each.partition.topic, []).append(each)
-    request = FetchRequest(
-        max_wait_ms=limits.max_wait_ms,
-        min_bytes=limits.min_bytes,
-        max_bytes=limits.max_bytes,
-        isolation_level=int(options.read_committed),
-        rack_id=options.rack,
-        topics=[
-            FetchRequestTopic(
-                topic=topic, topic_id=ids[topic] or NO_UUID, partitions=[_asked(cluster, each) for each in of_topic]
-            )
-            for topic, of_topic in by_topic.items()
-        ],
-    )
-    return request, HIGHEST_WITH_NAMES if None in ids.values() else _HIGHEST
+        asked.setdefault(each.partition.topic, []).append(_asked(cluster, each))
+    ids = {topic: cluster.topic_id(topic) for topic in asked}
+
+    def build(version: int) -> FetchRequest:
+        if version > HIGHEST_WITH_NAMES:
+            topics = [FetchRequestTopic(topic_id=ids[name] or NO_UUID, partitions=asked[name]) for name in asked]
+        else:
+            topics = [FetchRequestTopic(topic=name, partitions=asked[name]) for name in asked]
+        return FetchRequest(
+            max_wait_ms=limits.max_wait_ms,
+            min_bytes=limits.min_bytes,
+            max_bytes=limits.max_bytes,
+            isolation_level=int(options.read_committed),
+            rack_id=options.rack,
+            topics=topics,
+        )
+
+    return ByVersion(FetchRequest, build), HIGHEST_WITH_NAMES if None in ids.values() else _HIGHEST
 
 
 def _asked(cluster: Cluster, read: ReadFrom) -> FetchRequestPartition:

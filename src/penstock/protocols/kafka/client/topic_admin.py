@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from penstock.errors import PenstockError, ServerError
 from penstock.model import Node, Partition, TopicInfo
+from penstock.protocols.kafka.client.calls import ByVersion
 from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.retry import Retry
 from penstock.protocols.kafka.client.routing import by_topic, on_leaders
@@ -48,6 +49,7 @@ Told = Iterable[tuple[str, int, str | None]]
 
 _UNKNOWN_TOPIC, _LEADER_NOT_AVAILABLE, _EXISTS, _INVALID_PARTITIONS = 3, 5, 36, 37
 _TOPIC = 2
+_FIRST_WITH_IDS = 6
 _CHANGE_TIMEOUT_MS = 30_000
 _SHOWS_S = 15.0
 
@@ -80,15 +82,17 @@ async def create_topics(cluster: Cluster, topics: Sequence[NewTopic]) -> None:
 
 async def delete_topics(cluster: Cluster, names: Collection[str]) -> None:
     """Delete all; returns when metadata does not show them any more. Raises ServerError for the first that failed."""
-    message = DeleteTopicsRequest(
-        topics=[DeleteTopicsRequestTopic(name=name) for name in names],
-        topic_names=list(names),
-        timeout_ms=_CHANGE_TIMEOUT_MS,
-    )
+
+    def build(version: int) -> DeleteTopicsRequest:
+        if version < _FIRST_WITH_IDS:
+            return DeleteTopicsRequest(topic_names=list(names), timeout_ms=_CHANGE_TIMEOUT_MS)
+        topics = [DeleteTopicsRequestTopic(name=name) for name in names]
+        return DeleteTopicsRequest(topics=topics, timeout_ms=_CHANGE_TIMEOUT_MS)
 
     def told(answer: DeleteTopicsResponse) -> Told:
         return ((each.name or "", each.error_code, each.error_message) for each in answer.responses)
 
+    message = ByVersion(DeleteTopicsRequest, build)
     await _change(cluster, message, DeleteTopicsResponse, told, "deleting a topic failed", repeated=_UNKNOWN_TOPIC)
     await _wait_until(cluster, names, lambda known: not known)
 
