@@ -48,7 +48,7 @@ class Chosen:
     consumed: int
     next_offset: int
     arena: Arena
-    rows: list[int] = field(default_factory=list)
+    rows: list[int] | npt.NDArray[np.intp] = field(default_factory=list)
     groups: list[tuple[bool, int]] = field(default_factory=list)
     inflated: list[tuple[int, int, int]] = field(default_factory=list)  # span, begin, end
     records: int = 0
@@ -80,26 +80,82 @@ def choose(data: Bytes, position: int, end: int, kernel: Kernel, limits: Limits,
     table = np.empty((max(end - position, 0) // HEADER_BYTES + 1, BATCH_COLUMNS), np.int64)
     count, after, fault = kernel.scan_batches(data, position, end, table)
     chosen.table = table[:count]
-    taken = 0
+    plain = limits.aborted is None and not (chosen.table[:, Batch.ATTRIBUTES] & (_CODEC | _CONTROL)).any()
+    looked, taken = (_choose_plain if plain else _choose_each)(data, chosen, limits)
+    if looked == count and fault and not chosen.fault and (fault != Fault.MAGIC or after == position):
+        chosen.fault = corrupt(fault, after)
+    if chosen.fault and not taken:
+        raise chosen.fault
+    return chosen
+
+
+def _choose_each(data: Bytes, chosen: Chosen, limits: Limits) -> tuple[int, int]:
+    """Decide batch by batch; returns how many were looked at and how many of them were in range."""
+    looked = taken = 0
+    rows: list[int] = []
+    chosen.rows = rows
     for row, batch in enumerate(chosen.table.tolist()):
         begin, length, base, last = batch[:4]
         if base + last >= limits.start:
-            if base >= limits.stop or arena.used >= arena.limit:
+            if base >= limits.stop or chosen.arena.used >= chosen.arena.limit:
                 break
             try:
-                _take(data, chosen, row, batch, limits)
+                _take(data, chosen, rows, row, batch, limits)
             except CorruptBatch as error:
                 chosen.fault = _located(error, base)
                 break
             taken += 1
-            chosen.next_offset = base + last + 1
+            chosen.next_offset = max(chosen.next_offset, base + last + 1)
         chosen.consumed = begin + length
-    else:
-        if fault and (fault != Fault.MAGIC or after == position):
-            chosen.fault = corrupt(fault, after)
-    if chosen.fault and not taken:
-        raise chosen.fault
-    return chosen
+        looked += 1
+    return looked, taken
+
+
+def _choose_plain(data: Bytes, chosen: Chosen, limits: Limits) -> tuple[int, int]:
+    """Do what `_choose_each` does where no batch is compressed or a control batch: only the checksums take a loop."""
+    bases, lasts = chosen.table[:, Batch.BASE_OFFSET], chosen.table[:, Batch.LAST_OFFSET_DELTA]
+    beyond = np.flatnonzero(bases >= limits.stop)
+    looked = int(beyond[0]) if len(beyond) else len(bases)
+    rows = np.flatnonzero(bases[:looked] + lasts[:looked] >= limits.start)
+    good, error = _good(data, chosen.table[rows], limits)
+    if error is not None:
+        looked = int(rows[good])
+        chosen.fault = _located(error, int(bases[looked]))
+        rows = rows[:good]
+    if looked:
+        chosen.consumed = int(chosen.table[looked - 1, Batch.POSITION] + chosen.table[looked - 1, Batch.LENGTH])
+    if good:
+        chosen.rows = rows
+        chosen.groups = [(False, 0)]
+        chosen.records = int(chosen.table[rows, Batch.RECORD_COUNT].sum())
+        chosen.next_offset = max(chosen.next_offset, int((bases[rows] + lasts[rows]).max()) + 1)
+    return looked, good
+
+
+def _good(data: Bytes, batches: npt.NDArray[np.int64], limits: Limits) -> tuple[int, CorruptBatch | None]:
+    """Return how many batches there are before a damaged one, and what is wrong with that."""
+    lengths = batches[:, Batch.LENGTH]
+    begins = batches[:, Batch.POSITION]
+    crowded = np.flatnonzero(batches[:, Batch.RECORD_COUNT] * MIN_RECORD_BYTES > lengths - HEADER_BYTES)
+    first_crowded = int(crowded[0]) if len(crowded) else len(batches)
+    if limits.check_crcs:
+        columns = begins[: first_crowded + 1], (begins + lengths)[: first_crowded + 1], batches[:, Batch.CRC]
+        value = google_crc32c.value
+        for number, (begin, end, crc) in enumerate(zip(*(column.tolist() for column in columns), strict=False)):
+            if value(data[begin + CRC_START : end]) != crc:
+                return number, _wrong_crc(begin)
+    if first_crowded < len(batches):
+        batch = batches[first_crowded]
+        return first_crowded, _crowded(int(batch[Batch.RECORD_COUNT]), int(lengths[first_crowded]) - HEADER_BYTES)
+    return len(batches), None
+
+
+def _wrong_crc(begin: int) -> CorruptBatch:
+    return CorruptBatch(f"checksum of the batch at byte {begin} does not fit its bytes")
+
+
+def _crowded(count: int, size: int) -> CorruptBatch:
+    return CorruptBatch(f"{count} records do not fit into {size} bytes")
 
 
 def _located(error: CorruptBatch, base_offset: int) -> CorruptBatch:
@@ -109,26 +165,26 @@ def _located(error: CorruptBatch, base_offset: int) -> CorruptBatch:
     return error
 
 
-def _take(data: Bytes, chosen: Chosen, row: int, batch: list[int], limits: Limits) -> None:
+def _take(data: Bytes, chosen: Chosen, rows: list[int], row: int, batch: list[int], limits: Limits) -> None:
     begin, length, _, _, attributes, _, _, _, count, crc = batch
     end = begin + length
     if limits.check_crcs and google_crc32c.value(data[begin + CRC_START : end]) != crc:
-        raise CorruptBatch(f"checksum of the batch at byte {begin} does not fit its bytes")
+        raise _wrong_crc(begin)
     if limits.aborted is not None and _aborted(data[begin + HEADER_BYTES : end], batch, limits.aborted):
         return
     if attributes & _CONTROL:
         return
-    inflated = bool(attributes & _CODEC) and count > 0
     begin += HEADER_BYTES
+    inflated = bool(attributes & _CODEC) and begin < end
     if inflated:
         begin, end = inflate_into(chosen.arena, Codec(attributes & _CODEC), data[begin:end])
     if count * MIN_RECORD_BYTES > end - begin:
-        raise CorruptBatch(f"{count} records do not fit into {end - begin} bytes")
+        raise _crowded(count, end - begin)
     if inflated:
-        chosen.inflated.append((len(chosen.rows), begin, end))
+        chosen.inflated.append((len(rows), begin, end))
     if not chosen.groups or chosen.groups[-1][0] != inflated:
-        chosen.groups.append((inflated, len(chosen.rows)))
-    chosen.rows.append(row)
+        chosen.groups.append((inflated, len(rows)))
+    rows.append(row)
     chosen.records += count
 
 

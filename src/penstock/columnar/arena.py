@@ -13,15 +13,24 @@ from penstock.errors import CorruptBatch
 __all__ = ["Arena"]
 
 _FIRST_BYTES: Final = 1 << 16
+_MOST_EXPECTED: Final = 64 << 20
+_SPARE_BYTES: Final = 16 << 20
+
+_spare: list[npt.NDArray[np.uint8]] = []
+"""At most one array that a closed arena has left: the next one finds its pages mapped and warm."""
 
 
 class Arena:
-    """Bytes ``[0, used)`` are filled. ``limit`` bounds what one payload may take: beyond it CorruptBatch is raised."""
+    """Bytes ``[0, used)`` are filled. ``limit`` bounds what one payload may take: beyond it CorruptBatch is raised.
 
-    def __init__(self, limit: int, first_bytes: int = _FIRST_BYTES) -> None:
-        self._buffer = pa.allocate_buffer(first_bytes, resizable=True)
-        self._array = np.frombuffer(self._buffer, np.uint8)
+    ``expected`` is a guess of all bytes together. Reserving too much costs nothing, since pages are mapped when they
+    are written; reserving too little costs a copy.
+    """
+
+    def __init__(self, limit: int, expected: int = _FIRST_BYTES) -> None:
+        self._array = np.empty(0, np.uint8)
         self._view = self._array.data
+        self._expected = max(_FIRST_BYTES, min(expected, limit, _MOST_EXPECTED))
         self.limit = limit
         self._begin = 0
         self.used = 0
@@ -41,7 +50,7 @@ class Arena:
         left = self.limit - (self.used - self._begin)
         size = min(size, left)
         if self.used + size > len(self._array):
-            self._grow(max(self.used + size, 2 * len(self._array)))
+            self._grow(self.used + size)
         return self._view[self.used : self.used + left]
 
     def take(self, size: int) -> None:
@@ -58,11 +67,28 @@ class Arena:
         """Return how many bytes the payload may still take."""
         return self.limit - (self.used - self._begin)
 
+    def close(self) -> None:
+        """Give the memory back; nobody may look at it any more."""
+        if _FIRST_BYTES < len(self._array) <= _SPARE_BYTES and not _spare:
+            _spare.append(self._array)
+        self._array = np.empty(0, np.uint8)
+        self._view = self._array.data
+
     def _grow(self, size: int) -> None:
-        larger = pa.allocate_buffer(size, resizable=True)
-        array = np.frombuffer(larger, np.uint8)
-        array[: self.used] = self._array[: self.used]
-        self._buffer, self._array, self._view = larger, array, array.data
+        array = _spared(size) if not self.used else None
+        if array is None:
+            size = max(size, 2 * len(self._array), self._expected)
+            array = np.frombuffer(pa.allocate_buffer(size, resizable=True), np.uint8)
+            array[: self.used] = self._array[: self.used]
+        self._array, self._view = array, array.data
+
+
+def _spared(size: int) -> npt.NDArray[np.uint8] | None:
+    try:
+        array = _spare.pop()  # another thread may be faster
+    except IndexError:
+        return None
+    return array if len(array) >= size else None
 
 
 def too_large(limit: int) -> CorruptBatch:

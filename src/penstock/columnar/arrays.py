@@ -89,7 +89,7 @@ def headers(kernel: Kernel, pieces: Pieces, header_at: Int32s, header_ends: Int3
     name_at, value_at = np.empty(total, np.int32), np.empty(total, np.int32)
     name_ends, value_ends = pool_int32s(total + 1), pool_int32s(total + 1)
     name_ends[0] = value_ends[0] = 0
-    for data, first, last in pieces:
+    for data, first, last in pieces if total else ():
         kernel.walk_headers(data, header_at, header_ends, first, last, name_at, name_ends, value_at, value_ends)
     inner = [(data, int(header_ends[first]), int(header_ends[last])) for data, first, last in pieces]
     names = _text(binary(kernel, pa.string(), inner, name_at, name_ends))

@@ -46,7 +46,8 @@ __all__ = ["Decoded", "decode_v2"]
 _NO_STOP: Final = (1 << 63) - 1
 _INT32: Final = (1 << 31) - 1
 _MOST_INFLATED: Final = 1 << 29
-_FIRST_ROOM: Final = 1 << 16
+_RATIO: Final = 8
+"""What logs are rarely compressed better than."""
 
 _WANT: Final = {
     "key": WANT_KEY,
@@ -104,11 +105,12 @@ def decode_v2(
     limits = Limits(start or 0, _NO_STOP if stop is None else stop, check_crcs, aborted)
     end = len(data) if end is None else min(end, len(data))
     kernel = kernels.kernel(end - position)
-    arena = Arena(min(max_inflated_bytes, _MOST_INFLATED))
+    arena = Arena(min(max_inflated_bytes, _MOST_INFLATED), _RATIO * (end - position))
     chosen = choose(data, position, end, kernel, limits, arena)
     walk = _Walk(kernel, data, chosen, names)
     walk.run(limits)
     batch = pa.RecordBatch.from_arrays([walk.column(name) for name in names], schema=schema(names))
+    arena.close()
     return Decoded(batch, max(min(chosen.next_offset, limits.stop), limits.start), chosen.consumed)
 
 

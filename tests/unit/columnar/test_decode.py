@@ -202,3 +202,24 @@ def test_columns_outlive_the_buffer_they_came_from() -> None:
     expected = found.to_pylist()
     data[:] = bytes(len(data))
     assert found.to_pylist() == expected
+
+
+@pytest.mark.parametrize("spoil", [None, 0, 1, 2, "crowded"])
+@pytest.mark.parametrize(("start", "stop"), [(0, 99), (12, 99), (17, 99), (0, 14), (0, 20), (20, 22), (31, 33)])
+def test_plain_runs_are_chosen_as_batch_by_batch(spoil: int | str | None, start: int, stop: int) -> None:
+    parts = [bytearray(filled(10, 5)), bytearray(filled(15, 5)), bytearray(filled(30, 5))]
+    if spoil == "crowded":
+        parts[1] = bytearray(batch(bytes(20), 3, base_offset=15, last=4))
+    elif isinstance(spoil, int):
+        parts[spoil][-1] ^= 1
+
+    def answer(**options: object) -> object:
+        try:
+            found = decode_v2(b"".join(parts), start=start, stop=stop, **options)  # type: ignore[arg-type]
+        except CorruptBatch as error:
+            return str(error)
+        return found.batch.to_pylist(), found.next_offset, found.consumed
+
+    # With a list of aborted transactions, even an empty one, batches are looked at one by one.
+    assert answer() == answer(aborted=[])
+    assert answer(check_crcs=False) == answer(aborted=[], check_crcs=False)
