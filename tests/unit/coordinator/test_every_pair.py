@@ -9,7 +9,7 @@ from penstock.protocols.kafka.coordinator.states import lookup
 from penstock.protocols.kafka.error_codes import ErrorCode
 from tests.unit.coordinator.world import BOTH, OTHER_RANGE, RANGE, SESSION_S, STICKY, World
 
-# Every group has two dynamic members a (the leader) and b, a static member c ("i") and a pending one, unless it is EMPTY.
+# Unless it is EMPTY, a group has the dynamic members a (leads) and b, a static member c ("i") and a pending one.
 Cast = tuple[World, list[str]]
 
 

@@ -85,9 +85,6 @@ class World:
         else:
             self.writes.append((group_id, record, ticket))
 
-    def bury(self, group_id: str) -> None:
-        self.records.pop(group_id, None)
-
     # What happens from outside.
 
     @property

@@ -126,7 +126,7 @@ class Coordinator:
         return group.protocol_type == CONSUMER and (group.subscribed is None or topic in group.subscribed)
 
     def delete(self, group_id: str, now: Moment) -> ErrorCode:
-        """DeleteGroups for one group: its record and its offsets go too, if it has no members."""
+        """DeleteGroups for one group. If NONE is answered, its record and its offsets are the caller's to delete."""
         group = self._groups.get(group_id)
         if group is None:
             return ErrorCode.GROUP_ID_NOT_FOUND
@@ -176,6 +176,13 @@ class Coordinator:
             group = self._groups[due.group_id]
             membership.expired(self._rounds, group, due, now)
             self._forget_if_blank(group)
+
+    def stop(self) -> None:
+        """Answer everything that is parked with COORDINATOR_NOT_AVAILABLE; groups are as they were for the next start."""
+        for group in self._groups.values():
+            for member in group.members.values():
+                member.answer_join(JoinAnswer(ErrorCode.COORDINATOR_NOT_AVAILABLE, member.member_id))
+                member.answer_sync(SyncAnswer(ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
     def _forget_if_blank(self, group: Group) -> None:
         if group.blank:

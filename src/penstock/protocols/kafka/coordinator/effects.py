@@ -190,11 +190,10 @@ def _drop_unsynced(rounds: Rounds, group: Group, cause: Cause) -> None:
         rounds.forget_member(group, member_id)
 
 
-def _bury(rounds: Rounds, group: Group, cause: Cause) -> None:
+def _drop_pending(rounds: Rounds, group: Group, cause: Cause) -> None:
     for member_id in group.pending_join:
         rounds.cancel(group, Wait.PENDING, member_id)
     group.pending_join.clear()
-    rounds.storage.bury(group.group_id)
 
 
 ACTS: Final[Mapping[Effect, Act]] = {
@@ -220,5 +219,5 @@ ACTS: Final[Mapping[Effect, Act]] = {
     Effect.STORE_TAKEOVER: _store_takeover,
     Effect.HAND_OUT: _hand_out,
     Effect.DROP_UNSYNCED: _drop_unsynced,
-    Effect.BURY: _bury,
+    Effect.DROP_PENDING: _drop_pending,
 }

@@ -1,4 +1,4 @@
-"""A classic group: its members, its generation and questions about them. No decisions: those are `states`, `joining`, ….
+"""A classic group: its members, its generation and questions about them; decisions are in `states` and `joining`.
 
 What must not live here: clocks (deadlines are the coordinator's) and bytes of the offsets topic (`stored`).
 """

@@ -44,14 +44,10 @@ class Due(NamedTuple):
 
 
 class Storage(Protocol):
-    """The way to the log. Both calls return at once; the outcome of the first comes back with its ticket."""
+    """The way to the log."""
 
     def store(self, group_id: str, record: bytes, ticket: int | None) -> None:
-        """Write a group's record; with a ticket, call ``Coordinator.stored`` when it is durable or was refused."""
-        ...
-
-    def bury(self, group_id: str) -> None:
-        """Delete a group's record and its offsets."""
+        """Begin to write a group's record; with a ticket, call ``Coordinator.stored`` when it is durable or refused."""
         ...
 
 

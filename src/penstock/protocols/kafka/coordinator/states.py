@@ -87,7 +87,7 @@ class Effect(enum.Enum):
     STORE_TAKEOVER = "write the group to the log, then answer the join"
     HAND_OUT = "members get their assignments, parked syncs are answered"
     DROP_UNSYNCED = "remove the members that did not sync"
-    BURY = "delete the group and its offsets from the log"
+    DROP_PENDING = "ids that were handed out are worth nothing any more"
 
 
 class Row(NamedTuple):
@@ -111,7 +111,7 @@ _EMPTY: Final[Mapping[Event, Row]] = {
     _E.ADDED: Row(State.PREPARING, (Effect.PARK_JOIN, Effect.START_DELAY)),
     _E.PENDING_GONE: Row(State.EMPTY),
     _E.COMMIT_ALONE: Row(State.EMPTY, (Effect.ANSWER_OK,)),
-    _E.DELETE: Row(State.DEAD, (Effect.BURY, Effect.ANSWER_OK)),
+    _E.DELETE: Row(State.DEAD, (Effect.DROP_PENDING, Effect.ANSWER_OK)),
 }
 
 _PREPARING: Final[Mapping[Event, Row]] = {

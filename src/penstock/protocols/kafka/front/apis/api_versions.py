@@ -1,0 +1,31 @@
+"""ApiVersions: what the table says. Source: Kafka protocol, ApiVersions v0-v4; KIP-511 (client names)."""
+
+from __future__ import annotations
+
+import re
+
+from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.front.call import Call
+from penstock.protocols.kafka.front.table import TABLE
+from penstock.protocols.kafka.messages.api_versions import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    ApiVersionsResponseApiKey,
+)
+
+__all__ = ["api_versions"]
+
+_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_NAMES_SINCE = 3
+
+
+async def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    """Serve ApiVersions."""
+    names = (request.client_software_name, request.client_software_version)
+    if call.version >= _NAMES_SINCE and not all(_NAME.fullmatch(name) for name in names):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    keys = [
+        ApiVersionsResponseApiKey(api_key=key, min_version=row.lowest, max_version=row.highest)
+        for key, row in TABLE.items()
+    ]
+    return ApiVersionsResponse(api_keys=keys)

@@ -1,0 +1,164 @@
+"""Fetch: reads what is there, or waits until there is enough; with and without sessions.
+
+Source: Kafka protocol, Fetch v4-v16; KIP-227 (sessions), KIP-516 (topic ids from v13 on).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.front.call import Call
+from penstock.protocols.kafka.front.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchSession, Key, Watched
+from penstock.protocols.kafka.front.reading import Budget, partition_of, read_partition
+from penstock.protocols.kafka.messages.fetch import (
+    FetchRequest,
+    FetchRequestPartition,
+    FetchResponse,
+    FetchResponsePartition,
+    FetchResponseTopic,
+)
+
+__all__ = ["fetch"]
+
+_IDS_SINCE = 13
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What is to be read, in which order, and the session that will remember it."""
+
+    parts: Mapping[Key, FetchRequestPartition]
+    session: FetchSession | None = None
+    incremental: bool = False
+
+
+async def fetch(call: Call, request: FetchRequest) -> FetchResponse:
+    """Serve Fetch."""
+    plan = _plan(call, request)
+    if isinstance(plan, ErrorCode):
+        return FetchResponse(error_code=plan)
+    answers = await _read_enough(call, request, plan)
+    session = plan.session
+    if session is None:
+        return FetchResponse(responses=_grouped(answers))
+    if plan.incremental:
+        answers = {key: answer for key, answer in answers.items() if _is_news(session.watched[key], answer)}
+        session.advance(call.shared.services.runtime.monotonic())
+    for key, answer in answers.items():
+        _remember(session, key, answer)
+    return FetchResponse(session_id=session.id, responses=_grouped(answers))
+
+
+# Which partitions.
+
+
+def _plan(call: Call, request: FetchRequest) -> _Plan | ErrorCode:
+    parts = dict(_named(call, request))
+    sessions = call.shared.sessions
+    now = call.shared.services.runtime.monotonic()
+    if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
+        sessions.remove(request.session_id)
+        session = None
+        if request.session_epoch == INITIAL_EPOCH:
+            session = sessions.begin(len(parts), call.version >= _IDS_SINCE, now)
+        if session is not None:
+            session.update(parts.items(), ())
+        return _Plan(parts, session)
+    session = sessions.get(request.session_id)
+    if session is None:
+        return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    if session.epoch != request.session_epoch:
+        return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    if session.by_id != (call.version >= _IDS_SINCE):
+        return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    session.update(parts.items(), _forgotten(call, request))
+    if not session.watched:
+        sessions.remove(session.id)
+        return _Plan({})
+    return _Plan({key: watched.part for key, watched in session.watched.items()}, session, incremental=True)
+
+
+def _named(call: Call, request: FetchRequest) -> Iterator[tuple[Key, FetchRequestPartition]]:
+    for topic in request.topics:
+        name = topic.topic_id if call.version >= _IDS_SINCE else topic.topic
+        for part in topic.partitions:
+            yield (name, part.partition), part
+
+
+def _forgotten(call: Call, request: FetchRequest) -> Iterator[Key]:
+    for topic in request.forgotten_topics_data:
+        name = topic.topic_id if call.version >= _IDS_SINCE else topic.topic
+        for number in topic.partitions:
+            yield name, number
+
+
+# Reading and waiting.
+
+
+async def _read_enough(call: Call, request: FetchRequest, plan: _Plan) -> dict[Key, FetchResponsePartition]:
+    """Read; while that is less than the client wants, wait for arrivals and read again, until its time is over."""
+    shared = call.shared
+    runtime = shared.services.runtime
+    deadline = runtime.monotonic() + request.max_wait_ms / 1_000
+    while True:
+        answers, taken = _read_all(call, request, plan)
+        left = deadline - runtime.monotonic()
+        if left <= 0 or taken >= request.min_bytes or call.line.over or _is_urgent(answers):
+            return answers
+        partitions = [partition_of(shared, key) for key in plan.parts]
+        arrival = shared.enode.arrival(partitions)
+        timer = runtime.call_later(left, lambda: arrival.set(None))  # noqa: B023 - awaited before the next round
+        try:
+            await call.line.park(arrival)
+        finally:
+            timer.cancel()
+            shared.enode.forget_arrival(arrival)
+
+
+def _read_all(call: Call, request: FetchRequest, plan: _Plan) -> tuple[dict[Key, FetchResponsePartition], int]:
+    budget = Budget(min(request.max_bytes, call.shared.options.fetch_max_bytes))
+    answers = {
+        key: read_partition(call.shared, key, part, request.isolation_level, budget) for key, part in plan.parts.items()
+    }
+    return answers, budget.taken
+
+
+def _is_urgent(answers: Mapping[Key, FetchResponsePartition]) -> bool:
+    """Nothing to wait for, or something that must not wait: an error, a log that went another way."""
+    return not answers or any(answer.error_code or answer.diverging_epoch.epoch >= 0 for answer in answers.values())
+
+
+# Sessions.
+
+
+def _is_news(watched: Watched, answer: FetchResponsePartition) -> bool:
+    return bool(
+        answer.records
+        or answer.error_code
+        or answer.diverging_epoch.epoch >= 0
+        or answer.high_watermark != watched.high_watermark
+        or answer.log_start_offset != watched.log_start
+    )
+
+
+def _remember(session: FetchSession, key: Key, answer: FetchResponsePartition) -> None:
+    watched = session.watched[key]
+    # After an error the cached watermark is none, so that the recovery is news.
+    watched.high_watermark = -1 if answer.error_code else answer.high_watermark
+    watched.log_start = answer.log_start_offset
+    if answer.records:
+        session.to_end(key)
+
+
+def _grouped(answers: Mapping[Key, FetchResponsePartition]) -> list[FetchResponseTopic]:
+    topics: dict[str | bytes, list[FetchResponsePartition]] = {}
+    for (topic, _), answer in answers.items():
+        topics.setdefault(topic, []).append(answer)
+    return [
+        FetchResponseTopic(topic=topic, partitions=parts)
+        if isinstance(topic, str)
+        else FetchResponseTopic(topic_id=topic, partitions=parts)
+        for topic, parts in topics.items()
+    ]

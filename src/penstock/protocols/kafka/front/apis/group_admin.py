@@ -1,0 +1,128 @@
+"""FindCoordinator, DescribeGroups, ListGroups, DeleteGroups.
+
+Source: Kafka protocol, FindCoordinator v0-v6 (KIP-699), DescribeGroups v0-v6 (KIP-1043), ListGroups v0-v5 (KIP-518,
+KIP-848), DeleteGroups v0-v2.
+"""
+
+from __future__ import annotations
+
+from penstock.errors import PenstockError
+from penstock.protocols.kafka.coordinator import Group, Member, State
+from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.front.call import Call
+from penstock.protocols.kafka.front.operations import GROUP_OPERATIONS, shown
+from penstock.protocols.kafka.messages.delete_groups import (
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DeleteGroupsResponseResult,
+)
+from penstock.protocols.kafka.messages.describe_groups import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    DescribeGroupsResponseGroup,
+    DescribeGroupsResponseMember,
+)
+from penstock.protocols.kafka.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    FindCoordinatorResponseCoordinator,
+)
+from penstock.protocols.kafka.messages.list_groups import (
+    ListGroupsRequest,
+    ListGroupsResponse,
+    ListGroupsResponseGroup,
+)
+
+__all__ = ["delete_groups", "describe_groups", "find_coordinator", "list_groups"]
+
+_GROUP, _TRANSACTION = 0, 1
+_MANY_KEYS_SINCE = 4
+_NOT_FOUND_SINCE = 6
+_CLASSIC = "classic"
+
+
+async def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    """Serve FindCoordinator: this node, for groups and, so that InitProducerId can refuse them, for transactions."""
+    shared = call.shared
+    code = ErrorCode.NONE if request.key_type in (_GROUP, _TRANSACTION) else ErrorCode.INVALID_REQUEST
+    node = -1 if code else shared.node_id
+    host, port = ("", -1) if code else (shared.advertised.host, shared.advertised.port)
+    message = f"coordinators of type {request.key_type} are unknown" if code else None
+    if call.version < _MANY_KEYS_SINCE:
+        return FindCoordinatorResponse(error_code=code, error_message=message, node_id=node, host=host, port=port)
+    found = [
+        FindCoordinatorResponseCoordinator(
+            key=key, node_id=node, host=host, port=port, error_code=code, error_message=message
+        )
+        for key in request.coordinator_keys
+    ]
+    return FindCoordinatorResponse(coordinators=found)
+
+
+async def describe_groups(call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+    """Serve DescribeGroups; a group that does not exist is Dead, and from v6 on also an error."""
+    operations = shown(GROUP_OPERATIONS, request.include_authorized_operations)
+    return DescribeGroupsResponse(groups=[_described(call, name, operations) for name in request.groups])
+
+
+def _described(call: Call, name: str, operations: int) -> DescribeGroupsResponseGroup:
+    group = call.shared.groups.known(name)
+    if group is None:
+        told = call.version >= _NOT_FOUND_SINCE
+        return DescribeGroupsResponseGroup(
+            error_code=ErrorCode.GROUP_ID_NOT_FOUND if told else ErrorCode.NONE,
+            error_message=f"Group {name} not found." if told else None,
+            group_id=name,
+            group_state=State.DEAD,
+            authorized_operations=operations,
+        )
+    return DescribeGroupsResponseGroup(
+        group_id=name,
+        group_state=group.state,
+        protocol_type=group.protocol_type or "",
+        protocol_data=(group.protocol_name or "") if group.state is State.STABLE else "",
+        members=[_member(group, member) for member in group.members.values()],
+        authorized_operations=operations,
+    )
+
+
+def _member(group: Group, member: Member) -> DescribeGroupsResponseMember:
+    return DescribeGroupsResponseMember(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=member.metadata(group.protocol_name) if group.state is State.STABLE else b"",
+        member_assignment=member.assignment,
+    )
+
+
+async def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
+    """Serve ListGroups; filters by state and type are case-insensitive."""
+    states = {state.lower() for state in request.states_filter}
+    types = {kind.lower() for kind in request.types_filter}
+    if types and _CLASSIC not in types:
+        return ListGroupsResponse()
+    groups = [
+        ListGroupsResponseGroup(
+            group_id=group.group_id,
+            protocol_type=group.protocol_type or "",
+            group_state=group.state,
+            group_type=_CLASSIC,
+        )
+        for group in call.shared.groups.all_known()
+        if not states or group.state.lower() in states
+    ]
+    return ListGroupsResponse(groups=groups)
+
+
+async def delete_groups(call: Call, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
+    """Serve DeleteGroups: durable when answered."""
+    results = []
+    for name in request.groups_names:
+        try:
+            code = await call.shared.groups.delete(name)
+        except PenstockError:
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        results.append(DeleteGroupsResponseResult(group_id=name, error_code=code))
+    return DeleteGroupsResponse(results=results)

@@ -1,0 +1,77 @@
+"""ListOffsets: the ends of a log, and offsets by time.
+
+Source: Kafka protocol, ListOffsets v1-v9; KIP-734 (max timestamp), KIP-405 (earliest local, latest tiered).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from penstock.errors import PenstockError
+from penstock.model import Partition
+from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.front.call import Call
+from penstock.protocols.kafka.front.faults import Refused, code_of
+from penstock.protocols.kafka.front.leaders import check_leader_epoch
+from penstock.protocols.kafka.messages.list_offsets import (
+    ListOffsetsRequest,
+    ListOffsetsRequestPartition,
+    ListOffsetsResponse,
+    ListOffsetsResponsePartition,
+    ListOffsetsResponseTopic,
+)
+
+__all__ = ["list_offsets"]
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
+_SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+_NOTHING = (-1, -1)
+
+
+async def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    """Serve ListOffsets."""
+    asked = Counter((topic.name, part.partition_index) for topic in request.topics for part in topic.partitions)
+    topics = []
+    for topic in request.topics:
+        answers = []
+        for part in topic.partitions:
+            twice = asked[topic.name, part.partition_index] > 1
+            answers.append(await _answer(call, topic.name, part, twice))
+        topics.append(ListOffsetsResponseTopic(name=topic.name, partitions=answers))
+    return ListOffsetsResponse(topics=topics)
+
+
+async def _answer(
+    call: Call, topic: str, part: ListOffsetsRequestPartition, twice: bool
+) -> ListOffsetsResponsePartition:
+    partition = Partition(topic, part.partition_index)
+    try:
+        if twice:
+            raise Refused(ErrorCode.INVALID_REQUEST)
+        epoch = check_leader_epoch(call.shared.enode, partition, part.current_leader_epoch)
+        offset, timestamp = await _find(call, partition, part.timestamp)
+    except PenstockError as error:
+        return ListOffsetsResponsePartition(partition_index=partition.id, error_code=code_of(error))
+    return ListOffsetsResponsePartition(
+        partition_index=partition.id,
+        timestamp=timestamp,
+        offset=offset,
+        leader_epoch=epoch if offset >= 0 else -1,
+    )
+
+
+async def _find(call: Call, partition: Partition, timestamp: int) -> tuple[int, int]:
+    """(offset, timestamp); both -1 where there is none."""
+    enode = call.shared.enode
+    start, end = enode.bounds(partition)
+    if timestamp >= 0:
+        return await enode.offset_for_time(partition, timestamp) or _NOTHING
+    if timestamp == LATEST:
+        return end, -1
+    if timestamp == EARLIEST:
+        return start, -1
+    if call.version < _SINCE.get(timestamp, call.version + 1):
+        raise Refused(ErrorCode.UNSUPPORTED_VERSION)
+    if timestamp == MAX_TIMESTAMP:
+        return await enode.max_timestamp(partition) or _NOTHING
+    return (start, -1) if timestamp == EARLIEST_LOCAL else _NOTHING

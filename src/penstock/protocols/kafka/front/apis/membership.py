@@ -1,0 +1,134 @@
+"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup: wire messages to and from the coordinator's own requests.
+
+Source: Kafka protocol, JoinGroup v0-v9, SyncGroup v0-v5, Heartbeat v0-v4, LeaveGroup v0-v5.
+"""
+
+from __future__ import annotations
+
+from penstock.protocols.kafka.coordinator import Join, JoinAnswer, Leaver, Sync, SyncAnswer
+from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.front.call import Call
+from penstock.protocols.kafka.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from penstock.protocols.kafka.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+)
+from penstock.protocols.kafka.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    LeaveGroupResponseMember,
+)
+from penstock.protocols.kafka.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from penstock.seams.runtime import Promise
+
+__all__ = ["heartbeat", "join_group", "leave_group", "sync_group"]
+
+_REBALANCE_TIMEOUT_SINCE = 1
+_MEMBER_ID_FIRST_SINCE = 4
+_PROTOCOL_MAY_BE_NULL = 7
+_SKIP_ASSIGNMENT_SINCE = 9
+_NAMES_SINCE = 5
+_MANY_LEAVERS_SINCE = 3
+
+
+async def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
+    """Serve JoinGroup; waits for the group's other members."""
+    groups = call.shared.groups
+    promise: Promise[JoinAnswer] = call.shared.services.runtime.promise()
+    join = Join(
+        group=request.group_id,
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        client_id=call.client_id,
+        client_host=call.line.host,
+        session_timeout_ms=request.session_timeout_ms,
+        rebalance_timeout_ms=max(
+            0,
+            request.rebalance_timeout_ms if call.version >= _REBALANCE_TIMEOUT_SINCE else request.session_timeout_ms,
+        ),
+        protocol_type=request.protocol_type,
+        protocols=tuple((each.name, bytes(each.metadata)) for each in request.protocols),
+        reply=promise.set,
+        needs_member_id=call.version >= _MEMBER_ID_FIRST_SINCE,
+        may_skip_assignment=call.version >= _SKIP_ASSIGNMENT_SINCE,
+    )
+    groups.coordinator.join(join, groups.now())
+    groups.wake()
+    return _joined(call, await promise)
+
+
+def _joined(call: Call, answer: JoinAnswer) -> JoinGroupResponse:
+    name = answer.protocol_name
+    return JoinGroupResponse(
+        error_code=answer.error,
+        generation_id=answer.generation,
+        protocol_type=answer.protocol_type,
+        protocol_name="" if name is None and call.version < _PROTOCOL_MAY_BE_NULL else name,
+        leader=answer.leader,
+        skip_assignment=answer.skip_assignment,
+        member_id=answer.member_id,
+        members=[
+            JoinGroupResponseMember(
+                member_id=member.member_id, group_instance_id=member.instance_id, metadata=member.metadata
+            )
+            for member in answer.members
+        ],
+    )
+
+
+async def sync_group(call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
+    """Serve SyncGroup; waits for the leader's assignment."""
+    if call.version >= _NAMES_SINCE and (request.protocol_type is None or request.protocol_name is None):
+        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    groups = call.shared.groups
+    promise: Promise[SyncAnswer] = call.shared.services.runtime.promise()
+    sync = Sync(
+        group=request.group_id,
+        generation=request.generation_id,
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        protocol_type=request.protocol_type,
+        protocol_name=request.protocol_name,
+        assignments={each.member_id: bytes(each.assignment) for each in request.assignments},
+        reply=promise.set,
+    )
+    groups.coordinator.sync(sync, groups.now())
+    groups.wake()
+    answer = await promise
+    return SyncGroupResponse(
+        error_code=answer.error,
+        protocol_type=answer.protocol_type,
+        protocol_name=answer.protocol_name,
+        assignment=answer.assignment,
+    )
+
+
+async def heartbeat(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
+    """Serve Heartbeat."""
+    groups = call.shared.groups
+    code = groups.coordinator.heartbeat(
+        request.group_id, request.member_id, request.group_instance_id, request.generation_id, groups.now()
+    )
+    groups.wake()
+    return HeartbeatResponse(error_code=code)
+
+
+async def leave_group(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
+    """Serve LeaveGroup; before v3 its one member's error is the answer's own."""
+    if not request.group_id:
+        return LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+    groups = call.shared.groups
+    if call.version >= _MANY_LEAVERS_SINCE:
+        leavers = [Leaver(each.member_id, each.group_instance_id) for each in request.members]
+    else:
+        leavers = [Leaver(request.member_id)]
+    codes = groups.coordinator.leave(request.group_id, leavers, groups.now())
+    groups.wake()
+    if call.version < _MANY_LEAVERS_SINCE:
+        return LeaveGroupResponse(error_code=codes[0])
+    members = [
+        LeaveGroupResponseMember(member_id=leaver.member_id, group_instance_id=leaver.instance_id, error_code=code)
+        for leaver, code in zip(leavers, codes, strict=True)
+    ]
+    return LeaveGroupResponse(members=members)

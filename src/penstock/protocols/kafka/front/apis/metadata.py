@@ -1,0 +1,95 @@
+"""Metadata: the node, its topics and partitions; makes topics that are asked for and missing, where that is on.
+
+Source: Kafka protocol, Metadata v0-v12; KIP-516 (topic ids).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.errors import PenstockError
+from penstock.model import Partition
+from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.front.call import INTERNAL_TOPICS, Call
+from penstock.protocols.kafka.front.faults import code_of
+from penstock.protocols.kafka.front.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, shown
+from penstock.protocols.kafka.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from penstock.seams.node import TopicState
+from penstock.store.errors import TopicExists
+
+__all__ = ["metadata"]
+
+_IDS_SINCE = 10
+_NAME_MAY_BE_NULL = 12
+
+
+async def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
+    """Serve Metadata."""
+    shared = call.shared
+    wanted: Sequence[MetadataRequestTopic] | None = request.topics
+    if wanted is None or (call.version == 0 and not wanted):
+        topics = [_topic(call, request, topic) for topic in shared.enode.topics()]
+    else:
+        topics = [await _asked(call, request, topic) for topic in wanted]
+    return MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(node_id=shared.node_id, host=shared.advertised.host, port=shared.advertised.port)
+        ],
+        cluster_id=shared.services.identity.cluster_id,
+        controller_id=shared.node_id,
+        topics=topics,
+        cluster_authorized_operations=shown(CLUSTER_OPERATIONS, request.include_cluster_authorized_operations),
+    )
+
+
+async def _asked(call: Call, request: MetadataRequest, topic: MetadataRequestTopic) -> MetadataResponseTopic:
+    enode = call.shared.enode
+    if topic.name is None:
+        by_id = enode.topic_by_id(topic.topic_id)
+        if by_id is not None:
+            return _topic(call, request, by_id)
+        name = None if call.version >= _NAME_MAY_BE_NULL else ""
+        return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=name, topic_id=topic.topic_id)
+    found = enode.topic(topic.name)
+    if found is not None:
+        return _topic(call, request, found)
+    options = call.shared.options
+    may_create = options.auto_create_topics and request.allow_auto_topic_creation
+    if not may_create or topic.name in INTERNAL_TOPICS:
+        return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=topic.name)
+    try:
+        found = await enode.create_topic(topic.name, options.default_partitions, {})
+    except TopicExists:
+        # Not this one: one whose name differs only in "." and "_".
+        return MetadataResponseTopic(error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, name=topic.name)
+    except PenstockError as error:
+        return MetadataResponseTopic(error_code=code_of(error), name=topic.name)
+    return _topic(call, request, found)
+
+
+def _topic(call: Call, request: MetadataRequest, topic: TopicState) -> MetadataResponseTopic:
+    node = call.shared.node_id
+    partitions = [
+        MetadataResponsePartition(
+            partition_index=number,
+            leader_id=node,
+            leader_epoch=call.shared.enode.leader_epoch(Partition(topic.name, number)),
+            replica_nodes=(node,),
+            isr_nodes=(node,),
+        )
+        for number in range(topic.partitions)
+    ]
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=partitions,
+        topic_authorized_operations=shown(TOPIC_OPERATIONS, request.include_topic_authorized_operations),
+    )

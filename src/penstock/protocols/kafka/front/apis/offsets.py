@@ -1,0 +1,217 @@
+"""OffsetCommit, OffsetFetch, OffsetDelete.
+
+Source: Kafka protocol, OffsetCommit v2-v9, OffsetFetch v1-v9, OffsetDelete v0; KIP-709 (many groups at once).
+A commit's own retention time (v2-v4) is not kept: all offsets live as long as the node's option says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from penstock.errors import PenstockError
+from penstock.model import Committed, Partition
+from penstock.protocols.kafka.coordinator import CommitIdentity
+from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.front.call import Call
+from penstock.protocols.kafka.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from penstock.protocols.kafka.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from penstock.protocols.kafka.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroupTopic,
+    OffsetFetchRequestTopic,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponseGroupTopic,
+    OffsetFetchResponseGroupTopicPartition,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+)
+
+__all__ = ["commit", "delete", "fetch"]
+
+_GROUP_NOT_FOUND_SINCE = 9
+_MANY_GROUPS_SINCE = 8
+_NONE = Committed(-1)
+
+
+async def commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:
+    """Serve OffsetCommit: durable before it is answered."""
+    code = _may_commit(call, request)
+    now_ms = call.shared.services.runtime.now_ms()
+    offsets: dict[Partition, Committed] = {}
+    faults: dict[Partition, ErrorCode] = {}
+    for topic in request.topics:
+        for part in topic.partitions:
+            partition = Partition(topic.name, part.partition_index)
+            fault = code or _commit_fault(call, partition, part)
+            if fault:
+                faults[partition] = fault
+            else:
+                metadata = part.committed_metadata or ""
+                offsets[partition] = Committed(part.committed_offset, metadata, part.committed_leader_epoch, now_ms)
+    if offsets:
+        try:
+            await call.shared.offsets.commit(request.group_id, offsets)
+        except PenstockError:
+            faults.update(dict.fromkeys(offsets, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetCommitResponsePartition(
+                        partition_index=part.partition_index,
+                        error_code=faults.get(Partition(topic.name, part.partition_index), ErrorCode.NONE),
+                    )
+                    for part in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _may_commit(call: Call, request: OffsetCommitRequest) -> ErrorCode:
+    groups = call.shared.groups
+    identity = CommitIdentity(
+        request.group_id, request.generation_id_or_member_epoch, request.member_id, request.group_instance_id
+    )
+    code = groups.coordinator.may_commit(identity, groups.now())
+    groups.wake()
+    if code is ErrorCode.GROUP_ID_NOT_FOUND and call.version < _GROUP_NOT_FOUND_SINCE:
+        return ErrorCode.ILLEGAL_GENERATION
+    return code
+
+
+def _commit_fault(call: Call, partition: Partition, part: OffsetCommitRequestPartition) -> ErrorCode:
+    if not _exists(call, partition):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if len(part.committed_metadata or "") > call.shared.options.offset_metadata_max_bytes:
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE
+    return ErrorCode.NONE
+
+
+def _exists(call: Call, partition: Partition) -> bool:
+    topic = call.shared.enode.topic(partition.topic)
+    return topic is not None and 0 <= partition.id < topic.partitions
+
+
+# OffsetFetch.
+
+
+async def fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
+    """Serve OffsetFetch: -1 without an error where nothing was committed."""
+    if call.version >= _MANY_GROUPS_SINCE:
+        return OffsetFetchResponse(
+            groups=[
+                _group(call, group.group_id, None if group.topics is None else _asked(group.topics))
+                for group in request.groups
+            ]
+        )
+    wanted = None if request.topics is None else _asked(request.topics)
+    found = _found(call, request.group_id, wanted)
+    return OffsetFetchResponse(
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=number,
+                        committed_offset=one.offset,
+                        committed_leader_epoch=one.leader_epoch,
+                        metadata=one.metadata,
+                    )
+                    for number, one in parts.items()
+                ],
+            )
+            for topic, parts in found.items()
+        ]
+    )
+
+
+def _asked(topics: Sequence[OffsetFetchRequestTopic | OffsetFetchRequestGroupTopic]) -> list[Partition]:
+    return [Partition(topic.name, number) for topic in topics for number in topic.partition_indexes]
+
+
+def _found(call: Call, group: str, wanted: Sequence[Partition] | None) -> dict[str, dict[int, Committed]]:
+    """By topic and partition; everything the group has where ``wanted`` is None."""
+    committed = call.shared.offsets.committed(group)
+    found: dict[str, dict[int, Committed]] = {}
+    for partition in committed if wanted is None else wanted:
+        found.setdefault(partition.topic, {})[partition.id] = committed.get(partition, _NONE)
+    return found
+
+
+def _group(call: Call, group: str, wanted: Sequence[Partition] | None) -> OffsetFetchResponseGroup:
+    topics = [
+        OffsetFetchResponseGroupTopic(
+            name=topic,
+            partitions=[
+                OffsetFetchResponseGroupTopicPartition(
+                    partition_index=number,
+                    committed_offset=one.offset,
+                    committed_leader_epoch=one.leader_epoch,
+                    metadata=one.metadata,
+                )
+                for number, one in parts.items()
+            ],
+        )
+        for topic, parts in _found(call, group, wanted).items()
+    ]
+    return OffsetFetchResponseGroup(group_id=group, topics=topics)
+
+
+# OffsetDelete.
+
+
+async def delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+    """Serve OffsetDelete: not for topics that members of the group still read."""
+    group = request.group_id
+    code = call.shared.groups.may_delete_offsets(group)
+    if code:
+        return OffsetDeleteResponse(error_code=code)
+    faults = {
+        Partition(topic.name, part.partition_index): _delete_fault(call, group, topic.name, part.partition_index)
+        for topic in request.topics
+        for part in topic.partitions
+    }
+    try:
+        await call.shared.offsets.forget(group, [partition for partition, fault in faults.items() if not fault])
+    except PenstockError:
+        return OffsetDeleteResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return OffsetDeleteResponse(topics=_deleted(request, faults))
+
+
+def _delete_fault(call: Call, group: str, topic: str, number: int) -> ErrorCode:
+    if call.shared.groups.coordinator.is_subscribed(group, topic):
+        return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    if not _exists(call, Partition(topic, number)):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE
+
+
+def _deleted(request: OffsetDeleteRequest, faults: Mapping[Partition, ErrorCode]) -> list[OffsetDeleteResponseTopic]:
+    return [
+        OffsetDeleteResponseTopic(
+            name=topic.name,
+            partitions=[
+                OffsetDeleteResponsePartition(
+                    partition_index=part.partition_index,
+                    error_code=faults[Partition(topic.name, part.partition_index)],
+                )
+                for part in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]

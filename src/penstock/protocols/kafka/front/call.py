@@ -1,0 +1,99 @@
+"""What a handler is given beside its request: who asks, in which version, and the front's shared parts."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock.model import Endpoint
+from penstock.protocols.kafka.front.options import KafkaFrontOptions
+from penstock.protocols.kafka.offsets_log import OffsetsLog
+from penstock.seams.node import Enode, Offsets, Services, TopicState
+from penstock.seams.runtime import Promise
+
+if TYPE_CHECKING:
+    from penstock.protocols.kafka.front.fetch_sessions import FetchSessions
+    from penstock.protocols.kafka.front.group_keeper import GroupKeeper
+    from penstock.protocols.kafka.front.producer_ids import ProducerIds
+
+__all__ = ["INTERNAL_TOPICS", "Call", "Handler", "Line", "Shared"]
+
+INTERNAL_TOPICS = frozenset({OffsetsLog.topic, "__transaction_state", "__share_group_state"})
+"""Topics of the node itself: clients may read them, not write, create or delete them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all handlers of a front share."""
+
+    services: Services
+    options: KafkaFrontOptions
+    groups: GroupKeeper
+    sessions: FetchSessions
+    producer_ids: ProducerIds
+
+    @property
+    def enode(self) -> Enode:
+        return self.services.enode
+
+    @property
+    def offsets(self) -> Offsets:
+        return self.services.offsets
+
+    @property
+    def node_id(self) -> int:
+        return self.services.identity.node_id
+
+    @property
+    def advertised(self) -> Endpoint:
+        """Where Kafka clients reach this node."""
+        return self.services.identity.advertised["kafka"]
+
+    def topic(self, name: str, topic_id: bytes, version: int, ids_since: int) -> TopicState | None:
+        """A topic by what the request of that version names it by."""
+        return self.enode.topic_by_id(topic_id) if version >= ids_since else self.enode.topic(name)
+
+
+class Line:
+    """One client's connection as handlers see it: where it comes from, and whether anybody still waits for an answer.
+
+    ``host`` is the address as Kafka's tools show it, with a slash before.
+    """
+
+    __slots__ = ("_parked", "host", "over")
+
+    def __init__(self, host: str) -> None:
+        self.host = host
+        self.over = False
+        self._parked: set[Promise[None]] = set()
+
+    async def park(self, promise: Promise[None]) -> None:
+        """Wait for ``promise``, which is set early if the connection ends or the node stops (``over``)."""
+        if self.over:
+            promise.set(None)
+        self._parked.add(promise)
+        try:
+            await promise
+        finally:
+            self._parked.discard(promise)
+
+    def release(self) -> None:
+        """Nothing is worth waiting for any more."""
+        self.over = True
+        for promise in list(self._parked):
+            promise.set(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request's circumstances."""
+
+    shared: Shared
+    line: Line
+    version: int
+    client_id: str
+
+
+Handler = Callable[[Call, Any], Awaitable[object | None]]
+"""Returns the response message, or None for no answer (Produce with acks=0)."""

@@ -1,0 +1,56 @@
+"""The Kafka front of a node: makes sessions, starts and stops what they share."""
+
+from __future__ import annotations
+
+from penstock.protocols.kafka.front.call import Shared
+from penstock.protocols.kafka.front.fetch_sessions import FetchSessions
+from penstock.protocols.kafka.front.group_keeper import GroupKeeper
+from penstock.protocols.kafka.front.options import KafkaFrontOptions
+from penstock.protocols.kafka.front.producer_ids import ProducerIds
+from penstock.protocols.kafka.front.session import KafkaSession
+from penstock.seams.front import Peer
+from penstock.seams.node import Services
+
+__all__ = ["KafkaFront"]
+
+
+class KafkaFront:
+    """``penstock.seams.front.Front``."""
+
+    def __init__(self, services: Services, options: KafkaFrontOptions | None = None) -> None:
+        self._sessions: set[KafkaSession] = set()
+        options = options or KafkaFrontOptions()
+        runtime = services.runtime
+        self._shared = Shared(
+            services,
+            options,
+            GroupKeeper(options.groups, services.offsets, runtime),
+            FetchSessions(options.fetch_sessions, runtime.random_bytes),
+            ProducerIds(services.identity.epoch),
+        )
+
+    @property
+    def scheme(self) -> str:
+        return "kafka"
+
+    async def start(self) -> None:
+        """Take over groups from the log. Raises ProtocolViolation where their records are damaged."""
+        self._shared.groups.start()
+        self._shared.services.runtime.spawn(self._expire_offsets(), "expire committed offsets")
+
+    def session(self, peer: Peer) -> KafkaSession:
+        session = KafkaSession(self._shared, peer, self._sessions.discard)
+        self._sessions.add(session)
+        return session
+
+    async def stop(self) -> None:
+        """Answer what is parked: fetches with what there is, joins and syncs with an error they try again on."""
+        self._shared.groups.stop()
+        for session in self._sessions:
+            session.line.release()
+
+    async def _expire_offsets(self) -> None:
+        options = self._shared.options
+        while True:
+            await self._shared.services.runtime.sleep(options.offsets_check_interval_ms / 1_000)
+            await self._shared.groups.expire_offsets(options.offsets_retention_ms)

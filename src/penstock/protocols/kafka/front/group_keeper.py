@@ -1,0 +1,127 @@
+"""Runs the group coordinator: gives it the time, calls it at its deadlines, and carries its records to the log.
+
+What must not live here: decisions about groups (`coordinator`) and wire messages (`apis`).
+"""
+
+from __future__ import annotations
+
+import uuid
+
+from penstock.errors import PenstockError
+from penstock.protocols.kafka.coordinator import Coordinator, Group, GroupSettings, Moment, State
+from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.front.expiry import expired_offsets
+from penstock.seams.node import Offsets
+from penstock.seams.runtime import Runtime, Timer
+
+__all__ = ["GroupKeeper"]
+
+
+class GroupKeeper:
+    """The coordinator of this node, alive. After each call to ``coordinator``, call `wake`."""
+
+    def __init__(self, settings: GroupSettings, offsets: Offsets, runtime: Runtime) -> None:
+        self._offsets = offsets
+        self._runtime = runtime
+        self._timer: Timer | None = None
+        self._due: float | None = None
+        self.coordinator = Coordinator(settings, self, self._new_id)
+
+    def now(self) -> Moment:
+        """Both clocks."""
+        return Moment(self._runtime.monotonic(), self._runtime.now_ms())
+
+    def start(self) -> None:
+        """Take over what the log knows. Raises ProtocolViolation for a damaged record."""
+        self.coordinator.load(self._offsets.saved_groups(), self._offsets.groups(), self.now())
+        self.wake()
+
+    def stop(self) -> None:
+        """No more deadlines; whoever waits for its group is told to look for the coordinator again."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+        self.coordinator.stop()
+
+    def wake(self) -> None:
+        """Have the timer go off at the coordinator's next deadline."""
+        due = self.coordinator.next_deadline()
+        if self._timer is not None and due == self._due:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._due = due
+        if due is not None:
+            self._timer = self._runtime.call_later(max(0.0, due - self._runtime.monotonic()), self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        self.coordinator.expire(self.now())
+        self.wake()
+
+    # What the coordinator calls.
+
+    def store(self, group_id: str, record: bytes, ticket: int | None) -> None:
+        self._runtime.spawn(self._store(group_id, record, ticket), f"store group {group_id}")
+
+    async def _store(self, group_id: str, record: bytes, ticket: int | None) -> None:
+        accepted = True
+        try:
+            await self._offsets.save_group(group_id, record)
+        except PenstockError:
+            # The members are told by an error they try again on; where nobody waits, the record is of an empty group.
+            accepted = False
+        if ticket is not None:
+            self.coordinator.stored(group_id, ticket, accepted, self.now())
+            self.wake()
+
+    # What needs both, groups and their offsets. A group of which only offsets are known, because it speaks another
+    # protocol, is one without members here.
+
+    def known(self, group_id: str) -> Group | None:
+        """A group, also where all that is known of it are its offsets; None if there is none. To be read only."""
+        group = self.coordinator.group(group_id)
+        if group is None and self._offsets.committed(group_id):
+            return Group(group_id)
+        return group
+
+    def all_known(self) -> list[Group]:
+        """All of them. To be read only."""
+        groups = {group.group_id: group for group in self.coordinator.groups()}
+        for group_id in self._offsets.groups():
+            groups.setdefault(group_id, Group(group_id))
+        return list(groups.values())
+
+    def may_delete_offsets(self, group_id: str) -> ErrorCode:
+        """Whether OffsetDelete makes sense for the group at all."""
+        if self.coordinator.group(group_id) is None and self._offsets.committed(group_id):
+            return ErrorCode.NONE
+        return self.coordinator.may_delete_offsets(group_id)
+
+    async def delete(self, group_id: str) -> ErrorCode:
+        """DeleteGroups for one group, durable when it returns. Raises StoreError."""
+        answer = self.coordinator.delete(group_id, self.now())
+        if answer is ErrorCode.GROUP_ID_NOT_FOUND and self._offsets.committed(group_id):
+            answer = ErrorCode.NONE
+        self.wake()
+        if not answer:
+            # No await before the log is written to: a commit that makes the group anew stands after this in the log.
+            await self._offsets.forget(group_id, list(self._offsets.committed(group_id)))
+            await self._offsets.save_group(group_id, None)
+        return answer
+
+    async def expire_offsets(self, retention_ms: int) -> None:
+        """Take away what nobody will ask for again, and the groups that have nothing left. Raises StoreError."""
+        for group_id in self._offsets.groups():
+            committed = self._offsets.committed(group_id)
+            group = self.coordinator.group(group_id)
+            old = expired_offsets(group, committed, self._runtime.now_ms(), retention_ms)
+            if old:
+                await self._offsets.forget(group_id, old)
+        for group in list(self.coordinator.groups()):
+            if group.state is State.EMPTY and not group.pending_join and not self._offsets.committed(group.group_id):
+                await self.delete(group.group_id)
+
+    def _new_id(self) -> str:
+        return str(uuid.UUID(bytes=self._runtime.random_bytes(16), version=4))

@@ -1,0 +1,148 @@
+"""What a batch must be like to be stored: Kafka's checks of a Produce request's records, in Kafka's order.
+
+The log itself checks the checksum and an idempotent producer's sequence. What must not live here: appending.
+Source: Kafka protocol, record batch v2 (KIP-98); Kafka's log validator.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.columnar.batch import HEADER_BYTES, BatchHeader, parse_header, verify_crc
+from penstock.errors import CorruptBatch
+from penstock.model import Codec
+from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.front.faults import Refused
+from penstock.protocols.kafka.front.inner_records import count_records, record_heads
+from penstock.protocols.kafka.front.options import KafkaFrontOptions
+from penstock.seams.framing import Buffer
+
+__all__ = ["Rules", "check_batch", "rules_for"]
+
+_LENGTH_AFTER: Final = 12
+_MAGIC_AT: Final = 16
+_LOG_APPEND: Final = 8
+_KNOWN_CODECS: Final = len(Codec)
+_ANY_AGE: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a topic asks of batches. ``oldest_ms`` and ``newest_ms``: how far a record's time may be from now."""
+
+    max_bytes: int
+    keyed: bool
+    oldest_ms: int
+    newest_ms: int
+    check_records: bool
+    max_inflated_bytes: int
+
+    @property
+    def timed(self) -> bool:
+        """Whether record times are limited at all."""
+        return self.oldest_ms < _ANY_AGE or self.newest_ms < _ANY_AGE
+
+
+def rules_for(config: Mapping[str, str], options: KafkaFrontOptions) -> Rules:
+    """The rules of a topic with these options set."""
+    free = config.get("message.timestamp.type") == "LogAppendTime"
+    return Rules(
+        int(config.get("max.message.bytes", options.max_message_bytes)),
+        "compact" in config.get("cleanup.policy", ""),
+        _ANY_AGE if free else int(config.get("message.timestamp.before.max.ms", _ANY_AGE)),
+        _ANY_AGE if free else int(config.get("message.timestamp.after.max.ms", _ANY_AGE)),
+        options.check_records,
+        options.max_inflated_bytes,
+    )
+
+
+def check_batch(records: Buffer | None, version: int, rules: Rules, now_ms: int) -> Buffer:
+    """The one batch in a partition's ``records``. Raises Refused, CorruptBatch."""
+    if records is None or len(records) == 0:
+        raise Refused(ErrorCode.INVALID_RECORD, "no batch")
+    if len(records) > _MAGIC_AT and records[_MAGIC_AT] != 2:
+        raise Refused(ErrorCode.INVALID_RECORD, f"magic {records[_MAGIC_AT]}: only record batches v2 are taken")
+    if len(records) < HEADER_BYTES:
+        raise CorruptBatch(f"{len(records)} bytes are less than a batch header")
+    (rest,) = struct.unpack_from(">i", records, 8)
+    if rest + _LENGTH_AFTER > len(records) or rest < HEADER_BYTES - _LENGTH_AFTER:
+        raise CorruptBatch(f"a batch length of {rest} with {len(records) - _LENGTH_AFTER} bytes left")
+    if rest + _LENGTH_AFTER < len(records):
+        raise Refused(ErrorCode.INVALID_RECORD, "more than one batch for a partition")
+    _check_header(records, version, rules)
+    header = parse_header(records)
+    if rules.check_records or rules.keyed or rules.timed:
+        verify_crc(records, header)
+        try:
+            _check_records(records, header, rules, now_ms)
+        except CorruptBatch as error:
+            # The checksum is right, so the producer meant it: sending it again, as CORRUPT_MESSAGE asks for, is vain.
+            raise Refused(ErrorCode.INVALID_RECORD, error.message) from error
+    return records
+
+
+def _check_header(records: Buffer, version: int, rules: Rules) -> None:
+    """Fields that parse_header would call corrupt, or does not look at, and Kafka has codes for."""
+    attributes, last_delta = struct.unpack_from(">hi", records, 21)
+    producer, _, sequence, count = struct.unpack_from(">qhii", records, 43)
+    codec = attributes & 7
+    if codec == Codec.ZSTD and version < 7:
+        raise Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7")
+    if codec >= _KNOWN_CODECS:
+        raise Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {codec} is unknown")
+    if struct.unpack_from(">q", records)[0] != 0:
+        raise Refused(ErrorCode.INVALID_RECORD, "the base offset of a produced batch must be 0")
+    if len(records) > rules.max_bytes:
+        raise Refused(
+            ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(records)} bytes; the topic takes {rules.max_bytes}"
+        )
+    if last_delta < 0 or count <= 0 or count != last_delta + 1:
+        raise Refused(ErrorCode.INVALID_RECORD, f"{count} records with a last offset delta of {last_delta}")
+    if attributes & 32:
+        raise Refused(ErrorCode.INVALID_RECORD, "clients may not write control batches")
+    if producer >= 0 and sequence < 0:
+        raise Refused(ErrorCode.INVALID_RECORD, f"producer {producer} sent no sequence number")
+    if attributes & 16:
+        raise Refused(ErrorCode.INVALID_TXN_STATE, "transactions are not served")
+    if attributes & _LOG_APPEND:
+        raise Refused(ErrorCode.INVALID_TIMESTAMP, "only the log itself sets its append time")
+
+
+def _check_records(records: Buffer, header: BatchHeader, rules: Rules, now_ms: int) -> None:
+    plain = _plain(records, header, rules.max_inflated_bytes)
+    if rules.keyed or rules.timed:
+        heads = record_heads(plain)
+        found = len(heads)
+        keyless = tuple(row for row, (_, keyed) in enumerate(heads) if rules.keyed and not keyed)
+        if keyless:
+            raise Refused(ErrorCode.INVALID_RECORD, "a compacted topic's records need keys", rows=keyless)
+        if rules.timed:
+            _check_times([header.base_timestamp + delta for delta, _ in heads], rules, now_ms)
+    else:
+        found = count_records(plain)
+    if found != header.record_count:
+        raise Refused(ErrorCode.INVALID_RECORD, f"{found} records where the header says {header.record_count}")
+
+
+def _check_times(times: list[int], rules: Rules, now_ms: int) -> None:
+    outside = tuple(
+        row for row, time in enumerate(times) if time >= 0 and not -rules.oldest_ms <= time - now_ms <= rules.newest_ms
+    )
+    if outside:
+        raise Refused(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"records may be {rules.oldest_ms} ms old and {rules.newest_ms} ms ahead",
+            rows=outside,
+        )
+
+
+def _plain(records: Buffer, header: BatchHeader, max_bytes: int) -> bytes:
+    packed = memoryview(records)[HEADER_BYTES:]
+    if header.codec is Codec.NONE:
+        return bytes(packed)
+    from penstock.columnar.compression import inflate  # loads Arrow: a node that never sees compression stays small
+
+    return bytes(inflate(header.codec, packed, max_bytes))

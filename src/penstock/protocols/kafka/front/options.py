@@ -1,0 +1,35 @@
+"""What an operator may choose about the Kafka front, named as Kafka's broker options. Data only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from penstock.protocols.kafka.coordinator import GroupSettings
+
+__all__ = ["KafkaFrontOptions"]
+
+DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaFrontOptions:
+    """Defaults are Kafka's where Kafka has them.
+
+    ``default_partitions`` (``num.partitions``) 1: order over a whole topic until somebody asks for more.
+    ``max_message_bytes``: largest batch, where the topic says nothing else. ``fetch_max_bytes``: largest answer to one
+    Fetch. ``check_records``: count the records of each batch before it is stored (compressed ones are inflated for it),
+    so that no producer's bug becomes a batch that stops every consumer; costs about 0.1 µs a record.
+    ``max_inflated_bytes`` bounds that inflating. ``fetch_sessions``: incremental sessions kept at once.
+    """
+
+    auto_create_topics: bool = True
+    default_partitions: int = 1
+    max_message_bytes: int = 1_048_588
+    fetch_max_bytes: int = 57_671_680
+    check_records: bool = True
+    max_inflated_bytes: int = 256 << 20
+    fetch_sessions: int = 1_000
+    offset_metadata_max_bytes: int = 4_096
+    offsets_retention_ms: int = 7 * DAY_MS
+    offsets_check_interval_ms: int = 600_000
+    groups: GroupSettings = field(default_factory=GroupSettings)

@@ -1,0 +1,107 @@
+"""Reading one partition for a Fetch: checks, then whole batches as stored, within a budget shared by all partitions.
+
+Source: Kafka protocol, Fetch; KIP-74 (limits), KIP-320 and KIP-595 (epochs).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.errors import PenstockError
+from penstock.model import Partition
+from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.front.call import Shared
+from penstock.protocols.kafka.front.faults import Refused, code_of
+from penstock.protocols.kafka.front.fetch_sessions import Key
+from penstock.protocols.kafka.front.leaders import check_leader_epoch
+from penstock.protocols.kafka.messages.fetch import (
+    FetchRequestPartition,
+    FetchResponseDivergingEpoch,
+    FetchResponsePartition,
+)
+
+__all__ = ["Budget", "partition_of", "read_partition"]
+
+
+@dataclass(slots=True)
+class Budget:
+    """Bytes that may still be read for one answer. The first batch of all is read even where it exceeds them."""
+
+    left: int
+    taken: int = 0
+
+    def take(self, size: int) -> None:
+        self.left -= size
+        self.taken += size
+
+
+def partition_of(shared: Shared, key: Key) -> Partition:
+    """The partition that a request names by topic name or topic id. Raises Refused."""
+    topic, number = key
+    if isinstance(topic, str):
+        return Partition(topic, number)
+    found = shared.enode.topic_by_id(topic)
+    if found is None:
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_ID)
+    return Partition(found.name, number)
+
+
+def read_partition(
+    shared: Shared, key: Key, part: FetchRequestPartition, isolation_level: int, budget: Budget
+) -> FetchResponsePartition:
+    """The answer for one partition; errors become its error code."""
+    try:
+        return _read(shared, partition_of(shared, key), part, isolation_level, budget)
+    except PenstockError as error:
+        return FetchResponsePartition(
+            partition_index=part.partition,
+            error_code=code_of(error),
+            high_watermark=-1,
+            aborted_transactions=None,
+        )
+
+
+def _read(
+    shared: Shared, partition: Partition, part: FetchRequestPartition, isolation_level: int, budget: Budget
+) -> FetchResponsePartition:
+    enode = shared.enode
+    check_leader_epoch(enode, partition, part.current_leader_epoch)
+    start, end = enode.bounds(partition)
+    aborted = () if isolation_level else None
+    diverging = _divergence(shared, partition, part)
+    if diverging is not None:
+        return FetchResponsePartition(
+            partition_index=partition.id,
+            high_watermark=end,
+            last_stable_offset=end,
+            log_start_offset=start,
+            diverging_epoch=diverging,
+            aborted_transactions=aborted,
+        )
+    found = enode.read(
+        partition,
+        part.fetch_offset,
+        max(0, min(part.partition_max_bytes, budget.left)),
+        at_least_one=not budget.taken,
+    )
+    budget.take(len(found.data))
+    return FetchResponsePartition(
+        partition_index=partition.id,
+        high_watermark=end,
+        last_stable_offset=end,
+        log_start_offset=start,
+        aborted_transactions=aborted,
+        records=found.data,
+    )
+
+
+def _divergence(
+    shared: Shared, partition: Partition, part: FetchRequestPartition
+) -> FetchResponseDivergingEpoch | None:
+    """Where the log went another way than the reader thinks; None where they agree or the reader does not say."""
+    if part.last_fetched_epoch < 0:
+        return None
+    epoch, end = shared.enode.epoch_end(partition, part.last_fetched_epoch)
+    if epoch < part.last_fetched_epoch or end < part.fetch_offset:
+        return FetchResponseDivergingEpoch(epoch=epoch, end_offset=end)
+    return None

@@ -1,0 +1,67 @@
+"""One Kafka client's connection: header, table, handler, answer. One request at a time, answers in order.
+
+Source: Kafka protocol guide; KIP-511 for what happens to an ApiVersions request that is too new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.errors import ProtocolViolation
+from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.framing import KafkaFraming
+from penstock.protocols.kafka.front.call import Call, Line, Shared
+from penstock.protocols.kafka.front.table import TABLE, handler
+from penstock.protocols.kafka.messages import RequestHeader, api_of, decode, read_header, response
+from penstock.protocols.kafka.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApiKey
+from penstock.seams.framing import Buffers, Frame
+from penstock.seams.front import Peer
+
+__all__ = ["KafkaSession"]
+
+_API_VERSIONS = 18
+
+
+class KafkaSession:
+    """``penstock.seams.front.Session``."""
+
+    def __init__(self, shared: Shared, peer: Peer, ended: Callable[[KafkaSession], None]) -> None:
+        self._shared = shared
+        self._ended = ended
+        self.line = Line(f"/{peer.address.host}")
+
+    @property
+    def ordered(self) -> bool:
+        return True
+
+    def framing(self) -> KafkaFraming:
+        return KafkaFraming(answers=False)
+
+    async def handle(self, frame: Frame) -> Buffers | None:
+        """Serve one request. Raises ProtocolViolation for what cannot be answered, as Kafka hangs up then."""
+        header, body = read_header(frame.body)
+        row = TABLE.get(header.api_key)
+        if row is None or not row.lowest <= header.api_version <= row.highest:
+            return self._refuse(header)
+        pair = api_of(header.api_key)
+        assert pair is not None
+        request: object = decode(pair.request, header.api_version, body)
+        call = Call(self._shared, self.line, header.api_version, header.client_id or "")
+        answer = await handler(header.api_key)(call, request)
+        return None if answer is None else response(answer, header.api_version, header.correlation_id)
+
+    def lost(self) -> None:
+        """Wake what waits for this client's sake. Its group members stay until their sessions expire."""
+        self.line.release()
+        self._ended(self)
+
+    def _refuse(self, header: RequestHeader) -> Buffers:
+        if header.api_key == _API_VERSIONS:
+            row = TABLE[_API_VERSIONS]
+            keys = [ApiVersionsResponseApiKey(api_key=_API_VERSIONS, min_version=row.lowest, max_version=row.highest)]
+            answer = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=keys)
+            return response(answer, 0, header.correlation_id)
+        raise ProtocolViolation(
+            f"request of API key {header.api_key} in version {header.api_version}, which is not advertised",
+            hint="Ask ApiVersions first",
+        )

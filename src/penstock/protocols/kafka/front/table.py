@@ -1,0 +1,66 @@
+"""Which API keys the front serves, in which versions, and by whom: the only place that says so.
+
+ApiVersions advertises exactly these rows. Ranges begin as low as they can be served, because librdkafka before 2.12
+asks for an overlap with old versions before it turns features on. Transactions (24-28), KIP-848 (68, 69) and SASL
+(17, 36) are not served, so they are not here and clients do not try them.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from penstock.protocols.kafka.front.call import Handler
+
+__all__ = ["TABLE", "Row", "handler"]
+
+
+class Row(NamedTuple):
+    """``handler`` is "module.function" below `apis`; it is imported with its first request."""
+
+    handler: str
+    lowest: int
+    highest: int
+
+
+TABLE: Final[Mapping[int, Row]] = {
+    # Versions 0-2 carry message formats that nobody may produce any more; they are answered with an error (KAFKA-18659:
+    # librdkafka turns its producer off where they are not advertised).
+    0: Row("produce.produce", 0, 11),
+    1: Row("fetch.fetch", 4, 16),
+    2: Row("list_offsets.list_offsets", 1, 9),
+    3: Row("metadata.metadata", 0, 12),
+    8: Row("offsets.commit", 2, 9),
+    9: Row("offsets.fetch", 1, 9),
+    10: Row("group_admin.find_coordinator", 0, 6),
+    11: Row("membership.join_group", 0, 9),
+    12: Row("membership.heartbeat", 0, 4),
+    13: Row("membership.leave_group", 0, 5),
+    14: Row("membership.sync_group", 0, 5),
+    15: Row("group_admin.describe_groups", 0, 6),
+    16: Row("group_admin.list_groups", 0, 5),
+    18: Row("api_versions.api_versions", 0, 4),
+    19: Row("topics.create_topics", 0, 7),
+    20: Row("topics.delete_topics", 0, 6),
+    21: Row("topics.delete_records", 0, 2),
+    22: Row("init_producer_id.init_producer_id", 0, 4),
+    23: Row("cluster.offset_for_leader_epoch", 0, 4),
+    32: Row("configs.describe_configs", 0, 4),
+    33: Row("configs.alter_configs", 0, 2),
+    37: Row("topics.create_partitions", 0, 3),
+    42: Row("group_admin.delete_groups", 0, 2),
+    44: Row("configs.incremental_alter_configs", 0, 1),
+    47: Row("offsets.delete", 0, 0),
+    60: Row("cluster.describe_cluster", 0, 1),
+    75: Row("cluster.describe_topic_partitions", 0, 0),
+}
+
+
+@functools.cache
+def handler(key: int) -> Handler:
+    """The handler of a key in the table."""
+    module, function = TABLE[key].handler.split(".")
+    found: Handler = getattr(importlib.import_module(f"penstock.protocols.kafka.front.apis.{module}"), function)
+    return found

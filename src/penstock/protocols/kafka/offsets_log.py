@@ -1,0 +1,174 @@
+"""The log of committed offsets and groups in Kafka's own format: records of ``__consumer_offsets`` and their batches.
+
+The node's offsets service writes through this, so that Kafka's tools read what it wrote. Batches hold a handful of
+records, so they are written and read here in plain Python: neither Arrow nor NumPy is loaded for a commit.
+Source: Kafka group coordinator (OffsetCommitKey/Value, GroupMetadataKey/Value); record batch v2 (KIP-98).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.columnar.batch import BatchHeader, batches, verify_crc
+from penstock.columnar.buffers import crc32c
+from penstock.errors import CorruptBatch
+from penstock.model import Codec, Committed, Partition
+from penstock.protocols.kafka.messages.offsets_topic import (
+    GroupKey,
+    OffsetKey,
+    OffsetValue,
+    read_key,
+    read_offset_value,
+    write_group_key,
+    write_offset_key,
+    write_offset_value,
+)
+from penstock.seams.framing import Buffer
+
+__all__ = ["OffsetsLog", "Replayed"]
+
+Entry = tuple[bytes, bytes | None]
+"""Key and value of a record; None is a tombstone."""
+
+_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What one record says: an offset of ``partition`` (None: taken away), or without a partition, a group's record."""
+
+    group: str
+    partition: Partition | None
+    committed: Committed | None
+    record: bytes | None
+    position: int
+
+
+class OffsetsLog:
+    """Stateless; one a node."""
+
+    topic: Final = "__consumer_offsets"
+    config: Final[Mapping[str, str]] = {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": str(16 << 20),
+    }
+    """Smaller segments than Kafka's 100 MiB: what was written once more is deleted a whole segment at a time."""
+
+    def partition_of(self, group: str, partitions: int) -> int:
+        """Where a group's records are: Java's hash of its name, by absolute value, modulo the partitions."""
+        hashed = 0
+        units = group.encode("utf-16-be", "surrogatepass")
+        for (unit,) in struct.iter_unpack(">H", units):
+            hashed = (31 * hashed + unit) & 0xFFFFFFFF
+        signed = hashed - (1 << 32) if hashed >> 31 else hashed
+        return 0 if signed == -(1 << 31) else abs(signed) % partitions
+
+    def offset_entry(self, group: str, partition: Partition, committed: Committed | None) -> Entry:
+        """The record of a commit; ``committed`` None takes the offset away."""
+        key = write_offset_key(OffsetKey(group=group, topic=partition.topic, partition=partition.id))
+        if committed is None:
+            return key, None
+        value = OffsetValue(
+            offset=committed.offset,
+            leader_epoch=committed.leader_epoch,
+            metadata=committed.metadata,
+            commit_timestamp=committed.timestamp_ms,
+        )
+        return key, write_offset_value(value)
+
+    def group_entry(self, group: str, record: bytes | None) -> Entry:
+        """The record of a group; None takes it away."""
+        return write_group_key(group), record
+
+    def batch(self, entries: Sequence[Entry], now_ms: int) -> bytes:
+        """One uncompressed batch v2 of all entries."""
+        records = bytearray()
+        for delta, (key, value) in enumerate(entries):
+            body = bytearray(b"\0\0")  # attributes, timestamp delta
+            _write_varint(body, delta)
+            _write_varint(body, len(key))
+            body += key
+            _write_varint(body, -1 if value is None else len(value))
+            body += value or b""
+            body.append(0)  # no headers
+            _write_varint(records, len(body))
+            records += body
+        count = len(entries)
+        size = _HEADER.size - 12 + len(records)
+        head = bytearray(_HEADER.pack(0, size, -1, 2, 0, 0, count - 1, now_ms, now_ms, -1, -1, -1, count))
+        struct.pack_into(">I", head, 17, crc32c(bytes(head[21:]) + records))
+        return bytes(head + records)
+
+    def replay(self, data: Buffer) -> Iterator[Replayed]:
+        """What the batches in ``data`` say, in order. Raises CorruptBatch, ProtocolViolation."""
+        view = bytes(data)
+        for header in batches(view):
+            if header.control or header.codec is not Codec.NONE:
+                continue  # never written by us
+            verify_crc(view, header)
+            for position, key, value in _records(view, header):
+                found = _replayed(position, key, value)
+                if found is not None:
+                    yield found
+
+
+def _replayed(position: int, key: bytes, value: bytes | None) -> Replayed | None:
+    about = read_key(key)
+    if isinstance(about, GroupKey):
+        return Replayed(about.group, None, None, value, position)
+    if not isinstance(about, OffsetKey):
+        return None
+    committed = None
+    if value is not None:
+        found = read_offset_value(value)
+        committed = Committed(found.offset, found.metadata, found.leader_epoch, found.commit_timestamp)
+    return Replayed(about.group, Partition(about.topic, about.partition), committed, None, position)
+
+
+def _records(data: bytes, header: BatchHeader) -> Iterator[tuple[int, bytes, bytes | None]]:
+    at, end = header.position + _HEADER.size, header.end
+    for _ in range(header.record_count):
+        size, at = _read_varint(data, at, end)
+        stop = at + size
+        if size < 0 or stop > end:
+            raise CorruptBatch(f"a record of {size} bytes at byte {at} of {end}", offset=header.base_offset)
+        _, body = _read_varint(data, at + 1, stop)
+        delta, body = _read_varint(data, body, stop)
+        key, body = _read_bytes(data, body, stop)
+        value, body = _read_bytes(data, body, stop)
+        if key is not None:
+            yield header.base_offset + delta, key, value
+        at = stop
+
+
+def _read_bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
+    size, at = _read_varint(data, at, end)
+    if size < 0:
+        return None, at
+    if size > end - at:
+        raise CorruptBatch(f"a field of {size} bytes with {end - at} left")
+    return data[at : at + size], at + size
+
+
+def _read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+    bits = shift = 0
+    while at < end and shift < 70:
+        byte = data[at]
+        at += 1
+        bits |= (byte & 127) << shift
+        if byte < 128:
+            return (bits >> 1) ^ -(bits & 1), at
+        shift += 7
+    raise CorruptBatch(f"a varint at byte {at} does not end")
+
+
+def _write_varint(out: bytearray, value: int) -> None:
+    bits = (value << 1) ^ (value >> 63)
+    while bits > 127:
+        out.append(bits & 127 | 128)
+        bits >>= 7
+    out.append(bits)

@@ -1,0 +1,1 @@
+"""The service node: listeners, services and the enodes behind them; assembly and lifecycle."""

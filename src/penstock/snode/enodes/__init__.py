@@ -1,0 +1,1 @@
+"""Where a node keeps its data: the embedded log."""

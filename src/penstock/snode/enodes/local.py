@@ -1,0 +1,167 @@
+"""The embedded log as an enode: the store's calls, waiting for the disk where the policy says so, and waking readers.
+
+The store belongs to the loop's thread; only syncs run beside it. What must not live here: any protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from penstock.errors import PenstockError
+from penstock.model import Partition
+from penstock.seams.framing import Buffer
+from penstock.seams.node import Appended, LogSlice, TopicState
+from penstock.seams.runtime import Promise, Runtime
+from penstock.snode.enodes.arrivals import Arrivals
+from penstock.snode.enodes.group_commit import GroupCommit
+from penstock.store import PartitionLog, Store
+
+__all__ = ["LocalEnode"]
+
+
+class LocalEnode:
+    """``penstock.seams.node.Enode`` over one open Store, which its owner closes."""
+
+    def __init__(self, store: Store, runtime: Runtime) -> None:
+        self._store = store
+        self._runtime = runtime
+        self._arrivals = Arrivals(runtime.promise)
+        self._commits = GroupCommit(runtime)
+
+    # Topics.
+
+    def topics(self) -> Sequence[TopicState]:
+        return self._store.topics()
+
+    def topic(self, name: str) -> TopicState | None:
+        return self._store.topic(name)
+
+    def topic_by_id(self, topic_id: bytes) -> TopicState | None:
+        return self._store.topic_by_id(topic_id)
+
+    async def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> TopicState:
+        return self._store.create_topic(name, partitions, config)
+
+    async def delete_topic(self, name: str) -> None:
+        topic = self._store.topic(name)
+        self._store.delete_topic(name)
+        if topic is not None:
+            self._changed(Partition(name, number) for number in range(topic.partitions))
+
+    async def add_partitions(self, name: str, total: int) -> None:
+        self._store.add_partitions(name, total)
+
+    async def set_config(self, name: str, config: Mapping[str, str]) -> None:
+        self._store.set_config(name, config)
+
+    # Logs.
+
+    async def append(self, partition: Partition, batch: Buffer) -> Appended:
+        log = self._log(partition)
+        appended = log.append(batch, now_ms=self._runtime.now_ms())
+        self._arrivals.changed(partition)
+        if log.sync_needed:
+            await self._commits.reach(log)
+        return appended
+
+    async def append_all(self, batches: Sequence[tuple[Partition, Buffer]]) -> list[Appended | PenstockError]:
+        results: list[Appended | PenstockError] = []
+        unsynced: dict[PartitionLog, list[int]] = {}
+        for row, (partition, batch) in enumerate(batches):
+            try:
+                log = self._log(partition)
+                results.append(log.append(batch, now_ms=self._runtime.now_ms()))
+            except PenstockError as error:
+                results.append(error)
+                continue
+            self._arrivals.changed(partition)
+            if log.sync_needed:
+                unsynced.setdefault(log, []).append(row)
+        await self._sync_all(unsynced, results)
+        return results
+
+    async def _sync_all(
+        self, unsynced: Mapping[PartitionLog, list[int]], results: list[Appended | PenstockError]
+    ) -> None:
+        left = len(unsynced)
+        if not left:
+            return
+        done: Promise[None] = self._runtime.promise()
+
+        async def sync(log: PartitionLog, rows: list[int]) -> None:
+            nonlocal left
+            try:
+                await self._commits.reach(log)
+            except PenstockError as error:
+                for row in rows:
+                    results[row] = error
+            finally:
+                left -= 1
+                if not left:
+                    done.set(None)
+
+        if left == 1:
+            await sync(*next(iter(unsynced.items())))
+            return
+        for log, rows in unsynced.items():
+            self._runtime.spawn(sync(log, rows), f"sync {log.topic}-{log.partition}")
+        await done
+
+    def read(self, partition: Partition, offset: int, max_bytes: int, *, at_least_one: bool = True) -> LogSlice:
+        return self._log(partition).read(offset, max_bytes, at_least_one=at_least_one)
+
+    def bounds(self, partition: Partition) -> tuple[int, int]:
+        log = self._log(partition)
+        return log.start_offset, log.end_offset
+
+    def leader_epoch(self, partition: Partition) -> int:
+        return self._log(partition).leader_epoch
+
+    def epoch_end(self, partition: Partition, epoch: int) -> tuple[int, int]:
+        return self._log(partition).epoch_end(epoch)
+
+    async def offset_for_time(self, partition: Partition, timestamp_ms: int) -> tuple[int, int] | None:
+        return self._log(partition).offset_for_time(timestamp_ms)
+
+    async def max_timestamp(self, partition: Partition) -> tuple[int, int] | None:
+        return self._log(partition).max_timestamp()
+
+    async def delete_records(self, partition: Partition, before: int) -> int:
+        start = self._log(partition).delete_records(before)
+        self._arrivals.changed(partition)
+        return start
+
+    # Waiting.
+
+    def arrival(self, partitions: Collection[Partition]) -> Promise[None]:
+        return self._arrivals.wait(partitions)
+
+    def forget_arrival(self, promise: Promise[None]) -> None:
+        self._arrivals.forget(promise)
+
+    # Upkeep, for the node.
+
+    def enforce_retention(self) -> list[str]:
+        """Delete what the topics' limits no longer cover; one sentence for each log that lost something."""
+        trimmed = self._store.enforce_retention(self._runtime.now_ms())
+        self._changed(Partition(one.topic, one.partition) for one in trimmed)
+        return [
+            f"retention deleted {one.segments} segments ({one.bytes} bytes) of {one.topic}-{one.partition}, "
+            f"which now begins at offset {one.start_offset}"
+            for one in trimmed
+        ]
+
+    async def flush_if_due(self) -> None:
+        """Sync what the interval policy, or a closed segment, says is due. Raises WriteFailed."""
+        if not self._store.flush_due(self._runtime.now_ms()):
+            return
+        for flush in self._store.prepare_flush(self._runtime.now_ms()):
+            await self._runtime.in_thread(flush.run)
+            flush.finish()
+
+    def _log(self, partition: Partition) -> PartitionLog:
+        return self._store.log(partition.topic, partition.id)
+
+    def _changed(self, partitions: Iterable[Partition]) -> None:
+        for partition in partitions:
+            self._arrivals.changed(partition)

@@ -1,0 +1,1 @@
+"""What all fronts of a node share beside the log."""

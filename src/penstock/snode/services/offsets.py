@@ -1,0 +1,206 @@
+"""Committed offsets and groups' own records, for all fronts: a table in memory over an internal topic in the log.
+
+A commit is a batch in that topic; it is answered when the batch is as durable as any acknowledged record, and the
+table is read back from the topic at start, last record wins. The topic is not left to grow: when a partition of it
+holds many more records than are still true, the true ones are written once more and everything before them is deleted.
+What must not live here: who may commit, and the format, which a protocol's codec knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from penstock.groups.committed import CommittedTable
+from penstock.model import Committed, Partition
+from penstock.seams.framing import Buffer
+from penstock.seams.node import Appended, Enode, TopicState
+from penstock.seams.runtime import Promise, Runtime
+
+__all__ = ["OffsetsCodec", "OffsetsService"]
+
+Entry = tuple[bytes, bytes | None]
+
+_READ_BYTES = 1 << 20
+_ENTRIES_PER_BATCH = 500
+
+
+class Replayed(Protocol):
+    """One record read back: an offset of ``partition``, or, where that is None, the group's record."""
+
+    @property
+    def group(self) -> str: ...
+    @property
+    def partition(self) -> Partition | None: ...
+    @property
+    def committed(self) -> Committed | None: ...
+    @property
+    def record(self) -> bytes | None: ...
+    @property
+    def position(self) -> int: ...
+
+
+class OffsetsCodec(Protocol):
+    """How offsets and groups become records of an internal topic; None as value takes something away."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def config(self) -> Mapping[str, str]: ...
+    def partition_of(self, group: str, partitions: int) -> int: ...
+    def offset_entry(self, group: str, partition: Partition, committed: Committed | None) -> Entry: ...
+    def group_entry(self, group: str, record: bytes | None) -> Entry: ...
+    def batch(self, entries: Sequence[Entry], now_ms: int) -> bytes: ...
+    def replay(self, data: Buffer) -> Iterator[Replayed]: ...
+
+
+class OffsetsService:
+    """``penstock.seams.node.Offsets``. ``partitions`` of the internal topic are chosen when it is made, and stay.
+
+    ``rewrite_after``: records a partition may hold beside those still true, before it is rewritten.
+    """
+
+    def __init__(
+        self, enode: Enode, codec: OffsetsCodec, runtime: Runtime, *, partitions: int, rewrite_after: int = 10_000
+    ) -> None:
+        self._enode = enode
+        self._codec = codec
+        self._runtime = runtime
+        self._partitions = partitions
+        self._rewrite_after = rewrite_after
+        self._table = CommittedTable()
+        self._records: dict[str, bytes] = {}
+        self._writing: dict[int, int] = {}
+        self._idle: dict[int, Promise[None]] = {}
+        self._gates: dict[int, Promise[None]] = {}
+
+    @property
+    def topic(self) -> str:
+        """The internal topic's name."""
+        return self._codec.topic
+
+    async def load(self) -> None:
+        """Read everything back. Raises CorruptBatch, ProtocolViolation, StoreError: nothing is forgotten in silence."""
+        topic = self._enode.topic(self._codec.topic)
+        for number in range(topic.partitions if topic else 0):
+            partition = Partition(self._codec.topic, number)
+            start, end = self._enode.bounds(partition)
+            while start < end:
+                found = self._enode.read(partition, start, _READ_BYTES)
+                for replayed in self._codec.replay(found.data):
+                    self._apply(replayed)
+                start = found.next_offset
+
+    def _apply(self, replayed: Replayed) -> None:
+        if replayed.partition is not None:
+            self._table.set(replayed.group, replayed.partition, replayed.committed, position=replayed.position)
+        elif replayed.record is not None:
+            self._records[replayed.group] = replayed.record
+        else:
+            self._records.pop(replayed.group, None)
+
+    # What fronts call.
+
+    def groups(self) -> Sequence[str]:
+        return self._table.groups()
+
+    def committed(self, group: str) -> Mapping[Partition, Committed]:
+        return self._table.of(group)
+
+    async def commit(self, group: str, offsets: Mapping[Partition, Committed]) -> None:
+        """Raises StoreError; then nothing, or only a first part, is committed."""
+        rows = list(offsets.items())
+        for at in range(0, len(rows), _ENTRIES_PER_BATCH):
+            part = rows[at : at + _ENTRIES_PER_BATCH]
+            appended = await self._append(group, [self._codec.offset_entry(group, *row) for row in part])
+            for position, (partition, committed) in enumerate(part, appended.base_offset):
+                self._table.set(group, partition, committed, position=position)
+
+    async def forget(self, group: str, partitions: Collection[Partition]) -> None:
+        """Take offsets away. Raises StoreError."""
+        known = [partition for partition in partitions if partition in self._table.of(group)]
+        for at in range(0, len(known), _ENTRIES_PER_BATCH):
+            part = known[at : at + _ENTRIES_PER_BATCH]
+            appended = await self._append(group, [self._codec.offset_entry(group, one, None) for one in part])
+            for position, partition in enumerate(part, appended.base_offset):
+                self._table.set(group, partition, None, position=position)
+
+    async def save_group(self, group: str, record: bytes | None) -> None:
+        if record is None and group not in self._records:
+            return
+        await self._append(group, [self._codec.group_entry(group, record)])
+        if record is None:
+            self._records.pop(group, None)
+        else:
+            self._records[group] = record
+
+    def saved_groups(self) -> Mapping[str, bytes]:
+        return self._records
+
+    async def ensure_topic(self) -> TopicState:
+        """The internal topic, made when it is first needed."""
+        topic = self._enode.topic(self._codec.topic)
+        if topic is None:
+            topic = await self._enode.create_topic(self._codec.topic, self._partitions, self._codec.config)
+        return topic
+
+    # Writing.
+
+    async def _append(self, group: str, entries: Sequence[Entry]) -> Appended:
+        topic = await self.ensure_topic()
+        number = self._codec.partition_of(group, topic.partitions)
+        while (gate := self._gates.get(number)) is not None:
+            await gate
+        self._writing[number] = self._writing.get(number, 0) + 1
+        try:
+            partition = Partition(topic.name, number)
+            return await self._enode.append(partition, self._codec.batch(entries, self._runtime.now_ms()))
+        finally:
+            self._written(number, topic.partitions)
+
+    def _written(self, number: int, partitions: int) -> None:
+        self._writing[number] -= 1
+        if not self._writing[number]:
+            del self._writing[number]
+            idle = self._idle.pop(number, None)
+            if idle is not None:
+                idle.set(None)
+        start, end = self._enode.bounds(Partition(self._codec.topic, number))
+        # The whole table bounds from above what is true in this partition; counting exactly would cost each commit.
+        if number not in self._gates and end - start > self._rewrite_after + 2 * (
+            len(self._table) + len(self._records)
+        ):
+            self._gates[number] = self._runtime.promise()
+            self._runtime.spawn(self._rewrite(number, partitions), f"rewrite {self._codec.topic}-{number}")
+
+    async def _rewrite(self, number: int, partitions: int) -> None:
+        """Write what is true once more, then delete everything before: a crash in between leaves both, which is right.
+
+        Nobody else writes to the partition meanwhile: a commit between reading the table and writing what it said
+        would be overruled by its own past.
+        """
+        partition = Partition(self._codec.topic, number)
+        try:
+            if self._writing.get(number):
+                idle = self._idle[number] = self._runtime.promise()
+                await idle
+            _, before = self._enode.bounds(partition)
+            entries = self._true_entries(number, partitions)
+            for at in range(0, len(entries), _ENTRIES_PER_BATCH):
+                part = entries[at : at + _ENTRIES_PER_BATCH]
+                await self._enode.append(partition, self._codec.batch(part, self._runtime.now_ms()))
+            await self._enode.delete_records(partition, before)
+        finally:
+            self._gates.pop(number).set(None)
+
+    def _true_entries(self, number: int, partitions: int) -> list[Entry]:
+        entries = [
+            self._codec.group_entry(group, record)
+            for group, record in self._records.items()
+            if self._codec.partition_of(group, partitions) == number
+        ]
+        for group in self._table.groups():
+            if self._codec.partition_of(group, partitions) == number:
+                offsets = self._table.of(group)
+                entries += [self._codec.offset_entry(group, each, offsets[each]) for each in offsets]
+        return entries
