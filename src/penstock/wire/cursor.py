@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from penstock.errors import ProtocolViolation
 from penstock.seams.framing import Buffer
@@ -39,7 +39,8 @@ class Reader:
     __slots__ = ("at", "data")
 
     def __init__(self, data: Buffer, at: int = 0) -> None:
-        self.data = memoryview(data).cast("B") if not isinstance(data, memoryview) else data
+        view = memoryview(data)
+        self.data = view if view.format == "B" and view.ndim == 1 else view.cast("B")
         self.at = at
 
     i8 = _fixed("b")
@@ -53,6 +54,16 @@ class Reader:
     def f64(self) -> float:
         value: float = struct.unpack(">d", self.take(8))[0]
         return value
+
+    def fixed(self, layout: struct.Struct) -> tuple[Any, ...]:
+        """Neighbours of fixed size in one step."""
+        at = self.at
+        try:
+            values = layout.unpack_from(self.data, at)
+        except struct.error:
+            self.fail(f"{layout.size} bytes wanted, {len(self.data) - at} left")
+        self.at = at + layout.size
+        return values
 
     def left(self) -> int:
         """Bytes not read yet."""
@@ -68,9 +79,12 @@ class Reader:
 
     def text(self, count: int) -> str:
         """``count`` bytes of UTF-8."""
-        view = self.take(count)
+        at = self.at
+        if count < 0 or count > len(self.data) - at:
+            self.fail(f"a length of {count} with {len(self.data) - at} bytes left")
+        self.at = at + count
         try:
-            return str(view, "utf-8")
+            return str(self.data[at : at + count], "utf-8")
         except UnicodeDecodeError:
             self.fail("text that is not UTF-8")
 
@@ -78,6 +92,10 @@ class Reader:
         """Unsigned base-128, at most five bytes (32 bits)."""
         data, at, value, shift = self.data, self.at, 0, 0
         try:
+            byte = data[at]
+            if byte < 128:
+                self.at = at + 1
+                return byte
             while True:
                 byte = data[at]
                 at += 1

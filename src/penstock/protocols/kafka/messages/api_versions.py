@@ -17,8 +17,8 @@ class ApiVersionsRequest:
     """ApiVersions request, versions 0-4."""
 
     API: ClassVar[Api] = Api(18, 0, 4, flexible=3)
-    client_software_name: Annotated[str, STR.since(3)] = ""
-    client_software_version: Annotated[str, STR.since(3)] = ""
+    client_software_name: Annotated[str, STR.since(3).ignorable()] = ""
+    client_software_version: Annotated[str, STR.since(3).ignorable()] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +55,14 @@ class ApiVersionsResponse:
     API: ClassVar[Api] = Api(18, 0, 4, flexible=3)
     error_code: Annotated[int, I16] = 0
     api_keys: Annotated[Sequence[ApiVersionsResponseApiKey], array(ApiVersionsResponseApiKey)] = ()
-    throttle_time_ms: Annotated[int, I32.since(1)] = 0
+    throttle_time_ms: Annotated[int, I32.since(1).ignorable()] = 0
     supported_features: Annotated[
-        Sequence[ApiVersionsResponseSupportedFeature], array(ApiVersionsResponseSupportedFeature).tag(0).since(3)
+        Sequence[ApiVersionsResponseSupportedFeature],
+        array(ApiVersionsResponseSupportedFeature).tag(0).since(3).ignorable(),
     ] = ()
-    finalized_features_epoch: Annotated[int, I64.tag(1).since(3)] = -1
+    finalized_features_epoch: Annotated[int, I64.tag(1).since(3).ignorable()] = -1
     finalized_features: Annotated[
-        Sequence[ApiVersionsResponseFinalizedFeature], array(ApiVersionsResponseFinalizedFeature).tag(2).since(3)
+        Sequence[ApiVersionsResponseFinalizedFeature],
+        array(ApiVersionsResponseFinalizedFeature).tag(2).since(3).ignorable(),
     ] = ()
-    zk_migration_ready: Annotated[bool, BOOL.tag(3).since(3)] = False
+    zk_migration_ready: Annotated[bool, BOOL.tag(3).since(3).ignorable()] = False

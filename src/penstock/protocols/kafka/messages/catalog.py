@@ -46,6 +46,7 @@ _MODULES: dict[int, tuple[str, str]] = {
     37: ("CreatePartitions", "create_partitions"),
     42: ("DeleteGroups", "delete_groups"),
     44: ("IncrementalAlterConfigs", "alter_configs"),
+    46: ("ListPartitionReassignments", "list_partition_reassignments"),
     47: ("OffsetDelete", "offset_delete"),
     60: ("DescribeCluster", "describe_cluster"),
     61: ("DescribeProducers", "describe_producers"),

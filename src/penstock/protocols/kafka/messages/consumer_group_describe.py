@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from penstock.protocols.kafka.messages.declare import BOOL, I16, I32, NO_UUID, STR, UUID, Api, array, struct
+from penstock.protocols.kafka.messages.declare import BOOL, I8, I16, I32, NO_UUID, STR, UUID, Api, array, struct
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupDescribeRequest:
-    """ConsumerGroupDescribe request, versions 0-0."""
+    """ConsumerGroupDescribe request, versions 0-1 (KIP-1099: kind of member)."""
 
-    API: ClassVar[Api] = Api(69, 0, 0, flexible=0)
+    API: ClassVar[Api] = Api(69, 0, 1, flexible=0)
     group_ids: Annotated[Sequence[str], array(STR)] = ()
     include_authorized_operations: Annotated[bool, BOOL] = False
 
@@ -66,6 +66,7 @@ class ConsumerGroupDescribeResponseMember:
     target_assignment: Annotated[
         ConsumerGroupDescribeResponseTargetAssignment, struct(ConsumerGroupDescribeResponseTargetAssignment)
     ] = ConsumerGroupDescribeResponseTargetAssignment()
+    member_type: Annotated[int, I8.since(1).ignorable()] = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +86,8 @@ class ConsumerGroupDescribeResponseGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupDescribeResponse:
-    """ConsumerGroupDescribe response, versions 0-0."""
+    """ConsumerGroupDescribe response, versions 0-1 (KIP-1099: kind of member)."""
 
-    API: ClassVar[Api] = Api(69, 0, 0, flexible=0)
+    API: ClassVar[Api] = Api(69, 0, 1, flexible=0)
     throttle_time_ms: Annotated[int, I32] = 0
     groups: Annotated[Sequence[ConsumerGroupDescribeResponseGroup], array(ConsumerGroupDescribeResponseGroup)] = ()

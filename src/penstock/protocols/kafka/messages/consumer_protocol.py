@@ -33,9 +33,9 @@ class Subscription:
     API: ClassVar[Api] = Api(-1, 0, HIGHEST, flexible=None)
     topics: Annotated[Sequence[str], array(STR)] = ()
     user_data: Annotated[Buffer | None, BYTES.nullable()] = None
-    owned_partitions: Annotated[Sequence[TopicPartitions], array(TopicPartitions).since(1)] = ()
-    generation_id: Annotated[int, I32.since(2)] = -1
-    rack_id: Annotated[str | None, STR.nullable().since(3)] = None
+    owned_partitions: Annotated[Sequence[TopicPartitions], array(TopicPartitions).since(1).ignorable()] = ()
+    generation_id: Annotated[int, I32.since(2).ignorable()] = -1
+    rack_id: Annotated[str | None, STR.nullable().since(3).ignorable()] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,14 +65,14 @@ class CreateTopicsResponseTopic:
     """One entry of ``topics``."""
 
     name: Annotated[str, STR] = ""
-    topic_id: Annotated[bytes, UUID.since(7)] = NO_UUID
+    topic_id: Annotated[bytes, UUID.since(7).ignorable()] = NO_UUID
     error_code: Annotated[int, I16] = 0
-    error_message: Annotated[str | None, STR.nullable().since(1)] = ""
-    topic_config_error_code: Annotated[int, I16.tag(0).since(5)] = 0
-    num_partitions: Annotated[int, I32.since(5)] = -1
-    replication_factor: Annotated[int, I16.since(5)] = -1
+    error_message: Annotated[str | None, STR.nullable().since(1).ignorable()] = ""
+    topic_config_error_code: Annotated[int, I16.tag(0).since(5).ignorable()] = 0
+    num_partitions: Annotated[int, I32.since(5).ignorable()] = -1
+    replication_factor: Annotated[int, I16.since(5).ignorable()] = -1
     configs: Annotated[
-        Sequence[CreateTopicsResponseConfig] | None, array(CreateTopicsResponseConfig).nullable().since(5)
+        Sequence[CreateTopicsResponseConfig] | None, array(CreateTopicsResponseConfig).nullable().since(5).ignorable()
     ] = ()
 
 
@@ -81,5 +81,5 @@ class CreateTopicsResponse:
     """CreateTopics response, versions 0-7."""
 
     API: ClassVar[Api] = Api(19, 0, 7, flexible=5)
-    throttle_time_ms: Annotated[int, I32.since(2)] = 0
+    throttle_time_ms: Annotated[int, I32.since(2).ignorable()] = 0
     topics: Annotated[Sequence[CreateTopicsResponseTopic], array(CreateTopicsResponseTopic)] = ()

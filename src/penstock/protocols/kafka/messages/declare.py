@@ -39,6 +39,7 @@ class Wire:
     null_first: int = _ALWAYS
     null_last: int = _ALWAYS
     tag_number: int | None = None
+    droppable: bool = False
 
     def since(self, version: int) -> Wire:
         """Present from ``version`` on."""
@@ -56,10 +57,19 @@ class Wire:
         """Travels as tagged field ``number``."""
         return replace(self, tag_number=number)
 
+    def ignorable(self) -> Wire:
+        """May be left out by a version without it: advice, or something the other side can do without.
+
+        Without this mark a value other than the default is refused there (Kafka message schemas, "ignorable").
+        """
+        return replace(self, droppable=True)
+
     def present(self, version: int) -> bool:
+        """True if the version has the field."""
         return self.first <= version <= self.last
 
     def may_be_null(self, version: int) -> bool:
+        """True if the version has a null for the field."""
         return self.null_first <= version <= self.null_last
 
 

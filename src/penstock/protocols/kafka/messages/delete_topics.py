@@ -26,7 +26,7 @@ class DeleteTopicsRequest:
 
     API: ClassVar[Api] = Api(20, 0, 6, flexible=4)
     topics: Annotated[Sequence[DeleteTopicsRequestTopic], array(DeleteTopicsRequestTopic).since(6)] = ()
-    topic_names: Annotated[Sequence[str], array(STR).between(0, 5)] = ()
+    topic_names: Annotated[Sequence[str], array(STR).between(0, 5).ignorable()] = ()
     timeout_ms: Annotated[int, I32] = 0
 
 
@@ -35,9 +35,9 @@ class DeleteTopicsResponseTopic:
     """One entry of ``responses``."""
 
     name: Annotated[str | None, STR.nullable(6)] = ""
-    topic_id: Annotated[bytes, UUID.since(6)] = NO_UUID
+    topic_id: Annotated[bytes, UUID.since(6).ignorable()] = NO_UUID
     error_code: Annotated[int, I16] = 0
-    error_message: Annotated[str | None, STR.nullable().since(5)] = None
+    error_message: Annotated[str | None, STR.nullable().since(5).ignorable()] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,5 +45,5 @@ class DeleteTopicsResponse:
     """DeleteTopics response, versions 0-6."""
 
     API: ClassVar[Api] = Api(20, 0, 6, flexible=4)
-    throttle_time_ms: Annotated[int, I32.since(1)] = 0
+    throttle_time_ms: Annotated[int, I32.since(1).ignorable()] = 0
     responses: Annotated[Sequence[DeleteTopicsResponseTopic], array(DeleteTopicsResponseTopic)] = ()

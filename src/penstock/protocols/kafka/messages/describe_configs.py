@@ -47,12 +47,14 @@ class DescribeConfigsResponseConfig:
     name: Annotated[str, STR] = ""
     value: Annotated[str | None, STR.nullable()] = ""
     read_only: Annotated[bool, BOOL] = False
-    config_source: Annotated[int, I8.since(1)] = -1
+    config_source: Annotated[int, I8.since(1).ignorable()] = -1
     is_default: Annotated[bool, BOOL.between(0, 0)] = False
     is_sensitive: Annotated[bool, BOOL] = False
-    synonyms: Annotated[Sequence[DescribeConfigsResponseSynonym], array(DescribeConfigsResponseSynonym).since(1)] = ()
-    config_type: Annotated[int, I8.since(3)] = 0
-    documentation: Annotated[str | None, STR.nullable().since(3)] = ""
+    synonyms: Annotated[
+        Sequence[DescribeConfigsResponseSynonym], array(DescribeConfigsResponseSynonym).since(1).ignorable()
+    ] = ()
+    config_type: Annotated[int, I8.since(3).ignorable()] = 0
+    documentation: Annotated[str | None, STR.nullable().since(3).ignorable()] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ class DescribeGroupsResponseMember:
     """One entry of ``members``."""
 
     member_id: Annotated[str, STR] = ""
-    group_instance_id: Annotated[str | None, STR.nullable().since(4)] = None
+    group_instance_id: Annotated[str | None, STR.nullable().since(4).ignorable()] = None
     client_id: Annotated[str, STR] = ""
     client_host: Annotated[str, STR] = ""
     member_metadata: Annotated[Buffer, BYTES] = b""
@@ -53,5 +53,5 @@ class DescribeGroupsResponse:
     """DescribeGroups response, versions 0-6."""
 
     API: ClassVar[Api] = Api(15, 0, 6, flexible=5)
-    throttle_time_ms: Annotated[int, I32.since(1)] = 0
+    throttle_time_ms: Annotated[int, I32.since(1).ignorable()] = 0
     groups: Annotated[Sequence[DescribeGroupsResponseGroup], array(DescribeGroupsResponseGroup)] = ()

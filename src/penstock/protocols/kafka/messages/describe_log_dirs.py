@@ -53,9 +53,9 @@ class DescribeLogDirsResponseResult:
     error_code: Annotated[int, I16] = 0
     log_dir: Annotated[str, STR] = ""
     topics: Annotated[Sequence[DescribeLogDirsResponseTopic], array(DescribeLogDirsResponseTopic)] = ()
-    total_bytes: Annotated[int, I64.since(4)] = -1
-    usable_bytes: Annotated[int, I64.since(4)] = -1
-    is_cordoned: Annotated[bool, BOOL.since(5)] = False
+    total_bytes: Annotated[int, I64.since(4).ignorable()] = -1
+    usable_bytes: Annotated[int, I64.since(4).ignorable()] = -1
+    is_cordoned: Annotated[bool, BOOL.since(5).ignorable()] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,5 +64,5 @@ class DescribeLogDirsResponse:
 
     API: ClassVar[Api] = Api(35, 1, 5, flexible=2)
     throttle_time_ms: Annotated[int, I32] = 0
-    error_code: Annotated[int, I16.since(3)] = 0
+    error_code: Annotated[int, I16.since(3).ignorable()] = 0
     results: Annotated[Sequence[DescribeLogDirsResponseResult], array(DescribeLogDirsResponseResult)] = ()

@@ -26,21 +26,21 @@ class FetchRequestPartition:
     """One entry of ``partitions``."""
 
     partition: Annotated[int, I32] = 0
-    current_leader_epoch: Annotated[int, I32.since(9)] = -1
+    current_leader_epoch: Annotated[int, I32.since(9).ignorable()] = -1
     fetch_offset: Annotated[int, I64] = 0
     last_fetched_epoch: Annotated[int, I32.since(12)] = -1
-    log_start_offset: Annotated[int, I64.since(5)] = -1
+    log_start_offset: Annotated[int, I64.since(5).ignorable()] = -1
     partition_max_bytes: Annotated[int, I32] = 0
-    replica_directory_id: Annotated[bytes, UUID.tag(0).since(17)] = NO_UUID
-    high_watermark: Annotated[int, I64.tag(1).since(18)] = 9223372036854775807
+    replica_directory_id: Annotated[bytes, UUID.tag(0).since(17).ignorable()] = NO_UUID
+    high_watermark: Annotated[int, I64.tag(1).since(18).ignorable()] = 9223372036854775807
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchRequestTopic:
     """One entry of ``topics``."""
 
-    topic: Annotated[str, STR.between(0, 12)] = ""
-    topic_id: Annotated[bytes, UUID.since(13)] = NO_UUID
+    topic: Annotated[str, STR.between(0, 12).ignorable()] = ""
+    topic_id: Annotated[bytes, UUID.since(13).ignorable()] = NO_UUID
     partitions: Annotated[Sequence[FetchRequestPartition], array(FetchRequestPartition)] = ()
 
 
@@ -48,8 +48,8 @@ class FetchRequestTopic:
 class FetchRequestForgottenTopic:
     """One entry of ``forgotten_topics_data``."""
 
-    topic: Annotated[str, STR.between(7, 12)] = ""
-    topic_id: Annotated[bytes, UUID.since(13)] = NO_UUID
+    topic: Annotated[str, STR.between(7, 12).ignorable()] = ""
+    topic_id: Annotated[bytes, UUID.since(13).ignorable()] = NO_UUID
     partitions: Annotated[Sequence[int], array(I32)] = ()
 
 
@@ -58,22 +58,22 @@ class FetchRequest:
     """Fetch request, versions 0-18."""
 
     API: ClassVar[Api] = Api(1, 0, 18, flexible=12)
-    cluster_id: Annotated[str | None, STR.nullable().tag(0).since(12)] = None
+    cluster_id: Annotated[str | None, STR.nullable().tag(0).since(12).ignorable()] = None
     replica_id: Annotated[int, I32.between(0, 14)] = -1
     replica_state: Annotated[FetchRequestReplicaState, struct(FetchRequestReplicaState).tag(1).since(15)] = (
         FetchRequestReplicaState()
     )
     max_wait_ms: Annotated[int, I32] = 0
     min_bytes: Annotated[int, I32] = 0
-    max_bytes: Annotated[int, I32.since(3)] = 2147483647
-    isolation_level: Annotated[int, I8.since(4)] = 0
-    session_id: Annotated[int, I32.since(7)] = 0
-    session_epoch: Annotated[int, I32.since(7)] = -1
+    max_bytes: Annotated[int, I32.since(3).ignorable()] = 2147483647
+    isolation_level: Annotated[int, I8.since(4).ignorable()] = 0
+    session_id: Annotated[int, I32.since(7).ignorable()] = 0
+    session_epoch: Annotated[int, I32.since(7).ignorable()] = -1
     topics: Annotated[Sequence[FetchRequestTopic], array(FetchRequestTopic)] = ()
     forgotten_topics_data: Annotated[
         Sequence[FetchRequestForgottenTopic], array(FetchRequestForgottenTopic).since(7)
     ] = ()
-    rack_id: Annotated[str, STR.since(11)] = ""
+    rack_id: Annotated[str, STR.since(11).ignorable()] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,8 +115,8 @@ class FetchResponsePartition:
     partition_index: Annotated[int, I32] = 0
     error_code: Annotated[int, I16] = 0
     high_watermark: Annotated[int, I64] = 0
-    last_stable_offset: Annotated[int, I64.since(4)] = -1
-    log_start_offset: Annotated[int, I64.since(5)] = -1
+    last_stable_offset: Annotated[int, I64.since(4).ignorable()] = -1
+    log_start_offset: Annotated[int, I64.since(5).ignorable()] = -1
     diverging_epoch: Annotated[FetchResponseDivergingEpoch, struct(FetchResponseDivergingEpoch).tag(0).since(12)] = (
         FetchResponseDivergingEpoch()
     )
@@ -127,7 +127,8 @@ class FetchResponsePartition:
         FetchResponseSnapshotId()
     )
     aborted_transactions: Annotated[
-        Sequence[FetchResponseAbortedTransaction] | None, array(FetchResponseAbortedTransaction).nullable().since(4)
+        Sequence[FetchResponseAbortedTransaction] | None,
+        array(FetchResponseAbortedTransaction).nullable().since(4).ignorable(),
     ] = ()
     preferred_read_replica: Annotated[int, I32.since(11)] = -1
     records: Annotated[Buffer | None, RECORDS.nullable()] = b""
@@ -137,8 +138,8 @@ class FetchResponsePartition:
 class FetchResponseTopic:
     """One entry of ``responses``."""
 
-    topic: Annotated[str, STR.between(0, 12)] = ""
-    topic_id: Annotated[bytes, UUID.since(13)] = NO_UUID
+    topic: Annotated[str, STR.between(0, 12).ignorable()] = ""
+    topic_id: Annotated[bytes, UUID.since(13).ignorable()] = NO_UUID
     partitions: Annotated[Sequence[FetchResponsePartition], array(FetchResponsePartition)] = ()
 
 
@@ -157,8 +158,8 @@ class FetchResponse:
     """Fetch response, versions 0-18."""
 
     API: ClassVar[Api] = Api(1, 0, 18, flexible=12)
-    throttle_time_ms: Annotated[int, I32.since(1)] = 0
-    error_code: Annotated[int, I16.since(7)] = 0
+    throttle_time_ms: Annotated[int, I32.since(1).ignorable()] = 0
+    error_code: Annotated[int, I16.since(7).ignorable()] = 0
     session_id: Annotated[int, I32.since(7)] = 0
     responses: Annotated[Sequence[FetchResponseTopic], array(FetchResponseTopic)] = ()
     node_endpoints: Annotated[

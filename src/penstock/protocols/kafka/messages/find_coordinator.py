@@ -39,9 +39,9 @@ class FindCoordinatorResponse:
     """FindCoordinator response, versions 0-6."""
 
     API: ClassVar[Api] = Api(10, 0, 6, flexible=3)
-    throttle_time_ms: Annotated[int, I32.since(1)] = 0
+    throttle_time_ms: Annotated[int, I32.since(1).ignorable()] = 0
     error_code: Annotated[int, I16.between(0, 3)] = 0
-    error_message: Annotated[str | None, STR.nullable().between(1, 3)] = ""
+    error_message: Annotated[str | None, STR.nullable().between(1, 3).ignorable()] = ""
     node_id: Annotated[int, I32.between(0, 3)] = 0
     host: Annotated[str, STR.between(0, 3)] = ""
     port: Annotated[int, I32.between(0, 3)] = 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeVar
 
-from penstock.errors import ProtocolViolation
+from penstock.errors import ProtocolViolation, UsageError
 from penstock.protocols.kafka.messages import codec
 from penstock.protocols.kafka.messages.catalog import API_VERSIONS, api_of
 from penstock.seams.channel import Outgoing
@@ -18,6 +18,9 @@ from penstock.seams.framing import Buffer, Buffers
 from penstock.wire import Reader, Writer
 
 M = TypeVar("M")
+
+_LONGEST_CLIENT_ID = 0x7FFF
+_LARGEST_FRAME = 0x7FFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +49,27 @@ def read_header(data: Buffer) -> tuple[RequestHeader, Reader]:
 
 
 def request(message: object, version: int, client_id: str | None) -> Outgoing:
-    """A request ready for a connection, which chooses the correlation id. Encoded once, when it is written."""
+    """A request ready for a connection, which chooses the correlation id.
+
+    The body is encoded here, so that UsageError (a value or a version that cannot be written) reaches the caller and
+    not a connection that others share.
+    """
     api = codec.declared(type(message))
+    name = None if client_id is None else client_id.encode()
+    if name is not None and len(name) > _LONGEST_CLIENT_ID:
+        raise UsageError(f"a client id of {len(name)} bytes; {_LONGEST_CLIENT_ID} are allowed")
+    body = codec.encode(message, version)
 
     def frame(correlation: int) -> Buffers:
         writer = Writer()
         writer.i16(api.key)
         writer.i16(version)
         writer.i32(correlation)
-        name = None if client_id is None else client_id.encode()
         writer.i16(-1 if name is None else len(name))
         writer.raw(name or b"")
         if api.is_flexible(version):
             writer.uvarint(0)
-        codec.write(message, version, writer)
-        return sized(writer.parts())
+        return sized([*writer.parts(), *body])
 
     return frame
 
@@ -92,9 +101,15 @@ def read_request(data: Buffer) -> tuple[RequestHeader, object]:
     pair = api_of(header.api_key)
     if pair is None:
         raise ProtocolViolation(f"API key {header.api_key} is unknown")
+    api = codec.declared(pair.request)
+    if not api.lowest <= header.api_version <= api.highest:
+        raise ProtocolViolation(f"{pair.name} has versions {api.lowest} to {api.highest}, not {header.api_version}")
     return header, codec.decode(pair.request, header.api_version, reader)
 
 
 def sized(parts: list[Buffer]) -> list[Buffer]:
-    """``parts`` with their 4-byte size before them."""
-    return [sum(map(len, parts)).to_bytes(4, "big"), *parts]
+    """``parts`` with their 4-byte size before them. Raises UsageError for more than a size can say."""
+    size = sum(map(len, parts))
+    if size > _LARGEST_FRAME:
+        raise UsageError(f"a frame of {size} bytes; {_LARGEST_FRAME} are allowed")
+    return [size.to_bytes(4, "big"), *parts]

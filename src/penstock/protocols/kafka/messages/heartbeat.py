@@ -27,5 +27,5 @@ class HeartbeatResponse:
     """Heartbeat response, versions 0-4."""
 
     API: ClassVar[Api] = Api(12, 0, 4, flexible=4)
-    throttle_time_ms: Annotated[int, I32.since(1)] = 0
+    throttle_time_ms: Annotated[int, I32.since(1).ignorable()] = 0
     error_code: Annotated[int, I16] = 0

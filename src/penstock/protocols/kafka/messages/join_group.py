@@ -28,12 +28,12 @@ class JoinGroupRequest:
     API: ClassVar[Api] = Api(11, 0, 9, flexible=6)
     group_id: Annotated[str, STR] = ""
     session_timeout_ms: Annotated[int, I32] = 0
-    rebalance_timeout_ms: Annotated[int, I32.since(1)] = -1
+    rebalance_timeout_ms: Annotated[int, I32.since(1).ignorable()] = -1
     member_id: Annotated[str, STR] = ""
     group_instance_id: Annotated[str | None, STR.nullable().since(5)] = None
     protocol_type: Annotated[str, STR] = ""
     protocols: Annotated[Sequence[JoinGroupRequestProtocol], array(JoinGroupRequestProtocol)] = ()
-    reason: Annotated[str | None, STR.nullable().since(8)] = None
+    reason: Annotated[str | None, STR.nullable().since(8).ignorable()] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class JoinGroupResponseMember:
     """One entry of ``members``."""
 
     member_id: Annotated[str, STR] = ""
-    group_instance_id: Annotated[str | None, STR.nullable().since(5)] = None
+    group_instance_id: Annotated[str | None, STR.nullable().since(5).ignorable()] = None
     metadata: Annotated[Buffer, BYTES] = b""
 
 
@@ -50,10 +50,10 @@ class JoinGroupResponse:
     """JoinGroup response, versions 0-9."""
 
     API: ClassVar[Api] = Api(11, 0, 9, flexible=6)
-    throttle_time_ms: Annotated[int, I32.since(2)] = 0
+    throttle_time_ms: Annotated[int, I32.since(2).ignorable()] = 0
     error_code: Annotated[int, I16] = 0
     generation_id: Annotated[int, I32] = -1
-    protocol_type: Annotated[str | None, STR.nullable().since(7)] = None
+    protocol_type: Annotated[str | None, STR.nullable().since(7).ignorable()] = None
     protocol_name: Annotated[str | None, STR.nullable(7)] = ""
     leader: Annotated[str, STR] = ""
     skip_assignment: Annotated[bool, BOOL.since(9)] = False

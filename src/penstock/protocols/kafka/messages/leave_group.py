@@ -18,7 +18,7 @@ class LeaveGroupRequestMember:
 
     member_id: Annotated[str, STR] = ""
     group_instance_id: Annotated[str | None, STR.nullable()] = None
-    reason: Annotated[str | None, STR.nullable().since(5)] = None
+    reason: Annotated[str | None, STR.nullable().since(5).ignorable()] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +45,6 @@ class LeaveGroupResponse:
     """LeaveGroup response, versions 0-5."""
 
     API: ClassVar[Api] = Api(13, 0, 5, flexible=4)
-    throttle_time_ms: Annotated[int, I32.since(1)] = 0
+    throttle_time_ms: Annotated[int, I32.since(1).ignorable()] = 0
     error_code: Annotated[int, I16] = 0
     members: Annotated[Sequence[LeaveGroupResponseMember], array(LeaveGroupResponseMember).since(3)] = ()

@@ -25,7 +25,7 @@ class ListConfigResourcesResponseConfigResource:
     """One entry of ``config_resources``."""
 
     resource_name: Annotated[str, STR] = ""
-    resource_type: Annotated[int, I8.since(1)] = 16
+    resource_type: Annotated[int, I8.since(1).ignorable()] = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

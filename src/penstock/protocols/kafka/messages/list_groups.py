@@ -27,8 +27,8 @@ class ListGroupsResponseGroup:
 
     group_id: Annotated[str, STR] = ""
     protocol_type: Annotated[str, STR] = ""
-    group_state: Annotated[str, STR.since(4)] = ""
-    group_type: Annotated[str, STR.since(5)] = ""
+    group_state: Annotated[str, STR.since(4).ignorable()] = ""
+    group_type: Annotated[str, STR.since(5).ignorable()] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +36,6 @@ class ListGroupsResponse:
     """ListGroups response, versions 0-5."""
 
     API: ClassVar[Api] = Api(16, 0, 5, flexible=3)
-    throttle_time_ms: Annotated[int, I32.since(1)] = 0
+    throttle_time_ms: Annotated[int, I32.since(1).ignorable()] = 0
     error_code: Annotated[int, I16] = 0
     groups: Annotated[Sequence[ListGroupsResponseGroup], array(ListGroupsResponseGroup)] = ()

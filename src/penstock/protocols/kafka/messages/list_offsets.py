@@ -17,7 +17,7 @@ class ListOffsetsRequestPartition:
     """One entry of ``partitions``."""
 
     partition_index: Annotated[int, I32] = 0
-    current_leader_epoch: Annotated[int, I32.since(4)] = -1
+    current_leader_epoch: Annotated[int, I32.since(4).ignorable()] = -1
     timestamp: Annotated[int, I64] = 0
     max_num_offsets: Annotated[int, I32.between(0, 0)] = 1
 
@@ -38,7 +38,7 @@ class ListOffsetsRequest:
     replica_id: Annotated[int, I32] = 0
     isolation_level: Annotated[int, I8.since(2)] = 0
     topics: Annotated[Sequence[ListOffsetsRequestTopic], array(ListOffsetsRequestTopic)] = ()
-    timeout_ms: Annotated[int, I32.since(10)] = 0
+    timeout_ms: Annotated[int, I32.since(10).ignorable()] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,5 +66,5 @@ class ListOffsetsResponse:
     """ListOffsets response, versions 0-11."""
 
     API: ClassVar[Api] = Api(2, 0, 11, flexible=6)
-    throttle_time_ms: Annotated[int, I32.since(2)] = 0
+    throttle_time_ms: Annotated[int, I32.since(2).ignorable()] = 0
     topics: Annotated[Sequence[ListOffsetsResponseTopic], array(ListOffsetsResponseTopic)] = ()

@@ -16,7 +16,7 @@ from penstock.protocols.kafka.messages.declare import BOOL, I16, I32, NO_UUID, S
 class MetadataRequestTopic:
     """One entry of ``topics``."""
 
-    topic_id: Annotated[bytes, UUID.since(10)] = NO_UUID
+    topic_id: Annotated[bytes, UUID.since(10).ignorable()] = NO_UUID
     name: Annotated[str | None, STR.nullable(10)] = ""
 
 
@@ -38,7 +38,7 @@ class MetadataResponseBroker:
     node_id: Annotated[int, I32] = 0
     host: Annotated[str, STR] = ""
     port: Annotated[int, I32] = 0
-    rack: Annotated[str | None, STR.nullable().since(1)] = None
+    rack: Annotated[str | None, STR.nullable().since(1).ignorable()] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +48,10 @@ class MetadataResponsePartition:
     error_code: Annotated[int, I16] = 0
     partition_index: Annotated[int, I32] = 0
     leader_id: Annotated[int, I32] = 0
-    leader_epoch: Annotated[int, I32.since(7)] = -1
+    leader_epoch: Annotated[int, I32.since(7).ignorable()] = -1
     replica_nodes: Annotated[Sequence[int], array(I32)] = ()
     isr_nodes: Annotated[Sequence[int], array(I32)] = ()
-    offline_replicas: Annotated[Sequence[int], array(I32).since(5)] = ()
+    offline_replicas: Annotated[Sequence[int], array(I32).since(5).ignorable()] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +60,8 @@ class MetadataResponseTopic:
 
     error_code: Annotated[int, I16] = 0
     name: Annotated[str | None, STR.nullable(12)] = ""
-    topic_id: Annotated[bytes, UUID.since(10)] = NO_UUID
-    is_internal: Annotated[bool, BOOL.since(1)] = False
+    topic_id: Annotated[bytes, UUID.since(10).ignorable()] = NO_UUID
+    is_internal: Annotated[bool, BOOL.since(1).ignorable()] = False
     partitions: Annotated[Sequence[MetadataResponsePartition], array(MetadataResponsePartition)] = ()
     topic_authorized_operations: Annotated[int, I32.since(8)] = -2147483648
 
@@ -71,10 +71,10 @@ class MetadataResponse:
     """Metadata response, versions 0-13."""
 
     API: ClassVar[Api] = Api(3, 0, 13, flexible=9)
-    throttle_time_ms: Annotated[int, I32.since(3)] = 0
+    throttle_time_ms: Annotated[int, I32.since(3).ignorable()] = 0
     brokers: Annotated[Sequence[MetadataResponseBroker], array(MetadataResponseBroker)] = ()
-    cluster_id: Annotated[str | None, STR.nullable().since(2)] = None
-    controller_id: Annotated[int, I32.since(1)] = -1
+    cluster_id: Annotated[str | None, STR.nullable().since(2).ignorable()] = None
+    controller_id: Annotated[int, I32.since(1).ignorable()] = -1
     topics: Annotated[Sequence[MetadataResponseTopic], array(MetadataResponseTopic)] = ()
     cluster_authorized_operations: Annotated[int, I32.between(8, 10)] = -2147483648
-    error_code: Annotated[int, I16.since(13)] = 0
+    error_code: Annotated[int, I16.since(13).ignorable()] = 0

@@ -18,7 +18,7 @@ class OffsetCommitRequestPartition:
 
     partition_index: Annotated[int, I32] = 0
     committed_offset: Annotated[int, I64] = 0
-    committed_leader_epoch: Annotated[int, I32.since(6)] = -1
+    committed_leader_epoch: Annotated[int, I32.since(6).ignorable()] = -1
     commit_timestamp: Annotated[int, I64.between(1, 1)] = -1
     committed_metadata: Annotated[str | None, STR.nullable()] = ""
 
@@ -27,8 +27,8 @@ class OffsetCommitRequestPartition:
 class OffsetCommitRequestTopic:
     """One entry of ``topics``."""
 
-    name: Annotated[str, STR.between(0, 9)] = ""
-    topic_id: Annotated[bytes, UUID.since(10)] = NO_UUID
+    name: Annotated[str, STR.between(0, 9).ignorable()] = ""
+    topic_id: Annotated[bytes, UUID.since(10).ignorable()] = NO_UUID
     partitions: Annotated[Sequence[OffsetCommitRequestPartition], array(OffsetCommitRequestPartition)] = ()
 
 
@@ -38,10 +38,10 @@ class OffsetCommitRequest:
 
     API: ClassVar[Api] = Api(8, 0, 10, flexible=8)
     group_id: Annotated[str, STR] = ""
-    generation_id_or_member_epoch: Annotated[int, I32.since(1)] = -1
-    member_id: Annotated[str, STR.since(1)] = ""
+    generation_id_or_member_epoch: Annotated[int, I32.since(1).ignorable()] = -1
+    member_id: Annotated[str, STR.since(1).ignorable()] = ""
     group_instance_id: Annotated[str | None, STR.nullable().since(7)] = None
-    retention_time_ms: Annotated[int, I64.between(2, 4)] = -1
+    retention_time_ms: Annotated[int, I64.between(2, 4).ignorable()] = -1
     topics: Annotated[Sequence[OffsetCommitRequestTopic], array(OffsetCommitRequestTopic)] = ()
 
 
@@ -57,8 +57,8 @@ class OffsetCommitResponsePartition:
 class OffsetCommitResponseTopic:
     """One entry of ``topics``."""
 
-    name: Annotated[str, STR.between(0, 9)] = ""
-    topic_id: Annotated[bytes, UUID.since(10)] = NO_UUID
+    name: Annotated[str, STR.between(0, 9).ignorable()] = ""
+    topic_id: Annotated[bytes, UUID.since(10).ignorable()] = NO_UUID
     partitions: Annotated[Sequence[OffsetCommitResponsePartition], array(OffsetCommitResponsePartition)] = ()
 
 
@@ -67,5 +67,5 @@ class OffsetCommitResponse:
     """OffsetCommit response, versions 0-10."""
 
     API: ClassVar[Api] = Api(8, 0, 10, flexible=8)
-    throttle_time_ms: Annotated[int, I32.since(3)] = 0
+    throttle_time_ms: Annotated[int, I32.since(3).ignorable()] = 0
     topics: Annotated[Sequence[OffsetCommitResponseTopic], array(OffsetCommitResponseTopic)] = ()

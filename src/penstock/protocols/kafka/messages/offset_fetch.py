@@ -24,8 +24,8 @@ class OffsetFetchRequestTopic:
 class OffsetFetchRequestGroupTopic:
     """One entry of ``topics``."""
 
-    name: Annotated[str, STR.between(8, 9)] = ""
-    topic_id: Annotated[bytes, UUID.since(10)] = NO_UUID
+    name: Annotated[str, STR.between(8, 9).ignorable()] = ""
+    topic_id: Annotated[bytes, UUID.since(10).ignorable()] = NO_UUID
     partition_indexes: Annotated[Sequence[int], array(I32)] = ()
 
 
@@ -34,8 +34,8 @@ class OffsetFetchRequestGroup:
     """One entry of ``groups``."""
 
     group_id: Annotated[str, STR] = ""
-    member_id: Annotated[str | None, STR.nullable().since(9)] = None
-    member_epoch: Annotated[int, I32.since(9)] = -1
+    member_id: Annotated[str | None, STR.nullable().since(9).ignorable()] = None
+    member_epoch: Annotated[int, I32.since(9).ignorable()] = -1
     topics: Annotated[
         Sequence[OffsetFetchRequestGroupTopic] | None, array(OffsetFetchRequestGroupTopic).nullable()
     ] = ()
@@ -60,7 +60,7 @@ class OffsetFetchResponsePartition:
 
     partition_index: Annotated[int, I32] = 0
     committed_offset: Annotated[int, I64] = 0
-    committed_leader_epoch: Annotated[int, I32.between(5, 7)] = -1
+    committed_leader_epoch: Annotated[int, I32.between(5, 7).ignorable()] = -1
     metadata: Annotated[str | None, STR.nullable()] = ""
     error_code: Annotated[int, I16] = 0
 
@@ -88,8 +88,8 @@ class OffsetFetchResponseGroupTopicPartition:
 class OffsetFetchResponseGroupTopic:
     """One entry of ``topics``."""
 
-    name: Annotated[str, STR.between(8, 9)] = ""
-    topic_id: Annotated[bytes, UUID.since(10)] = NO_UUID
+    name: Annotated[str, STR.between(8, 9).ignorable()] = ""
+    topic_id: Annotated[bytes, UUID.since(10).ignorable()] = NO_UUID
     partitions: Annotated[
         Sequence[OffsetFetchResponseGroupTopicPartition], array(OffsetFetchResponseGroupTopicPartition)
     ] = ()
@@ -109,7 +109,7 @@ class OffsetFetchResponse:
     """OffsetFetch response, versions 0-10."""
 
     API: ClassVar[Api] = Api(9, 0, 10, flexible=6)
-    throttle_time_ms: Annotated[int, I32.since(3)] = 0
+    throttle_time_ms: Annotated[int, I32.since(3).ignorable()] = 0
     topics: Annotated[Sequence[OffsetFetchResponseTopic], array(OffsetFetchResponseTopic).between(0, 7)] = ()
-    error_code: Annotated[int, I16.between(2, 7)] = 0
+    error_code: Annotated[int, I16.between(2, 7).ignorable()] = 0
     groups: Annotated[Sequence[OffsetFetchResponseGroup], array(OffsetFetchResponseGroup).since(8)] = ()

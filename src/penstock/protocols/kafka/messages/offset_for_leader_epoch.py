@@ -17,7 +17,7 @@ class OffsetForLeaderEpochRequestPartition:
     """One entry of ``partitions``."""
 
     partition: Annotated[int, I32] = 0
-    current_leader_epoch: Annotated[int, I32.since(2)] = -1
+    current_leader_epoch: Annotated[int, I32.since(2).ignorable()] = -1
     leader_epoch: Annotated[int, I32] = 0
 
 
@@ -36,7 +36,7 @@ class OffsetForLeaderEpochRequest:
     """OffsetForLeaderEpoch request, versions 0-4."""
 
     API: ClassVar[Api] = Api(23, 0, 4, flexible=4)
-    replica_id: Annotated[int, I32.since(3)] = -2
+    replica_id: Annotated[int, I32.since(3).ignorable()] = -2
     topics: Annotated[Sequence[OffsetForLeaderEpochRequestTopic], array(OffsetForLeaderEpochRequestTopic)] = ()
 
 
@@ -46,7 +46,7 @@ class OffsetForLeaderEpochResponsePartition:
 
     error_code: Annotated[int, I16] = 0
     partition: Annotated[int, I32] = 0
-    leader_epoch: Annotated[int, I32.since(1)] = -1
+    leader_epoch: Annotated[int, I32.since(1).ignorable()] = -1
     end_offset: Annotated[int, I64] = -1
 
 
@@ -65,5 +65,5 @@ class OffsetForLeaderEpochResponse:
     """OffsetForLeaderEpoch response, versions 0-4."""
 
     API: ClassVar[Api] = Api(23, 0, 4, flexible=4)
-    throttle_time_ms: Annotated[int, I32.since(2)] = 0
+    throttle_time_ms: Annotated[int, I32.since(2).ignorable()] = 0
     topics: Annotated[Sequence[OffsetForLeaderEpochResponseTopic], array(OffsetForLeaderEpochResponseTopic)] = ()

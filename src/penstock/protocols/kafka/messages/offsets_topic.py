@@ -53,11 +53,11 @@ class OffsetValue:
 
     API: ClassVar[Api] = Api(-1, 0, 4, flexible=4)
     offset: Annotated[int, I64] = 0
-    leader_epoch: Annotated[int, I32.since(3)] = -1
+    leader_epoch: Annotated[int, I32.since(3).ignorable()] = -1
     metadata: Annotated[str, STR] = ""
     commit_timestamp: Annotated[int, I64] = 0
-    expire_timestamp: Annotated[int, I64.between(1, 1)] = -1
-    topic_id: Annotated[bytes, UUID.since(4).tag(0)] = NO_UUID
+    expire_timestamp: Annotated[int, I64.between(1, 1).ignorable()] = -1
+    topic_id: Annotated[bytes, UUID.since(4).tag(0).ignorable()] = NO_UUID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +65,10 @@ class GroupValueMember:
     """One member of a group as it was at its last sync."""
 
     member_id: Annotated[str, STR] = ""
-    group_instance_id: Annotated[str | None, STR.nullable().since(3)] = None
+    group_instance_id: Annotated[str | None, STR.nullable().since(3).ignorable()] = None
     client_id: Annotated[str, STR] = ""
     client_host: Annotated[str, STR] = ""
-    rebalance_timeout: Annotated[int, I32.since(1)] = 0
+    rebalance_timeout: Annotated[int, I32.since(1).ignorable()] = 0
     session_timeout: Annotated[int, I32] = 0
     subscription: Annotated[Buffer, BYTES] = b""
     assignment: Annotated[Buffer, BYTES] = b""
@@ -83,7 +83,7 @@ class GroupValue:
     generation: Annotated[int, I32] = 0
     protocol: Annotated[str | None, STR.nullable()] = None
     leader: Annotated[str | None, STR.nullable()] = None
-    current_state_timestamp: Annotated[int, I64.since(2)] = -1
+    current_state_timestamp: Annotated[int, I64.since(2).ignorable()] = -1
     members: Annotated[Sequence[GroupValueMember], array(GroupValueMember)] = ()
 
 

@@ -25,8 +25,8 @@ class ProduceRequestPartition:
 class ProduceRequestTopic:
     """One entry of ``topic_data``."""
 
-    name: Annotated[str, STR.between(0, 12)] = ""
-    topic_id: Annotated[bytes, UUID.since(13)] = NO_UUID
+    name: Annotated[str, STR.between(0, 12).ignorable()] = ""
+    topic_id: Annotated[bytes, UUID.since(13).ignorable()] = NO_UUID
     partition_data: Annotated[Sequence[ProduceRequestPartition], array(ProduceRequestPartition)] = ()
 
 
@@ -64,10 +64,12 @@ class ProduceResponsePartition:
     index: Annotated[int, I32] = 0
     error_code: Annotated[int, I16] = 0
     base_offset: Annotated[int, I64] = 0
-    log_append_time_ms: Annotated[int, I64.since(2)] = -1
-    log_start_offset: Annotated[int, I64.since(5)] = -1
-    record_errors: Annotated[Sequence[ProduceResponseRecordError], array(ProduceResponseRecordError).since(8)] = ()
-    error_message: Annotated[str | None, STR.nullable().since(8)] = None
+    log_append_time_ms: Annotated[int, I64.since(2).ignorable()] = -1
+    log_start_offset: Annotated[int, I64.since(5).ignorable()] = -1
+    record_errors: Annotated[
+        Sequence[ProduceResponseRecordError], array(ProduceResponseRecordError).since(8).ignorable()
+    ] = ()
+    error_message: Annotated[str | None, STR.nullable().since(8).ignorable()] = None
     current_leader: Annotated[ProduceResponseCurrentLeader, struct(ProduceResponseCurrentLeader).tag(0).since(10)] = (
         ProduceResponseCurrentLeader()
     )
@@ -77,8 +79,8 @@ class ProduceResponsePartition:
 class ProduceResponseTopic:
     """One entry of ``responses``."""
 
-    name: Annotated[str, STR.between(0, 12)] = ""
-    topic_id: Annotated[bytes, UUID.since(13)] = NO_UUID
+    name: Annotated[str, STR.between(0, 12).ignorable()] = ""
+    topic_id: Annotated[bytes, UUID.since(13).ignorable()] = NO_UUID
     partition_responses: Annotated[Sequence[ProduceResponsePartition], array(ProduceResponsePartition)] = ()
 
 
@@ -98,7 +100,7 @@ class ProduceResponse:
 
     API: ClassVar[Api] = Api(0, 0, 13, flexible=9)
     responses: Annotated[Sequence[ProduceResponseTopic], array(ProduceResponseTopic)] = ()
-    throttle_time_ms: Annotated[int, I32.since(1)] = 0
+    throttle_time_ms: Annotated[int, I32.since(1).ignorable()] = 0
     node_endpoints: Annotated[
         Sequence[ProduceResponseNodeEndpoint], array(ProduceResponseNodeEndpoint).tag(0).since(10)
     ] = ()

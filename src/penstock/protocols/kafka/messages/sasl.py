@@ -46,4 +46,4 @@ class SaslAuthenticateResponse:
     error_code: Annotated[int, I16] = 0
     error_message: Annotated[str | None, STR.nullable()] = ""
     auth_bytes: Annotated[Buffer, BYTES] = b""
-    session_lifetime_ms: Annotated[int, I64.since(1)] = 0
+    session_lifetime_ms: Annotated[int, I64.since(1).ignorable()] = 0

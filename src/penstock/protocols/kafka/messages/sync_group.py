@@ -30,8 +30,8 @@ class SyncGroupRequest:
     generation_id: Annotated[int, I32] = 0
     member_id: Annotated[str, STR] = ""
     group_instance_id: Annotated[str | None, STR.nullable().since(3)] = None
-    protocol_type: Annotated[str | None, STR.nullable().since(5)] = None
-    protocol_name: Annotated[str | None, STR.nullable().since(5)] = None
+    protocol_type: Annotated[str | None, STR.nullable().since(5).ignorable()] = None
+    protocol_name: Annotated[str | None, STR.nullable().since(5).ignorable()] = None
     assignments: Annotated[Sequence[SyncGroupRequestAssignment], array(SyncGroupRequestAssignment)] = ()
 
 
@@ -40,8 +40,8 @@ class SyncGroupResponse:
     """SyncGroup response, versions 0-5."""
 
     API: ClassVar[Api] = Api(14, 0, 5, flexible=4)
-    throttle_time_ms: Annotated[int, I32.since(1)] = 0
+    throttle_time_ms: Annotated[int, I32.since(1).ignorable()] = 0
     error_code: Annotated[int, I16] = 0
-    protocol_type: Annotated[str | None, STR.nullable().since(5)] = None
-    protocol_name: Annotated[str | None, STR.nullable().since(5)] = None
+    protocol_type: Annotated[str | None, STR.nullable().since(5).ignorable()] = None
+    protocol_name: Annotated[str | None, STR.nullable().since(5).ignorable()] = None
     assignment: Annotated[Buffer, BYTES] = b""

@@ -89,7 +89,7 @@ class AddPartitionsToTxnResponse:
 
     API: ClassVar[Api] = Api(24, 0, 5, flexible=3)
     throttle_time_ms: Annotated[int, I32] = 0
-    error_code: Annotated[int, I16.since(4)] = 0
+    error_code: Annotated[int, I16.since(4).ignorable()] = 0
     results_by_transaction: Annotated[
         Sequence[AddPartitionsToTxnResponseTransaction], array(AddPartitionsToTxnResponseTransaction).since(4)
     ] = ()
@@ -136,8 +136,8 @@ class EndTxnResponse:
     API: ClassVar[Api] = Api(26, 0, 5, flexible=3)
     throttle_time_ms: Annotated[int, I32] = 0
     error_code: Annotated[int, I16] = 0
-    producer_id: Annotated[int, I64.since(5)] = -1
-    producer_epoch: Annotated[int, I16.since(5)] = -1
+    producer_id: Annotated[int, I64.since(5).ignorable()] = -1
+    producer_epoch: Annotated[int, I16.since(5).ignorable()] = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +146,7 @@ class TxnOffsetCommitRequestPartition:
 
     partition_index: Annotated[int, I32] = 0
     committed_offset: Annotated[int, I64] = 0
-    committed_leader_epoch: Annotated[int, I32.since(2)] = -1
+    committed_leader_epoch: Annotated[int, I32.since(2).ignorable()] = -1
     committed_metadata: Annotated[str | None, STR.nullable()] = ""
 
 
@@ -215,7 +215,7 @@ class WriteTxnMarkersRequestMarker:
     transaction_result: Annotated[bool, BOOL] = False
     topics: Annotated[Sequence[WriteTxnMarkersRequestTopic], array(WriteTxnMarkersRequestTopic)] = ()
     coordinator_epoch: Annotated[int, I32] = 0
-    transaction_version: Annotated[int, I8.since(2)] = 0
+    transaction_version: Annotated[int, I8.since(2).ignorable()] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,96 @@
+"""What a version of a declared message consists of; shared by the reading and the writing half of the codec.
+
+Reads declarations, knows no bytes. Source: Kafka protocol guide, "Protocol Primitive Types"; KIP-482.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import struct
+import typing
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from penstock.protocols.kafka.messages.declare import Wire
+
+FIXED = {"bool": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u16": "H", "u32": "I", "f64": "d"}
+"""Kinds whose size is fixed, as the struct module writes them."""
+
+
+@functools.lru_cache(maxsize=512)
+def numbers(code: str, count: int) -> struct.Struct:
+    """The layout of an array's numbers; most arrays are short, so few layouts serve nearly all."""
+    return struct.Struct(f">{count}{code}")
+
+
+_LEAST = {"bool": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "u16": 2, "u32": 4, "f64": 8, "uuid": 16, "str": 2}
+
+
+class Field(NamedTuple):
+    """A declared field; ``default`` is ``dataclasses.MISSING`` where there is none."""
+
+    name: str
+    wire: Wire
+    default: Any
+
+
+@functools.cache
+def all_fields(message: type) -> tuple[Field, ...]:
+    """Every declared field, in wire order."""
+    hints = typing.get_type_hints(message, include_extras=True)
+    return tuple(Field(one.name, hints[one.name].__metadata__[0], one.default) for one in dataclasses.fields(message))
+
+
+def plain_fields(message: type, version: int) -> list[Field]:
+    """Fields that stand in the struct itself."""
+    return [one for one in all_fields(message) if one.wire.present(version) and one.wire.tag_number is None]
+
+
+def tagged_fields(message: type, version: int) -> dict[int, Field]:
+    """Fields that travel with a tag, by tag, in the order in which they must be written."""
+    tagged = [(one.wire.tag_number, one) for one in all_fields(message) if one.wire.present(version)]
+    return dict(sorted((tag, one) for tag, one in tagged if tag is not None))
+
+
+def lacking_fields(message: type, version: int) -> list[Field]:
+    """Fields that the version cannot carry and whose loss would change what the message says."""
+    return [
+        one
+        for one in all_fields(message)
+        if not one.wire.present(version) and not one.wire.droppable and one.default is not dataclasses.MISSING
+    ]
+
+
+def runs(fields: Iterable[Field], kinds: Iterable[str]) -> list[list[Field]]:
+    """The fields in order, neighbours of the given kinds together, each other one alone."""
+    found: list[list[Field]] = []
+    kinds = frozenset(kinds)
+    for one in fields:
+        if found and one.wire.kind in kinds and found[-1][-1].wire.kind in kinds:
+            found[-1].append(one)
+        else:
+            found.append([one])
+    return found
+
+
+def is_default(value: object, default: object) -> bool:
+    """True if a field says nothing; an empty list says as little as an empty tuple."""
+    return bool(value == default or (default == () and isinstance(value, list) and not value))
+
+
+def least_size(item: Wire | type, version: int, *, flexible: bool) -> int:
+    """The fewest bytes one element can take; never 0, so that a count is always bounded by the bytes left."""
+    if isinstance(item, type):
+        least = sum(least_size(one.wire, version, flexible=flexible) for one in plain_fields(item, version))
+        return max(1, least + flexible)
+    if item.kind in ("str", "bytes", "records", "array"):
+        return 1 if flexible else _LEAST.get(item.kind, 4)
+    if item.kind == "struct" and item.may_be_null(version):
+        return 1
+    return least_size(struct_of(item), version, flexible=flexible) if item.kind == "struct" else _LEAST[item.kind]
+
+
+def struct_of(wire: Wire) -> type:
+    """The dataclass behind a field of kind struct, or behind an array's elements."""
+    return typing.cast(type, wire.item)
