@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.client import Admin, Producer, RangeReader
+from penstock.client import Admin, BatchDelivery, Producer, RangeReader
 from penstock.demo._flights import PARTITIONS, FlightEvents
 from penstock.errors import UsageError
 from penstock.model import LogRange, Partition
@@ -47,7 +46,7 @@ def load(address: str, events: FlightEvents, progress: Callable[[int], None]) ->
     done = events.rows.num_rows - len(missing)
     progress(done)
     rows = events.rows.append_column("partition", pa.array(events.partition.astype(np.int32)))
-    waiting = deque[Future[object]]()
+    waiting = deque[BatchDelivery]()
     with Producer(address) as producer:
         for start in range(0, len(missing), _ROWS_AT_ONCE):
             chunk = rows.take(pa.array(missing[start : start + _ROWS_AT_ONCE]))

@@ -21,7 +21,7 @@ from penstock.spark._admission import admit
 from penstock.spark._loss import report_loss
 from penstock.spark._offsets import BatchOffset, Positions
 from penstock.spark._options import SourceOptions
-from penstock.spark._starts import resolve
+from penstock.spark._starts import check_all_exist, resolve
 
 __all__ = ["Follower", "LogView"]
 
@@ -70,6 +70,7 @@ class Follower:
         if self._initial is None:
             wanted = Offset.LATEST if self._options.starting is None else self._options.starting
             self._leaders = self._log.leaders()
+            check_all_exist(self._options.topics, self._options.assigned, self._leaders)
             earliest, latest = self._log.earliest(self._leaders), self._log.latest(self._leaders)
             positions = resolve("startingOffsets", wanted, earliest=earliest, latest=latest)
             self._initial = BatchOffset(positions, positions)

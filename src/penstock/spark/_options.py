@@ -12,9 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypedDict
 
-from penstock.config import parse_address, reader_settings
+from penstock.config import ConsumerConfig, OptionValue, parse_address, reader_settings
+from penstock.config.options import canonical_options
 from penstock.errors import ConfigError
 from penstock.model import Offset, Partition
+from penstock.protocols import protocol
 from penstock.spark._columns import DEFAULT, HEADERS, KNOWN
 from penstock.spark._starts import Where, assigned_partitions, where
 
@@ -87,7 +89,7 @@ class SourceOptions:
     group: str | None = None
     commit_offsets: bool = False
     fail_on_data_loss: bool = True
-    client: Mapping[str, str] = field(default_factory=dict, repr=False)
+    client: Mapping[str, OptionValue] = field(default_factory=dict, repr=False)
 
 
 class _Subscription(TypedDict):
@@ -102,7 +104,8 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
     # What the address says is overruled by what an option says.
     address_options, address_client = _sorted_out(in_address, in_address=True)
     options, client = {**address_options, **options}, {**address_client, **client}
-    reader_settings(address, client)
+    known_to_protocol = protocol(parse_address(address).scheme).options
+    reader_settings(address, client, protocol_options=known_to_protocol)
     group = _one_of(options, "group", _GROUP_ID)
     commit_offsets = _flag(options, "commitOffsets", default=False)
     if commit_offsets and not group:
@@ -118,7 +121,7 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
         group=group,
         commit_offsets=commit_offsets,
         fail_on_data_loss=_flag(options, "failOnDataLoss", default=True),
-        client=client,
+        client=canonical_options(ConsumerConfig, client, known_to_protocol),
     )
 
 

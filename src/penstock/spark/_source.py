@@ -25,6 +25,7 @@ from penstock.spark._log import Log
 from penstock.spark._offsets import BatchOffset, Json
 from penstock.spark._options import SourceOptions, parse_options
 from penstock.spark._planning import plan
+from penstock.spark._starts import check_all_exist
 from penstock.spark._tasks import ReadTask, read_task
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         with Log(self.options) as log:
             leaders = log.leaders()
+            check_all_exist(self.options.topics, self.options.assigned, leaders)
             wanted = bounded(self.options, log.earliest(leaders), log.latest(leaders))
         return _tasks(wanted, self.options, leaders)
 
@@ -90,7 +92,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._followed: Follower | None = None
 
     def __getstate__(self) -> dict[str, object]:
-        return {"options": self.options, "_followed": None}
+        return {**self.__dict__, "_followed": None}
 
     def initialOffset(self) -> dict[str, Json]:
         return self._follower.initial().to_json()

@@ -10,11 +10,11 @@ import json
 from collections.abc import Collection, Mapping
 from typing import TypeAlias
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, UsageError
 from penstock.model import Offset, Partition
 from penstock.spark._offsets import Positions, partition_of
 
-__all__ = ["Where", "assigned_partitions", "resolve", "where"]
+__all__ = ["Where", "assigned_partitions", "check_all_exist", "resolve", "where"]
 
 Where: TypeAlias = "Offset | Mapping[Partition, int]"
 """One name for all partitions, or an offset (or -1, -2) for each."""
@@ -78,6 +78,15 @@ def resolve(
     return {
         partition: offset if offset >= 0 else named[Offset(offset)][partition] for partition, offset in wanted.items()
     }
+
+
+def check_all_exist(topics: Collection[str], assigned: Collection[Partition], found: Collection[Partition]) -> None:
+    """Raise UsageError for a topic or partition that shall be read and is not there."""
+    absent = sorted(set(topics) - {partition.topic for partition in found})
+    gone = sorted(set(assigned) - set(found))
+    if absent or gone:
+        what = f"topic {absent[0]}" if absent else f"partition {gone[0]}"
+        raise UsageError(f"{what} does not exist", hint="Create it first, or correct the name")
 
 
 def _allowed(option: str, name: Offset, allowed: Collection[Offset]) -> Offset:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import InputPartition
 
 from penstock.client import RangeReader
+from penstock.config import OptionValue
 from penstock.errors import OffsetOutOfRange
 from penstock.model import LogRange, Offset, OffsetSpec, Partition
 from penstock.spark._options import SourceOptions
@@ -26,7 +27,7 @@ MOST_ROWS = 16_384
 """Rows of one Arrow batch: 4,000 to 200,000 are equally fast, and each is held twice in Python and once in the JVM."""
 
 _log = logging.getLogger("penstock.spark")
-_readers: dict[tuple[str, tuple[tuple[str, str], ...]], RangeReader] = {}
+_readers: dict[tuple[str, tuple[tuple[str, OptionValue], ...]], RangeReader] = {}
 
 
 class ReadTask(InputPartition):
@@ -80,9 +81,7 @@ def _read_range(reader: RangeReader, wanted: LogRange, options: SourceOptions) -
 
 def _batches(reader: RangeReader, wanted: LogRange, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     for messages in reader.read(wanted, columns=columns):
-        batch = messages.to_arrow()
-        for start in range(0, batch.num_rows, MOST_ROWS):
-            yield batch.slice(start, MOST_ROWS)
+        yield from messages.to_arrow(columns).to_batches(max_chunksize=MOST_ROWS)
 
 
 def _what_is_left(reader: RangeReader, wanted: LogRange) -> LogRange:

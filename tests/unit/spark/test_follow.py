@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.errors import UsageError
 from penstock.model import LogRange, Partition
 from penstock.spark._follow import Follower
 from penstock.spark._loss import DataLoss
@@ -212,3 +213,13 @@ def test_every_offset_is_in_exactly_one_batch_across_growth_limits_and_restarts(
         for each in done.ranges():
             read.setdefault(Partition(each.topic, each.partition), []).extend(range(each.start, each.end))
     assert read == {partition: list(range(end)) for partition, (_, end) in log.bounds.items() if end}
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [({"path": "kafka://h:1/t,u"}, "topic u does not exist"), ({"assign": '{"t":[0,7]}'}, "partition t-7 does not")],
+)
+def test_what_does_not_exist_is_told_at_the_start(given: dict[str, str], told: str) -> None:
+    follower = Follower(parse_options({"path": "kafka://h:1", **given}), ListedLog({P0: (0, 5)}))
+    with pytest.raises(UsageError, match=told):
+        follower.initial()

@@ -35,7 +35,7 @@ def test_a_job_written_for_sparks_kafka_source_needs_no_other_options() -> None:
         columns=(*DEFAULT, "headers"),
         group="g",
         fail_on_data_loss=False,
-        client={"fetch.max.wait.ms": "10"},
+        client={"fetch_max_wait_ms": "10"},
     )
 
 
@@ -56,7 +56,7 @@ def test_address_says_everything_and_an_option_overrules_it() -> None:
         group="g",
         commit_offsets=True,
         min_partitions=4,
-        client={"client.id": "c"},
+        client={"client_id": "c"},
     )
 
 

@@ -1,0 +1,143 @@
+"""Streams through real Spark: batches, offsets in the checkpoint, admission, the group's offsets, new partitions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.spark.logs import TestTopic
+from tests.spark.queries import Collected, offsets_of, run_available, stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def test_available_now_reads_everything_once_and_remembers(
+    spark: SparkSession, topic: TestTopic, tmp_path: Path
+) -> None:
+    topic.create(3)
+    topic.fill({0: 10, 1: 0, 2: 5})
+    sink = Collected()
+    source = stream(spark, topic, startingOffsets="earliest")
+    assert len(run_available(source, sink, tmp_path)) == 1
+    topic.fill({0: 2, 1: 1})
+    run_available(source, sink, tmp_path)
+    assert run_available(source, sink, tmp_path) == []
+    assert sink.offsets() == {0: list(range(12)), 1: [0], 2: list(range(5))}
+    assert sorted(sink.batches) == [0, 1]
+
+
+def test_checkpoint_holds_canonical_offsets(spark: SparkSession, topic: TestTopic, tmp_path: Path) -> None:
+    topic.create(11)
+    topic.fill({10: 2, 9: 1})
+    (progress,) = run_available(stream(spark, topic, startingOffsets="earliest"), Collected(), tmp_path)
+    ends = {str(number): {9: 1, 10: 2}.get(number, 0) for number in range(11)}
+    (stored,) = offsets_of(tmp_path, 0)
+    assert json.dumps(json.loads(stored)) == json.dumps(
+        {"v": 1, "from": {topic.name: dict.fromkeys(ends, 0)}, "to": {topic.name: ends}}
+    )
+    assert progress["sources"][0]["endOffset"] == json.loads(stored)
+    assert progress["sources"][0]["latestOffset"]["to"] == {topic.name: ends}
+
+
+def test_limit_is_kept_by_every_batch(spark: SparkSession, topic: TestTopic, tmp_path: Path) -> None:
+    topic.create(3)
+    topic.fill({0: 90, 1: 9, 2: 1})
+    sink = Collected()
+    source = stream(spark, topic, startingOffsets="earliest", maxOffsetsPerTrigger="40")
+    progress = run_available(source, sink, tmp_path)
+    assert [each["numInputRows"] for each in progress] == [40, 40, 20]
+    assert sink.batches[0].keys() == {0, 1, 2}
+    assert sink.offsets() == {0: list(range(90)), 1: list(range(9)), 2: [0]}
+
+
+def test_latest_is_the_default_start(spark: SparkSession, topic: TestTopic, tmp_path: Path) -> None:
+    topic.create(1)
+    topic.fill({0: 5})
+    sink = Collected()
+    assert run_available(stream(spark, topic), sink, tmp_path) == []
+    assert sink.offsets() == {}
+
+
+def test_group_is_committed_to_the_end_of_the_last_batch(spark: SparkSession, topic: TestTopic, tmp_path: Path) -> None:
+    topic.create(2)
+    topic.fill({0: 10, 1: 20})
+    source = stream(
+        spark, topic, startingOffsets="earliest", group=topic.name, commitOffsets="true", maxOffsetsPerTrigger="7"
+    )
+    run_available(source, Collected(), tmp_path)
+    assert topic.committed(topic.name) == {0: 10, 1: 20}
+
+
+def test_partition_added_between_runs_is_read_from_its_start(
+    spark: SparkSession, topic: TestTopic, tmp_path: Path
+) -> None:
+    topic.create(1)
+    topic.fill({0: 5})
+    sink = Collected()
+    source = stream(spark, topic, startingOffsets="earliest")
+    run_available(source, sink, tmp_path)
+    topic.grow(3)
+    topic.fill({0: 1, 2: 4})
+    run_available(source, sink, tmp_path)
+    assert sink.offsets() == {0: list(range(6)), 2: list(range(4))}
+
+
+def test_idle_query_makes_no_batches_and_sees_what_comes(spark: SparkSession, topic: TestTopic, tmp_path: Path) -> None:
+    topic.create(2)
+    topic.fill({0: 5})
+    sink = Collected()
+    source = stream(spark, topic, startingOffsets="earliest")
+    query = (
+        source.writeStream.foreachBatch(sink)
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(processingTime="50 milliseconds")
+        .start()
+    )
+    try:
+        query.processAllAvailable()
+        topic.fill({1: 3})
+        query.processAllAvailable()
+        topic.fill({0: 1})
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert sink.offsets() == {0: list(range(6)), 1: list(range(3))}
+    assert sorted(sink.batches) == [0, 1, 2]
+
+
+def test_aged_out_records_end_the_query_or_are_skipped(spark: SparkSession, topic: TestTopic, tmp_path: Path) -> None:
+    topic.create(1)
+    topic.fill({0: 10})
+    sink = Collected()
+    options: dict[str, Any] = {"startingOffsets": "earliest"}
+    run_available(stream(spark, topic, **options), sink, tmp_path)
+    topic.fill({0: 10})
+    topic.delete_before({0: 15})
+    with pytest.raises(Exception, match="5 offsets were deleted"):
+        run_available(stream(spark, topic, **options), sink, tmp_path)
+    run_available(stream(spark, topic, **options, failOnDataLoss="false"), sink, tmp_path)
+    assert sink.offsets() == {0: [*range(10), *range(15, 20)]}
+
+
+def test_ending_offsets_are_refused(spark: SparkSession, topic: TestTopic, tmp_path: Path) -> None:
+    topic.create(1)
+    with pytest.raises(Exception, match="endingOffsets has no meaning for a stream"):
+        run_available(stream(spark, topic, endingOffsets="latest"), Collected(), tmp_path)
+
+
+def test_checkpoint_of_another_version_is_refused(spark: SparkSession, topic: TestTopic, tmp_path: Path) -> None:
+    topic.create(1)
+    topic.fill({0: 3})
+    source = stream(spark, topic, startingOffsets="earliest")
+    run_available(source, Collected(), tmp_path)
+    for file in (tmp_path / "checkpoint" / "offsets").glob("[0-9]*"):
+        file.write_text(file.read_text().replace('"v": 1', '"v": 2').replace('"v":1', '"v":2'))
+    topic.fill({0: 1})
+    with pytest.raises(Exception, match="offsets of version 2"):
+        run_available(source, Collected(), tmp_path)
