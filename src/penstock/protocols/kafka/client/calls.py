@@ -11,9 +11,11 @@ from penstock.errors import PenstockError, ProtocolViolation
 from penstock.model import Endpoint
 from penstock.protocols.kafka.client.options import KafkaOptions
 from penstock.protocols.kafka.client.versions import Versions
-from penstock.protocols.kafka.messages import read_response, request
+from penstock.protocols.kafka.messages import request
+from penstock.protocols.kafka.messages.codec import declared, decode_prefix, skip_tags
 from penstock.seams.channel import Channel, Link, Outgoing, Pending
 from penstock.seams.framing import Frame
+from penstock.wire import Reader
 
 __all__ = ["ByVersion", "Calls", "Started"]
 
@@ -124,11 +126,10 @@ class Calls:
     def read(self, link: Link[Versions], response: type[Response], version: int, frame: Frame) -> Response:
         """Decode an answer; one that cannot be decoded ends its connection, whose next bytes mean nothing."""
         try:
-            return read_response(response, version, frame.body)
+            return _decoded(response, version, frame)
         except ProtocolViolation as error:
             link.connection.close()
             error.node = str(link.connection.endpoint)
-            error.message = f"{response.__name__} v{version}: {error.message}"
             raise
 
     def load(self, endpoint: Endpoint) -> tuple[bool, int]:
@@ -137,3 +138,12 @@ class Calls:
 
     def _timeout(self, timeout_s: float | None) -> float:
         return self.options.request_timeout_s if timeout_s is None else timeout_s
+
+
+def _decoded(response: type[Response], version: int, frame: Frame) -> Response:
+    """Bytes after the message are let pass, as Kafka's own clients do: librdkafka's mock brokers send one too many."""
+    reader = Reader(frame.body)
+    reader.i32()  # the correlation id
+    if declared(response).is_flexible(version):
+        skip_tags(reader)
+    return decode_prefix(response, version, reader)

@@ -23,6 +23,7 @@ from penstock.seams.framing import Buffers, Frame
 __all__ = ["KafkaDialect"]
 
 _HIGHEST = 4
+_FIRST_WITH_NAME = 3
 _UNSUPPORTED_VERSION = 35
 _LARGEST_ANSWER = 2**31 - 1
 # Brokers check the version against [a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])? and refuse the greeting otherwise.
@@ -57,7 +58,9 @@ class KafkaDialect:
         raise ProtocolViolation("a broker sent something that is no answer")
 
     async def _ask(self, connection: Connection, version: int) -> Frame:
-        message = ApiVersionsRequest(client_software_name="penstock", client_software_version=_SOFTWARE_VERSION)
+        message = ApiVersionsRequest()
+        if version >= _FIRST_WITH_NAME:
+            message = ApiVersionsRequest(client_software_name="penstock", client_software_version=_SOFTWARE_VERSION)
         return await connection.call(
             request(message, version, self._options.client_id), timeout_s=self._options.request_timeout_s
         )
