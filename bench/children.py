@@ -1,0 +1,33 @@
+"""Cases in processes of their own: start one, read the JSON object it prints last, or say why there is none."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+
+from bench.servers import ROOT, environment
+
+__all__ = ["CaseFailed", "child"]
+
+
+class CaseFailed(Exception):
+    """A case gave no figure; the text is the end of what it said."""
+
+
+def child(module: str, job: Mapping[str, object], *, timeout_s: float = 300.0) -> dict[str, object]:
+    """Run ``python -m module JOB`` (JSON) and return what it printed last. Raises CaseFailed."""
+    line = [sys.executable, "-m", module, json.dumps(job)]
+    try:
+        run = subprocess.run(
+            line, capture_output=True, text=True, timeout=timeout_s, check=False, env=environment(), cwd=ROOT
+        )
+    except subprocess.TimeoutExpired:
+        raise CaseFailed(f"no end after {timeout_s:.0f} s") from None
+    lines = run.stdout.strip().splitlines()
+    if run.returncode or not lines:
+        raise CaseFailed((run.stderr or run.stdout).strip()[-1500:])
+    answer = json.loads(lines[-1])
+    assert isinstance(answer, dict)
+    return answer

@@ -1,0 +1,111 @@
+"""Producers: ours record by record and by batches, and confluent-kafka with the same batches, linger and guarantees."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from itertools import cycle, islice
+
+from bench.clients.writing import BATCH_BYTES, BUFFER_BYTES, IN_FLIGHT, LINGER_MS, ProduceJob
+
+__all__ = ["async_send", "confluent", "send", "send_batch"]
+
+ARROW_ROWS = 50_000
+_POLL_EVERY = 10_000
+
+OURS = {
+    "batch_size_bytes": BATCH_BYTES,
+    "linger_ms": LINGER_MS,
+    "buffer_memory_bytes": BUFFER_BYTES,
+    "max_in_flight": IN_FLIGHT,
+}
+
+
+def send(job: ProduceJob) -> float:
+    """``Producer.send`` from synchronous code."""
+    from penstock import Producer
+
+    with Producer(f"kafka://{job.bootstrap}", **OURS) as producer:
+        producer.send(job.topic, key=b"warm", value=b"up")
+        producer.flush()
+        one = producer.send
+        begun = time.perf_counter()
+        for key, value in islice(cycle(job.pairs), job.count):
+            one(job.topic, key=key, value=value)
+        producer.flush()
+        return time.perf_counter() - begun
+
+
+def async_send(job: ProduceJob) -> float:
+    """``AsyncProducer.send`` from a coroutine."""
+    return asyncio.run(_async_send(job))
+
+
+async def _async_send(job: ProduceJob) -> float:
+    from penstock import AsyncProducer
+
+    async with AsyncProducer(f"kafka://{job.bootstrap}", **OURS) as producer:
+        await producer.send(job.topic, key=b"warm", value=b"up")
+        await producer.flush()
+        one = producer.send
+        begun = time.perf_counter()
+        for key, value in islice(cycle(job.pairs), job.count):
+            await one(job.topic, key=key, value=value)
+        await producer.flush()
+        return time.perf_counter() - begun
+
+
+def send_batch(job: ProduceJob) -> float:
+    """``Producer.send_batch`` of Arrow columns; building them is not counted, they are what an application has."""
+    import pyarrow as pa
+
+    from penstock import Producer
+
+    keys, values = zip(*job.pairs[:ARROW_ROWS], strict=True)
+    rows = pa.table({"key": pa.array(keys, pa.binary()), "value": pa.array(values, pa.binary())})
+    with Producer(f"kafka://{job.bootstrap}", **OURS) as producer:
+        producer.send(job.topic, key=b"warm", value=b"up")
+        producer.flush()
+        begun = time.perf_counter()
+        left = job.count
+        while left:
+            producer.send_batch(job.topic, rows.slice(0, left))
+            left -= min(left, len(rows))
+        producer.flush()
+        return time.perf_counter() - begun
+
+
+def confluent(job: ProduceJob) -> float:
+    """``produce()`` without delivery callbacks: they cost a Python call a record. Ends are compared afterwards."""
+    from confluent_kafka import Producer
+
+    producer = Producer({
+        "bootstrap.servers": job.bootstrap,
+        "acks": "all",
+        "enable.idempotence": True,
+        "batch.size": BATCH_BYTES,
+        "batch.num.messages": 1_000_000,  # the size decides, as with ours
+        "linger.ms": LINGER_MS,
+        "max.in.flight.requests.per.connection": IN_FLIGHT,
+        "queue.buffering.max.messages": 1_000_000,
+        "queue.buffering.max.kbytes": BUFFER_BYTES >> 10,
+        "partitioner": "murmur2_random",
+    })  # fmt: skip
+    producer.produce(job.topic, b"up", b"warm")
+    producer.flush(30)
+    one, topic = producer.produce, job.topic
+    begun = time.perf_counter()
+    for number, (key, value) in enumerate(islice(cycle(job.pairs), job.count)):
+        while True:
+            try:
+                one(topic, value, key)
+                break
+            except BufferError:
+                producer.poll(0.005)
+        if not number % _POLL_EVERY:
+            producer.poll(0)
+    left = producer.flush(120)
+    seconds = time.perf_counter() - begun
+    if left:
+        raise RuntimeError(f"{left} records were not acknowledged")
+    return seconds

@@ -1,0 +1,107 @@
+"""The table of musts and goals: which ratio of which samples decides, and what it has to be.
+
+What must not live here: measuring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench.samples import Sample, ratio, select, spread
+
+__all__ = ["CPU", "CPU_EACH", "GOALS", "RATE", "Goal", "Verdict", "judge"]
+
+RATE = "M records/s"
+CPU = "CPU s per M records"
+CPU_EACH = "CPU µs per record"
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """``case`` ÷ ``rival`` (or its bare median where there is no rival) against a must and a goal."""
+
+    what: str
+    scenario: str
+    variant: str
+    metric: str
+    case: str
+    rival: str
+    must: float
+    goal: float
+    smaller_is_better: bool = False
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """``value`` is None where nothing was measured."""
+
+    goal: Goal
+    value: float | None
+
+    @property
+    def word(self) -> str:
+        """Where the value stands."""
+        if self.value is None:
+            return "not measured"
+        sign = -1 if self.goal.smaller_is_better else 1
+        if sign * self.value >= sign * self.goal.goal:
+            return "goal met"
+        return "must met" if sign * self.value >= sign * self.goal.must else "BELOW MUST"
+
+
+def judge(samples: Sequence[Sample]) -> Sequence[Verdict]:
+    """One verdict a goal, in the order of the table."""
+    return [Verdict(goal, _value(goal, samples)) for goal in GOALS]
+
+
+def _value(goal: Goal, samples: Sequence[Sample]) -> float | None:
+    comparable = select(samples, goal.scenario, goal.variant, goal.metric)
+    if goal.rival:
+        found = ratio(comparable, goal.case, goal.rival)
+        return found.median if found else None
+    alone = spread(comparable, goal.case)
+    return alone.median if alone else None
+
+
+GOALS: Sequence[Goal] = (
+    Goal("decode to Arrow, 100 B ÷ aiokafka → Arrow", "decode", "100 B", RATE, "penstock", "aiokafka", 8, 12),
+    Goal(
+        "Kafka consume into Arrow, CRC on, RangeReader ÷ confluent-kafka consume() → Arrow",
+        "consume", "100 B", RATE, "penstock RangeReader", "confluent-kafka", 5, 6,
+    ),
+    Goal("… Consumer ÷ the same", "consume", "100 B", RATE, "penstock Consumer", "confluent-kafka", 5, 6),
+    Goal(
+        "… RangeReader ÷ Java's ConsumerPerformance (fetch phase; builds no columns)",
+        "consume", "100 B", RATE, "penstock RangeReader", "Java", 1.5, 2,
+    ),
+    Goal("… Consumer ÷ the same", "consume", "100 B", RATE, "penstock Consumer", "Java", 1.5, 2),
+    Goal(
+        "Spark source → noop, all columns, 100 B ÷ spark-sql-kafka with defaults",
+        "spark", "100 B", RATE, "penstock", "connector", 2.5, 3.5,
+    ),
+    Goal("… ÷ tuned", "spark", "100 B", RATE, "penstock", "connector tuned", 1.3, 1.5),
+    Goal(
+        "… columns=value ÷ tuned connector selecting value",
+        "spark", "100 B", RATE, "penstock value", "connector tuned value", 1.7, 2,
+    ),
+    Goal("… 1 KB values ÷ defaults", "spark", "1 KB", RATE, "penstock", "connector", 2, 2.2),
+    Goal("… 1 KB values ÷ tuned", "spark", "1 KB", RATE, "penstock", "connector tuned", 0.95, 1.1),
+    Goal(
+        "… CPU-seconds per million rows ÷ tuned",
+        "spark", "100 B", CPU, "penstock", "connector tuned", 0.8, 0.65, smaller_is_better=True,
+    ),
+    Goal(
+        "embedded snode: ready",
+        "snode", "memory:", "s", "ready line", "", 0.3, 0.15, smaller_is_better=True, unit=" s",
+    ),
+    Goal(
+        "embedded snode: idle memory",
+        "snode", "memory:", "MB", "idle RSS", "", 60, 45, smaller_is_better=True, unit=" MB",
+    ),
+    Goal(
+        "import penstock",
+        "snode", "import", "ms", "import penstock", "", 60, 40, smaller_is_better=True, unit=" ms",
+    ),
+)  # fmt: skip

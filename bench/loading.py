@@ -1,0 +1,108 @@
+"""Fill a benchmark topic, on any Kafka server, with confluent-kafka: neither ours nor what is measured."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+
+from confluent_kafka import Consumer as Watcher
+from confluent_kafka import KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from bench.servers import kept
+from bench.topics import BASE_MS, CYCLE, PARTITIONS, Topic, records
+
+__all__ = ["create", "delete", "ends", "load"]
+
+SETTINGS: dict[str, str | int | float | bool] = {
+    "batch.size": 16384,
+    "linger.ms": 200,
+    "queue.buffering.max.messages": 500_000,
+    "queue.buffering.max.kbytes": 500_000,
+    "enable.idempotence": True,
+}
+_POLL_EVERY = 20_000
+
+
+def load(bootstrap: str, topic: Topic, *, server: str) -> float:
+    """See that ``topic`` is there and complete; returns the seconds it took, 0.0 if it was there already.
+
+    ``server`` names whose data it is among those that are kept.
+    """
+    note = kept() / f"loaded-{server}-{topic.name}.json"
+    there = ends(bootstrap, topic.name)
+    if note.exists() and there == [topic.each] * PARTITIONS:
+        return 0.0
+    if there:
+        delete(bootstrap, topic.name)
+    create(bootstrap, topic.name)
+    begun = time.perf_counter()
+    _produce(bootstrap, topic)
+    found = ends(bootstrap, topic.name)
+    if found != [topic.each] * PARTITIONS:
+        raise RuntimeError(f"{topic.name} was loaded, but its partitions end at {found}")
+    note.write_text(json.dumps({"ends": found}), encoding="utf-8")
+    return time.perf_counter() - begun
+
+
+def _produce(bootstrap: str, topic: Topic) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "compression.type": topic.codec, **SETTINGS})
+    pairs = records(topic.value_bytes)
+    produce, name = producer.produce, topic.name
+    for i in range(topic.count):
+        key, value = pairs[i % CYCLE]
+        while True:
+            try:
+                produce(name, value, key, i % PARTITIONS, timestamp=BASE_MS + i)
+                break
+            except BufferError:
+                producer.poll(0.05)
+        if i % _POLL_EVERY == 0:
+            producer.poll(0)
+    left = producer.flush(120)
+    if left:
+        raise RuntimeError(f"{left} records of {name} were not acknowledged")
+
+
+def create(bootstrap: str, name: str, partitions: int = PARTITIONS) -> None:
+    """Create a topic. Raises KafkaException."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # held: futures of one that is collected fail
+    for future in admin.create_topics([NewTopic(name, partitions, 1)]).values():
+        future.result(30)
+    _until(lambda: len(_partitions(bootstrap, name)) == partitions, f"topic {name} did not appear")
+
+
+def delete(bootstrap: str, name: str) -> None:
+    """Delete a topic and wait until it is gone."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.delete_topics([name]).values():
+        future.result(30)
+    _until(lambda: not _partitions(bootstrap, name), f"topic {name} did not go away")
+
+
+def ends(bootstrap: str, name: str) -> list[int]:
+    """End offsets by partition; [] where there is no such topic."""
+    watcher = Watcher({"bootstrap.servers": bootstrap, "group.id": "unused"})
+    try:
+        found = _partitions(bootstrap, name)
+        return [watcher.get_watermark_offsets(TopicPartition(name, p), timeout=20)[1] for p in found]
+    finally:
+        watcher.close()
+
+
+def _partitions(bootstrap: str, name: str) -> list[int]:
+    # All topics are listed: asking for one by name may create it.
+    topic = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=20).topics.get(name)
+    if topic is None or (topic.error is not None and topic.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART):
+        return []
+    return sorted(topic.partitions)
+
+
+def _until(true: Callable[[], bool], otherwise: str, within_s: float = 20.0) -> None:
+    deadline = time.monotonic() + within_s
+    while not true():
+        if time.monotonic() > deadline:
+            raise RuntimeError(otherwise)
+        time.sleep(0.05)

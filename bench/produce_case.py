@@ -1,0 +1,41 @@
+"""One producer case in a process of its own: ``python -m bench.produce_case JOB`` prints its result as JSON.
+
+Run by `bench.scenarios.produce`, which makes the topic and counts what arrived.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from typing import cast
+
+from bench.clients.writing import ProduceJob, ProducerCase
+from bench.topics import records
+
+__all__ = ["CASES", "main"]
+
+CASES: Mapping[str, str] = {
+    "penstock Producer.send": "send",
+    "penstock AsyncProducer.send": "async_send",
+    "penstock send_batch (Arrow)": "send_batch",
+    "confluent-kafka produce()": "confluent",
+}
+"""Case to function of `bench.clients.producers`."""
+
+
+def main(job: Mapping[str, object]) -> None:
+    """Run the case and print its result. CPU is that of the whole process but for making the records."""
+    case = cast(ProducerCase, getattr(importlib.import_module("bench.clients.producers"), CASES[str(job["case"])]))
+    pairs = records(int(str(job["value_bytes"])))
+    before = time.process_time()
+    seconds = case(ProduceJob(str(job["bootstrap"]), str(job["topic"]), pairs, int(str(job["count"]))))
+    print(json.dumps({"seconds": seconds, "cpu_s": time.process_time() - before}), flush=True)
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
+    os._exit(0)

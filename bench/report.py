@@ -1,0 +1,125 @@
+"""Tables of samples as text and as Markdown, and the page RESULTS.md. Reads samples, measures nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from bench.goals import CPU, judge
+from bench.samples import Sample, ratio, select, spread
+
+__all__ = ["OURS", "markdown", "page", "tables"]
+
+OURS = "penstock"
+"""Cases whose names begin with this are ours; all others are rivals."""
+
+Rows = Sequence[Sequence[str]]
+
+
+def tables(samples: Sequence[Sample], rivals: Mapping[str, Sequence[str]]) -> list[tuple[str, Rows]]:
+    """A table a (scenario, variant, metric), in order of first appearance: title, and rows, the first the head."""
+    keys = dict.fromkeys((sample.scenario, sample.variant, sample.metric) for sample in samples)
+    found = []
+    for scenario, variant, metric in keys:
+        comparable = select(samples, scenario, variant, metric)
+        loads = [sample.load for sample in comparable]
+        title = f"{scenario}, {variant}: {metric} (load {min(loads):.1f}-{max(loads):.1f})"
+        found.append((title, _rows(comparable, rivals)))
+    return found
+
+
+def _rows(samples: Sequence[Sample], rivals: Mapping[str, Sequence[str]]) -> Rows:
+    cases = list(dict.fromkeys(sample.case for sample in samples))
+    rows = [["case", "rounds", "min", "median", "max", "ratios: median (min-max) of the rounds' ratios"]]
+    for case in cases:
+        found = spread(samples, case)
+        assert found is not None
+        against = rivals.get(case) or ([other for other in cases if not _ours(other)] if _ours(case) else [])
+        figures = [_figure(value) for value in (found.least, found.median, found.most)]
+        rows.append([case, str(found.rounds), *figures, "; ".join(_ratio(samples, case, rival) for rival in against)])
+    return rows
+
+
+def _ours(case: str) -> bool:
+    return case.startswith(OURS)
+
+
+def _ratio(samples: Sequence[Sample], case: str, rival: str) -> str:
+    found = ratio(samples, case, rival)
+    return f"÷ {rival} {found.median:.2f} ({found.least:.2f}-{found.most:.2f})" if found else f"÷ {rival} –"
+
+
+def _figure(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 20 else f"{value:.3f}"
+
+
+def text(rows: Rows) -> str:
+    """Rows in columns, numbers to the right."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [row[0].ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(row[1:-1], widths[1:-1], strict=True)]
+        lines.append("  ".join([*cells, row[-1]]).rstrip())
+    return "\n".join(lines)
+
+
+def markdown(rows: Rows) -> str:
+    """Rows as a Markdown table."""
+    head, *body = rows
+    marks = ["---", *["---:"] * (len(head) - 2), "---"]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [head, marks, *body])
+
+
+def verdict_rows(samples: Sequence[Sample]) -> Rows:
+    """Goals against what was measured."""
+    rows = [["what", "must", "goal", "measured", "verdict"]]
+    for verdict in judge(samples):
+        goal = verdict.goal
+        value = "–" if verdict.value is None else f"{verdict.value:.2f}{goal.unit}"
+        rows.append([goal.what, f"{goal.must:g}{goal.unit}", f"{goal.goal:g}{goal.unit}", value, verdict.word])
+    return rows
+
+
+def page(
+    runs: Sequence[tuple[Mapping[str, str], Sequence[Sample]]], rivals: Mapping[str, Mapping[str, Sequence[str]]]
+) -> str:
+    """RESULTS.md: goals and verdicts, then for each scenario its machine facts and tables."""
+    every = [sample for _, samples in runs for sample in samples]
+    parts = [_HEAD, "## Goals\n", markdown(verdict_rows(every)), ""]
+    for facts, samples in runs:
+        if not samples:
+            continue
+        scenario = samples[0].scenario
+        parts += [f"## {scenario}\n", _ABOUT.get(scenario, ""), ""]
+        for title, rows in tables(samples, rivals.get(scenario, {})):
+            parts += [f"**{title}**\n", markdown(rows), ""]
+        parts += ["Measured " + ", ".join(f"{name} {value}" for name, value in facts.items()) + ".", ""]
+    return "\n".join(parts)
+
+
+_HEAD = """# Speed
+
+Written by `./dev bench --write` from the last full run of each scenario (`bench/results/*.jsonl`, one sample a line).
+Every figure stands beside its rival's from the same run, on the same machine, cases in alternating order, the first
+rounds discarded, checksums equal. A ratio is the median of the rounds' ratios. Absolute figures belong to this machine;
+ratios travel further.
+"""
+
+_ABOUT = {
+    "decode": "Record batches in memory to Arrow columns; no network.",
+    "consume": (
+        "A topic of a real Kafka broker over loopback into Arrow columns key, value, offset, timestamp; CRCs checked. "
+        "Each case in a fresh process. The clock starts when the first messages are there and does not count them; the "
+        f"broker shares the cores. {CPU} counts the client's process only."
+    ),
+    "produce": "From first send to last acknowledgement; acks=all, idempotent, linger 5 ms, batches of 256 KiB.",
+    "spark": (
+        "A batch query from the topic into the noop sink, or a stream with AvailableNow; one JVM, two cores shared "
+        "with the broker, Unix sockets on. CPU is that of the JVM and its Python workers, the broker's not counted."
+    ),
+    "snode": (
+        "Start and idle memory of `python -m penstock.cli snode`; `import penstock` in a fresh process. "
+        "Imports are timed as the whole process, less a bare interpreter's in the same round."
+    ),
+    "serve": "The same clients reading the same records from our snode (file store) and from a real Kafka broker.",
+}

@@ -1,0 +1,83 @@
+"""``./dev bench [SCENARIO…] [--quick] [--runs N] [--write]``: measure, print tables and verdicts, keep the samples.
+
+A full run's samples go to bench/results, one file a scenario; a quick one's to the temporary folder, because they say
+that the harness works and nothing about speed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "src")]  # the file is run by its path, not as a module
+
+from bench import machine, report, results, servers  # noqa: E402
+from bench.scenarios import SCENARIOS  # noqa: E402
+from bench.session import Session  # noqa: E402
+from bench.topics import VARIANTS  # noqa: E402
+
+PAGE = Path(__file__).resolve().parent / "RESULTS.md"
+
+
+def main(words: Sequence[str]) -> int:
+    """Exit code 0 if every case gave figures, else 1."""
+    options = _arguments().parse_args(words)
+    if unknown := [name for name in options.scenario if name not in SCENARIOS]:
+        print(f"bench knows {', '.join(SCENARIOS)}, not {', '.join(unknown)}", file=sys.stderr)
+        return 2
+    wanted = options.scenario or ([] if options.write else list(SCENARIOS))
+    facts = {**machine.facts(), "load at the start": str(machine.load())}
+    session = Session(
+        quick=options.quick,
+        runs=options.runs or (1 if options.quick else 5),
+        warm=1,
+        variants=tuple(options.variant or ()),
+    )
+    try:
+        for name in wanted:
+            SCENARIOS[name].run(session)
+            _keep(session, name, facts)
+    finally:
+        session.close()
+    if options.write:
+        _write_page()
+    for failure in session.failures:
+        print(f"FAILED {failure}", file=sys.stderr)
+    return 1 if session.failures else 0
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__)
+    parser.add_argument("scenario", nargs="*", help=f"of {', '.join(SCENARIOS)}; all if none is named")
+    parser.add_argument("--quick", action="store_true", help="few records and one round: does the harness work?")
+    parser.add_argument("--runs", type=int, help="measured rounds (5)")
+    parser.add_argument("--variant", action="append", choices=VARIANTS, help="topic to work on, may be repeated")
+    parser.add_argument("--write", action="store_true", help="write RESULTS.md from the kept samples")
+    return parser
+
+
+def _keep(session: Session, name: str, facts: dict[str, str]) -> None:
+    """Print a scenario's tables, and keep its samples."""
+    samples = [sample for sample in session.samples if sample.scenario == name]
+    if not samples:
+        return
+    for title, rows in report.tables(samples, SCENARIOS[name].rivals):
+        print(f"\n{title}\n{report.text(rows)}", flush=True)
+    judged = [row for row in report.verdict_rows(samples) if row[-1] != "not measured"]
+    print(f"\n{report.text(judged)}" if len(judged) > 1 else "", flush=True)
+    folder = servers.kept() / "results" if session.quick else results.FOLDER
+    results.write(folder / f"{name}.jsonl", {**facts, "load at the end": str(machine.load())}, samples)
+
+
+def _write_page() -> None:
+    files = [results.FOLDER / f"{name}.jsonl" for name in SCENARIOS]
+    runs = [results.read(file) for file in files if file.exists()]
+    rivals = {name: scenario.rivals for name, scenario in SCENARIOS.items()}
+    PAGE.write_text(report.page(runs, rivals), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,66 @@
+"""What is measured: one sample a case and round, and what a run of samples says: spreads and paired ratios."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+__all__ = ["Ratio", "Sample", "Spread", "ratio", "select", "spread"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One figure: ``value`` of ``metric`` (with its unit, like "M records/s") of one case in one round.
+
+    ``variant`` says what was worked on (a topic, a server); only samples of one scenario, variant and metric compare.
+    ``detail`` is kept in the results file and not shown.
+    """
+
+    scenario: str
+    variant: str
+    metric: str
+    case: str
+    round: int
+    value: float
+    load: float
+    detail: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Of a case over its rounds."""
+
+    least: float
+    median: float
+    most: float
+    rounds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """Ours ÷ rival, formed round by round, so that noise that both saw cancels."""
+
+    least: float
+    median: float
+    most: float
+
+
+def select(samples: Iterable[Sample], scenario: str, variant: str, metric: str) -> Sequence[Sample]:
+    """Samples that compare with each other."""
+    wanted = (scenario, variant, metric)
+    return [sample for sample in samples if (sample.scenario, sample.variant, sample.metric) == wanted]
+
+
+def spread(samples: Iterable[Sample], case: str) -> Spread | None:
+    """Min, median and max of a case; None without samples."""
+    values = [sample.value for sample in samples if sample.case == case]
+    return Spread(min(values), statistics.median(values), max(values), len(values)) if values else None
+
+
+def ratio(samples: Sequence[Sample], case: str, rival: str) -> Ratio | None:
+    """``case`` ÷ ``rival`` over the rounds that have both; None without such a round."""
+    ours = {sample.round: sample.value for sample in samples if sample.case == case}
+    theirs = {sample.round: sample.value for sample in samples if sample.case == rival}
+    ratios = [ours[number] / theirs[number] for number in ours.keys() & theirs.keys() if theirs[number]]
+    return Ratio(min(ratios), statistics.median(ratios), max(ratios)) if ratios else None

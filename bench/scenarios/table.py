@@ -1,0 +1,30 @@
+"""The table of scenarios: each module has ``run(session)``, and ``RIVALS`` where not all compares with all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bench.scenarios import consume, decoding, produce, serve, snode, spark
+from bench.session import Session
+
+__all__ = ["SCENARIOS", "Scenario"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """``rivals``: for a case, those it is divided by; without a line, all that are not ours."""
+
+    run: Callable[[Session], None]
+    about: str
+    rivals: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+SCENARIOS: Mapping[str, Scenario] = {
+    "decode": Scenario(decoding.run, "record batches to Arrow columns, no network"),
+    "consume": Scenario(consume.run, "a topic of a real Kafka broker into Arrow"),
+    "produce": Scenario(produce.run, "records to a real Kafka broker and to our snode", produce.RIVALS),
+    "spark": Scenario(spark.run, "a topic of a real Kafka broker into Spark's noop sink", spark.RIVALS),
+    "snode": Scenario(snode.run, "start and idle memory of the snode; import penstock"),
+    "serve": Scenario(serve.run, "clients reading from our snode and from a real Kafka broker", serve.RIVALS),
+}

@@ -1,0 +1,92 @@
+"""Servers under measurement: a real Kafka broker whose data outlives it, and our snode as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.peers import jvm, kafka
+
+__all__ = ["ROOT", "Snode", "broker", "environment", "kept", "snode"]
+
+ROOT = Path(__file__).resolve().parent.parent
+READY = re.compile(r"kafka://127\.0\.0\.1:(\d+)")
+READY_WITHIN_S = 30.0
+
+
+def kept() -> Path:
+    """A folder of this user that keeps loaded topics between runs; it may be deleted whenever no bench runs."""
+    folder = Path(tempfile.gettempdir()) / f"penstock-bench-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def environment() -> dict[str, str]:
+    """The environment of child processes: they find this checkout, whether it is installed or not."""
+    path = [str(ROOT), str(ROOT / "src"), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+
+
+@contextmanager
+def broker() -> Iterator[kafka.Broker]:
+    """Kafka, newest version, 1 GB heap, on the kept data."""
+    home = kept() / f"kafka-{kafka.NEWEST}"
+    with kafka.broker(home, heap="1g", quick=False) as running:
+        yield running
+
+
+@dataclass(frozen=True, slots=True)
+class Snode:
+    """A running snode: its Kafka front's address, its pid, and how long from exec to its ready line."""
+
+    bootstrap: str
+    port: int
+    pid: int
+    ready_s: float
+    begun: float
+
+
+@contextmanager
+def snode(store: str) -> Iterator[Snode]:
+    """``penstock snode`` with a Kafka listener on a free port, until the block ends."""
+    line = [sys.executable, "-m", "penstock.cli", "snode", "--store", store, "--listen", "kafka://127.0.0.1:0"]
+    log = kept() / "snode.log"
+    with log.open("wb") as errors:
+        begun = time.perf_counter()
+        process = subprocess.Popen(
+            line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env=environment(), cwd=ROOT
+        )
+    try:
+        port = _ready(process, log)
+        yield Snode(f"127.0.0.1:{port}", port, process.pid, time.perf_counter() - begun, begun)
+    finally:
+        jvm.end(process)
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def _ready(process: subprocess.Popen[bytes], log: Path) -> int:
+    """The port that the ready line names. Raises RuntimeError with the node's last words."""
+    assert process.stdout is not None
+    said = b""
+    deadline = time.monotonic() + READY_WITHIN_S
+    while (left := deadline - time.monotonic()) > 0:
+        if not select.select([process.stdout], [], [], left)[0]:
+            break
+        chunk = os.read(process.stdout.fileno(), 65536)
+        said += chunk
+        # A port in half a line may be half a port.
+        if found := READY.search(said.rpartition(b"\n")[0].decode(errors="replace")):
+            return int(found[1])
+        if not chunk:
+            break
+    raise RuntimeError(f"the snode did not get ready: {said.decode()[-500:]} {log.read_text()[-1500:]}")

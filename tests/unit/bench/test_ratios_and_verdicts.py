@@ -1,0 +1,87 @@
+"""A figure that is computed wrong is worse than none: order of rounds, spreads, paired ratios, verdicts, tables."""
+
+import itertools
+from pathlib import Path
+
+from bench import results
+from bench.goals import GOALS, Goal, Verdict, judge
+from bench.report import markdown, page, tables, text
+from bench.rounds import rounds
+from bench.samples import Sample, ratio, spread
+
+
+def samples(**values: list[float]) -> list[Sample]:
+    return [
+        Sample("consume", "100 B", "M records/s", case, number, value, 0.5)
+        for case, found in values.items()
+        for number, value in enumerate(found)
+    ]
+
+
+def test_rounds_alternate_and_warm_up_first() -> None:
+    order = [(number, [case for _, case in turn]) for number, turn in itertools.groupby(
+        rounds(["a", "b", "c"], warm=1, runs=2), key=lambda pair: pair[0]
+    )]  # fmt: skip
+    assert order == [(-1, ["c", "b", "a"]), (0, ["a", "b", "c"]), (1, ["c", "b", "a"])]
+
+
+def test_a_ratio_is_the_median_of_ratios_not_the_ratio_of_medians() -> None:
+    noisy = samples(penstock=[10.0, 4.0, 6.0], rival=[5.0, 1.0, 2.0])
+    found = ratio(noisy, "penstock", "rival")
+    assert found is not None
+    assert (found.least, found.median, found.most) == (2.0, 3.0, 4.0)
+
+
+def test_rounds_that_one_side_missed_do_not_count() -> None:
+    found = ratio(samples(penstock=[10.0, 99.0], rival=[5.0]), "penstock", "rival")
+    assert found is not None
+    assert (found.least, found.most) == (2.0, 2.0)
+    assert ratio(samples(penstock=[10.0]), "penstock", "rival") is None
+
+
+def test_spread_of_a_case_that_was_not_measured_is_none() -> None:
+    assert spread([], "penstock") is None
+    found = spread(samples(penstock=[3.0, 1.0, 2.0]), "penstock")
+    assert found is not None
+    assert (found.least, found.median, found.most, found.rounds) == (1.0, 2.0, 3.0, 3)
+
+
+def test_verdicts_stand_on_the_right_side_of_must_and_goal() -> None:
+    larger = Goal("", "", "", "", "", "", 5, 6)
+    smaller = Goal("", "", "", "", "", "", 0.3, 0.15, smaller_is_better=True)
+    assert [Verdict(larger, value).word for value in (None, 4.9, 5.0, 6.0)] == [
+        "not measured", "BELOW MUST", "must met", "goal met",
+    ]  # fmt: skip
+    assert [Verdict(smaller, value).word for value in (0.31, 0.3, 0.15)] == ["BELOW MUST", "must met", "goal met"]
+
+
+def test_a_goal_is_judged_by_its_own_case_and_rival() -> None:
+    measured = samples(**{"penstock Consumer": [12.0], "confluent-kafka": [2.0], "Java": [6.0]})
+    values = {(verdict.goal.case, verdict.goal.rival): verdict.value for verdict in judge(measured)}
+    assert values["penstock Consumer", "confluent-kafka"] == 6.0
+    assert values["penstock Consumer", "Java"] == 2.0
+    assert values["penstock RangeReader", "Java"] is None
+
+
+def test_goals_are_possible() -> None:
+    assert all((goal.goal <= goal.must) if goal.smaller_is_better else (goal.must <= goal.goal) for goal in GOALS)
+
+
+def test_tables_show_every_case_and_the_ratios_of_ours() -> None:
+    ((title, rows),) = tables(samples(**{"penstock Consumer": [12.0], "aiokafka": [1.5]}), {})
+    assert title.startswith("consume, 100 B: M records/s")
+    assert rows[1] == ["penstock Consumer", "1", "12.000", "12.000", "12.000", "÷ aiokafka 8.00 (8.00-8.00)"]
+    assert rows[2] == ["aiokafka", "1", "1.500", "1.500", "1.500", ""]
+    assert "÷ aiokafka 8.00" in text(rows)
+    assert markdown(rows).count("\n") == 3
+
+
+def test_samples_survive_the_results_file_and_reach_the_page(tmp_path: Path) -> None:
+    measured = samples(**{"penstock Consumer": [12.0], "confluent-kafka": [2.0]})
+    results.write(tmp_path / "consume.jsonl", {"CPU": "abacus"}, measured)
+    facts, again = results.read(tmp_path / "consume.jsonl")
+    assert (facts, again) == ({"CPU": "abacus"}, measured)
+    written = page([(facts, again)], {})
+    assert "CPU abacus" in written
+    assert "| penstock Consumer | 1 |" in written
+    assert "goal met" in written
