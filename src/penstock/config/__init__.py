@@ -5,18 +5,21 @@ Nothing here opens a file, a socket or a clock, and nothing heavy is imported.
 
 from penstock.config.address import DEFAULT_PORTS, Address, parse_address, parse_endpoints
 from penstock.config.client import ClientConfig
-from penstock.config.consumer import ConsumerConfig
+from penstock.config.consumer import ConsumerConfig, IsolationLevel, OffsetReset
 from penstock.config.options import OptionValue, Settings, consumer_settings, producer_settings, reader_settings
-from penstock.config.producer import ProducerConfig
+from penstock.config.producer import Acks, ProducerConfig
 from penstock.config.snode import ListenAddress, SnodeConfig, parse_listener, snode_config
 from penstock.config.toml import toml_options
 
 __all__ = [
     "DEFAULT_PORTS",
+    "Acks",
     "Address",
     "ClientConfig",
     "ConsumerConfig",
+    "IsolationLevel",
     "ListenAddress",
+    "OffsetReset",
     "OptionValue",
     "ProducerConfig",
     "Settings",

@@ -37,12 +37,15 @@ Config = TypeVar("Config", bound=ClientConfig)
 _ROLES: Final[Mapping[str, type[ClientConfig]]] = {"consumer": ConsumerConfig, "producer": ProducerConfig}
 
 
+Role = TypeVar("Role", bound=ClientConfig, covariant=True)
+
+
 @dataclass(frozen=True, slots=True)
-class Settings(Generic[Config]):
+class Settings(Generic[Role]):
     """Where to connect, how, and the options that only the address's protocol knows (as they were given)."""
 
     address: Address
-    config: Config
+    config: Role
     extra: Mapping[str, OptionValue]
 
 

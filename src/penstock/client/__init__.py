@@ -1,0 +1,27 @@
+"""Clients of a log: consumers, producers, range readers and admins, for asyncio and for plain synchronous code."""
+
+from penstock.client.async_consumer import AsyncConsumer as AsyncConsumer
+from penstock.client.async_producer import AsyncProducer as AsyncProducer
+from penstock.client.consumer import Consumer as Consumer
+from penstock.client.delivery import BatchDelivery as BatchDelivery
+from penstock.client.delivery import Delivery as Delivery
+from penstock.client.delivery import RecordMetadata as RecordMetadata
+from penstock.client.errors import BufferFull as BufferFull
+from penstock.client.errors import DeliveryTimeout as DeliveryTimeout
+from penstock.client.errors import NoOffset as NoOffset
+from penstock.client.producer import Producer as Producer
+from penstock.client.rebalance import RebalanceListener as RebalanceListener
+
+__all__ = [
+    "AsyncConsumer",
+    "AsyncProducer",
+    "BatchDelivery",
+    "BufferFull",
+    "Consumer",
+    "Delivery",
+    "DeliveryTimeout",
+    "NoOffset",
+    "Producer",
+    "RebalanceListener",
+    "RecordMetadata",
+]

@@ -1,0 +1,152 @@
+"""Commits: in order, one at a time; by hand, beside user code, or automatic.
+
+What must not live here: which records were handled (`_partitions` knows).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from penstock.client._member import Member
+from penstock.client._member_states import State
+from penstock.columnar import Messages
+from penstock.errors import PenstockError, UsageError
+from penstock.model import Committed, Partition
+from penstock.seams import LogClient
+
+__all__ = ["CommitCallback", "Commits", "OffsetsLike", "as_committed"]
+
+_log = logging.getLogger(__name__)
+
+OffsetsLike = Messages | Mapping[Partition, int] | Mapping[Partition, Committed]
+"""What ``commit`` takes: a batch, meaning "all of it and before"; or offsets of the next records to read."""
+
+CommitCallback = Callable[[Mapping[Partition, Committed], PenstockError | None], None]
+
+
+def as_committed(offsets: OffsetsLike) -> dict[Partition, Committed]:
+    """The offsets that ``commit`` was given, in one form. Raises UsageError for negative ones."""
+    plain = offsets.next_offsets if isinstance(offsets, Messages) else offsets
+    found = {
+        partition: offset if isinstance(offset, Committed) else Committed(offset) for partition, offset in plain.items()
+    }
+    for partition, committed in found.items():
+        if committed.offset < 0:
+            raise UsageError(
+                f"offset {committed.offset} cannot be committed", topic=partition.topic, partition=partition.id
+            )
+    return found
+
+
+class Commits:
+    """The commits of one consumer."""
+
+    def __init__(self, client: LogClient, group: str | None, auto_interval_ms: int | None) -> None:
+        self._client = client
+        self._group = group
+        self._auto_interval_s = None if auto_interval_ms is None else auto_interval_ms / 1_000
+        self._loop = asyncio.get_running_loop()
+        self._one_at_a_time = asyncio.Lock()
+        self._running: set[asyncio.Task[None]] = set()
+        self._next_auto = self._loop.time() + (self._auto_interval_s or 0.0)
+        self._auto_failure: PenstockError | None = None
+        self._known: dict[Partition, int] = {}
+        self.finished: deque[Callable[[], None]] = deque()
+        self.member: Member | None = None
+
+    async def commit(self, offsets: Mapping[Partition, Committed]) -> None:
+        """Commit now, after all commits begun before. Raises what the log answers."""
+        self._need_group()
+        async with self._one_at_a_time:
+            if not offsets:
+                return
+            assert self._group is not None
+            if self.member is None:
+                await self._client.commit(self._group, offsets)
+            else:
+                self._need_membership(self.member)
+                await self.member.membership.commit(offsets)
+            self._known.update({partition: committed.offset for partition, committed in offsets.items()})
+
+    def commit_async(self, offsets: Mapping[Partition, Committed], callback: CommitCallback | None) -> None:
+        """Commit beside user code; ``callback`` waits in ``finished`` for the thread that polls."""
+        self._need_group()
+        self._run(self._commit_and_tell(offsets, callback))
+
+    def auto(self, handled: Mapping[Partition, int]) -> None:
+        """Called by each poll: begin an automatic commit if one is due. Raises what an earlier one failed with."""
+        failure, self._auto_failure = self._auto_failure, None
+        if failure is not None:
+            raise failure
+        if self.due:
+            self._next_auto = self._loop.time() + (self._auto_interval_s or 0.0)
+            self._run(self._commit_auto(handled))
+
+    @property
+    def due(self) -> bool:
+        """Whether a poll has something to do here."""
+        if self._auto_interval_s is None:
+            return False
+        return self._auto_failure is not None or self._loop.time() >= self._next_auto
+
+    async def commit_handled(self, handled: Mapping[Partition, int]) -> None:
+        """The automatic commit at the end of an ownership; nothing if commits are not automatic."""
+        if self._auto_interval_s is not None:
+            await self.commit(self._news(handled))
+
+    async def close(self) -> None:
+        """Wait for what is under way."""
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    def _news(self, handled: Mapping[Partition, int]) -> dict[Partition, Committed]:
+        return {
+            partition: Committed(offset)
+            for partition, offset in handled.items()
+            if self._known.get(partition) != offset
+        }
+
+    def forget(self) -> None:
+        """Ownership changed: others may have committed other offsets since."""
+        self._known.clear()
+
+    async def _commit_auto(self, handled: Mapping[Partition, int]) -> None:
+        try:
+            await self.commit(self._news(handled))
+        except PenstockError as error:
+            if error.retriable or (self.member is not None and self.member.state is not State.IN):
+                _log.warning("automatic commit failed, the next one will cover it: %s", error)
+            else:
+                self._auto_failure = error
+
+    async def _commit_and_tell(self, offsets: Mapping[Partition, Committed], callback: CommitCallback | None) -> None:
+        failure: PenstockError | None = None
+        try:
+            await self.commit(offsets)
+        except PenstockError as error:
+            failure = error
+            if callback is None:
+                _log.warning("asynchronous commit failed: %s", error)
+        if callback is not None:
+            self.finished.append(lambda: callback(offsets, failure))
+
+    def _run(self, work: object) -> None:
+        assert asyncio.iscoroutine(work)
+        task = self._loop.create_task(work, name="penstock commit")
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    def _need_group(self) -> None:
+        if self._group is None:
+            raise UsageError("there is no group to commit for", hint="Give the consumer group=NAME")
+
+    def _need_membership(self, member: Member) -> None:
+        if member.fenced is not None:
+            raise member.fenced
+        if member.state not in {State.IN, State.STALE}:
+            raise UsageError(
+                f"this consumer cannot commit: it is {member.state.value} of its group ({member.reason})",
+                hint="Its partitions may belong to others by now; poll() joins again",
+            )

@@ -1,0 +1,285 @@
+"""ConsumerEngine: one consumer's parts put together. Everything but ``take`` runs on the event loop.
+
+What must not live here: the parts' own work (`_fetching`, `_starting`, `_rebalancing`, `_commits`, `_topics`), and the
+names users call (`async_consumer`, `consumer`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+
+from penstock.client._commits import Commits
+from penstock.client._fetching import Fetching, Reactions
+from penstock.client._listening import Call
+from penstock.client._member import Alone, Member
+from penstock.client._member_states import Event, State
+from penstock.client._partitions import Partitions, PartitionState
+from penstock.client._rebalancing import Rebalancing
+from penstock.client._starting import Starting
+from penstock.client._surroundings import Backoff, Surroundings
+from penstock.client._taking import anything_to_take, take
+from penstock.client._topics import Topics
+from penstock.client.rebalance import RebalanceListener
+from penstock.columnar import Messages
+from penstock.config import ConsumerConfig, OffsetReset
+from penstock.errors import ConfigError, RequestTimeout, UsageError
+from penstock.model import Committed, Offset, OffsetSpec, Partition
+from penstock.seams import GroupOptions, LogClient, Membership
+
+__all__ = ["ConsumerEngine"]
+
+_POLICIES = {
+    OffsetReset.EARLIEST: OffsetSpec(name=Offset.EARLIEST),
+    OffsetReset.LATEST: OffsetSpec(name=Offset.LATEST),
+    OffsetReset.NONE: None,
+}
+
+
+class ConsumerEngine:
+    """Made inside the loop that it lives on; ``client`` is closed with it."""
+
+    def __init__(
+        self, client: LogClient, config: ConsumerConfig, call: Call, surroundings: Surroundings | None = None
+    ) -> None:
+        self.client = client
+        self.config = config
+        self._call = call
+        self._loop = asyncio.get_running_loop()
+        self._news = asyncio.Event()
+        self._failure: BaseException | None = None
+        self.partitions = Partitions()
+        dice = (surroundings or Surroundings()).dice
+        backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, dice)
+        policy = _POLICIES[config.auto_offset_reset]
+        self._topics = Topics(client, config, backoff, self._renewed, self._failed)
+        self._starting = Starting(client, config, self.partitions, backoff, policy, self._found, self._failed)
+        reactions = Reactions(self._news.set, self._topics.refresh, self._starting.kick, self._failed, policy)
+        self._fetching = Fetching(client, config, self.partitions, backoff, reactions)
+        auto_ms = config.auto_commit_interval_ms if config.enable_auto_commit else None
+        self.commits = Commits(client, config.group, auto_ms)
+        self.rebalancing: Rebalancing | None = None
+        self._assigned_by_hand = False
+
+    # Subscription.
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """Subscribed topics; empty under ``assign``."""
+        return frozenset(self.rebalancing.topics) if self.rebalancing else frozenset()
+
+    async def subscribe(self, topics: Collection[str], listener: RebalanceListener) -> None:
+        """Share these topics' partitions with the group, or take them all if there is none."""
+        if self._assigned_by_hand:
+            raise UsageError("partitions are assigned already", hint="Call unsubscribe() before subscribe()")
+        if self.rebalancing is not None:
+            await self.unsubscribe("the subscription changed")
+        membership: Membership = (
+            self.client.membership(self._group_options()) if self.config.group else Alone(self.client)
+        )
+        member = Member(membership, self.config.max_poll_interval_ms, self._news.set)
+        self.rebalancing = Rebalancing(
+            member, self.partitions, frozenset(topics), listener, self._call, self._commit_handled
+        )
+        self.commits.member = member if self.config.group else None
+        self._topics.want(frozenset(topics))
+
+    async def assign(self, starts: Mapping[Partition, int | None]) -> None:
+        """Read exactly these, without sharing; kept ones keep their position unless an offset is given."""
+        if self.rebalancing is not None:
+            raise UsageError("topics are subscribed already", hint="Call unsubscribe() before assign()")
+        self._assigned_by_hand = True
+        await self._commit_handled()
+        owned = self.partitions.assigned
+        self.partitions.drop(owned - set(starts))
+        for partition in owned & set(starts):
+            if (offset := starts[partition]) is not None:
+                self.state_of(partition).jump(offset)
+        self.partitions.add({partition: start for partition, start in starts.items() if partition not in owned})
+        self._topics.want(frozenset(partition.topic for partition in starts))
+        self.go_on()
+
+    async def unsubscribe(self, reason: str = "the application unsubscribed", *, commit: bool = True) -> None:
+        """Give up everything, however it was got."""
+        rebalancing, self.rebalancing = self.rebalancing, None
+        try:
+            if rebalancing is not None:
+                await rebalancing.end(reason, commit=commit)
+            elif commit:
+                await self._commit_handled()
+        finally:
+            self._assigned_by_hand = False
+            self.commits.member = None
+            self.partitions.drop(self.partitions.assigned)
+            self._topics.want(frozenset())
+
+    # Polling.
+
+    @property
+    def needs_service(self) -> bool:
+        """Whether a poll has something to do on the loop before it takes records. May be asked from any thread."""
+        return (
+            self._failure is not None
+            or not (self._assigned_by_hand or self.rebalancing)
+            or (self.rebalancing is not None and self.rebalancing.member.needs_poll)
+            or self.commits.due
+            or bool(self.commits.finished)
+        )
+
+    async def ready(self, deadline: float, *, serve: bool = True) -> bool:
+        """Do what is due, then wait until there is something to take or it is ``deadline`` (loop time).
+
+        ``serve`` is False when this poll has already done what is due, and only goes on waiting.
+        Raises what went wrong in the background since the last poll.
+        """
+        member = self.rebalancing.member if self.rebalancing else None
+        if member is not None:
+            member.poll_begins()
+        try:
+            if serve:
+                self.commits.auto(self.partitions.handled())
+            while True:
+                self._news.clear()
+                self._raise_failure()
+                await self._settle(deadline)
+                self._raise_failure()
+                self._starting.kick()
+                self._fetching.kick()
+                if anything_to_take(self.partitions):
+                    return True
+                left = deadline - self._loop.time()
+                if left <= 0:
+                    return False
+                try:
+                    async with asyncio.timeout(left):
+                        await self._news.wait()
+                except TimeoutError:
+                    return False
+        finally:
+            if member is not None:
+                member.poll_ends()
+
+    def take(self, max_records: int) -> Messages:
+        """What has arrived, decoded; may run in another thread than the loop's, see `_taking`."""
+        return take(self.partitions, max_records)
+
+    def take_ahead(self, max_records: int) -> Messages:
+        """``take`` by a poll that needs nothing else from this engine; the group is told that user code came back."""
+        if self.rebalancing is not None:
+            self.rebalancing.member.poll_begins()
+            self.rebalancing.member.poll_ends()
+        return self.take(max_records)
+
+    def go_on(self) -> None:
+        """Records were taken, or positions changed: look up and fetch what can be."""
+        self._starting.kick()
+        self._fetching.kick()
+
+    async def _settle(self, deadline: float) -> None:
+        if self.rebalancing is None:
+            if not self._assigned_by_hand:
+                raise UsageError(
+                    "there is nothing to read: no topic and no partition",
+                    hint="Name topics in the address (kafka://host/topic), or call subscribe() or assign() first",
+                )
+            return
+        if self.rebalancing.member.needs_poll:
+            before = self.partitions.assigned
+            await self.rebalancing.settle(deadline)
+            if self.partitions.assigned != before:
+                self.commits.forget()
+
+    # Positions.
+
+    def state_of(self, partition: Partition) -> PartitionState:
+        """Raises UsageError for a partition that is not assigned."""
+        state = self.partitions.get(partition)
+        if state is None:
+            raise UsageError(
+                "this partition is not assigned to this consumer",
+                topic=partition.topic,
+                partition=partition.id,
+                hint="assignment() tells which are",
+            )
+        return state
+
+    async def position(self, partition: Partition) -> int:
+        """The offset of the next record, looked up if it is not known yet."""
+        deadline = self._loop.time() + self.config.api_timeout_ms / 1_000
+        while (offset := self.state_of(partition).position) is None:
+            self._news.clear()
+            self._raise_failure()
+            self._starting.kick()
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await self._news.wait()
+            except TimeoutError:
+                raise RequestTimeout(
+                    f"no position within {self.config.api_timeout_ms} ms", topic=partition.topic, partition=partition.id
+                ) from None
+        return offset
+
+    async def commit(self, offsets: Mapping[Partition, Committed] | None) -> None:
+        """Commit these, or all positions."""
+        await self.commits.commit(self.committable() if offsets is None else offsets)
+
+    def committable(self) -> dict[Partition, Committed]:
+        """Everything that was returned by polls, as offsets to commit."""
+        return {partition: Committed(offset) for partition, offset in self.partitions.positions().items()}
+
+    async def close(self, *, commit: bool) -> None:
+        """Commit if that is automatic, leave the group, close connections. The first error is raised at the end."""
+        try:
+            async with asyncio.timeout(self.config.request_timeout_ms / 1_000):
+                await self.unsubscribe("the consumer was closed", commit=commit)
+        except TimeoutError:
+            raise RequestTimeout("closing took longer than request_timeout_ms") from None
+        finally:
+            await self.commits.close()
+            await self._starting.close()
+            await self._fetching.close()
+            await self._topics.close()
+            await self.client.close()
+
+    # Inside.
+
+    def _group_options(self) -> GroupOptions:
+        config = self.config
+        if config.group is None:
+            raise ConfigError("there is no group")
+        return GroupOptions(
+            group=config.group,
+            client_id=config.client_id,
+            instance_id=config.group_instance_id,
+            session_timeout_ms=config.session_timeout_ms,
+            rebalance_timeout_ms=config.max_poll_interval_ms,
+            heartbeat_interval_ms=config.heartbeat_interval_ms,
+            assignors=config.assignors,
+        )
+
+    async def _commit_handled(self) -> None:
+        await self.commits.commit_handled(self.partitions.handled())
+
+    async def _renewed(self) -> None:
+        if self.rebalancing is not None:
+            await self.rebalancing.member.renewed(self.rebalancing.topics)
+        self._fetching.kick()
+        self._news.set()
+
+    def _found(self) -> None:
+        self._fetching.kick()
+        self._news.set()
+
+    def _failed(self, error: BaseException) -> None:
+        self._failure = self._failure or error
+        self._news.set()
+
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def request_rejoin(self, reason: str) -> None:
+        """Ask the group to share out anew at the next poll."""
+        if self.rebalancing is not None and self.rebalancing.member.state is State.IN:
+            self.rebalancing.member.see(Event.REJOIN, reason)

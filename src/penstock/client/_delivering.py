@@ -1,0 +1,266 @@
+"""Delivering: queued rows become batches, batches requests, answers fates.
+
+One request to a node carries at most one batch a partition; at most ``max_in_flight`` requests a node are unanswered.
+A batch that failed is tried again until its delivery time is over: first all other unanswered batches of its partition
+are waited for, then the failed ones go again one at a time, oldest first. So order is kept whatever fails.
+What must not live here: staging, memory, who waits for what.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.client._queues import Flight, PartitionQueue
+from penstock.client._surroundings import Backoff
+from penstock.client.delivery import Run
+from penstock.client.errors import DeliveryTimeout
+from penstock.config import Acks, ProducerConfig
+from penstock.errors import PenstockError, ServerError
+from penstock.model import Node, Partition
+from penstock.seams import LogClient, Sender, Sent
+
+__all__ = ["Delivering", "Hooks"]
+
+_TOO_LARGE: Final = frozenset({"MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"})
+_MOST_SECONDS: Final = 3_600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """What delivering asks of the engine: leaders are unknown; these runs are settled; this is a bug."""
+
+    refresh: Callable[[], None]
+    finished: Callable[[Sequence[Run]], None]
+    failed: Callable[[BaseException], None]
+
+
+class Delivering:
+    """``urgent`` makes every row ready to go at once: while someone flushes, or waits for memory."""
+
+    def __init__(
+        self, client: LogClient, sender: Sender, config: ProducerConfig, backoff: Backoff, hooks: Hooks
+    ) -> None:
+        self._client = client
+        self._sender = sender
+        self._config = config
+        self._backoff = backoff
+        self._hooks = hooks
+        self._loop = asyncio.get_running_loop()
+        self._queues: dict[Partition, PartitionQueue] = {}
+        self._requests: Counter[str] = Counter()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._batch_bytes = min(config.batch_size_bytes, config.max_request_bytes)
+        self.open = False
+        self.urgent = False
+
+    def put(self, runs: Sequence[Run]) -> None:
+        """Queue rows."""
+        for run in runs:
+            queue = self._queues.get(run.partition)
+            if queue is None:
+                queue = self._queues[run.partition] = PartitionQueue(run.partition)
+            queue.put(run)
+
+    def waiting_bytes(self, partition: Partition) -> int:
+        """How much is queued for a partition."""
+        queue = self._queues.get(partition)
+        return queue.bytes if queue else 0
+
+    def kick(self) -> None:
+        """Send what can be sent, give up what is too old, and come again when the next thing is due."""
+        if not self.open:
+            return
+        now = self._loop.time()
+        ready: dict[Node, list[PartitionQueue]] = {}
+        wake = now + _MOST_SECONDS
+        for partition, queue in list(self._queues.items()):
+            if queue.idle:
+                del self._queues[partition]
+                continue
+            self._expire(queue, now)
+            due = self._due(queue, now)
+            if due > now:
+                wake = min(wake, due, self._expiry(queue, now))
+                continue
+            node = self._client.leader(partition)
+            if node is None:
+                self._hooks.refresh()
+                wake = min(wake, self._expiry(queue, now))
+            else:
+                ready.setdefault(node, []).append(queue)
+        for node, queues in ready.items():
+            self._fill(node, queues)
+        self._wake_at(wake)
+
+    async def close(self) -> None:
+        """Stop; requests under way are forgotten."""
+        self.open = False
+        if self._timer is not None:
+            self._timer.cancel()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def give_up(self, error: PenstockError) -> None:
+        """Settle everything that is still open with ``error``."""
+        for queue in self._queues.values():
+            for flight in [*queue.in_flight, *queue.retries, *queue.expire(float("inf"))]:
+                self._hooks.finished(flight.settle(-1, -1, error))
+        self._queues.clear()
+
+    def _due(self, queue: PartitionQueue, now: float) -> float:
+        """When this queue wants to send next; never, while it must wait for an answer first."""
+        if queue.retries or queue.recovering:
+            return now + _MOST_SECONDS if queue.in_flight or queue.recovering else queue.retry_at
+        if queue.oldest is None or (queue.in_flight and not self._config.enable_idempotence):
+            return now + _MOST_SECONDS
+        if self.urgent or queue.bytes >= self._batch_bytes:
+            return now
+        return queue.oldest + self._config.linger_ms / 1_000
+
+    def _fill(self, node: Node, queues: list[PartitionQueue]) -> None:
+        """Send requests to a node until it has enough of them, or nothing is left for it."""
+        # Whoever was sent from goes behind the others, so that a busy partition does not starve the rest.
+        while queues and self._requests[node.name] < self._config.max_in_flight:
+            chosen: list[tuple[PartitionQueue, Flight]] = []
+            left = self._config.max_request_bytes
+            for queue in list(queues):
+                flight = self._next_flight(queue, left)
+                if flight is None:
+                    continue
+                chosen.append((queue, flight))
+                assert flight.packed is not None
+                left -= flight.packed.size
+                queues.remove(queue)
+                if self._due(queue, self._loop.time()) <= self._loop.time():
+                    queues.append(queue)
+                if left <= 0:
+                    break
+            if not chosen:
+                return
+            self._requests[node.name] += 1
+            task = self._loop.create_task(self._send(node, chosen), name=f"penstock send {node.name}")
+            self._tasks.add(task)
+            task.add_done_callback(self._ended)
+
+    def _next_flight(self, queue: PartitionQueue, left: int) -> Flight | None:
+        if queue.retries:
+            if queue.in_flight:
+                return None
+            flight = queue.retries.popleft()
+            queue.in_flight.append(flight)
+            return flight
+        if left < self._config.max_request_bytes and queue.bytes and left < min(queue.bytes, self._batch_bytes):
+            return None
+        flight = queue.take(self._batch_bytes)
+        try:
+            flight.packed = self._sender.pack(queue.partition, flight.rows, self._config.compression)
+        except PenstockError as error:
+            self._settle(flight, -1, -1, error)
+            return None
+        queue.in_flight.append(flight)
+        return flight
+
+    async def _send(self, node: Node, chosen: list[tuple[PartitionQueue, Flight]]) -> None:
+        batches = [flight.packed for _, flight in chosen if flight.packed is not None]
+        by_packed = {id(flight.packed): (queue, flight) for queue, flight in chosen}
+        acks: Acks = self._config.acks
+        try:
+            answers = await self._sender.send(
+                node, batches, acks=acks.value, timeout_s=self._config.request_timeout_ms / 1_000
+            )
+        finally:
+            self._requests[node.name] -= 1
+        for sent in answers:
+            queue, flight = by_packed.pop(id(sent.packed))
+            queue.in_flight.remove(flight)
+            await self._answered(queue, flight, sent)
+        self.kick()
+
+    async def _answered(self, queue: PartitionQueue, flight: Flight, sent: Sent) -> None:
+        if sent.error is None:
+            self._settle(flight, sent.base_offset, sent.timestamp_ms, None)
+            return
+        flight.error = sent.error
+        flight.failures += 1
+        queue.fail(flight)
+        queue.retry_at = self._loop.time() + self._backoff.seconds(flight.failures)
+        if not queue.in_flight:
+            queue.recovering = True
+            try:
+                await self._recover(queue)
+            finally:
+                queue.recovering = False
+
+    async def _recover(self, queue: PartitionQueue) -> None:
+        """Decide about every failed batch of a partition, oldest first, now that none is under way."""
+        failed = list(queue.retries)
+        queue.retries.clear()
+        for flight in failed:
+            if flight.error is None:
+                queue.retries.append(flight)
+                continue
+            error, flight.error = flight.error, None
+            assert flight.packed is not None
+            if flight.born + self._config.delivery_timeout_ms / 1_000 <= self._loop.time():
+                await self._sender.abandon(flight.packed)
+                self._settle(flight, -1, -1, _too_late(queue.partition, self._config.delivery_timeout_ms, error))
+                continue
+            packed = await self._sender.recover(flight.packed, error)
+            if packed is not None:
+                flight.packed = packed
+                queue.retries.append(flight)
+            elif _is_too_large(error) and flight.rows.num_rows > 1:
+                queue.retries.extend(self._repacked(queue, flight))
+                queue.retry_at = 0.0
+            else:
+                self._settle(flight, -1, -1, error)
+
+    def _repacked(self, queue: PartitionQueue, flight: Flight) -> list[Flight]:
+        halves = flight.halves()
+        for half in halves:
+            half.packed = self._sender.pack(queue.partition, half.rows, self._config.compression)
+        return list(halves)
+
+    def _expiry(self, queue: PartitionQueue, now: float) -> float:
+        if queue.oldest is None:
+            return now + _MOST_SECONDS
+        return queue.oldest + self._config.delivery_timeout_ms / 1_000
+
+    def _expire(self, queue: PartitionQueue, now: float) -> None:
+        for flight in queue.expire(now - self._config.delivery_timeout_ms / 1_000):
+            self._settle(flight, -1, -1, _too_late(queue.partition, self._config.delivery_timeout_ms, None))
+
+    def _settle(self, flight: Flight, offset: int, timestamp_ms: int, error: PenstockError | None) -> None:
+        self._hooks.finished(flight.settle(offset, timestamp_ms, error))
+
+    def _wake_at(self, when: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(when, self.kick)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._hooks.failed(error)
+
+
+def _is_too_large(error: PenstockError) -> bool:
+    return isinstance(error, ServerError) and error.name in _TOO_LARGE
+
+
+def _too_late(partition: Partition, timeout_ms: int, cause: PenstockError | None) -> DeliveryTimeout:
+    error = DeliveryTimeout(
+        f"not acknowledged within delivery_timeout_ms={timeout_ms}" + (f"; the last attempt: {cause}" if cause else ""),
+        topic=partition.topic,
+        partition=partition.id,
+        hint="The record may be stored all the same" if cause else "It was never sent",
+    )
+    error.__cause__ = cause
+    return error

@@ -1,0 +1,183 @@
+"""Fetching: one long poll a node in flight, the next one sent before the last one is decoded, memory bounded.
+
+``kick`` is called whenever something changed that could let a fetch go out; it starts what can be started and returns.
+What must not live here: decoding (`_taking`), finding out where to start (`_starting`), leaders (`_topics`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from penstock.client._partitions import Partitions, PartitionState
+from penstock.client._surroundings import Backoff
+from penstock.config import ConsumerConfig
+from penstock.errors import OffsetOutOfRange, PenstockError
+from penstock.model import Node, OffsetSpec
+from penstock.seams import Fetched, LogClient, ReadFrom, ReadLimits
+
+__all__ = ["Fetching", "Reactions"]
+
+_HELD_BACK_WAIT_MS = 20
+_EMPTY_HANDED_S = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Reactions:
+    """What the fetcher asks of the rest of the engine.
+
+    ``arrived``: a poll may find something now. ``refresh``: leaders are unknown. ``look_up``: positions are unknown.
+    ``reset`` is where to go on when an offset is gone, None to raise. ``failed``: raise this from the next poll.
+    """
+
+    arrived: Callable[[], None]
+    refresh: Callable[[], None]
+    look_up: Callable[[], None]
+    failed: Callable[[BaseException], None]
+    reset: OffsetSpec | None
+
+
+class Fetching:
+    """Keeps every node that leads an assigned partition busy with at most one read."""
+
+    def __init__(
+        self, client: LogClient, config: ConsumerConfig, partitions: Partitions, backoff: Backoff, reactions: Reactions
+    ) -> None:
+        self._client = client
+        self._config = config
+        self._partitions = partitions
+        self._backoff = backoff
+        self._on = reactions
+        self._loop = asyncio.get_running_loop()
+        self._in_flight: dict[str, asyncio.Task[None]] = {}
+        self._reserved_bytes = 0
+        self._failures: dict[str, int] = {}
+        self._closed = False
+
+    def kick(self) -> None:
+        """Send what can be sent. Cheap when nothing can."""
+        if self._closed:
+            return
+        by_node: dict[Node, list[PartitionState]] = {}
+        now = self._loop.time()
+        for state in sorted(self._partitions, key=lambda state: state.asked):
+            if isinstance(state.failure, OffsetOutOfRange) and not state.buffer:
+                self._go_elsewhere(state)
+            if state.paused or state.fetch_offset is None or state.failure is not None or state.retry_at > now:
+                continue
+            node = self._client.leader(state.partition)
+            if node is None:
+                self._on.refresh()
+            elif node.name not in self._in_flight:
+                by_node.setdefault(node, []).append(state)
+        for node, states in by_node.items():
+            self._start(node, states)
+
+    async def close(self) -> None:
+        """Stop; what is in flight is forgotten."""
+        self._closed = True
+        tasks = list(self._in_flight.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _start(self, node: Node, states: Sequence[PartitionState]) -> None:
+        room = self._config.fetch_buffer_bytes - self._partitions.buffered_bytes - self._reserved_bytes
+        per_partition = self._config.max_partition_fetch_bytes
+        # An empty buffer always lets a fetch through: a bound smaller than one answer must not stop everything.
+        share = max(self._config.fetch_buffer_bytes // max(len(self._partitions), 1), per_partition)
+        eager = [
+            state for state in states if state.buffered_bytes == 0 or state.buffered_bytes + per_partition <= share
+        ]
+        if not eager or (room < per_partition and self._partitions.buffered_bytes + self._reserved_bytes > 0):
+            return
+        limit = min(self._config.fetch_max_bytes, max(room, per_partition), per_partition * len(eager))
+        # While somebody is held back for lack of room, the node must not sit on a fetch for the others: the room may
+        # be there long before data for them is.
+        held_back = len(eager) < len(states)
+        wait_ms = (
+            min(self._config.fetch_max_wait_ms, _HELD_BACK_WAIT_MS) if held_back else self._config.fetch_max_wait_ms
+        )
+        reads = {}
+        for state in eager:
+            version, offset = state.version, state.fetch_offset
+            if offset is not None:
+                state.asked = self._partitions.turn()
+                reads[ReadFrom(state.partition, offset, per_partition)] = (state, version)
+        if not reads:
+            return
+        self._reserved_bytes += limit
+        limits = ReadLimits(wait_ms, self._config.fetch_min_bytes, limit)
+        task = self._loop.create_task(self._pull(node, reads, limits), name=f"penstock fetch {node.name}")
+        self._in_flight[node.name] = task
+
+    async def _pull(self, node: Node, reads: dict[ReadFrom, tuple[PartitionState, int]], limits: ReadLimits) -> None:
+        begun = self._loop.time()
+        pause = 0.0
+        try:
+            answers = await self._client.read(node, list(reads), limits)
+            self._failures.pop(node.name, None)
+            sent = {read.partition: (state, version) for read, (state, version) in reads.items()}
+            news = [self._receive(answer, *sent[answer.partition]) for answer in answers if answer.partition in sent]
+            if not any(news) and self._loop.time() - begun < _EMPTY_HANDED_S < limits.max_wait_ms / 1_000:
+                pause = _EMPTY_HANDED_S  # a node that answers at once, and with nothing, must not make us spin
+        except PenstockError as error:
+            pause = self._lost(node, [state for state, _ in reads.values()], error)
+        except Exception as error:
+            self._on.failed(error)
+            return
+        finally:
+            self._reserved_bytes -= limits.max_bytes
+            del self._in_flight[node.name]
+        if pause:
+            self._loop.call_later(pause, self.kick)
+        else:
+            self.kick()
+
+    def _receive(self, answer: Fetched, state: PartitionState, version: int) -> bool:
+        """Keep one partition's answer; True if there was something in it."""
+        if self._partitions.get(state.partition) is not state or state.version != version:
+            return True  # the partition was given up, or the application went elsewhere
+        if answer.error is not None:
+            return self._trouble(answer.error, state)
+        state.high_watermark = answer.high_watermark
+        if not answer.size:
+            return False
+        if answer.next_offset <= answer.offset:
+            return False  # less than one whole batch came through: other partitions had filled the answer
+        state.arrive(answer)
+        self._on.arrived()
+        return True
+
+    def _trouble(self, error: PenstockError, state: PartitionState) -> bool:
+        if isinstance(error, OffsetOutOfRange) or not error.retriable:
+            state.failure = error
+            if state.buffer or not self._go_elsewhere(state):
+                self._on.arrived()
+            return True
+        self._client.distrust(state.partition)
+        state.retry_at = self._loop.time() + self._backoff.seconds(1)
+        self._loop.call_at(state.retry_at, self.kick)
+        self._on.refresh()
+        return True
+
+    def _go_elsewhere(self, state: PartitionState) -> bool:
+        """Look up where the policy wants to go on, once all that was fetched before the missing offset is taken."""
+        if not isinstance(state.failure, OffsetOutOfRange) or self._on.reset is None:
+            return False
+        state.look_up(self._on.reset)
+        self._on.look_up()
+        return True
+
+    def _lost(self, node: Node, states: Sequence[PartitionState], error: PenstockError) -> float:
+        """A read failed as a whole; returns how long to leave the node alone."""
+        failures = self._failures[node.name] = self._failures.get(node.name, 0) + 1
+        pause = self._backoff.seconds(failures)
+        for state in states:
+            self._client.distrust(state.partition)
+            state.retry_at = self._loop.time() + pause
+        if not error.retriable:
+            self._on.failed(error)
+        self._on.refresh()
+        return pause

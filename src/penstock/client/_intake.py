@@ -1,0 +1,129 @@
+"""Intake: where any thread puts records in, under one lock, and the loop takes them out in order.
+
+It counts the memory of everything that is not settled yet. A record costs a few list appends here and nothing else;
+the loop is woken when a staging begins (its linger starts) and when one is full.
+What must not live here: partitions, waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from penstock.client._rows import StagedTable, Staging
+from penstock.client.delivery import Delivery, Outcome
+from penstock.columnar.builder import HeadersLike
+from penstock.errors import PenstockError
+
+__all__ = ["Intake"]
+
+
+class Intake:
+    """``wake`` is called, from whichever thread puts something in, when the loop should ``take``."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, batch_bytes: int, most_bytes: int, wake: Callable[[], object]
+    ) -> None:
+        self._loop = loop
+        self._batch_bytes = batch_bytes
+        self._most_bytes = most_bytes
+        self._wake = wake
+        self._lock = threading.Lock()
+        self._staged: dict[str, Staging] = {}
+        self._sealed: deque[Staging | StagedTable] = deque()
+        self._used_bytes = 0
+        self._open: dict[int, tuple[Outcome, int]] = {}
+        self._failure: PenstockError | None = None
+
+    def put(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: HeadersLike | None,
+        partition: int | None,
+        timestamp_ms: int,
+        size: int,
+    ) -> Delivery | None:
+        """Put a record in; None if there is no room for it now. Raises what made the producer fail."""
+        with self._lock:
+            if not self._fits(size):
+                return None
+            self._used_bytes += size
+            staging = self._staged.get(topic)
+            wake = staging is None
+            if staging is None:
+                staging = self._staged[topic] = Staging(topic, Outcome(self._loop), self._loop.time())
+                self._open[id(staging.outcome)] = (staging.outcome, 0)
+            row = staging.append(key, value, timestamp_ms, headers, partition, size)
+            if staging.size >= self._batch_bytes:
+                self._seal(topic)
+                wake = True
+        if wake:
+            self._wake()
+        return Delivery(staging.outcome, row, timestamp_ms)
+
+    def put_table(self, topic: str, batch: pa.RecordBatch, size: int) -> Outcome | None:
+        """Put rows in; None if there is no room for them now. Raises what made the producer fail."""
+        with self._lock:
+            if not self._fits(size):
+                return None
+            self._used_bytes += size
+            self._seal(topic)
+            table = StagedTable(topic, Outcome(self._loop), self._loop.time(), size, batch)
+            table.outcome.size = size
+            self._open[id(table.outcome)] = (table.outcome, size)
+            self._sealed.append(table)
+        self._wake()
+        return table.outcome
+
+    def has_room(self, size: int) -> bool:
+        """Whether so many bytes fit now; something always fits into an empty buffer."""
+        return not self._used_bytes or self._used_bytes + size <= self._most_bytes
+
+    def take(self, born_before: float) -> tuple[list[Staging | StagedTable], float | None]:
+        """What is full, and what was begun before then; and when the oldest of the rest was begun."""
+        with self._lock:
+            for topic in [topic for topic, each in self._staged.items() if each.born <= born_before]:
+                self._seal(topic)
+            taken = list(self._sealed)
+            self._sealed.clear()
+            oldest = min((each.born for each in self._staged.values()), default=None)
+        return taken, oldest
+
+    def open_outcomes(self) -> list[Outcome]:
+        """Everything that was put in and is not settled."""
+        with self._lock:
+            return [outcome for outcome, _ in self._open.values()]
+
+    def settled(self, outcome: Outcome) -> None:
+        """Give back the memory of something that is settled as a whole."""
+        with self._lock:
+            _, size = self._open.pop(id(outcome), (outcome, 0))
+            self._used_bytes -= size
+
+    def fail(self, error: PenstockError) -> list[Outcome]:
+        """Refuse everything from now on; returns what was put in and not taken."""
+        with self._lock:
+            self._failure = self._failure or error
+            for topic in list(self._staged):
+                self._seal(topic)
+            left = [each.outcome for each in self._sealed]
+            self._sealed.clear()
+        return left
+
+    def _fits(self, size: int) -> bool:
+        if self._failure is not None:
+            raise self._failure
+        return self.has_room(size)
+
+    def _seal(self, topic: str) -> None:
+        staging = self._staged.pop(topic, None)
+        if staging is not None:
+            staging.outcome.size = staging.size
+            self._open[id(staging.outcome)] = (staging.outcome, staging.size)
+            self._sealed.append(staging)

@@ -1,0 +1,207 @@
+"""The one background event loop of a process, for all synchronous consumers, producers and admins.
+
+A call hands a coroutine to the loop and waits on a queue; over the same queue the loop can ask the waiting thread to
+run something (listeners, callbacks), so that user code runs where the user called. After a fork the child makes a loop
+of its own. What must not live here: anything about logs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import inspect
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
+from queue import SimpleQueue
+from typing import Any, Protocol, TypeVar
+
+from penstock.errors import UsageError
+
+__all__ = ["LoopThread", "Run", "Turns", "call_in_caller", "call_in_user_thread", "loop_thread"]
+
+T = TypeVar("T")
+
+
+class Run(Protocol):
+    """The type of ``LoopThread.run``."""
+
+    def __call__(self, work: Callable[[], Coroutine[Any, Any, T]], /) -> T:
+        """Return the result of the coroutine that ``work`` makes."""
+        ...
+
+
+_Message = Callable[[], None] | None
+_STOP_S = 2.0
+
+_inbox: ContextVar[SimpleQueue[_Message] | None] = ContextVar("penstock_inbox", default=None)
+
+
+class LoopThread:
+    """An event loop in a daemon thread. ``run`` may be called from any thread but its own."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, name="penstock", daemon=True)
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """False in the child of a fork, where the thread does not exist."""
+        return self._pid == os.getpid() and self._thread.is_alive()
+
+    def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """The result of the coroutine that ``work`` makes. A KeyboardInterrupt while waiting cancels it.
+
+        What the coroutine passes to ``call_in_caller`` runs in the calling thread meanwhile.
+        """
+        self._check()
+        inbox: SimpleQueue[_Message] = SimpleQueue()
+        tasks: list[asyncio.Task[T]] = []
+
+        def begin() -> None:
+            _inbox.set(inbox)
+            task = self._loop.create_task(work())
+            tasks.append(task)
+            task.add_done_callback(lambda _: inbox.put(None))
+
+        self._loop.call_soon_threadsafe(begin)
+        try:
+            while (message := inbox.get()) is not None:
+                message()
+        except BaseException:
+            # Only KeyboardInterrupt and its like come here: call_in_caller keeps what user code raises.
+            self._loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
+            while inbox.get() is not None:
+                pass
+            raise
+        return tasks[0].result()
+
+    def call(self, work: Callable[[], T]) -> T:
+        """The result of a plain function, run on the loop."""
+
+        async def wrapped() -> T:
+            return work()
+
+        return self.run(wrapped)
+
+    def post(self, work: Callable[[], object]) -> None:
+        """Run a plain function on the loop, some time soon."""
+        self._check()
+        self._loop.call_soon_threadsafe(work)
+
+    def now(self) -> float:
+        """The loop's clock; may be asked from any thread."""
+        return self._loop.time()
+
+    def stop(self) -> None:
+        """Cancel everything and end the thread."""
+        if self.alive:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(_STOP_S)
+
+    def _check(self) -> None:
+        if self._pid != os.getpid():
+            raise UsageError("this object was made before a fork", hint="Make a new one in the child process")
+        if threading.current_thread() is self._thread:
+            raise UsageError(
+                "a synchronous call on penstock's own loop would wait for itself",
+                hint="Use AsyncConsumer, AsyncProducer and AsyncAdmin inside coroutines",
+            )
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+            tasks = asyncio.all_tasks(self._loop)
+            for task in tasks:
+                task.cancel()
+            self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        finally:
+            self._loop.close()
+
+
+async def call_in_caller(work: Callable[[], T]) -> T:
+    """Run ``work`` in the thread that waits in ``LoopThread.run`` for the current task; here, if none does."""
+    inbox = _inbox.get()
+    if inbox is None:
+        return work()
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[T] = loop.create_future()
+
+    def settle(set_answer: Callable[[Any], None], value: object) -> None:
+        if not answer.done():
+            set_answer(value)
+
+    def message() -> None:
+        try:
+            result = work()
+        except Exception as error:
+            loop.call_soon_threadsafe(settle, answer.set_exception, error)
+        else:
+            loop.call_soon_threadsafe(settle, answer.set_result, result)
+
+    inbox.put(message)
+    return await answer
+
+
+async def call_in_user_thread(work: Callable[[], object]) -> None:
+    """Run a listener or callback of a synchronous client where its user called. Raises what it raises."""
+    answer = await call_in_caller(work)
+    if inspect.iscoroutine(answer):
+        answer.close()
+        raise UsageError(
+            "a listener of a synchronous consumer is a coroutine function", hint="Use AsyncConsumer, or plain methods"
+        )
+
+
+class Turns:
+    """Lets one thread at a time use an object; a call within a call of the same thread (from a listener) is fine.
+
+    Entered, it gives ``LoopThread.run``.
+    """
+
+    def __init__(self, loop: LoopThread, what: str) -> None:
+        self._loop = loop
+        self._what = what
+        self._user = threading.RLock()
+
+    def __enter__(self) -> Run:
+        if not self._user.acquire(blocking=False):
+            raise UsageError(
+                f"this {self._what} is being used by another thread", hint=f"Make one {self._what} a thread"
+            )
+        return self._loop.run
+
+    def __exit__(self, *_: object) -> None:
+        self._user.release()
+
+
+_lock = threading.Lock()
+_current: list[LoopThread] = []
+
+
+def loop_thread() -> LoopThread:
+    """The process's loop, started on first use and stopped when the interpreter ends."""
+    with _lock:
+        if not _current or not _current[0].alive:
+            _current[:] = [LoopThread()]
+        return _current[0]
+
+
+def _after_fork() -> None:
+    # The parent's lock may have been held, and its loop's thread does not exist here.
+    global _lock  # noqa: PLW0603
+    _lock = threading.Lock()
+    _current.clear()
+
+
+def _at_exit() -> None:
+    for each in _current:
+        each.stop()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_at_exit)

@@ -1,0 +1,202 @@
+"""A consumer's membership in its group: joining and heartbeats, beside user code; and who owns everything alone.
+
+State changes go through the table in `_member_states`. What must not live here: what joining means for positions and
+listeners (`_rebalancing`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping
+from typing import Final
+
+from penstock.client._member_states import Event, State, after
+from penstock.errors import FencedError, PenstockError
+from penstock.model import Assignment, Committed, Partition
+from penstock.seams import Beat, LogClient, Membership, Verdict
+
+__all__ = ["Alone", "Member"]
+
+_log = logging.getLogger(__name__)
+_FOREVER_S: Final = 3_600.0
+_HOLDS: Final = frozenset({State.IN, State.STALE})
+"""States in which heartbeats are sent: in JOINING the join that waits at the coordinator is the sign of life."""
+
+
+class Alone:
+    """The membership of a consumer without a group: it owns every partition of its topics."""
+
+    heartbeat_interval_s = _FOREVER_S
+    member_id = ""
+
+    def __init__(self, client: LogClient) -> None:
+        self._client = client
+        self._generation = 0
+        self._owned: frozenset[Partition] = frozenset()
+
+    def must_revoke(self, owned: Collection[Partition]) -> frozenset[Partition]:
+        """Nothing: nobody else could want them."""
+        del owned
+        return frozenset()
+
+    async def join(self, topics: Collection[str], owned: Collection[Partition], reason: str) -> Assignment:
+        """All partitions there are."""
+        del owned, reason
+        self._generation += 1
+        self._owned = await self._all(topics)
+        return Assignment(self._generation, self._owned)
+
+    async def heartbeat(self) -> Beat:
+        """Nobody is told anything."""
+        return Beat(Verdict.STEADY)
+
+    async def stale(self, topics: Collection[str]) -> bool:
+        """Whether there are other partitions than at the last join."""
+        return await self._all(topics) != self._owned
+
+    async def commit(self, offsets: Mapping[Partition, Committed]) -> None:
+        """Never called: without a group there is nothing to commit for."""
+        del offsets
+
+    async def leave(self, reason: str) -> None:
+        """Nobody to tell."""
+        del reason
+
+    async def _all(self, topics: Collection[str]) -> frozenset[Partition]:
+        found = await self._client.topics(topics)
+        return frozenset(info.partition for topic in found.values() for info in topic.partitions)
+
+
+class Member:
+    """One subscription's membership. ``news`` is called whenever a poll should look here."""
+
+    def __init__(self, membership: Membership, max_poll_interval_ms: int, news: Callable[[], None]) -> None:
+        self.membership = membership
+        self._max_poll_interval_s = max_poll_interval_ms / 1_000
+        self._news = news
+        self._loop = asyncio.get_running_loop()
+        self._heart: asyncio.Task[None] | None = None
+        self._joining: asyncio.Task[Assignment] | None = None
+        self._polling = 0
+        self._last_poll = self._loop.time()
+        self.state = State.OUT
+        self.reason = "it starts"
+        self.fenced: PenstockError | None = None
+        self.events: list[Beat] = []
+
+    def see(self, event: Event, reason: str = "") -> None:
+        """Take a step in the table."""
+        before, self.state = self.state, after(self.state, event)
+        if reason and self.state is not State.FENCED:
+            self.reason = reason
+        if before is not self.state:
+            _log.info(
+                "consumer is %s (was %s): %s%s", self.state.value, before.value, event.value, reason and f": {reason}"
+            )
+            self._news()
+
+    @property
+    def needs_poll(self) -> bool:
+        """Whether the next poll has something to do here before it hands out records."""
+        return self.state is not State.IN or bool(self.events)
+
+    def poll_begins(self) -> None:
+        """User code came back. Counted, because a poll may be cancelled and another one begin."""
+        self._polling += 1
+        self._last_poll = self._loop.time()
+
+    def poll_ends(self) -> None:
+        """User code has its records."""
+        self._polling -= 1
+        self._last_poll = self._loop.time()
+
+    def join(self, topics: Collection[str], owned: Collection[Partition]) -> asyncio.Task[Assignment]:
+        """Begin to join, or go on with a join that an earlier poll had no time to wait for."""
+        if self._joining is None:
+            self.see(Event.JOIN)
+            work = self.membership.join(topics, owned, self.reason)
+            self._joining = self._loop.create_task(work, name="penstock join")
+            self._joining.add_done_callback(lambda _: self._news())
+        return self._joining
+
+    def joined(self) -> Assignment:
+        """Take the outcome of a join that is done. Raises what made it fail."""
+        assert self._joining is not None
+        task, self._joining = self._joining, None
+        try:
+            assignment = task.result()
+        except FencedError as error:
+            self.fenced = error
+            self.see(Event.TAKEN)
+            raise
+        except BaseException:
+            self.see(Event.FAILED)
+            raise
+        self.see(Event.JOINED)
+        if self._heart is None:
+            self._heart = self._loop.create_task(self._beat(), name="penstock heartbeat")
+        return assignment
+
+    async def renewed(self, topics: Collection[str]) -> None:
+        """Topics were asked for again: see whether that changes what there is to share."""
+        if self.state is State.IN and await self.membership.stale(topics) and self.state is State.IN:
+            self.see(Event.REJOIN, "topics or their partitions changed")
+
+    async def leave(self, reason: str) -> None:
+        """Stop the heartbeat and tell the group."""
+        tasks = [task for task in (self._heart, self._joining) if task is not None]
+        self._heart = self._joining = None
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        was, self.state = self.state, after(self.state, Event.LEFT)
+        if was in {State.IN, State.STALE, State.JOINING}:
+            try:
+                await self.membership.leave(reason)
+            except PenstockError as error:
+                _log.warning("the group was not told that this consumer left, and will notice by itself: %s", error)
+
+    async def _beat(self) -> None:
+        pause = self.membership.heartbeat_interval_s
+        while True:
+            await asyncio.sleep(pause)
+            pause = self.membership.heartbeat_interval_s
+            if self.state not in _HOLDS:
+                continue
+            if self._is_overdue():
+                await self._leave_overdue()
+                continue
+            try:
+                self._told(await self.membership.heartbeat())
+            except FencedError as error:
+                self.fenced = error
+                if self.state in _HOLDS:
+                    self.see(Event.TAKEN)
+                return
+            except PenstockError as error:
+                _log.warning("heartbeat failed: %s", error)
+                pause = min(pause, 1.0)
+
+    def _told(self, beat: Beat) -> None:
+        if self.state not in _HOLDS:
+            return
+        if beat.revoked or beat.assigned:
+            self.events.append(beat)
+            self._news()
+        if beat.verdict is Verdict.REJOIN and self.state is State.IN:
+            self.see(Event.REJOIN, beat.reason or "the group shares out anew")
+        elif beat.verdict is Verdict.LOST:
+            self.see(Event.LOST, beat.reason or "the group no longer knew this member")
+
+    def _is_overdue(self) -> bool:
+        return not self._polling and self._loop.time() - self._last_poll > self._max_poll_interval_s
+
+    async def _leave_overdue(self) -> None:
+        reason = f"no poll for {self._loop.time() - self._last_poll:.1f} s, max_poll_interval_ms is shorter"
+        _log.warning("%s: leaving the group. Poll more often, take fewer records a poll, or raise the limit", reason)
+        self.see(Event.OVERDUE, reason)
+        try:
+            await self.membership.leave(reason)
+        except PenstockError as error:
+            _log.warning("the group was not told, and will notice by itself: %s", error)

@@ -1,0 +1,44 @@
+"""Offsets of a log by name and by time, in the words of consumers and admins."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Protocol
+
+from penstock.model import Offset, OffsetSpec, Partition
+from penstock.seams import FoundOffset
+
+__all__ = ["beginning_offsets", "end_offsets", "offsets_for_times"]
+
+
+class KnowsOffsets(Protocol):
+    """The one thing that is asked here of a LogClient."""
+
+    async def offsets(self, wanted: Mapping[Partition, OffsetSpec]) -> Mapping[Partition, FoundOffset]:
+        """See `penstock.seams.LogClient`."""
+        ...
+
+
+async def beginning_offsets(client: KnowsOffsets, partitions: Collection[Partition]) -> dict[Partition, int]:
+    """The first offset of each partition."""
+    return await _by_name(client, partitions, Offset.EARLIEST)
+
+
+async def end_offsets(client: KnowsOffsets, partitions: Collection[Partition]) -> dict[Partition, int]:
+    """The offset after the last record of each partition."""
+    return await _by_name(client, partitions, Offset.LATEST)
+
+
+async def offsets_for_times(
+    client: KnowsOffsets, times_ms: Mapping[Partition, int]
+) -> dict[Partition, FoundOffset | None]:
+    """The first record at or after a time; None where there is none."""
+    found = await client.offsets(
+        {partition: OffsetSpec(timestamp_ms=timestamp_ms) for partition, timestamp_ms in times_ms.items()}
+    )
+    return {partition: answer if answer.offset >= 0 else None for partition, answer in found.items()}
+
+
+async def _by_name(client: KnowsOffsets, partitions: Collection[Partition], name: Offset) -> dict[Partition, int]:
+    found = await client.offsets(dict.fromkeys(partitions, OffsetSpec(name=name)))
+    return {partition: answer.offset for partition, answer in found.items()}

@@ -1,0 +1,172 @@
+"""The partitions a consumer reads: their positions, what is buffered of them, and what they wait for.
+
+Two threads may look at this: the event loop's, where fetches arrive, and the user's, where batches are decoded and
+taken (they are the same under an AsyncConsumer). The user's side only pops, the loop's side only appends; whatever a
+race lets slip through does not begin at the partition's position and is thrown away when it is taken.
+What must not live here: requests.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from penstock.columnar import Messages
+from penstock.errors import PenstockError
+from penstock.model import OffsetSpec, Partition
+from penstock.seams import Fetched
+
+__all__ = ["Buffered", "PartitionState", "Partitions"]
+
+
+@dataclass(slots=True)
+class Buffered:
+    """A fetch that has arrived. Once decoded, ``messages`` are its rows, of which ``taken`` were handed out."""
+
+    fetched: Fetched
+    messages: Messages | None = None
+    next_offset: int = -1
+    taken: int = 0
+
+
+@dataclass(slots=True)
+class PartitionState:
+    """One partition.
+
+    ``position`` is the offset of the next record that poll returns, None until it is found out. ``fetch_offset`` is
+    where the next fetch starts, ahead of it by what is buffered. ``version`` changes with every jump, so that answers
+    to questions asked before it are recognised. ``reset`` is the place to look up instead of a committed offset.
+    ``handled`` is what auto-commit may commit: the position at the last poll. ``failure`` is raised once all that is
+    buffered was taken. ``served`` and ``asked`` count turns, of polls and of fetches.
+    """
+
+    partition: Partition
+    position: int | None = None
+    fetch_offset: int | None = None
+    version: int = 0
+    paused: bool = False
+    reset: OffsetSpec | None = None
+    handled: int | None = None
+    high_watermark: int = -1
+    failure: PenstockError | None = None
+    retry_at: float = 0.0
+    served: int = 0
+    asked: int = 0
+    buffer: deque[Buffered] = field(default_factory=deque)
+    arrived_bytes: int = 0
+    taken_bytes: int = 0
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes that wait to be taken. Two counters, because each is written by one thread only."""
+        return self.arrived_bytes - self.taken_bytes
+
+    def jump(self, offset: int) -> None:
+        """Go on at ``offset``; what is buffered of elsewhere is dropped."""
+        self.reset = None
+        self._start_over(offset)
+        self.position = offset
+
+    def look_up(self, reset: OffsetSpec | None) -> None:
+        """Go on at an offset that has to be asked for first: ``reset``, or None for the committed one."""
+        self.position = None
+        self._start_over(None)
+        self.reset = reset
+
+    def refetch(self) -> None:
+        """Throw away what is buffered and fetch again from the position."""
+        self._start_over(self.position)
+
+    def arrive(self, fetched: Fetched) -> None:
+        """Keep a fetch that was sent for ``fetch_offset``; the next one can start where its batches say they end."""
+        self.arrived_bytes += fetched.size
+        self.fetch_offset = fetched.next_offset
+        self.buffer.append(Buffered(fetched))
+
+    def done(self, entry: Buffered) -> None:
+        """Drop the first buffered fetch, whose rows are all taken."""
+        if self.buffer and self.buffer[0] is entry:
+            self.buffer.popleft()
+            self.taken_bytes += entry.fetched.size
+
+    def _start_over(self, offset: int | None) -> None:
+        # fetch_offset before version: a fetch that is composed meanwhile then carries the old version, and is dropped.
+        self.failure = None
+        self.fetch_offset = offset
+        self.version += 1
+        while self.buffer:
+            self.taken_bytes += self.buffer.popleft().fetched.size
+
+
+class Partitions:
+    """The assignment, in order of their arrival."""
+
+    def __init__(self) -> None:
+        self._states: dict[Partition, PartitionState] = {}
+        self._turns = itertools.count(1)
+        self._versions = itertools.count(1, 1_000_000)
+
+    def __contains__(self, partition: object) -> bool:
+        return partition in self._states
+
+    def __iter__(self) -> Iterator[PartitionState]:
+        # A copy: the other thread may add or remove meanwhile.
+        return iter(list(self._states.values()))
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def get(self, partition: Partition) -> PartitionState | None:
+        """The state of an assigned partition, None for any other."""
+        return self._states.get(partition)
+
+    @property
+    def assigned(self) -> frozenset[Partition]:
+        """All of them."""
+        return frozenset(self._states)
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Over all partitions."""
+        return sum(state.buffered_bytes for state in self)
+
+    def add(self, starts: Mapping[Partition, int | None]) -> None:
+        """Begin with partitions at the offsets given; None: at the committed one, or where the policy says."""
+        for partition, start in starts.items():
+            # Versions never repeat, so that an answer to an earlier ownership does not fit this one.
+            state = PartitionState(partition, version=next(self._versions))
+            if start is not None:
+                state.jump(start)
+            self._states[partition] = state
+
+    def drop(self, partitions: Iterable[Partition]) -> None:
+        """Forget partitions and what is buffered of them."""
+        for partition in partitions:
+            self._states.pop(partition, None)
+
+    def by_turn(self) -> list[PartitionState]:
+        """The one that was served longest ago first."""
+        return sorted(self, key=lambda state: state.served)
+
+    def turn(self) -> int:
+        """A number higher than all before it."""
+        return next(self._turns)
+
+    def positions(self, of: Collection[Partition] | None = None) -> dict[Partition, int]:
+        """Where reading goes on, of those partitions that have been read or looked up."""
+        return {
+            state.partition: state.position
+            for state in self
+            if state.position is not None and (of is None or state.partition in of)
+        }
+
+    def handled(self) -> dict[Partition, int]:
+        """Offsets whose records an earlier poll returned, so that a later one shows they were dealt with."""
+        return {state.partition: state.handled for state in self if state.handled is not None}
+
+    def mark_handled(self) -> None:
+        """Called as each poll begins: all that was returned before it has been dealt with."""
+        for state in self:
+            state.handled = state.position

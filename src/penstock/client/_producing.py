@@ -1,0 +1,291 @@
+"""ProducerEngine: intake, routing and delivering put together, on the loop.
+
+What must not live here: the parts' own work (`_intake`, `_routing`, `_queues`, `_delivering`, `_topics`), and the names
+users call (`async_producer`, `producer`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from penstock.client._delivering import Delivering, Hooks
+from penstock.client._intake import Intake
+from penstock.client._keys import KeyPartitions
+from penstock.client._routing import TopicRouter
+from penstock.client._rows import StagedTable, Staging, payload, record_size, slices
+from penstock.client._surroundings import Backoff, Surroundings
+from penstock.client._topics import Topics
+from penstock.client.delivery import Outcome, Run
+from penstock.client.errors import BufferFull
+from penstock.columnar.builder import HeadersLike
+from penstock.config import ProducerConfig
+from penstock.errors import Closed, LocalError, PenstockError, UsageError
+from penstock.model import Partition
+from penstock.seams import LogClient
+
+__all__ = ["ProducerEngine"]
+
+RecordToPut: TypeAlias = "tuple[str, bytes | None, bytes | None, HeadersLike | None, int | None, int, int]"
+"""Topic, key, value, headers, partition, timestamp in ms, size: the arguments of ``Intake.put``."""
+
+TableToPut: TypeAlias = tuple[str, pa.RecordBatch, int]
+"""Topic, rows, size: the arguments of ``Intake.put_table``."""
+
+
+class ProducerEngine:
+    """Made inside the loop that it lives on; ``client`` is closed with it.
+
+    ``post`` runs a function on the loop soon; it is called from the threads that put records in.
+    """
+
+    def __init__(
+        self,
+        client: LogClient,
+        config: ProducerConfig,
+        post: Callable[[Callable[[], None]], object],
+        surroundings: Surroundings | None = None,
+    ) -> None:
+        self.config = config
+        self.surroundings = surroundings or Surroundings()
+        self._client = client
+        self._loop = asyncio.get_running_loop()
+        self.intake = Intake(self._loop, config.batch_size_bytes, config.buffer_memory_bytes, lambda: post(self._tick))
+        self._largest_record = min(config.max_request_bytes, config.buffer_memory_bytes)
+        self._waiting = 0
+        self._flushing = 0
+        self._room: list[asyncio.Future[None]] = []
+        self._unseen: Outcome | None = None
+        self._routers: dict[str, TopicRouter] = {}
+        self._unrouted: dict[str, deque[Staging | StagedTable]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+        backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, self.surroundings.dice)
+        self._sender = client.sender(idempotent=config.enable_idempotence)
+        self._keys = KeyPartitions(self._sender)
+        self._topics = Topics(client, config, backoff, self._renewed, self._topic_failed)
+        hooks = Hooks(self._topics.refresh, self._finished, self._failed)
+        self._delivering = Delivering(client, self._sender, config, backoff, hooks)
+        self._opening = self._loop.create_task(self._open_sender(), name="penstock open sender")
+
+    def record(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        headers: HeadersLike | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+    ) -> RecordToPut:
+        """A record as the intake takes it, checked. Raises UsageError for what could never be sent."""
+        if key.__class__ is not bytes:
+            key = payload("key", key)
+        if value.__class__ is not bytes:
+            value = payload("value", value)
+        size = record_size(key, value, headers)
+        if size > self._largest_record:
+            raise UsageError(
+                f"a record of {size} bytes is more than max_request_bytes={self.config.max_request_bytes}"
+                f" or buffer_memory_bytes={self.config.buffer_memory_bytes} allow",
+                hint="Raise both, and the server's limit too (Kafka: message.max.bytes)",
+            )
+        if partition is not None and partition < 0:
+            raise UsageError(f"there is no partition {partition}", topic=topic)
+        if timestamp_ms is None:
+            timestamp_ms = self.surroundings.now_ms()
+        return topic, key, value, headers, partition, timestamp_ms, size
+
+    def tables(self, topic: str, rows: pa.Table | pa.RecordBatch) -> Iterator[TableToPut]:
+        """A table as the intake takes it, piece by piece. Raises UsageError for columns that cannot be sent."""
+        # Pieces are large enough to fill batches of many partitions, and small enough to bound memory.
+        most_bytes = max(1, min(16 * self.config.batch_size_bytes, self.config.buffer_memory_bytes // 4))
+        return ((topic, batch, max(batch.nbytes, 1)) for batch in slices(rows, most_bytes))
+
+    async def wait_for_room(self, size: int) -> None:
+        """Wait until so many bytes may fit. Raises BufferFull after ``max_block_ms``."""
+        deadline = self._loop.time() + self.config.max_block_ms / 1_000
+        self._waiting += 1
+        try:
+            while not self.intake.has_room(size):
+                room: asyncio.Future[None] = self._loop.create_future()
+                self._room.append(room)
+                self._tick()
+                async with asyncio.timeout_at(deadline):
+                    await room
+        except TimeoutError:
+            raise BufferFull(
+                f"no room for {size} bytes within max_block_ms={self.config.max_block_ms}",
+                hint="The log is slower than you: wait for deliveries, or raise buffer_memory_bytes",
+            ) from None
+        finally:
+            self._waiting -= 1
+
+    async def flush(self) -> None:
+        """Wait until everything put in before is settled. Raises the first error that nobody has looked at."""
+        self._flushing += 1
+        try:
+            for outcome in self.intake.open_outcomes():
+                while not outcome.done:
+                    changed: asyncio.Future[None] = self._loop.create_future()
+                    outcome.on_change(partial(_set, changed))
+                    self._tick()
+                    if not outcome.done:
+                        await changed
+        finally:
+            self._flushing -= 1
+        unseen, self._unseen = self._unseen, None
+        if unseen is not None and not unseen.seen and (error := unseen.first_error()) is not None:
+            raise error
+
+    async def partitions_of(self, topic: str) -> tuple[Partition, ...]:
+        """A topic's partitions. Raises UsageError if there is none of that name."""
+        found = (await self._client.topics([topic])).get(topic)
+        if found is None:
+            raise _no_topic(topic)
+        return tuple(info.partition for info in found.partitions)
+
+    async def close(self, timeout_s: float | None) -> None:
+        """Flush for at most ``timeout_s``, then stop; what is still open then fails with Closed."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.flush()
+        except TimeoutError:
+            pass
+        finally:
+            self._closed = True
+            self._stop(Closed("the producer was closed before this was acknowledged", hint="Give close() more time"))
+            if self._timer is not None:
+                self._timer.cancel()
+            self._opening.cancel()
+            await asyncio.gather(self._opening, return_exceptions=True)
+            await self._delivering.close()
+            await self._topics.close()
+            await self._client.close()
+
+    def _tick(self) -> None:
+        """Give staged records that are due to their partitions, and send what can be sent."""
+        if self._closed:
+            return
+        now = self._loop.time()
+        linger_s = self.config.linger_ms / 1_000
+        urgent = bool(self._flushing or self._waiting)
+        taken, oldest = self.intake.take(now if urgent else now - linger_s)
+        for staged in taken:
+            self._give(staged)
+        if oldest is not None:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._loop.call_at(oldest + linger_s, self._tick)
+        self._delivering.urgent = urgent
+        self._delivering.kick()
+
+    def _give(self, staged: Staging | StagedTable) -> None:
+        router = self._routers.get(staged.topic)
+        if router is not None:
+            try:
+                self._delivering.put(router.route(staged.rows(), staged.outcome, staged.born))
+            except PenstockError as error:
+                self._refuse(staged.outcome, error)
+            return
+        self._unrouted.setdefault(staged.topic, deque()).append(staged)
+        self._topics.want(self._topics.wanted | {staged.topic})
+        self._loop.call_at(staged.born + self.config.max_block_ms / 1_000, self._give_up_unrouted, staged)
+
+    def _give_up_unrouted(self, staged: Staging | StagedTable) -> None:
+        waiting = self._unrouted.get(staged.topic)
+        if waiting and staged in waiting:
+            waiting.remove(staged)
+            self._refuse(staged.outcome, _no_topic(staged.topic))
+
+    async def _renewed(self) -> None:
+        for topic, info in self._topics.known.items():
+            if not info.partitions:
+                continue
+            if topic in self._routers:
+                self._routers[topic].renew(info)
+            else:
+                self._routers[topic] = TopicRouter(
+                    info,
+                    self._keys,
+                    self.config.batch_size_bytes,
+                    self._delivering.waiting_bytes,
+                    self.surroundings.dice,
+                )
+            for staged in self._unrouted.pop(topic, ()):
+                self._give(staged)
+        self._delivering.kick()
+
+    async def _open_sender(self) -> None:
+        try:
+            await self._sender.open()
+        except Exception as error:
+            self._failed(error)
+        else:
+            self._delivering.open = True
+            self._delivering.kick()
+
+    def _finished(self, runs: Sequence[Run]) -> None:
+        for run in runs:
+            if run.outcome.first_error() is not None:
+                self._notice(run.outcome)
+            if run.outcome.done:
+                self._settled(run.outcome)
+
+    def _refuse(self, outcome: Outcome, error: PenstockError) -> None:
+        outcome.fail(error)
+        self._notice(outcome)
+        self._settled(outcome)
+
+    def _notice(self, failed: Outcome) -> None:
+        """Keep a failure for ``flush``, unless somebody looks at it before."""
+        if self._unseen is None or self._unseen.seen:
+            self._unseen = failed
+
+    def _settled(self, outcome: Outcome) -> None:
+        self.intake.settled(outcome)
+        room, self._room = self._room, []
+        for each in room:
+            _set(each)
+
+    def _topic_failed(self, error: BaseException) -> None:
+        """A topic that may not be asked for takes only its own records with it."""
+        topic = error.topic if isinstance(error, PenstockError) else None
+        if topic is None or topic not in self._unrouted:
+            self._failed(error)
+            return
+        assert isinstance(error, PenstockError)
+        self._topics.want(self._topics.wanted - {topic})
+        for staged in self._unrouted.pop(topic):
+            self._refuse(staged.outcome, error)
+
+    def _failed(self, error: BaseException) -> None:
+        if isinstance(error, PenstockError):
+            self._stop(error)
+            return
+        failure = LocalError(f"the producer failed inside: {error!r}")
+        failure.__cause__ = error
+        self._stop(failure)
+
+    def _stop(self, error: PenstockError) -> None:
+        """Nothing can be sent any more: settle everything with ``error``, and refuse what comes."""
+        outcomes = self.intake.fail(error)
+        outcomes += [staged.outcome for waiting in self._unrouted.values() for staged in waiting]
+        self._unrouted.clear()
+        self._delivering.give_up(error)
+        for outcome in outcomes:
+            self._refuse(outcome, error)
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _no_topic(topic: str) -> UsageError:
+    hint = "Create it first: Admin.create_topics(), or `penstock topics create`"
+    return UsageError("there is no such topic, or nobody who could tell", topic=topic, hint=hint)

@@ -1,0 +1,154 @@
+"""A partition's queue of rows to send, and its batches that were sent and not answered yet.
+
+Order is the whole point. Rows leave in the order they came; a batch that failed goes again before any row that came
+after it, and while one waits for that, nothing new of its partition is packed. What must not live here: requests.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.client.delivery import Fate, Run
+from penstock.errors import PenstockError
+from penstock.model import Partition
+from penstock.seams import Packed
+
+__all__ = ["Flight", "PartitionQueue", "Segment"]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """``rows`` rows of a run, from ``first`` on."""
+
+    run: Run
+    first: int
+    rows: int
+
+
+@dataclass(slots=True)
+class Flight:
+    """One batch: its rows (kept in case it must be split), who they belong to, and how often it has failed.
+
+    ``number`` counts the batches of a partition in the order they were packed; the halves of a split one share it.
+    """
+
+    segments: list[Segment]
+    rows: pa.RecordBatch
+    number: int
+    packed: Packed | None = None
+    failures: int = 0
+    error: PenstockError | None = None
+
+    @property
+    def born(self) -> float:
+        """When its oldest row was put in."""
+        return min(segment.run.born for segment in self.segments)
+
+    def settle(self, offset: int, timestamp_ms: int, error: PenstockError | None) -> list[Run]:
+        """Tell every row's outcome; returns the runs of which nothing is open any more."""
+        finished = []
+        for segment in self.segments:
+            if segment.run.settle(Fate(segment.first, segment.rows, offset, timestamp_ms, error)):
+                finished.append(segment.run)
+            offset = offset + segment.rows if offset >= 0 else -1
+        for outcome in {id(segment.run.outcome): segment.run.outcome for segment in self.segments}.values():
+            outcome.changed()
+        return finished
+
+    def halves(self) -> tuple[Flight, Flight]:
+        """The same rows in two batches."""
+        middle = self.rows.num_rows // 2
+        front: list[Segment] = []
+        back: list[Segment] = []
+        left = middle
+        for segment in self.segments:
+            here = min(left, segment.rows)
+            if here:
+                front.append(Segment(segment.run, segment.first, here))
+            if here < segment.rows:
+                back.append(Segment(segment.run, segment.first + here, segment.rows - here))
+            left -= here
+        first = Flight(front, self.rows.slice(0, middle), self.number)
+        return first, Flight(back, self.rows.slice(middle), self.number)
+
+
+class PartitionQueue:
+    """One partition's. ``retries`` are batches that failed, in the order they were packed first; ``recovering`` while
+    it is being decided what to do about them."""
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.bytes = 0
+        self.in_flight: list[Flight] = []
+        self.retries: deque[Flight] = deque()
+        self.retry_at = 0.0
+        self.recovering = False
+        self._numbers = 0
+        self._runs: deque[Run] = deque()
+        self._taken = 0
+
+    def put(self, run: Run) -> None:
+        """Add rows behind all others."""
+        self._runs.append(run)
+        self.bytes += run.size
+
+    @property
+    def idle(self) -> bool:
+        """Nothing to send and nothing unanswered."""
+        return not (self._runs or self.in_flight or self.retries or self.recovering)
+
+    @property
+    def oldest(self) -> float | None:
+        """When the first waiting row was put in."""
+        return self._runs[0].born if self._runs else None
+
+    def take(self, most_bytes: int) -> Flight:
+        """The next batch: as many of the first rows as weigh at most ``most_bytes``, but one at least."""
+        segments: list[Segment] = []
+        pieces: list[pa.RecordBatch] = []
+        left = most_bytes
+        while self._runs:
+            run = self._runs[0]
+            assert run.rows is not None
+            if pieces and (run.rows.schema != pieces[0].schema or left <= 0):
+                break
+            weight = max(run.size // run.count, 1)
+            fitting = left // weight
+            if not fitting and pieces:
+                break
+            rows = max(1, min(run.count - self._taken, fitting))
+            segments.append(Segment(run, self._taken, rows))
+            pieces.append(run.rows.slice(self._taken, rows))
+            left -= rows * weight
+            self._advance(run, rows)
+        return self._flight(segments, pieces[0] if len(pieces) == 1 else pa.concat_batches(pieces))
+
+    def expire(self, before: float) -> list[Flight]:
+        """Take out waiting rows that were put in before then."""
+        expired = []
+        while self._runs and self._runs[0].born < before:
+            run = self._runs[0]
+            assert run.rows is not None
+            rows = run.count - self._taken
+            expired.append(self._flight([Segment(run, self._taken, rows)], run.rows.slice(self._taken, rows)))
+            self._advance(run, rows)
+        return expired
+
+    def fail(self, flight: Flight) -> None:
+        """Put a batch that failed among the others that did, in order."""
+        place = sum(1 for each in self.retries if each.number <= flight.number)
+        self.retries.insert(place, flight)
+
+    def _flight(self, segments: list[Segment], rows: pa.RecordBatch) -> Flight:
+        self._numbers += 1
+        return Flight(segments, rows, self._numbers)
+
+    def _advance(self, run: Run, rows: int) -> None:
+        self._taken += rows
+        if self._taken == run.count:
+            self._runs.popleft()
+            self._taken = 0
+        self.bytes = max(0, self.bytes - run.size * rows // run.count) if self._runs else 0

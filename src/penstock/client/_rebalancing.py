@@ -1,0 +1,151 @@
+"""Rebalancing: what joining, revoking and losing partitions means for positions, commits and the listener.
+
+Runs inside a poll (or close), so that partitions never go while user code works on their records. Order of a rebalance:
+commit what was handled, if that is automatic; revoke; join; revoke what was not given again; assign.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection
+
+from penstock.client._listening import Call
+from penstock.client._member import Member
+from penstock.client._member_states import Event, State
+from penstock.client._partitions import Partitions
+from penstock.client.rebalance import RebalanceListener
+from penstock.errors import PenstockError
+from penstock.model import Assignment, Partition
+
+__all__ = ["Rebalancing"]
+
+_log = logging.getLogger(__name__)
+
+
+class Rebalancing:
+    """One subscription: its topics, its listener, and the steps between them and the member."""
+
+    def __init__(
+        self,
+        member: Member,
+        partitions: Partitions,
+        topics: Collection[str],
+        listener: RebalanceListener,
+        call: Call,
+        commit_handled: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.member = member
+        self.topics = topics
+        self._partitions = partitions
+        self._listener = listener
+        self._call = call
+        self._commit_handled = commit_handled
+        self._prepared = False
+        self._complaint: BaseException | None = None
+
+    async def settle(self, deadline: float) -> None:
+        """Do what the group wants before records are handed out, until ``deadline`` (loop time).
+
+        Raises what joining or the listener raised. Returns early, still unsettled, when the time is over.
+        """
+        loop = asyncio.get_running_loop()
+        while self.member.needs_poll:
+            if self.member.state is State.FENCED:
+                await self._give_up_fenced()
+            elif self.member.state is State.IN:
+                await self._apply_events()
+            else:
+                if self.member.state is not State.JOINING and not self._prepared:
+                    await self._prepare()
+                task = self.member.join(self.topics, self._partitions.assigned)
+                await asyncio.wait([task], timeout=max(0.0, deadline - loop.time()))
+                if not task.done():
+                    return
+                await self._take_over(self._outcome())
+            self._complain()
+
+    async def end(self, reason: str, *, commit: bool) -> None:
+        """Revoke everything and leave."""
+        owned = self._partitions.assigned
+        holds = self.member.state in {State.IN, State.STALE}
+        if commit and holds:
+            await self._commit_before_losing()
+        if owned:
+            await self._tell(self._listener.revoked if holds else self._listener.lost, owned)
+        self._partitions.drop(owned)
+        await self.member.leave(reason)
+        self._complain()
+
+    async def _prepare(self) -> None:
+        owned = self._partitions.assigned
+        if self.member.state is State.GONE:
+            if owned:
+                await self._tell(self._listener.lost, owned)
+            self._partitions.drop(owned)
+        elif give_up := self.member.membership.must_revoke(owned):
+            await self._commit_before_losing()
+            await self._tell(self._listener.revoked, give_up)
+            self._partitions.drop(give_up)
+        elif owned:
+            await self._commit_before_losing()
+        self._prepared = True
+
+    def _outcome(self) -> Assignment:
+        self._prepared = False
+        return self.member.joined()
+
+    async def _take_over(self, assignment: Assignment) -> None:
+        owned = self._partitions.assigned
+        gone = owned - assignment.partitions
+        if gone:
+            await self._tell(self._listener.revoked, gone)
+            self._partitions.drop(gone)
+            if self.member.state is State.IN:
+                self.member.see(Event.REJOIN, "partitions were given up for others to take")
+        await self._begin(assignment.partitions - owned)
+
+    async def _apply_events(self) -> None:
+        """What an event-driven group took and gave, in the order it said so."""
+        while self.member.events:
+            beat = self.member.events.pop(0)
+            gone = beat.revoked & self._partitions.assigned
+            if gone:
+                await self._commit_before_losing()
+                await self._tell(self._listener.revoked, gone)
+                self._partitions.drop(gone)
+            if beat.assigned:
+                await self._begin(beat.assigned - self._partitions.assigned)
+
+    async def _begin(self, added: frozenset[Partition]) -> None:
+        self._partitions.add(dict.fromkeys(sorted(added)))
+        await self._tell(self._listener.assigned, added)
+
+    async def _give_up_fenced(self) -> None:
+        owned = self._partitions.assigned
+        if owned:
+            await self._tell(self._listener.lost, owned)
+            self._partitions.drop(owned)
+        assert self.member.fenced is not None
+        raise self.member.fenced
+
+    async def _commit_before_losing(self) -> None:
+        try:
+            await self._commit_handled()
+        except PenstockError as error:
+            # Others will read again what was not committed: twice, but nothing is lost.
+            _log.warning("automatic commit before a rebalance failed: %s", error)
+
+    async def _tell(
+        self, method: Callable[[Collection[Partition]], Awaitable[None] | None], partitions: Collection[Partition]
+    ) -> None:
+        try:
+            await self._call(lambda: method(partitions))
+        except Exception as error:
+            # Raised by _complain once the rebalance is through: half of one would be worse.
+            self._complaint = self._complaint or error
+
+    def _complain(self) -> None:
+        complaint, self._complaint = self._complaint, None
+        if complaint is not None:
+            raise complaint

@@ -1,0 +1,132 @@
+"""Routing: which partition each row goes to. Named, by key, or sticky for rows that have neither.
+
+Sticky means: all such rows go to one partition until about a batch of them has gone there, then to another (KIP-794),
+so that batches are full; of two partitions drawn, the one with less waiting is taken, so that a slow node gets less.
+What must not live here: queues, sending.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.client._keys import KeyPartitions
+from penstock.client.delivery import Outcome, Run
+from penstock.errors import UsageError
+from penstock.model import Partition, TopicInfo
+
+__all__ = ["TopicRouter"]
+
+Int32s = npt.NDArray[np.int32]
+
+
+class TopicRouter:
+    """One topic's. ``waiting_bytes`` tells how much is queued for a partition; ``dice`` is uniform in [0, 1)."""
+
+    def __init__(
+        self,
+        info: TopicInfo,
+        keys: KeyPartitions,
+        batch_bytes: int,
+        waiting_bytes: Callable[[Partition], int],
+        dice: Callable[[], float],
+    ) -> None:
+        self._partitions = [each.partition for each in info.partitions]
+        self._keys = keys
+        self._batch_bytes = batch_bytes
+        self._waiting_bytes = waiting_bytes
+        self._dice = dice
+        self._sticky = self._draw()
+        self._sticky_bytes = 0
+
+    @property
+    def count(self) -> int:
+        """How many partitions the topic has."""
+        return len(self._partitions)
+
+    def renew(self, info: TopicInfo) -> None:
+        """The topic was asked for again, and may have more partitions."""
+        self._partitions = [each.partition for each in info.partitions]
+        self._sticky = min(self._sticky, self.count - 1)
+
+    def route(self, rows: pa.RecordBatch, outcome: Outcome, born: float) -> list[Run]:
+        """Split rows into runs, and tell the outcome. Raises UsageError for a partition that there is not."""
+        target = self._targets(rows, outcome.size)
+        named = rows.schema.get_field_index("partition")
+        if named >= 0:
+            rows = rows.remove_column(named)
+        used = np.unique(target)
+        if len(used) == 1:
+            outcome.runs = [Run(outcome, self._partitions[int(used[0])], rows, outcome.size, born)]
+            return outcome.runs
+        order = np.argsort(target, kind="stable")
+        bounds = np.searchsorted(target[order], used)
+        lengths = np.diff(bounds, append=len(target))
+        sorted_rows = rows.take(pa.array(order))
+        runs = [
+            Run(
+                outcome,
+                self._partitions[int(partition)],
+                sorted_rows.slice(int(first), int(length)),
+                outcome.size * int(length) // len(target),
+                born,
+            )
+            for partition, first, length in zip(used, bounds, lengths, strict=True)
+        ]
+        run_of, place = np.empty(len(target), np.int32), np.empty(len(target), np.int32)
+        run_of[order] = np.repeat(np.arange(len(used), dtype=np.int32), lengths)
+        place[order] = np.arange(len(target), dtype=np.int32) - np.repeat(bounds, lengths).astype(np.int32)
+        outcome.places = (run_of, place)
+        outcome.runs = runs
+        return runs
+
+    def _targets(self, rows: pa.RecordBatch, size: int) -> Int32s:
+        target = np.full(rows.num_rows, -1, np.int32)
+        named = rows.schema.get_field_index("partition")
+        if named >= 0:
+            target = _named(rows.column(named), self.count)
+        keys_at = rows.schema.get_field_index("key")
+        if keys_at >= 0 and rows.column(keys_at).null_count < rows.num_rows and (target < 0).any():
+            keys = rows.column(keys_at)
+            by_key = keys.is_valid().to_numpy(zero_copy_only=False) & (target < 0)
+            target = np.where(by_key, self._keys.partitions(keys, self.count), target)
+        free = np.flatnonzero(target < 0)
+        if len(free):
+            target[free] = self._sticky_targets(len(free), size * len(free) // rows.num_rows)
+        return target
+
+    def _sticky_targets(self, rows: int, size: int) -> Int32s:
+        if self.count == 1:
+            return np.zeros(rows, np.int32)
+        # Rows are taken for equally large: what counts is that batches fill up, not to the byte.
+        ends = (np.arange(1, rows + 1) * size) // rows + self._sticky_bytes
+        turns = (ends - 1) // self._batch_bytes
+        chosen = [self._sticky]
+        for _ in range(int(turns[-1])):
+            chosen.append(self._draw(chosen[-1]))
+        self._sticky = chosen[-1]
+        self._sticky_bytes = int(ends[-1]) - int(turns[-1]) * self._batch_bytes
+        return np.array(chosen, np.int32)[turns]
+
+    def _draw(self, previous: int = -1) -> int:
+        drawn = [int(self._dice() * self.count) for _ in range(2)]
+        others = [each for each in drawn if each != previous] or [(previous + 1) % self.count]
+        return min(others, key=lambda each: self._waiting_bytes(self._partitions[each]))
+
+
+def _named(column: pa.Array, count: int) -> Int32s:
+    try:
+        numbers = column.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+        valid = column.is_valid().to_numpy(zero_copy_only=False)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise UsageError(f"column partition is {column.type}, wanted are integers: {error}") from error
+    wrong = valid & ((numbers < 0) | (numbers >= count))
+    if wrong.any():
+        raise UsageError(
+            f"there is no partition {int(numbers[wrong][0])}", hint=f"The topic has partitions 0 to {count - 1}"
+        )
+    named: Int32s = numbers.astype(np.int32)
+    return named

@@ -1,0 +1,88 @@
+"""Taking: buffered fetches become the Messages of one poll, fairly over partitions. Decoding happens here.
+
+Runs in the thread of whoever polls: the synchronous Consumer decodes in the user's thread while the loop goes on
+fetching. What must not live here: waiting.
+"""
+
+from __future__ import annotations
+
+from penstock.client._partitions import Buffered, Partitions, PartitionState
+from penstock.columnar import Messages
+from penstock.errors import PenstockError
+
+__all__ = ["anything_to_take", "take"]
+
+
+def anything_to_take(partitions: Partitions) -> bool:
+    """Whether ``take`` would find rows, an error, or a position to move."""
+    return any(not state.paused and (state.buffer or state.failure) for state in partitions)
+
+
+def take(partitions: Partitions, max_records: int) -> Messages:
+    """Up to ``max_records`` rows, from the partition that waited longest on.
+
+    An error of a partition is raised once everything before it was handed out, and again by every later call until the
+    application seeks past it.
+    """
+    runs: list[Messages] = []
+    left = max_records
+    for state in partitions.by_turn():
+        if left == 0:
+            break
+        if state.paused:
+            continue
+        try:
+            run, rows = _take_from(state, left)
+        except PenstockError:
+            if runs:
+                break  # first what was good; the next call comes here again
+            raise
+        if run:
+            state.served = partitions.turn()
+            runs.extend(run)
+            left -= rows
+    return runs[0] if len(runs) == 1 else Messages.concat(runs)
+
+
+def _take_from(state: PartitionState, most: int) -> tuple[list[Messages], int]:
+    runs: list[Messages] = []
+    rows = 0
+    while rows < most and state.buffer:
+        entry = state.buffer[0]
+        try:
+            messages = _decoded(state, entry)
+        except PenstockError:
+            if runs:
+                return runs, rows
+            raise
+        if messages is None:
+            continue
+        part = messages[entry.taken : entry.taken + most - rows]
+        entry.taken += len(part)
+        if len(part):
+            runs.append(part)
+            rows += len(part)
+        if entry.taken == len(messages):
+            state.position = entry.next_offset
+            state.done(entry)
+            if entry.next_offset != entry.fetched.next_offset:
+                state.refetch()  # damage ended the run early: the next fetch begins with it, and says so
+        else:
+            state.position = part.next_offsets[state.partition]
+    if not runs and not state.buffer and state.failure is not None:
+        raise state.failure
+    return runs, rows
+
+
+def _decoded(state: PartitionState, entry: Buffered) -> Messages | None:
+    """The rows of ``entry``, None if it does not begin where the reader stands."""
+    if entry.messages is None:
+        if entry.fetched.offset != state.position:
+            state.refetch()
+            return None
+        entry.messages, entry.next_offset = entry.fetched.decode()
+        if entry.next_offset <= entry.fetched.offset and not len(entry.messages):
+            # Not one whole batch: ask again, with nothing in front of it.
+            state.refetch()
+            return None
+    return entry.messages

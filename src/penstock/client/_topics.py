@@ -1,0 +1,104 @@
+"""Topics: keeps what is known of the wanted topics fresh, one request at a time, and says so when it was renewed.
+
+What must not live here: partitions' positions, groups.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+from penstock.client._surroundings import Backoff
+from penstock.config import ClientConfig
+from penstock.errors import PenstockError
+from penstock.model import TopicInfo
+from penstock.seams import LogClient
+
+__all__ = ["Topics"]
+
+
+class Topics:
+    """``wanted`` are the topics to know about; ``known`` those that exist. ``renewed`` runs after each refresh."""
+
+    def __init__(
+        self,
+        client: LogClient,
+        config: ClientConfig,
+        backoff: Backoff,
+        renewed: Callable[[], Awaitable[None]],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self._client = client
+        self._config = config
+        self._backoff = backoff
+        self._renewed = renewed
+        self._failed = failed
+        self._loop = asyncio.get_running_loop()
+        self._task: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._not_before = 0.0
+        self._failures = 0
+        self.wanted: frozenset[str] = frozenset()
+        self.known: Mapping[str, TopicInfo] = {}
+
+    def want(self, topics: frozenset[str]) -> None:
+        """Know about these from now on."""
+        if topics != self.wanted:
+            self.wanted = topics
+            self._not_before = 0.0
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Ask again soon: at once if the last time is long enough ago."""
+        if self._task is None and self.wanted:
+            self._arm(max(0.0, self._not_before - self._loop.time()))
+
+    async def close(self) -> None:
+        """Stop asking."""
+        self.wanted = frozenset()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def _arm(self, delay_s: float) -> None:
+        if self._timer is not None:
+            if self._timer.when() <= self._loop.time() + delay_s:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_later(delay_s, self._begin)
+
+    def _begin(self) -> None:
+        self._timer = None
+        if self._task is None and self.wanted:
+            self._task = self._loop.create_task(self._refresh(), name="penstock topics")
+            self._task.add_done_callback(self._ended)
+
+    async def _refresh(self) -> None:
+        asked = self.wanted
+        try:
+            self.known = await self._client.topics(asked, fresh=True)
+            self._failures = 0
+            await self._renewed()
+        except PenstockError as error:
+            self._failures += 1
+            if not error.retriable:
+                self._failed(error)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._task = None
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            self._failed(error)
+        now = self._loop.time()
+        self._not_before = now + self._backoff.seconds(max(self._failures, 1))
+        if self._failures or error is not None:
+            self._arm(self._not_before - now)
+        elif not self.wanted <= set(self.known):
+            # A topic that does not exist yet may come at any time, and nobody will tell.
+            self._arm(self._config.retry_backoff_max_ms / 1_000)
+        elif self.wanted:
+            self._arm(self._config.metadata_max_age_ms / 1_000)

@@ -1,0 +1,267 @@
+"""AsyncConsumer: a consumer for asyncio. The names users call; the work is the engine's.
+
+What must not live here: anything the synchronous Consumer would need a copy of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Mapping
+from types import TracebackType
+from typing import Self
+
+from penstock.client._commits import CommitCallback, OffsetsLike, as_committed
+from penstock.client._connect import open_asyncio, protocol_of
+from penstock.client._consuming import ConsumerEngine
+from penstock.client._listening import Call, call_on_loop
+from penstock.client._offsets import beginning_offsets, end_offsets, offsets_for_times
+from penstock.client._settings import split_options
+from penstock.client.rebalance import RebalanceListener
+from penstock.columnar import Messages
+from penstock.config import OptionValue, consumer_settings
+from penstock.errors import Closed, UsageError
+from penstock.model import Committed, Offset, OffsetSpec, Partition
+from penstock.seams import FoundOffset
+
+__all__ = ["AsyncConsumer", "poll_limit"]
+
+_ITERATION_S = 3_600.0
+
+
+class AsyncConsumer:
+    """Reads topics as `Messages`: shared with a group, or alone.
+
+    ``address`` is ``scheme://host:port[,host:port…]/topic[,topic…]?option=value``; ``options`` are the fields of
+    `penstock.config.ConsumerConfig`, also under Kafka's Java and librdkafka names, and ``config_file`` for a TOML file.
+    Topics of the address are subscribed. Without a group all their partitions are read and nothing is committed.
+    Raises ConfigError. For one task at a time, except ``close``.
+
+    >>> async def main() -> None:                                            # doctest: +SKIP
+    ...     async with penstock.AsyncConsumer("kafka://127.0.0.1:9092/flights", group="stats") as consumer:
+    ...         async for batch in consumer:
+    ...             print(batch.to_arrow().num_rows)
+    ...             await consumer.commit(batch)
+    """
+
+    def __init__(self, address: str, *, group: str | None = None, **options: OptionValue) -> None:
+        plain, keywords, file = split_options(address, {**options, "group": group}, "consumer")
+        self._protocol = protocol_of(plain)
+        self._settings = consumer_settings(plain, keywords, file=file, protocol_options=self._protocol.options)
+        self._call: Call = call_on_loop
+        self._engine: ConsumerEngine | None = None
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        await self._start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._end(handled=kind is None)
+
+    async def __aiter__(self) -> AsyncIterator[Messages]:
+        """Batches as they come, for ever; each may be committed once its loop body is through."""
+        while not self._closed:
+            batch = await self.poll(_ITERATION_S)
+            if batch:
+                yield batch
+
+    # What to read.
+
+    async def subscribe(self, topics: Collection[str] | str, listener: RebalanceListener | None = None) -> None:
+        """Read these topics, together with the group, instead of those before. Raises UsageError after assign."""
+        wanted = frozenset([topics] if isinstance(topics, str) else topics)
+        if not wanted:
+            raise UsageError("no topics to subscribe to", hint="unsubscribe() ends a subscription")
+        await (await self._start(subscribe=False)).subscribe(wanted, listener or RebalanceListener())
+
+    async def assign(self, partitions: Collection[Partition] | Mapping[Partition, int]) -> None:
+        """Read exactly these partitions, from the offsets given, else the committed ones.
+
+        Raises UsageError after subscribe.
+        """
+        starts = dict(partitions) if isinstance(partitions, Mapping) else dict.fromkeys(partitions)
+        for partition, start in starts.items():
+            _check_offset(partition, start)
+        engine = await self._start(subscribe=False)
+        await engine.assign(starts)
+
+    async def unsubscribe(self) -> None:
+        """Give up all partitions, and leave the group."""
+        await (await self._start(subscribe=False)).unsubscribe()
+
+    def assignment(self) -> frozenset[Partition]:
+        """The partitions that are this consumer's now."""
+        return self._engine.partitions.assigned if self._engine else frozenset()
+
+    def subscription(self) -> frozenset[str]:
+        """The topics that are subscribed."""
+        return self._engine.topics if self._engine else frozenset(self._settings.address.topics)
+
+    async def partitions_for(self, topic: str) -> tuple[Partition, ...]:
+        """All partitions of a topic. Raises UsageError if there is no such topic."""
+        client = (await self._start()).client
+        found = (await client.topics([topic])).get(topic) or (await client.topics([topic], fresh=True)).get(topic)
+        if found is None:
+            raise UsageError("there is no such topic", topic=topic, hint="Admin.topics() lists what there is")
+        return tuple(info.partition for info in found.partitions)
+
+    # Reading.
+
+    async def poll(self, timeout_s: float = 1.0, max_records: int | None = None) -> Messages:
+        """The next records, of one or several partitions; empty if none came within ``timeout_s``.
+
+        At most ``max_records``, by default ``max_poll_records``. Rebalances happen in here, and listeners run.
+        Raises what went wrong since the last poll; records before the trouble were returned before.
+        """
+        engine = await self._start()
+        limit = poll_limit(max_records, engine)
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        engine.partitions.mark_handled()
+        serve, batch = True, Messages()
+        while not batch and await self._ready(engine, deadline, serve=serve):
+            batch = engine.take(limit)
+            engine.go_on()
+            serve = False
+        return batch
+
+    async def seek(self, partition: Partition, offset: int) -> None:
+        """Continue at ``offset``; records fetched already are dropped."""
+        _check_offset(partition, offset)
+        engine = await self._start()
+        engine.state_of(partition).jump(offset)
+        engine.go_on()
+
+    async def seek_to_beginning(self, partitions: Collection[Partition] = ()) -> None:
+        """Continue at the first record there is; no partitions means all assigned ones."""
+        await self._seek_to(Offset.EARLIEST, partitions)
+
+    async def seek_to_end(self, partitions: Collection[Partition] = ()) -> None:
+        """Continue with records that are not written yet; no partitions means all assigned ones."""
+        await self._seek_to(Offset.LATEST, partitions)
+
+    async def pause(self, partitions: Collection[Partition]) -> None:
+        """Return no records of these until ``resume``; what was fetched is kept."""
+        engine = await self._start()
+        for partition in partitions:
+            engine.state_of(partition).paused = True
+
+    async def resume(self, partitions: Collection[Partition]) -> None:
+        """Undo ``pause``."""
+        engine = await self._start()
+        for partition in partitions:
+            engine.state_of(partition).paused = False
+        engine.go_on()
+
+    def paused(self) -> frozenset[Partition]:
+        """What ``pause`` holds back."""
+        return (
+            frozenset(state.partition for state in self._engine.partitions if state.paused)
+            if self._engine
+            else frozenset()
+        )
+
+    async def position(self, partition: Partition) -> int:
+        """The offset of the next record that poll will return."""
+        return await (await self._start()).position(partition)
+
+    # Committing.
+
+    async def commit(self, offsets: OffsetsLike | None = None) -> None:
+        """Commit a batch, or offsets of the next records to read, or everything that was polled.
+
+        Raises FencedError if another process has taken this member's place, ServerError for what the log refuses.
+        """
+        engine = await self._start()
+        await self._run_finished(engine)
+        await engine.commit(None if offsets is None else as_committed(offsets))
+
+    async def commit_async(self, offsets: OffsetsLike | None = None, callback: CommitCallback | None = None) -> None:
+        """Commit beside what you do next; ``callback(offsets, error)`` runs in a later poll, commit or close."""
+        engine = await self._start()
+        engine.commits.commit_async(engine.committable() if offsets is None else as_committed(offsets), callback)
+
+    async def committed(self, partitions: Collection[Partition]) -> Mapping[Partition, Committed | None]:
+        """What the group has committed; None where nothing."""
+        engine = await self._start()
+        if engine.config.group is None:
+            raise UsageError("there is no group that could have committed", hint="Give the consumer group=NAME")
+        found = await engine.client.committed(engine.config.group, partitions)
+        return {partition: found.get(partition) for partition in partitions}
+
+    # Offsets of the log.
+
+    async def beginning_offsets(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+        """The first offset of each partition."""
+        return await beginning_offsets((await self._start()).client, partitions)
+
+    async def end_offsets(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+        """The offset that the next record written to each partition will get."""
+        return await end_offsets((await self._start()).client, partitions)
+
+    async def offsets_for_times(self, times_ms: Mapping[Partition, int]) -> Mapping[Partition, FoundOffset | None]:
+        """The first record at or after a time (ms since 1970 UTC); None where there is none so young."""
+        return await offsets_for_times((await self._start()).client, times_ms)
+
+    async def close(self) -> None:
+        """Commit if that is automatic, leave the group, hang up. Calling it again does nothing."""
+        await self._end(handled=True)
+
+    # Inside.
+
+    async def _start(self, *, subscribe: bool = True) -> ConsumerEngine:
+        if self._closed:
+            raise Closed("the consumer is closed")
+        if self._engine is None:
+            client = open_asyncio(self._protocol, self._settings)
+            self._engine = ConsumerEngine(client, self._settings.config, self._call)
+            if subscribe and self._settings.address.topics:
+                await self._engine.subscribe(self._settings.address.topics, RebalanceListener())
+        return self._engine
+
+    async def _end(self, *, handled: bool) -> None:
+        engine, self._engine, self._closed = self._engine, None, True
+        if engine is None:
+            return
+        if handled:
+            # A clean end: what the last poll returned was dealt with. After an exception nobody knows.
+            engine.partitions.mark_handled()
+        try:
+            await engine.close(commit=True)
+        finally:
+            await self._run_finished(engine)
+
+    async def _ready(self, engine: ConsumerEngine, deadline: float, *, serve: bool) -> bool:
+        if serve:
+            await self._run_finished(engine)
+        return await engine.ready(deadline, serve=serve)
+
+    async def _seek_to(self, where: Offset, partitions: Collection[Partition]) -> None:
+        engine = await self._start()
+        for partition in partitions or engine.partitions.assigned:
+            engine.state_of(partition).look_up(OffsetSpec(name=where))
+        engine.go_on()
+
+    async def _run_finished(self, engine: ConsumerEngine) -> None:
+        while engine.commits.finished:
+            await self._call(engine.commits.finished.popleft())
+
+
+def _check_offset(partition: Partition, offset: int | None) -> None:
+    if offset is not None and offset < 0:
+        raise UsageError(
+            f"{offset} is no offset",
+            topic=partition.topic,
+            partition=partition.id,
+            hint="seek_to_beginning() and seek_to_end() find the ends",
+        )
+
+
+def poll_limit(max_records: int | None, engine: ConsumerEngine) -> int:
+    """How many records a poll may return. Raises UsageError."""
+    if max_records is None:
+        return engine.config.max_poll_records
+    if max_records < 1:
+        raise UsageError(f"max_records is {max_records}, allowed is 1 and more")
+    return max_records

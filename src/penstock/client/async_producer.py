@@ -1,0 +1,123 @@
+"""AsyncProducer: a producer for asyncio. The names users call; the work is the engine's.
+
+What must not live here: anything the synchronous Producer would need a copy of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from penstock.client._connect import open_asyncio, protocol_of
+from penstock.client._producing import ProducerEngine
+from penstock.client._settings import split_options
+from penstock.client.delivery import BatchDelivery, Delivery, Outcome
+from penstock.columnar.builder import HeadersLike
+from penstock.config import OptionValue, producer_settings
+from penstock.errors import Closed
+from penstock.model import Partition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["AsyncProducer"]
+
+
+class AsyncProducer:
+    """Writes records, one by one or as tables; batched, acknowledged, in order by partition.
+
+    ``options`` are the fields of `penstock.config.ProducerConfig`, also under Kafka's Java and librdkafka names, and
+    ``config_file`` for a TOML file. Raises ConfigError.
+
+    >>> async def main() -> None:                                            # doctest: +SKIP
+    ...     async with penstock.AsyncProducer("kafka://127.0.0.1:9092") as producer:
+    ...         delivery = await producer.send("flights", b"{}", key=b"AA1")
+    ...         print((await delivery).offset)
+    """
+
+    def __init__(self, address: str, **options: OptionValue) -> None:
+        plain, keywords, file = split_options(address, options, "producer")
+        self._protocol = protocol_of(plain)
+        self._settings = producer_settings(plain, keywords, file=file, protocol_options=self._protocol.options)
+        self._post: Callable[[Callable[[], None]], object] | None = None
+        self._engine: ProducerEngine | None = None
+        self._last: Outcome | None = None
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        self._start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        key: bytes | None = None,
+        *,
+        headers: HeadersLike | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> Delivery:
+        """Put a record in, and return at once: await the Delivery to know that it is stored, and where.
+
+        Without a partition, equal keys go to equal partitions. Waits only while ``buffer_memory_bytes`` are full, and
+        raises BufferFull after ``max_block_ms``. Raises UsageError for what cannot be sent, Closed.
+        """
+        engine = self._engine or self._start()
+        record = engine.record(topic, value, key, headers, partition, timestamp_ms)
+        while (delivery := engine.intake.put(*record)) is None:
+            await engine.wait_for_room(record[-1])
+        if delivery.outcome is not self._last:
+            # A loop of sends never waits for anything: let what is full go out, once a batch.
+            self._last = delivery.outcome
+            await asyncio.sleep(0)
+        return delivery
+
+    async def send_batch(self, topic: str, rows: pa.Table | pa.RecordBatch) -> BatchDelivery:
+        """Put all rows of a table in: columns value, and optionally key, headers, timestamp, partition.
+
+        Returns when the last row is put in, which waits while ``buffer_memory_bytes`` are full; the BatchDelivery tells
+        when they are stored, and where. Raises UsageError for other columns, BufferFull, Closed.
+        """
+        engine = self._engine or self._start()
+        outcomes = []
+        for table in engine.tables(topic, rows):
+            while (outcome := engine.intake.put_table(*table)) is None:
+                await engine.wait_for_room(table[-1])
+            outcomes.append(outcome)
+        return BatchDelivery(outcomes)
+
+    async def partitions_for(self, topic: str) -> tuple[Partition, ...]:
+        """All partitions of a topic. Raises UsageError if there is no such topic."""
+        return await (self._engine or self._start()).partitions_of(topic)
+
+    async def flush(self) -> None:
+        """Send everything now, and wait until it is stored. Raises the first error that nobody has looked at."""
+        if self._engine is not None:
+            await self._engine.flush()
+
+    async def close(self, timeout_s: float | None = None) -> None:
+        """Flush for at most ``timeout_s`` (None: as long as delivery may take), then hang up. Raises as ``flush``.
+
+        What is not acknowledged by then fails with Closed. Calling it again does nothing.
+        """
+        engine, self._engine, self._closed = self._engine, None, True
+        if engine is not None:
+            await engine.close(timeout_s)
+
+    def _start(self) -> ProducerEngine:
+        if self._closed:
+            raise Closed("the producer is closed")
+        if self._engine is None:
+            client = open_asyncio(self._protocol, self._settings)
+            self._engine = ProducerEngine(
+                client, self._settings.config, self._post or asyncio.get_running_loop().call_soon
+            )
+        return self._engine

@@ -1,0 +1,303 @@
+"""What a producer hands back: Delivery of one record, BatchDelivery of a table. Both can be waited for and awaited.
+
+A future a record would cost more than the record; so records put in together share one Outcome, and a Delivery is
+two numbers beside it. What must not live here: how records get anywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+from penstock.errors import PenstockError, RequestTimeout, UsageError
+from penstock.model import LogRange, Partition
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pyarrow as pa
+
+__all__ = ["BatchDelivery", "Delivery", "Fate", "Outcome", "RecordMetadata", "Run"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordMetadata:
+    """Where a record is stored. ``offset`` is -1 with acks=0; ``timestamp_ms`` is the log's if it stamps records."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What became of rows ``first`` and following of a run: stored from ``offset`` on, or an error."""
+
+    first: int
+    rows: int
+    offset: int
+    timestamp_ms: int
+    error: PenstockError | None
+
+
+class Run:
+    """Rows of one partition that were put in together; they may be sent in several batches.
+
+    ``born`` is when the first of them was put in (loop time), ``size`` about what they weigh. ``rows`` is dropped when
+    all is settled, so that a Delivery somebody keeps does not keep the payload.
+    """
+
+    __slots__ = ("born", "count", "fates", "outcome", "partition", "rows", "settled", "size")
+
+    def __init__(self, outcome: Outcome, partition: Partition, rows: pa.RecordBatch, size: int, born: float) -> None:
+        self.outcome = outcome
+        self.partition = partition
+        self.rows: pa.RecordBatch | None = rows
+        self.count: int = rows.num_rows
+        self.size = size
+        self.born = born
+        self.fates: list[Fate] = []
+        self.settled = 0
+
+    def settle(self, fate: Fate) -> bool:
+        """Note what became of some rows; True when that was the last of them."""
+        self.fates.append(fate)
+        self.fates.sort(key=lambda each: each.first)
+        self.settled += fate.rows
+        if self.settled == self.count:
+            self.rows = None
+        return self.settled == self.count
+
+    def fate_of(self, row: int) -> Fate | None:
+        """None while it is open."""
+        if self.settled < self.count and not self.fates:
+            return None
+        place = bisect_right(self.fates, row, key=lambda each: each.first) - 1
+        if place < 0:
+            return None
+        fate = self.fates[place]
+        return fate if row < fate.first + fate.rows else None
+
+
+class Outcome:
+    """What becomes of rows that were put in together. Settled on the loop, asked from any thread.
+
+    ``runs`` is None until the rows are given to partitions; ``places`` then says for each row which run it went to and
+    as which row of it (None: there is one run, with the same rows).
+    """
+
+    __slots__ = ("_waiters", "error", "loop", "places", "runs", "seen", "size")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.size = 0
+        self.runs: list[Run] | None = None
+        self.places: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None = None
+        self.error: PenstockError | None = None
+        self.seen = False
+        self._waiters: list[Callable[[], None]] = []
+
+    @property
+    def done(self) -> bool:
+        """Whether every row's fate is known."""
+        return self.error is not None or (self.runs is not None and all(run.settled == run.count for run in self.runs))
+
+    def fate_of(self, row: int) -> Fate | None:
+        """The fate of one row; None while it is open."""
+        if self.error is not None:
+            return Fate(row, 1, -1, -1, self.error)
+        if self.runs is None:
+            return None
+        run, place = self.run_of(row)
+        return run.fate_of(place)
+
+    def run_of(self, row: int) -> tuple[Run, int]:
+        """The run of one row, and its place there; only once ``runs`` is known."""
+        assert self.runs is not None
+        if self.places is None:
+            return self.runs[0], row
+        return self.runs[int(self.places[0][row])], int(self.places[1][row])
+
+    def first_error(self) -> PenstockError | None:
+        """The first error of any row."""
+        if self.error is not None:
+            return self.error
+        return next((fate.error for run in self.runs or () for fate in run.fates if fate.error is not None), None)
+
+    def fail(self, error: PenstockError) -> None:
+        """Nothing of it was given to a partition."""
+        self.error = error
+        self.changed()
+
+    def changed(self) -> None:
+        """Tell everyone who waits that some fate is known. They look for themselves, and wait again if need be."""
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            waiter()
+
+    def on_change(self, waiter: Callable[[], None]) -> None:
+        """Call ``waiter`` once, at the next change. Look again after this: a change before it is not told."""
+        self._waiters.append(waiter)
+
+
+class Waitable(ABC, Generic[T]):
+    """Something that will be known: block for it with ``result``, or await it."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def done(self) -> bool:
+        """Whether it is known, one way or the other."""
+
+    @abstractmethod
+    def _open(self) -> Outcome | None:
+        """An outcome that still has to change, None when all is known."""
+
+    @abstractmethod
+    def _finish(self) -> T:
+        """The result, or raise the error; only called when all is known."""
+
+    def result(self, timeout_s: float | None = None) -> T:
+        """Wait for it, and return it or raise its error. Raises RequestTimeout if it is not known in time."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while (outcome := self._open()) is not None:
+            _must_not_block(outcome)
+            event = threading.Event()
+            outcome.on_change(event.set)
+            if self._open() is not outcome:
+                continue
+            if not event.wait(None if deadline is None else max(0.0, deadline - time.monotonic())):
+                raise RequestTimeout(f"not acknowledged within {timeout_s} s", hint="It is still being sent")
+        return self._finish()
+
+    def exception(self, timeout_s: float | None = None) -> PenstockError | None:
+        """Wait for it, and return its error, None if it went well."""
+        try:
+            self.result(timeout_s)
+        except PenstockError as error:
+            if not self.done():
+                raise
+            return error
+        return None
+
+    def add_done_callback(self, callback: Callable[[Self], object]) -> None:
+        """Call ``callback`` with this once it is done: on penstock's loop, or at once if it is done already."""
+
+        def look() -> None:
+            outcome = self._open()
+            if outcome is None:
+                callback(self)
+            else:
+                outcome.on_change(look)
+
+        look()
+
+    def __await__(self) -> Generator[Any, None, T]:
+        while (outcome := self._open()) is not None:
+            loop = asyncio.get_running_loop()
+            changed: asyncio.Future[None] = loop.create_future()
+            outcome.on_change(_waker(loop, changed, outcome))
+            if self._open() is outcome:
+                yield from changed
+        return self._finish()
+
+
+def _waker(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None], outcome: Outcome) -> Callable[[], None]:
+    def wake() -> None:
+        if not future.done():
+            future.set_result(None)
+
+    return wake if outcome.loop is loop else lambda: _post(loop, wake)
+
+
+def _post(loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(wake)
+
+
+def _must_not_block(outcome: Outcome) -> None:
+    try:
+        running = asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    if running is outcome.loop:
+        raise UsageError("result() would block the loop that has to send the record", hint="Await it instead")
+
+
+class Delivery(Waitable[RecordMetadata]):
+    """One record on its way: ``result()`` or ``await`` gives its `RecordMetadata`.
+
+    ``outcome`` is shared with the records that were put in just before and after.
+    """
+
+    __slots__ = ("_row", "_timestamp_ms", "outcome")
+
+    def __init__(self, outcome: Outcome, row: int, timestamp_ms: int) -> None:
+        self.outcome = outcome
+        self._row = row
+        self._timestamp_ms = timestamp_ms
+
+    def done(self) -> bool:
+        """Whether the record is stored, or has failed for good."""
+        return self.outcome.fate_of(self._row) is not None
+
+    def _open(self) -> Outcome | None:
+        return self.outcome if self.outcome.fate_of(self._row) is None else None
+
+    def _finish(self) -> RecordMetadata:
+        fate = self.outcome.fate_of(self._row)
+        assert fate is not None
+        if fate.error is not None:
+            self.outcome.seen = True
+            raise fate.error
+        run, place = self.outcome.run_of(self._row)
+        offset = fate.offset + place - fate.first if fate.offset >= 0 else -1
+        timestamp_ms = fate.timestamp_ms if fate.timestamp_ms >= 0 else self._timestamp_ms
+        return RecordMetadata(run.partition.topic, run.partition.id, offset, timestamp_ms)
+
+
+class BatchDelivery(Waitable[tuple[LogRange, ...]]):
+    """A table on its way: the result is where its rows are, as ranges by partition, in order.
+
+    If rows of some partition failed, the first error is raised; rows of other partitions are stored all the same.
+    """
+
+    __slots__ = ("_outcomes",)
+
+    def __init__(self, outcomes: Sequence[Outcome]) -> None:
+        self._outcomes = outcomes
+
+    def done(self) -> bool:
+        """Whether every row is stored, or has failed for good."""
+        return self._open() is None
+
+    def _open(self) -> Outcome | None:
+        return next((outcome for outcome in self._outcomes if not outcome.done), None)
+
+    def _finish(self) -> tuple[LogRange, ...]:
+        for outcome in self._outcomes:
+            if (error := outcome.first_error()) is not None:
+                for each in self._outcomes:
+                    each.seen = True
+                raise error
+        found: dict[Partition, list[LogRange]] = {}
+        for outcome in self._outcomes:
+            for run in outcome.runs or ():
+                for fate in run.fates:
+                    _add_range(found.setdefault(run.partition, []), run.partition, fate)
+        return tuple(span for partition in sorted(found) for span in found[partition])
+
+
+def _add_range(spans: list[LogRange], partition: Partition, fate: Fate) -> None:
+    start, end = (fate.offset, fate.offset + fate.rows) if fate.offset >= 0 else (-1, -1)
+    if spans and spans[-1].end == start:
+        start = spans.pop().start
+    spans.append(LogRange(partition.topic, partition.id, start, end, partition.node))

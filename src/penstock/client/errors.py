@@ -1,0 +1,21 @@
+"""Errors that only the engine raises: what the log itself cannot know. The rest are `penstock.errors`."""
+
+from __future__ import annotations
+
+from penstock.errors import LocalError, RequestTimeout
+
+__all__ = ["BufferFull", "DeliveryTimeout", "NoOffset"]
+
+
+class BufferFull(LocalError):
+    """Records come faster than the log takes them: ``buffer_memory_bytes`` stayed full for ``max_block_ms``."""
+
+    retriable = True
+
+
+class DeliveryTimeout(RequestTimeout):
+    """A record was not acknowledged within ``delivery_timeout_ms``; it may or may not be stored."""
+
+
+class NoOffset(LocalError):
+    """A partition has no committed offset, and ``auto_offset_reset`` is none."""

@@ -1,0 +1,102 @@
+"""Producer: AsyncProducer for synchronous code, over the process's one background loop.
+
+Every method has the signature of its namesake there. Records are put in by the calling thread, any number of which may
+share one Producer; the loop only sends. What must not live here: behaviour of its own.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from penstock.client._loop_thread import loop_thread
+from penstock.client._producing import ProducerEngine
+from penstock.client.async_producer import AsyncProducer
+from penstock.client.delivery import BatchDelivery, Delivery
+from penstock.columnar.builder import HeadersLike
+from penstock.config import OptionValue
+from penstock.model import Partition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Producer"]
+
+
+class Producer:
+    """Writes records, one by one or as tables; batched, acknowledged, in order by partition. Threads may share it.
+
+    Options as for `AsyncProducer`. Raises ConfigError.
+
+    >>> with penstock.Producer("kafka://127.0.0.1:9092") as producer:        # doctest: +SKIP
+    ...     delivery = producer.send("flights", b"{}", key=b"AA1", headers={"source": b"demo"})
+    ...     print(delivery.result().offset)
+    """
+
+    def __init__(self, address: str, **options: OptionValue) -> None:
+        self._inner = AsyncProducer(address, **options)
+        self._loop = loop_thread()
+        self._inner._post = self._loop.post
+
+    def __enter__(self) -> Self:
+        self._start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        key: bytes | None = None,
+        *,
+        headers: HeadersLike | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> Delivery:
+        """Put a record in, and return at once: ``result()`` of the Delivery waits until it is stored, and says where.
+
+        Without a partition, equal keys go to equal partitions. Waits only while ``buffer_memory_bytes`` are full, and
+        raises BufferFull after ``max_block_ms``. Raises UsageError for what cannot be sent, Closed.
+        """
+        engine = self._inner._engine or self._start()
+        record = engine.record(topic, value, key, headers, partition, timestamp_ms)
+        while (delivery := engine.intake.put(*record)) is None:
+            self._loop.run(partial(engine.wait_for_room, record[-1]))
+        return delivery
+
+    def send_batch(self, topic: str, rows: pa.Table | pa.RecordBatch) -> BatchDelivery:
+        """Put all rows of a table in: columns value, and optionally key, headers, timestamp, partition.
+
+        Returns when the last row is put in, which waits while ``buffer_memory_bytes`` are full; the BatchDelivery tells
+        when they are stored, and where. Raises UsageError for other columns, BufferFull, Closed.
+        """
+        engine = self._inner._engine or self._start()
+        outcomes = []
+        for table in engine.tables(topic, rows):
+            while (outcome := engine.intake.put_table(*table)) is None:
+                self._loop.run(partial(engine.wait_for_room, table[-1]))
+            outcomes.append(outcome)
+        return BatchDelivery(outcomes)
+
+    def partitions_for(self, topic: str) -> tuple[Partition, ...]:
+        """All partitions of a topic. Raises UsageError if there is no such topic."""
+        return self._loop.run(lambda: self._inner.partitions_for(topic))
+
+    def flush(self) -> None:
+        """Send everything now, and wait until it is stored. Raises the first error that nobody has looked at."""
+        self._loop.run(self._inner.flush)
+
+    def close(self, timeout_s: float | None = None) -> None:
+        """Flush for at most ``timeout_s`` (None: as long as delivery may take), then hang up. Raises as ``flush``.
+
+        What is not acknowledged by then fails with Closed. Calling it again does nothing.
+        """
+        self._loop.run(lambda: self._inner.close(timeout_s))
+
+    def _start(self) -> ProducerEngine:
+        return self._loop.call(self._inner._start)

@@ -1,0 +1,404 @@
+"""A log in memory, and a LogClient of it that speaks no protocol: what every real one must be able to do.
+
+Batches are kept encoded, so that reading decodes as it does in life. Tests make it misbehave through ``faults``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from penstock.columnar import Messages, decode_v2
+from penstock.columnar.batch import batches, parse_header, stamp
+from penstock.columnar.encode import Producing, encode_v2
+from penstock.config import ClientConfig, OptionValue, SnodeConfig
+from penstock.errors import OffsetOutOfRange, PenstockError, ServerError
+from penstock.model import (
+    Codec,
+    Committed,
+    Endpoint,
+    LogRange,
+    Node,
+    Offset,
+    OffsetSpec,
+    Partition,
+    PartitionInfo,
+    TopicInfo,
+)
+from penstock.seams import (
+    ChannelFactory,
+    FoundOffset,
+    Front,
+    GroupOptions,
+    Packed,
+    ReadFrom,
+    ReadLimits,
+    Sent,
+    Services,
+    WireProtocol,
+)
+from tests.conformance.fake_admin import FakeAdmin
+from tests.conformance.fake_group import FakeGroup, FakeMembership
+
+NODES = (Node("0", Endpoint("fake", 1)), Node("1", Endpoint("fake", 2)))
+
+
+@dataclass(slots=True)
+class PartitionLog:
+    """Encoded batches in order; ``start`` is the first offset that is still there."""
+
+    batches: list[bytearray] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    start: int = 0
+    end: int = 0
+    sequences: dict[int, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
+
+    def append(self, data: bytes | memoryview) -> int:
+        batch = bytearray(data)
+        header = parse_header(batch)
+        known = self.sequences[header.producer_id]
+        if header.producer_id >= 0:
+            if header.base_sequence in known:
+                return known[header.base_sequence]
+            expected = max((first + 1 for first in known), default=0)
+            if header.base_sequence != expected:
+                raise ServerError(f"sequence {header.base_sequence}, not {expected}", code=45, name="OUT_OF_ORDER")
+            known[header.base_sequence] = self.end
+        stamp(batch, self.end, 0)
+        self.batches.append(batch)
+        base, self.end = self.end, self.end + header.last_offset_delta + 1
+        self.ends.append(self.end)
+        return base
+
+    def read(self, offset: int, max_bytes: int) -> bytes:
+        """Whole batches, at least one, from the one on that holds ``offset``."""
+        found: list[bytearray] = []
+        for batch in self.batches[bisect_right(self.ends, offset) :]:
+            max_bytes -= len(batch)
+            if found and max_bytes < 0:
+                break
+            found.append(batch)
+        return b"".join(found)
+
+
+@dataclass(slots=True)
+class FakeFetched:
+    """Bytes of one partition."""
+
+    partition: Partition
+    offset: int
+    high_watermark: int
+    log_start_offset: int
+    data: bytes = b""
+    error: PenstockError | None = None
+
+    @property
+    def size(self) -> int:
+        return len(self.data)
+
+    @property
+    def next_offset(self) -> int:
+        return max((header.next_offset for header in batches(self.data)), default=self.offset)
+
+    def decode(self, *, stop: int | None = None, columns: Sequence[str] | None = None) -> tuple[Messages, int]:
+        found = decode_v2(self.data, start=self.offset, stop=stop, columns=columns)
+        return Messages.of(self.partition, found.batch, found.next_offset), found.next_offset
+
+
+class FakeLog:
+    """What all clients of one test share."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, int] = {}
+        self.partitions: dict[Partition, PartitionLog] = defaultdict(PartitionLog)
+        self.groups: dict[str, FakeGroup] = defaultdict(FakeGroup)
+        self.faults: dict[str, deque[PenstockError | None]] = defaultdict(deque)
+        self.calls: list[tuple[str, object]] = []
+        self.largest_batch = 1 << 30
+        self.senders = 0
+        self._arrivals: set[Callable[[], None]] = set()
+
+    def create(self, topic: str, partitions: int = 1) -> None:
+        self.topics[topic] = partitions
+
+    def append(self, partition: Partition, data: bytes | memoryview) -> int:
+        if len(data) > self.largest_batch:
+            raise ServerError("too large", code=10, name="MESSAGE_TOO_LARGE")
+        base = self.partitions[partition].append(data)
+        for arrived in list(self._arrivals):
+            arrived()
+        return base
+
+    def write(self, topic: str, values: Sequence[bytes | None], partition: int = 0) -> int:
+        """Put records there without a producer."""
+        rows = pa.record_batch({"value": pa.array(values, pa.binary())})
+        return self.append(Partition(topic, partition), encode_v2(rows, timestamp_ms=1_000))
+
+    def delete_before(self, partition: Partition, offset: int) -> None:
+        self.partitions[partition].start = offset
+
+    def fault(self, call: str) -> None:
+        """Raise what a test wants the next ``call`` to end in."""
+        if self.faults[call] and (error := self.faults[call].popleft()) is not None:
+            raise error
+
+    async def arrival(self, timeout_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        event = asyncio.Event()
+
+        def arrived() -> None:
+            loop.call_soon_threadsafe(event.set)
+
+        self._arrivals.add(arrived)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await event.wait()
+        except TimeoutError:
+            pass
+        finally:
+            self._arrivals.discard(arrived)
+
+
+@dataclass(slots=True)
+class FakePacked:
+    """A batch to encode; ``producer`` and ``sequence`` are -1 without idempotence, and may change until it is stored."""
+
+    partition: Partition
+    rows: pa.RecordBatch
+    codec: Codec
+    producer: int
+    sequence: int
+
+    @property
+    def records(self) -> int:
+        return int(self.rows.num_rows)
+
+    @property
+    def size(self) -> int:
+        return len(self.encoded())
+
+    def encoded(self) -> memoryview:
+        producing = Producing(self.producer, 0, self.sequence) if self.producer >= 0 else Producing()
+        return encode_v2(self.rows, codec=self.codec, producing=producing, timestamp_ms=2_000)
+
+
+class FakeSender:
+    """One producer; its sequences count batches. After a batch was given up, those behind it are numbered anew."""
+
+    def __init__(self, log: FakeLog, idempotent: bool) -> None:
+        self._log = log
+        self._idempotent = idempotent
+        self._producers: dict[Partition, int] = {}
+        self._waiting: dict[Partition, list[FakePacked]] = defaultdict(list)
+        self._next: dict[Partition, int] = defaultdict(int)
+
+    async def open(self) -> None:
+        self._log.fault("open")
+
+    def partition_for(self, key: bytes, partitions: int) -> int:
+        return sum(key) % partitions
+
+    def pack(self, partition: Partition, rows: pa.RecordBatch, codec: Codec) -> Packed:
+        packed = FakePacked(partition, rows, codec, -1, -1)
+        if self._idempotent:
+            if partition not in self._producers:
+                self._restart(partition)
+            self._number(packed)
+            self._waiting[partition].append(packed)
+        return packed
+
+    async def send(self, node: Node, batches: Sequence[Packed], *, acks: int, timeout_s: float) -> Sequence[Sent]:
+        del node, timeout_s
+        self._log.calls.append(("send", [(packed.partition, packed.records) for packed in batches]))
+        await asyncio.sleep(0)
+        try:
+            self._log.fault("send")
+        except PenstockError as error:
+            return [Sent(packed, -1, -1, error) for packed in batches]
+        return [self._store(packed, acks) for packed in batches]
+
+    async def recover(self, packed: Packed, error: PenstockError) -> Packed | None:
+        if error.retriable or (isinstance(error, ServerError) and error.name == "OUT_OF_ORDER"):
+            return packed
+        await self.abandon(packed)
+        return None
+
+    async def abandon(self, packed: Packed) -> None:
+        self._log.calls.append(("abandon", packed.partition))
+        if any(each is packed for each in self._waiting[packed.partition]):
+            self._done(packed)
+            self._restart(packed.partition)
+
+    def _store(self, packed: Packed, acks: int) -> Sent:
+        assert isinstance(packed, FakePacked)
+        try:
+            base = self._log.append(packed.partition, packed.encoded())
+            self._log.fault("acknowledge")
+        except PenstockError as error:
+            return Sent(packed, -1, -1, error)
+        self._done(packed)
+        return Sent(packed, -1 if acks == 0 else base, -1, None)
+
+    def _restart(self, partition: Partition) -> None:
+        self._log.senders += 1
+        self._producers[partition] = self._log.senders
+        self._next[partition] = 0
+        for packed in self._waiting[partition]:
+            self._number(packed)
+
+    def _number(self, packed: FakePacked) -> None:
+        packed.producer = self._producers[packed.partition]
+        packed.sequence = self._next[packed.partition]
+        self._next[packed.partition] += 1
+
+    def _done(self, packed: Packed) -> None:
+        waiting = self._waiting[packed.partition]
+        waiting[:] = [each for each in waiting if each is not packed]
+
+
+class FakeRange:
+    """One partition's range, batch by batch."""
+
+    def __init__(self, log: PartitionLog, wanted: LogRange, columns: Sequence[str] | None) -> None:
+        self.offset = wanted.start
+        self._log = log
+        self._wanted = wanted
+        self._columns = columns
+
+    async def next(self) -> Messages | None:
+        while self.offset < self._wanted.end:
+            if not self._log.start <= self.offset < self._log.end:
+                raise OffsetOutOfRange("gone", code=1, name="OFFSET_OUT_OF_RANGE", offset=self.offset)
+            data = self._log.read(self.offset, 1)
+            partition = Partition(self._wanted.topic, self._wanted.partition)
+            fetched = FakeFetched(partition, self.offset, self._log.end, self._log.start, data)
+            messages, self.offset = fetched.decode(stop=self._wanted.end, columns=self._columns)
+            if messages:
+                return messages
+        return None
+
+    def close(self) -> None:
+        self.offset = self._wanted.end
+
+
+class FakeClient:
+    """``penstock.seams.LogClient`` of a FakeLog."""
+
+    def __init__(self, log: FakeLog) -> None:
+        self._log = log
+        self._known: set[Partition] = set()
+        self.closed = False
+
+    async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> Mapping[str, TopicInfo]:
+        del fresh
+        self._log.fault("topics")
+        wanted = [name for name in (self._log.topics if names is None else names) if name in self._log.topics]
+        found = {name: _topic(name, self._log.topics[name]) for name in wanted}
+        self._known.update(info.partition for topic in found.values() for info in topic.partitions)
+        return found
+
+    def leader(self, partition: Partition) -> Node | None:
+        return NODES[partition.id % 2] if partition in self._known else None
+
+    def distrust(self, partition: Partition) -> None:
+        self._known.discard(partition)
+
+    async def offsets(self, wanted: Mapping[Partition, OffsetSpec]) -> Mapping[Partition, FoundOffset]:
+        self._log.fault("offsets")
+        return {partition: self._offset(self._log.partitions[partition], spec) for partition, spec in wanted.items()}
+
+    async def read(
+        self, node: Node, reads: Sequence[ReadFrom], limits: ReadLimits, lane: str = ""
+    ) -> Sequence[FakeFetched]:
+        del node, lane
+        self._log.calls.append(("read", [(read.partition, read.offset) for read in reads]))
+        await asyncio.sleep(0)
+        self._log.fault("read")
+        found = [self._fetch(read) for read in reads]
+        if limits.max_wait_ms and not any(each.size or each.error for each in found):
+            await self._log.arrival(limits.max_wait_ms / 1_000)
+            found = [self._fetch(read) for read in reads]
+        return found
+
+    def ranges(self, wanted: LogRange, *, columns: Sequence[str] | None = None, fetch_bytes: int = 0) -> FakeRange:
+        del fetch_bytes
+        return FakeRange(self._log.partitions[Partition(wanted.topic, wanted.partition)], wanted, columns)
+
+    async def committed(self, group: str, partitions: Collection[Partition] | None) -> Mapping[Partition, Committed]:
+        self._log.fault("committed")
+        all_of = self._log.groups[group].committed
+        return {partition: all_of[partition] for partition in (partitions or all_of) if partition in all_of}
+
+    async def commit(self, group: str, offsets: Mapping[Partition, Committed]) -> None:
+        self._log.fault("commit")
+        self._log.groups[group].committed.update(offsets)
+
+    def membership(self, options: GroupOptions) -> FakeMembership:
+        async def partitions(topics: Collection[str]) -> frozenset[Partition]:
+            found = await self.topics(topics)
+            return frozenset(info.partition for topic in found.values() for info in topic.partitions)
+
+        return FakeMembership(self._log.groups[options.group], options, partitions, self._log.fault)
+
+    def sender(self, *, idempotent: bool) -> FakeSender:
+        return FakeSender(self._log, idempotent)
+
+    def admin(self) -> FakeAdmin:
+        return FakeAdmin(self, self._log.topics, self._log.groups)
+
+    async def close(self) -> None:
+        self.closed = True
+
+    def _offset(self, log: PartitionLog, spec: OffsetSpec) -> FoundOffset:
+        if spec.timestamp_ms is None:
+            return FoundOffset(log.start if spec.name is Offset.EARLIEST else log.end)
+        for batch in log.batches:
+            header = parse_header(batch)
+            if header.max_timestamp >= spec.timestamp_ms:
+                return FoundOffset(header.base_offset, header.base_timestamp)
+        return FoundOffset(-1)
+
+    def _fetch(self, read: ReadFrom) -> FakeFetched:
+        log = self._log.partitions[read.partition]
+        fetched = FakeFetched(read.partition, read.offset, log.end, log.start)
+        if not log.start <= read.offset <= log.end:
+            fetched.error = OffsetOutOfRange(
+                "gone", code=1, name="OFFSET_OUT_OF_RANGE", topic=read.partition.topic, partition=read.partition.id
+            )
+        else:
+            fetched.data = log.read(read.offset, read.max_bytes)
+        return fetched
+
+
+def _topic(name: str, partitions: int) -> TopicInfo:
+    infos = [PartitionInfo(Partition(name, each), NODES[each % 2], 0) for each in range(partitions)]
+    return TopicInfo(name, tuple(infos))
+
+
+class FakeLogs:
+    """One FakeLog a host name, behind ``fake://``."""
+
+    def __init__(self) -> None:
+        self.logs: dict[str, FakeLog] = defaultdict(FakeLog)
+
+    def protocol(self) -> WireProtocol:
+        return WireProtocol("fake", self._client, _no_front, frozenset({"tags"}))
+
+    def _client(
+        self,
+        channel_of: ChannelFactory,
+        bootstrap: Sequence[Endpoint],
+        config: ClientConfig,
+        extra: Mapping[str, OptionValue],
+    ) -> FakeClient:
+        del channel_of, config, extra
+        return FakeClient(self.logs[bootstrap[0].host])
+
+
+def _no_front(services: Services, config: SnodeConfig) -> Front:
+    raise NotImplementedError("the fake has no server")
