@@ -82,23 +82,26 @@ def test_a_stream_loads_numba_once_it_pays() -> None:
     assert ended.stdout.split() == ["pure", "pure", "pure", "pure", "numba", "numba"]
 
 
+CACHE = """
+from penstock import kernels
+kernel = kernels.load()
+from penstock.kernels._numba import jit
+import numba
+stats = [getattr(kernel, name).stats for name in kernel.__all__]
+print(jit.FOLDER, sum(len(each.cache_hits) for each in stats), numba.config.CACHE_DIR or "untouched")
+"""
+
+
 def test_a_home_that_cannot_be_written_costs_the_cache_and_nothing_else(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
-    script = "from penstock.kernels._numba import jit\n"
-    script += "one_more = jit.compiled(lambda x: x + 1)\n"
-    script += "print(jit.FOLDER, one_more(1))\n"
-    ended = run(script, XDG_CACHE_HOME=str(blocked))
-    assert ended.stdout.split() == ["None", "2"], ended.stderr
+    ended = run(CACHE, PENSTOCK_KERNEL="numba", XDG_CACHE_HOME=str(blocked))
+    assert ended.stdout.split() == ["None", "0", "untouched"], ended.stderr
 
 
-def test_compiled_code_is_kept_in_a_folder_of_its_own(tmp_path: Path) -> None:
-    script = "import numba\n"
-    script += "from penstock.kernels._numba import jit\n"
-    script += "one_more = jit.compiled(lambda x: x + 1)\n"
-    script += "print(jit.FOLDER, one_more(1), numba.config.CACHE_DIR or 'untouched')\n"
-    ended = run(script, XDG_CACHE_HOME=str(tmp_path))
-    folder, answer, setting = ended.stdout.split()
-    assert Path(folder).is_relative_to(tmp_path)
-    assert (answer, setting) == ("2", "untouched")
-    assert run(script, XDG_CACHE_HOME=str(tmp_path)).stdout == ended.stdout
+def test_compiled_code_is_kept_in_a_folder_of_its_own_and_found_again(tmp_path: Path) -> None:
+    written = run(CACHE, PENSTOCK_KERNEL="numba", XDG_CACHE_HOME=str(tmp_path)).stdout.split()
+    assert Path(written[0]).is_relative_to(tmp_path)
+    assert written[1:] == ["0", "untouched"]
+    found = run(CACHE, PENSTOCK_KERNEL="numba", XDG_CACHE_HOME=str(tmp_path)).stdout.split()
+    assert found == [written[0], "5", "untouched"]

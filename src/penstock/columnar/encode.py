@@ -162,9 +162,16 @@ def _binary(column: pa.Array | None, count: int, name: str) -> _Binary:
     _, ends, data = column.buffers()
     return _Binary(
         _NOTHING if data is None else np.frombuffer(data, np.uint8),
-        np.frombuffer(ends, np.int32, count + 1, 4 * column.offset) if count else _ZERO_END,
+        _ends(ends, column.offset, count),
         _valid(column) if column.null_count else _NOTHING,
     )
+
+
+def _ends(buffer: pa.Buffer, offset: int, count: int) -> Int32s:
+    if not count:
+        return _ZERO_END
+    ends = np.frombuffer(buffer, np.int32, count + 1, 4 * offset)
+    return np.require(ends, requirements="A")  # what came from elsewhere may be unaligned; compiled code insists
 
 
 def _headers(column: pa.Array | None) -> tuple[Int32s, _Binary, _Binary]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from penstock.kernels._numba.jit import compiled, inlined
+from penstock.kernels._numba.jit import BYTES, INT, OUT_TABLE, compiled, inlined
 from penstock.kernels._numba.memory import byte_at
 from penstock.kernels.interface import Bytes
 
@@ -24,7 +24,7 @@ def _integer(data: Bytes, at: int, size: int) -> int:
     return value
 
 
-@compiled
+@compiled(BYTES, INT, INT, OUT_TABLE)
 def scan_batches(data: Bytes, at: int, end: int, table: npt.NDArray[np.int64]) -> tuple[int, int, int]:
     """See `penstock.kernels.interface.Kernel.scan_batches`."""
     batches = 0

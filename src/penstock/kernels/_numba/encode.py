@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.kernels._numba.jit import compiled, inlined
+from penstock.kernels._numba.jit import BYTES, INT, INT32S, INT64S, OUT_BYTES, compiled, inlined
 from penstock.kernels._numba.memory import CHUNK, copy_bytes, copy_chunk, int64
 from penstock.kernels._numba.varint import varint_size, write_varint
 from penstock.kernels.interface import Bytes, Int32s, Int64s
@@ -49,7 +49,9 @@ def _headers_size(first: int, last: int, name_ends: Int32s, header_value_ends: I
     return size
 
 
-@compiled
+@compiled(
+    BYTES, INT32S, BYTES, BYTES, INT32S, BYTES, INT64S, INT32S, BYTES, INT32S, BYTES, INT32S, BYTES, OUT_BYTES, INT,
+)  # fmt: skip
 def encode_records(
     keys: Bytes, key_ends: Int32s, key_valid: Bytes, values: Bytes, value_ends: Int32s, value_valid: Bytes,
     timestamp_deltas: Int64s, header_ends: Int32s, names: Bytes, name_ends: Int32s,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.kernels._numba.jit import compiled
+from penstock.kernels._numba.jit import BYTES, INT, INT32S, OUT_BYTES, compiled
 from penstock.kernels._numba.memory import CHUNK, copy_bytes, copy_chunk, int64
 from penstock.kernels.interface import Bytes, Int32s
 
@@ -11,7 +11,7 @@ __all__ = ["gather"]
 _LONG = 512
 
 
-@compiled
+@compiled(BYTES, INT32S, INT32S, INT, INT, OUT_BYTES)
 def gather(data: Bytes, at: Int32s, ends: Int32s, first: int, last: int, out: Bytes) -> None:
     """See `penstock.kernels.interface.Kernel.gather`.
 

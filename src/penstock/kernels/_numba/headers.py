@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.kernels._numba.jit import compiled
+from penstock.kernels._numba.jit import BYTES, INT, INT32S, OUT_INT32S, compiled
 from penstock.kernels._numba.memory import int64
 from penstock.kernels._numba.varint import read_varint
 from penstock.kernels.interface import Bytes, Int32s
@@ -10,7 +10,7 @@ from penstock.kernels.interface import Bytes, Int32s
 __all__ = ["walk_headers"]
 
 
-@compiled
+@compiled(BYTES, INT32S, INT32S, INT, INT, OUT_INT32S, OUT_INT32S, OUT_INT32S, OUT_INT32S)
 def walk_headers(
     data: Bytes,
     header_at: Int32s,

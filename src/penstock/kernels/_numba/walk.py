@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from penstock.kernels._numba.jit import compiled, inlined
+from penstock.kernels._numba.jit import BYTES, INT, OUT_INT32S, OUT_INT64S, OUT_TABLE, compiled, inlined
 from penstock.kernels._numba.memory import int64
 from penstock.kernels._numba.varint import read_varint
 from penstock.kernels.interface import Bytes, Int32s, Int64s
@@ -34,7 +34,10 @@ def _skip_headers(data: Bytes, count: int, at: int, after: int) -> tuple[int, in
     return at, 0
 
 
-@compiled
+@compiled(
+    BYTES, OUT_TABLE, INT, INT, INT, INT, INT, OUT_INT32S, OUT_INT32S, OUT_INT32S, OUT_INT32S,
+    OUT_INT64S, OUT_INT64S, OUT_INT32S, OUT_INT32S,
+)  # fmt: skip
 def walk_records(
     data: Bytes, spans: npt.NDArray[np.int64], row: int, headers: int, start: int, stop: int, want: int,
     key_at: Int32s, key_ends: Int32s, value_at: Int32s, value_ends: Int32s,
