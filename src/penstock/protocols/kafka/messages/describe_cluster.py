@@ -30,7 +30,7 @@ class DescribeClusterResponseBroker:
     host: Annotated[str, STR] = ""
     port: Annotated[int, I32] = 0
     rack: Annotated[str | None, STR.nullable()] = None
-    is_fenced: Annotated[bool, BOOL.since(2)] = False
+    is_fenced: Annotated[bool, BOOL.since(2).ignorable()] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,7 +48,7 @@ class DescribeConfigsResponseConfig:
     value: Annotated[str | None, STR.nullable()] = ""
     read_only: Annotated[bool, BOOL] = False
     config_source: Annotated[int, I8.since(1).ignorable()] = -1
-    is_default: Annotated[bool, BOOL.between(0, 0)] = False
+    is_default: Annotated[bool, BOOL.between(0, 0).ignorable()] = False
     is_sensitive: Annotated[bool, BOOL] = False
     synonyms: Annotated[
         Sequence[DescribeConfigsResponseSynonym], array(DescribeConfigsResponseSynonym).since(1).ignorable()

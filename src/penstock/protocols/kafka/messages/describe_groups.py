@@ -39,13 +39,13 @@ class DescribeGroupsResponseGroup:
     """One entry of ``groups``."""
 
     error_code: Annotated[int, I16] = 0
-    error_message: Annotated[str | None, STR.nullable().since(6)] = None
+    error_message: Annotated[str | None, STR.nullable().since(6).ignorable()] = None
     group_id: Annotated[str, STR] = ""
     group_state: Annotated[str, STR] = ""
     protocol_type: Annotated[str, STR] = ""
     protocol_data: Annotated[str, STR] = ""
     members: Annotated[Sequence[DescribeGroupsResponseMember], array(DescribeGroupsResponseMember)] = ()
-    authorized_operations: Annotated[int, I32.since(3)] = -2147483648
+    authorized_operations: Annotated[int, I32.since(3).ignorable()] = -2147483648
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

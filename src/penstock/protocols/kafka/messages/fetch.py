@@ -120,9 +120,9 @@ class FetchResponsePartition:
     diverging_epoch: Annotated[FetchResponseDivergingEpoch, struct(FetchResponseDivergingEpoch).tag(0).since(12)] = (
         FetchResponseDivergingEpoch()
     )
-    current_leader: Annotated[FetchResponseCurrentLeader, struct(FetchResponseCurrentLeader).tag(1).since(12)] = (
-        FetchResponseCurrentLeader()
-    )
+    current_leader: Annotated[
+        FetchResponseCurrentLeader, struct(FetchResponseCurrentLeader).tag(1).since(12).ignorable()
+    ] = FetchResponseCurrentLeader()
     snapshot_id: Annotated[FetchResponseSnapshotId, struct(FetchResponseSnapshotId).tag(2).since(12)] = (
         FetchResponseSnapshotId()
     )
@@ -163,5 +163,5 @@ class FetchResponse:
     session_id: Annotated[int, I32.since(7)] = 0
     responses: Annotated[Sequence[FetchResponseTopic], array(FetchResponseTopic)] = ()
     node_endpoints: Annotated[
-        Sequence[FetchResponseNodeEndpoint], array(FetchResponseNodeEndpoint).tag(0).since(16)
+        Sequence[FetchResponseNodeEndpoint], array(FetchResponseNodeEndpoint).tag(0).since(16).ignorable()
     ] = ()

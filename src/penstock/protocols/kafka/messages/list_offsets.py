@@ -50,7 +50,7 @@ class ListOffsetsResponsePartition:
     old_style_offsets: Annotated[Sequence[int], array(I64).between(0, 0)] = ()
     timestamp: Annotated[int, I64.since(1)] = -1
     offset: Annotated[int, I64.since(1)] = -1
-    leader_epoch: Annotated[int, I32.since(4)] = -1
+    leader_epoch: Annotated[int, I32.since(4).ignorable()] = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,7 +63,7 @@ class MetadataResponseTopic:
     topic_id: Annotated[bytes, UUID.since(10).ignorable()] = NO_UUID
     is_internal: Annotated[bool, BOOL.since(1).ignorable()] = False
     partitions: Annotated[Sequence[MetadataResponsePartition], array(MetadataResponsePartition)] = ()
-    topic_authorized_operations: Annotated[int, I32.since(8)] = -2147483648
+    topic_authorized_operations: Annotated[int, I32.since(8).ignorable()] = -2147483648
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,5 +76,5 @@ class MetadataResponse:
     cluster_id: Annotated[str | None, STR.nullable().since(2).ignorable()] = None
     controller_id: Annotated[int, I32.since(1).ignorable()] = -1
     topics: Annotated[Sequence[MetadataResponseTopic], array(MetadataResponseTopic)] = ()
-    cluster_authorized_operations: Annotated[int, I32.between(8, 10)] = -2147483648
+    cluster_authorized_operations: Annotated[int, I32.between(8, 10).ignorable()] = -2147483648
     error_code: Annotated[int, I16.since(13).ignorable()] = 0

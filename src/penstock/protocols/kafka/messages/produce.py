@@ -70,9 +70,9 @@ class ProduceResponsePartition:
         Sequence[ProduceResponseRecordError], array(ProduceResponseRecordError).since(8).ignorable()
     ] = ()
     error_message: Annotated[str | None, STR.nullable().since(8).ignorable()] = None
-    current_leader: Annotated[ProduceResponseCurrentLeader, struct(ProduceResponseCurrentLeader).tag(0).since(10)] = (
-        ProduceResponseCurrentLeader()
-    )
+    current_leader: Annotated[
+        ProduceResponseCurrentLeader, struct(ProduceResponseCurrentLeader).tag(0).since(10).ignorable()
+    ] = ProduceResponseCurrentLeader()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,5 +102,5 @@ class ProduceResponse:
     responses: Annotated[Sequence[ProduceResponseTopic], array(ProduceResponseTopic)] = ()
     throttle_time_ms: Annotated[int, I32.since(1).ignorable()] = 0
     node_endpoints: Annotated[
-        Sequence[ProduceResponseNodeEndpoint], array(ProduceResponseNodeEndpoint).tag(0).since(10)
+        Sequence[ProduceResponseNodeEndpoint], array(ProduceResponseNodeEndpoint).tag(0).since(10).ignorable()
     ] = ()
