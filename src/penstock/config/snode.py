@@ -17,6 +17,7 @@ from penstock.model import Endpoint
 __all__ = ["ListenAddress", "SnodeConfig", "parse_listener", "snode_config"]
 
 _WILDCARDS = frozenset({"0.0.0.0", "::", "*"})
+_FLUSH = ("os", "interval", "always")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -53,6 +54,13 @@ class SnodeConfig:
 
     ``node_id`` 1: a single node, and 0 is what clients take for "unknown" here and there. ``default_partitions`` 1:
     order over a whole topic until somebody asks for more; ``auto_create_topics`` as Kafka's brokers do.
+    ``allow_remote``: listen on other addresses than loopback, for anybody who can reach them: there is no password yet.
+
+    ``flush``: what an acknowledgement survives; ``os`` the death of the process, ``always`` the loss of power, too,
+    ``interval`` that but for the last ``flush_interval_ms``. ``max_message_bytes``: the largest batch, Kafka's default.
+    ``initial_rebalance_delay_ms`` 0: a group's first member does not wait for others (three seconds at Kafka's).
+    ``offsets_partitions`` of the topic that committed offsets are kept in, Kafka's number; fixed once it is there.
+    ``retention_check_ms``: how often old segments are looked for; ``drain_ms``: what requests in progress get at the end.
     """
 
     store: str = text("memory:")
@@ -62,6 +70,14 @@ class SnodeConfig:
     default_partitions: int = number(1, low=1, high=100_000)
     auto_create_topics: bool = flag(True)
     max_connections: int = number(10_000, low=1, high=INT32_MAX)
+    allow_remote: bool = flag(False)
+    flush: str = text("os")
+    flush_interval_ms: int = number(1_000, low=1)
+    max_message_bytes: int = number(1_048_588, low=61)
+    initial_rebalance_delay_ms: int = number(0, low=0)
+    offsets_partitions: int = number(50, low=1, high=1_000)
+    retention_check_ms: int = number(30_000, low=1)
+    drain_ms: int = number(5_000, low=0)
 
     def __post_init__(self) -> None:
         check(self)
@@ -76,14 +92,25 @@ class SnodeConfig:
             if schemes.count(scheme) > 1:
                 raise ConfigError(f"there are two listeners for {scheme}", hint="Keep one a protocol")
         for listener in self.listen:
+            if not self.allow_remote and not _is_loopback(listener.endpoint.host):
+                raise ConfigError(
+                    f"{listener} can be reached from other machines, and a node asks nobody for a password",
+                    hint="Listen on 127.0.0.1, or say allow_remote if that is what you want",
+                )
             if listener.endpoint.host in _WILDCARDS and listener.scheme not in self.advertised:
                 raise ConfigError(
                     f"{listener} listens everywhere, but nobody can connect to {listener.endpoint.host!r}",
                     hint=f"Say which address clients shall use: advertised {listener.scheme}://HOST:PORT",
                 )
+        if self.flush not in _FLUSH:
+            raise ConfigError(f"flush is {self.flush!r}, wanted is one of {', '.join(_FLUSH)}")
         for scheme in self.advertised:
             if scheme not in schemes:
                 raise ConfigError(f"an address is advertised for {scheme}, but nothing listens for it")
+
+
+def _is_loopback(host: str) -> bool:
+    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 def snode_config(given: Mapping[str, OptionValue]) -> SnodeConfig:

@@ -24,6 +24,7 @@ from penstock.seams.client import (
 from penstock.seams.framing import Buffer, Buffers, Frame, Framing
 from penstock.seams.front import Front, Peer, Session
 from penstock.seams.node import Appended, Enode, LogSlice, NodeIdentity, Offsets, Services, TopicState
+from penstock.seams.offsets import OffsetsCodec, Replayed
 from penstock.seams.protocol import ChannelFactory, OpenClient, OpenFront, WireProtocol
 from penstock.seams.runtime import Promise, Runtime, Timer
 
@@ -54,6 +55,7 @@ __all__ = [
     "NewTopic",
     "NodeIdentity",
     "Offsets",
+    "OffsetsCodec",
     "OpenClient",
     "OpenFront",
     "Outgoing",
@@ -64,6 +66,7 @@ __all__ = [
     "RangeRead",
     "ReadFrom",
     "ReadLimits",
+    "Replayed",
     "Runtime",
     "Sender",
     "Sent",

@@ -11,6 +11,7 @@ from penstock.seams.channel import Channel, Dialect
 from penstock.seams.client import LogClient
 from penstock.seams.front import Front
 from penstock.seams.node import Services
+from penstock.seams.offsets import OffsetsCodec
 
 if TYPE_CHECKING:
     from penstock.config import ClientConfig, OptionValue, SnodeConfig
@@ -43,9 +44,13 @@ class OpenFront(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WireProtocol:
-    """One protocol. ``options`` are the names of client options beyond those every client has."""
+    """One protocol. ``options`` are the names of client options beyond those every client has.
+
+    ``offsets`` is there where the protocol has a format for committed offsets that a node may keep them in.
+    """
 
     scheme: str
     client: OpenClient
     front: OpenFront
     options: frozenset[str] = frozenset()
+    offsets: Callable[[], OffsetsCodec] | None = None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
 from penstock.model import Endpoint
-from penstock.seams import ChannelFactory, Front, LogClient, Services, WireProtocol
+from penstock.seams import ChannelFactory, Front, LogClient, OffsetsCodec, Services, WireProtocol
 
 if TYPE_CHECKING:
     from penstock.config import ClientConfig, OptionValue, SnodeConfig
@@ -28,10 +28,14 @@ def _client(
 
 
 def _front(services: Services, config: SnodeConfig) -> Front:
+    from penstock.protocols.kafka.coordinator import GroupSettings
     from penstock.protocols.kafka.front import KafkaFront, KafkaFrontOptions
 
     options = KafkaFrontOptions(
-        auto_create_topics=config.auto_create_topics, default_partitions=config.default_partitions
+        auto_create_topics=config.auto_create_topics,
+        default_partitions=config.default_partitions,
+        max_message_bytes=config.max_message_bytes,
+        groups=GroupSettings(initial_rebalance_delay_ms=config.initial_rebalance_delay_ms),
     )
     return KafkaFront(services, options)
 
@@ -61,4 +65,10 @@ def _flag(name: str, value: OptionValue) -> bool:
     return found
 
 
-PROTOCOL = WireProtocol("kafka", _client, _front, frozenset({_AUTO_CREATE}))
+def _offsets() -> OffsetsCodec:
+    from penstock.protocols.kafka.offsets_log import OffsetsLog
+
+    return OffsetsLog()
+
+
+PROTOCOL = WireProtocol("kafka", _client, _front, frozenset({_AUTO_CREATE}), _offsets)

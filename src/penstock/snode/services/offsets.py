@@ -8,50 +8,21 @@ What must not live here: who may commit, and the format, which a protocol's code
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Protocol
+import logging
+from collections.abc import Collection, Mapping, Sequence
 
+from penstock.errors import PenstockError
 from penstock.groups.committed import CommittedTable
 from penstock.model import Committed, Partition
-from penstock.seams.framing import Buffer
 from penstock.seams.node import Appended, Enode, TopicState
+from penstock.seams.offsets import Entry, OffsetsCodec, Replayed
 from penstock.seams.runtime import Promise, Runtime
 
-__all__ = ["OffsetsCodec", "OffsetsService"]
+__all__ = ["OffsetsService"]
 
-Entry = tuple[bytes, bytes | None]
-
+_log = logging.getLogger(__name__)
 _READ_BYTES = 1 << 20
 _ENTRIES_PER_BATCH = 500
-
-
-class Replayed(Protocol):
-    """One record read back: an offset of ``partition``, or, where that is None, the group's record."""
-
-    @property
-    def group(self) -> str: ...
-    @property
-    def partition(self) -> Partition | None: ...
-    @property
-    def committed(self) -> Committed | None: ...
-    @property
-    def record(self) -> bytes | None: ...
-    @property
-    def position(self) -> int: ...
-
-
-class OffsetsCodec(Protocol):
-    """How offsets and groups become records of an internal topic; None as value takes something away."""
-
-    @property
-    def topic(self) -> str: ...
-    @property
-    def config(self) -> Mapping[str, str]: ...
-    def partition_of(self, group: str, partitions: int) -> int: ...
-    def offset_entry(self, group: str, partition: Partition, committed: Committed | None) -> Entry: ...
-    def group_entry(self, group: str, record: bytes | None) -> Entry: ...
-    def batch(self, entries: Sequence[Entry], now_ms: int) -> bytes: ...
-    def replay(self, data: Buffer) -> Iterator[Replayed]: ...
 
 
 class OffsetsService:
@@ -190,6 +161,9 @@ class OffsetsService:
                 part = entries[at : at + _ENTRIES_PER_BATCH]
                 await self._enode.append(partition, self._codec.batch(part, self._runtime.now_ms()))
             await self._enode.delete_records(partition, before)
+        except PenstockError as error:
+            # Nothing is lost: what was true stands in the log, once or twice. The next commit tries again.
+            _log.warning("cannot rewrite %s: %s", partition, error)
         finally:
             self._gates.pop(number).set(None)
 

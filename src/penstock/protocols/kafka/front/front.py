@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+
+from penstock.errors import PenstockError
 from penstock.protocols.kafka.front.call import Shared
 from penstock.protocols.kafka.front.fetch_sessions import FetchSessions
 from penstock.protocols.kafka.front.group_keeper import GroupKeeper
@@ -12,6 +15,8 @@ from penstock.seams.front import Peer
 from penstock.seams.node import Services
 
 __all__ = ["KafkaFront"]
+
+_log = logging.getLogger(__name__)
 
 
 class KafkaFront:
@@ -53,4 +58,7 @@ class KafkaFront:
         options = self._shared.options
         while True:
             await self._shared.services.runtime.sleep(options.offsets_check_interval_ms / 1_000)
-            await self._shared.groups.expire_offsets(options.offsets_retention_ms)
+            try:
+                await self._shared.groups.expire_offsets(options.offsets_retention_ms)
+            except PenstockError as error:
+                _log.warning("cannot expire committed offsets, will try again: %s", error)

@@ -1,0 +1,137 @@
+"""DescribeCluster, DescribeTopicPartitions, OffsetForLeaderEpoch.
+
+Source: Kafka protocol, DescribeCluster v0-v1 (KIP-700), DescribeTopicPartitions v0 (KIP-966), OffsetForLeaderEpoch
+v0-v4 (KIP-320).
+"""
+
+from __future__ import annotations
+
+from penstock.errors import PenstockError
+from penstock.model import Partition
+from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.front.call import INTERNAL_TOPICS, Call
+from penstock.protocols.kafka.front.faults import code_of
+from penstock.protocols.kafka.front.leaders import check_leader_epoch
+from penstock.protocols.kafka.front.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, shown
+from penstock.protocols.kafka.messages.describe_cluster import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DescribeClusterResponseBroker,
+)
+from penstock.protocols.kafka.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponseNextCursor,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from penstock.protocols.kafka.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochRequestPartition,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderEpochResponsePartition,
+    OffsetForLeaderEpochResponseTopic,
+)
+
+__all__ = ["describe_cluster", "describe_topic_partitions", "offset_for_leader_epoch"]
+
+_BROKERS = 1
+_MOST_PARTITIONS = 2_000
+
+
+async def describe_cluster(call: Call, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    """Serve DescribeCluster: a cluster of one."""
+    shared = call.shared
+    if request.endpoint_type != _BROKERS:
+        return DescribeClusterResponse(
+            error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            error_message=f"endpoints of type {request.endpoint_type} are not here",
+            endpoint_type=request.endpoint_type,
+        )
+    broker = DescribeClusterResponseBroker(
+        broker_id=shared.node_id, host=shared.advertised.host, port=shared.advertised.port
+    )
+    return DescribeClusterResponse(
+        cluster_id=shared.services.identity.cluster_id,
+        controller_id=shared.node_id,
+        brokers=[broker],
+        cluster_authorized_operations=shown(CLUSTER_OPERATIONS, request.include_cluster_authorized_operations),
+    )
+
+
+async def describe_topic_partitions(
+    call: Call, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    """Serve DescribeTopicPartitions: topics by name, cut off at the limit, to be continued at the cursor."""
+    names = sorted({topic.name for topic in request.topics} or {topic.name for topic in call.shared.enode.topics()})
+    first = 0
+    if request.cursor is not None:
+        names = [name for name in names if name >= request.cursor.topic_name]
+        if names and names[0] == request.cursor.topic_name:
+            first = max(0, request.cursor.partition_index)
+    left = max(1, min(request.response_partition_limit, _MOST_PARTITIONS))
+    topics: list[DescribeTopicPartitionsResponseTopic] = []
+    for name in names:
+        found = call.shared.enode.topic(name)
+        count = found.partitions if found else 0
+        if left <= 0:
+            cursor = DescribeTopicPartitionsResponseNextCursor(topic_name=name, partition_index=0)
+            return DescribeTopicPartitionsResponse(topics=topics, next_cursor=cursor)
+        last = min(count, first + left)
+        topics.append(_described(call, name, range(first, last)))
+        left -= last - first
+        if last < count:
+            cursor = DescribeTopicPartitionsResponseNextCursor(topic_name=name, partition_index=last)
+            return DescribeTopicPartitionsResponse(topics=topics, next_cursor=cursor)
+        first = 0
+    return DescribeTopicPartitionsResponse(topics=topics)
+
+
+def _described(call: Call, name: str, numbers: range) -> DescribeTopicPartitionsResponseTopic:
+    topic = call.shared.enode.topic(name)
+    if topic is None:
+        return DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
+    node = call.shared.node_id
+    partitions = [
+        DescribeTopicPartitionsResponsePartition(
+            partition_index=number,
+            leader_id=node,
+            leader_epoch=call.shared.enode.leader_epoch(Partition(name, number)),
+            replica_nodes=(node,),
+            isr_nodes=(node,),
+            eligible_leader_replicas=(),
+            last_known_elr=(),
+        )
+        for number in numbers
+    ]
+    return DescribeTopicPartitionsResponseTopic(
+        name=name,
+        topic_id=topic.id,
+        is_internal=name in INTERNAL_TOPICS,
+        partitions=partitions,
+        topic_authorized_operations=shown(TOPIC_OPERATIONS, True),
+    )
+
+
+async def offset_for_leader_epoch(call: Call, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+    """Serve OffsetForLeaderEpoch: where the newest epoch that is not above the one asked for ends."""
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderEpochResponseTopic(
+                topic=topic.topic, partitions=[_epoch_end(call, topic.topic, part) for part in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _epoch_end(
+    call: Call, topic: str, part: OffsetForLeaderEpochRequestPartition
+) -> OffsetForLeaderEpochResponsePartition:
+    partition = Partition(topic, part.partition)
+    try:
+        check_leader_epoch(call.shared.enode, partition, part.current_leader_epoch)
+        epoch, end = call.shared.enode.epoch_end(partition, part.leader_epoch)
+    except PenstockError as error:
+        return OffsetForLeaderEpochResponsePartition(error_code=code_of(error), partition=part.partition)
+    return OffsetForLeaderEpochResponsePartition(partition=part.partition, leader_epoch=epoch, end_offset=end)

@@ -1,0 +1,239 @@
+"""CreateTopics, DeleteTopics, CreatePartitions, DeleteRecords.
+
+Source: Kafka protocol, CreateTopics v0-v7 (KIP-464, KIP-525), DeleteTopics v0-v6 (KIP-516), CreatePartitions v0-v3,
+DeleteRecords v0-v2.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from penstock.errors import PenstockError
+from penstock.model import Partition
+from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.front.call import INTERNAL_TOPICS, Call
+from penstock.protocols.kafka.front.faults import Refused, code_of
+from penstock.protocols.kafka.front.topic_options import check_options, described
+from penstock.protocols.kafka.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsRequestTopic,
+    CreatePartitionsResponse,
+    CreatePartitionsResponseResult,
+)
+from penstock.protocols.kafka.messages.create_topics import (
+    CreateTopicsRequest,
+    CreateTopicsRequestTopic,
+    CreateTopicsResponse,
+    CreateTopicsResponseConfig,
+    CreateTopicsResponseTopic,
+)
+from penstock.protocols.kafka.messages.declare import NO_UUID
+from penstock.protocols.kafka.messages.delete_records import (
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsResponsePartition,
+    DeleteRecordsResponseTopic,
+)
+from penstock.protocols.kafka.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsRequestTopic,
+    DeleteTopicsResponse,
+    DeleteTopicsResponseTopic,
+)
+from penstock.seams.node import TopicState
+from penstock.store.errors import TopicExists
+
+__all__ = ["create_partitions", "create_topics", "delete_records", "delete_topics"]
+
+_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_DEFAULT = -1
+_IDS_SINCE = 6
+_NAME_MAY_BE_NULL = 6
+_WHOLE_LOG = -1
+
+
+# CreateTopics.
+
+
+async def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    """Serve CreateTopics."""
+    times = Counter(topic.name for topic in request.topics)
+    answers = []
+    for topic in request.topics:
+        try:
+            if times[topic.name] > 1:
+                raise Refused(ErrorCode.INVALID_REQUEST, "the topic stands twice in the request")
+            answers.append(await _create(call, topic, request.validate_only))
+        except PenstockError as error:
+            answers.append(
+                CreateTopicsResponseTopic(
+                    name=topic.name, error_code=code_of(error), error_message=error.message, configs=None
+                )
+            )
+    return CreateTopicsResponse(topics=answers)
+
+
+async def _create(call: Call, topic: CreateTopicsRequestTopic, validate_only: bool) -> CreateTopicsResponseTopic:
+    enode = call.shared.enode
+    config = {each.name: each.value for each in topic.configs}
+    partitions = _partitions(call, topic)
+    options = check_options(config)
+    if topic.name in INTERNAL_TOPICS:
+        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, "an internal topic")
+    if not _NAME.fullmatch(topic.name) or topic.name in (".", ".."):
+        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name[:300]!r} cannot be a topic's name")
+    if enode.topic(topic.name) is not None:
+        raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
+    created: TopicState | None = None
+    if not validate_only:
+        try:
+            created = await enode.create_topic(topic.name, partitions, options)
+        except TopicExists as error:
+            raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, error.message) from error
+    return CreateTopicsResponseTopic(
+        name=topic.name,
+        topic_id=created.id if created else NO_UUID,
+        error_message=None,
+        num_partitions=partitions,
+        replication_factor=1,
+        configs=[
+            CreateTopicsResponseConfig(name=each.name, value=each.value, config_source=each.source)
+            for each in described(options, call.shared.options)
+        ],
+    )
+
+
+def _partitions(call: Call, topic: CreateTopicsRequestTopic) -> int:
+    if not topic.assignments:
+        if topic.replication_factor not in (_DEFAULT, 1):
+            raise Refused(
+                ErrorCode.INVALID_REPLICATION_FACTOR, f"{topic.replication_factor} replicas, and there is one node"
+            )
+        if topic.num_partitions == _DEFAULT:
+            return call.shared.options.default_partitions
+        if topic.num_partitions <= 0:
+            raise Refused(ErrorCode.INVALID_PARTITIONS, f"{topic.num_partitions} partitions")
+        return topic.num_partitions
+    if topic.num_partitions != _DEFAULT or topic.replication_factor != _DEFAULT:
+        raise Refused(ErrorCode.INVALID_REQUEST, "partitions are assigned and counted at once")
+    numbers = sorted(each.partition_index for each in topic.assignments)
+    brokers = {tuple(each.broker_ids) for each in topic.assignments}
+    if numbers != list(range(len(numbers))) or brokers != {(call.shared.node_id,)}:
+        raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions must be 0, 1, … on the one node there is")
+    return len(numbers)
+
+
+# DeleteTopics.
+
+
+async def delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    """Serve DeleteTopics; the offsets that groups committed for a topic go with it."""
+    if call.version < _IDS_SINCE:
+        wanted = [DeleteTopicsRequestTopic(name=name) for name in request.topic_names]
+    else:
+        wanted = list(request.topics)
+    return DeleteTopicsResponse(responses=[await _delete(call, topic) for topic in wanted])
+
+
+async def _delete(call: Call, topic: DeleteTopicsRequestTopic) -> DeleteTopicsResponseTopic:
+    enode = call.shared.enode
+    name, topic_id = topic.name, topic.topic_id
+    try:
+        if name is not None and topic_id != NO_UUID:
+            raise Refused(ErrorCode.INVALID_REQUEST, "a topic is named by its name or by its id, not by both")
+        found = enode.topic_by_id(topic_id) if name is None else enode.topic(name)
+        if found is None:
+            unknown = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            raise Refused(unknown, "no such topic")
+        name, topic_id = found.name, found.id
+        if name in INTERNAL_TOPICS:
+            raise Refused(ErrorCode.INVALID_REQUEST, "an internal topic")
+        await enode.delete_topic(name)
+        await _forget_offsets(call, name)
+    except PenstockError as error:
+        shown = "" if name is None and call.version < _NAME_MAY_BE_NULL else name
+        return DeleteTopicsResponseTopic(
+            name=shown, topic_id=topic_id, error_code=code_of(error), error_message=error.message
+        )
+    return DeleteTopicsResponseTopic(name=name, topic_id=topic_id)
+
+
+async def _forget_offsets(call: Call, topic: str) -> None:
+    offsets = call.shared.offsets
+    for group in offsets.groups():
+        gone = [partition for partition in offsets.committed(group) if partition.topic == topic]
+        if gone:
+            await offsets.forget(group, gone)
+
+
+# CreatePartitions.
+
+
+async def create_partitions(call: Call, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    """Serve CreatePartitions."""
+    times = Counter(topic.name for topic in request.topics)
+    results = []
+    for topic in request.topics:
+        code, message = ErrorCode.NONE, None
+        try:
+            if times[topic.name] > 1:
+                raise Refused(ErrorCode.INVALID_REQUEST, "the topic stands twice in the request")
+            _check_growth(call, topic)
+            if not request.validate_only:
+                await call.shared.enode.add_partitions(topic.name, topic.count)
+        except PenstockError as error:
+            code, message = code_of(error), error.message
+        results.append(CreatePartitionsResponseResult(name=topic.name, error_code=code, error_message=message))
+    return CreatePartitionsResponse(results=results)
+
+
+def _check_growth(call: Call, topic: CreatePartitionsRequestTopic) -> None:
+    found = call.shared.enode.topic(topic.name)
+    if found is None:
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no such topic")
+    if topic.name in INTERNAL_TOPICS:
+        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, "an internal topic")
+    if topic.count <= found.partitions:
+        raise Refused(ErrorCode.INVALID_PARTITIONS, f"the topic has {found.partitions} partitions already")
+    if topic.assignments is None:
+        return
+    here = (call.shared.node_id,)
+    added = topic.count - found.partitions
+    if len(topic.assignments) != added or any(tuple(each.broker_ids) != here for each in topic.assignments):
+        raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{added} new partitions go to the one node there is")
+
+
+# DeleteRecords.
+
+
+async def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    """Serve DeleteRecords."""
+    topics = []
+    for topic in request.topics:
+        answers = []
+        for part in topic.partitions:
+            partition = Partition(topic.name, part.partition_index)
+            low, code = -1, ErrorCode.NONE
+            try:
+                low = await _delete_records(call, partition, part.offset)
+            except PenstockError as error:
+                code = code_of(error)
+            answers.append(
+                DeleteRecordsResponsePartition(partition_index=partition.id, low_watermark=low, error_code=code)
+            )
+        topics.append(DeleteRecordsResponseTopic(name=topic.name, partitions=answers))
+    return DeleteRecordsResponse(topics=topics)
+
+
+async def _delete_records(call: Call, partition: Partition, before: int) -> int:
+    enode = call.shared.enode
+    _, end = enode.bounds(partition)
+    topic = enode.topic(partition.topic)
+    if partition.topic in INTERNAL_TOPICS:
+        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, "an internal topic")
+    if topic is not None and topic.config.get("cleanup.policy") == "compact":
+        raise Refused(ErrorCode.POLICY_VIOLATION, "records of a compacted topic are deleted by their keys")
+    if before < _WHOLE_LOG:
+        raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {before}")
+    return await enode.delete_records(partition, end if before == _WHOLE_LOG else before)

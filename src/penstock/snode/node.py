@@ -1,0 +1,181 @@
+"""A node: store, services and fronts put together, started and stopped in the right order.
+
+It knows no signal, no standard output and no protocol by name; a process around it is `run`. It lives in the event loop
+that starts it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from types import TracebackType
+
+from penstock.config import ListenAddress, SnodeConfig, parse_listener
+from penstock.errors import ConfigError, PenstockError, UsageError
+from penstock.model import Endpoint
+from penstock.net.network import Network
+from penstock.net.options import ListenerOptions
+from penstock.net.runtime import AsyncioRuntime
+from penstock.net.server import Listener, Tap, serve
+from penstock.protocols import protocol, schemes
+from penstock.seams.front import Front
+from penstock.seams.node import NodeIdentity, Services
+from penstock.seams.offsets import OffsetsCodec
+from penstock.seams.runtime import Promise
+from penstock.snode.enodes.local import LocalEnode
+from penstock.snode.services.offsets import OffsetsService
+from penstock.snode.upkeep import keep_up
+from penstock.store import FlushPolicy, Store, StoreConfig, open_store
+
+__all__ = ["Node"]
+
+_log = logging.getLogger(__name__)
+
+
+class Node:
+    """``store`` and ``listen`` are shorthands for what ``config`` would say. ``network`` None is TCP.
+
+    ``tap`` sees every frame and may delay, change or refuse it: for tests.
+
+    >>> async with Node(store="memory:", listen=("kafka://127.0.0.1:0",)) as node:    # doctest: +SKIP
+    ...     print(node.address("kafka"))
+    """
+
+    def __init__(
+        self,
+        config: SnodeConfig | None = None,
+        *,
+        store: str | None = None,
+        listen: Sequence[str | ListenAddress] | None = None,
+        network: Network | None = None,
+        tap: Tap | None = None,
+        runtime: AsyncioRuntime | None = None,
+    ) -> None:
+        config = config or SnodeConfig(listen=(ListenAddress("kafka", Endpoint("127.0.0.1", 0)),))
+        if store is not None:
+            config = replace(config, store=store)
+        if listen is not None:
+            parsed = tuple(parse_listener(each) if isinstance(each, str) else each for each in listen)
+            config = replace(config, listen=parsed)
+        self.config = config
+        self._network = network
+        self._tap = tap
+        self._runtime = self._given_runtime = runtime
+        self._store: Store | None = None
+        self._fronts: list[Front] = []
+        self._listeners: dict[str, Listener] = {}
+        self._advertised: dict[str, Endpoint] = {}
+        self._failure: Promise[BaseException] | None = None
+
+    def address(self, scheme: str) -> Endpoint:
+        """Where clients of a protocol reach the node; the port is real also where 0 was asked for."""
+        if scheme not in self._advertised:
+            raise UsageError(f"nothing listens for {scheme}", hint="Is the node started?")
+        return self._advertised[scheme]
+
+    def url(self, scheme: str) -> str:
+        """The same as an address string, ``kafka://127.0.0.1:9092``."""
+        return f"{scheme}://{self.address(scheme)}"
+
+    @property
+    def listening(self) -> list[str]:
+        """Addresses of all listeners, as in ``url``."""
+        return [self.url(scheme) for scheme in self._listeners]
+
+    @property
+    def failure(self) -> Promise[BaseException]:
+        """Set with what ended a task that must not end: the node is then to be stopped."""
+        assert self._failure is not None
+        return self._failure
+
+    # Starting.
+
+    async def start(self) -> None:
+        """Open the store, take over what it knows, listen. Raises ConfigError, StoreError; nothing is open then."""
+        if self._store is not None:
+            raise UsageError("the node is started already")
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _start(self) -> None:
+        config = self.config
+        runtime = self._runtime = self._runtime or AsyncioRuntime(self._failed)
+        self._failure = runtime.promise()
+        store = self._store = open_store(config.store, config=_store_config(config), now_ms=runtime.now_ms())
+        for recovered in store.recovered:
+            _log.warning("%s", recovered)
+        enode = LocalEnode(store, runtime)
+        offsets = OffsetsService(enode, _offsets_codec(), runtime, partitions=config.offsets_partitions)
+        await offsets.load()
+        identity = NodeIdentity(store.node_id, store.cluster_id, self._advertised, store.epoch)
+        services = Services(identity, runtime, enode, offsets)
+        for listen in config.listen:
+            await self._open(listen, services)
+        keep_up(enode, runtime, retention_s=config.retention_check_ms / 1_000, flush_s=config.flush_interval_ms / 1_000)
+
+    async def _open(self, listen: ListenAddress, services: Services) -> None:
+        front = protocol(listen.scheme).front(services, self.config)
+        await front.start()
+        self._fronts.append(front)
+        options = ListenerOptions(max_connections=self.config.max_connections)
+        try:
+            listener = await serve(front, listen.endpoint, options=options, network=self._network, tap=self._tap)
+        except OSError as error:
+            raise ConfigError(f"cannot listen on {listen}: {error.strerror or error}") from error
+        self._listeners[listen.scheme] = listener
+        self._advertised[listen.scheme] = self.config.advertised.get(listen.scheme, listener.endpoint)
+
+    def _failed(self, error: BaseException) -> None:
+        if self._failure is not None:
+            self._failure.set(error)
+
+    # Stopping.
+
+    async def stop(self) -> None:
+        """Accept nobody, answer what is parked, let requests in progress finish, flush, leave the store clean.
+
+        Stopping twice is stopping once. Raises WriteFailed where the store could not be left clean.
+        """
+        listeners, self._listeners = list(self._listeners.values()), {}
+        fronts, self._fronts = self._fronts, []
+        for listener in listeners:
+            listener.stop_accepting()
+        for front in fronts:
+            await front.stop()
+        for listener in listeners:
+            await listener.close(self.config.drain_ms / 1_000)
+        self._advertised.clear()
+        runtime, self._runtime = self._runtime, self._given_runtime
+        if runtime is not None:
+            await runtime.stop()
+        store, self._store = self._store, None
+        if store is not None:
+            store.close()
+
+    async def __aenter__(self) -> Node:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+
+def _store_config(config: SnodeConfig) -> StoreConfig:
+    return StoreConfig(
+        flush=FlushPolicy(config.flush), flush_interval_ms=config.flush_interval_ms, node_id=config.node_id
+    )
+
+
+def _offsets_codec() -> OffsetsCodec:
+    """The first protocol's that has a format for committed offsets."""
+    for scheme in schemes():
+        make = protocol(scheme).offsets
+        if make is not None:
+            return make()
+    raise PenstockError("no protocol lends a format for committed offsets")

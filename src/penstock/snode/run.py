@@ -1,0 +1,36 @@
+"""A process around one node: from configuration to ready line to signal."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+
+from penstock.config import SnodeConfig
+from penstock.errors import PenstockError
+from penstock.snode.node import Node
+
+__all__ = ["run"]
+
+
+async def run(config: SnodeConfig, *, ready: Callable[[Node], None], stop: asyncio.Event | None = None) -> None:
+    """Run a node until SIGTERM, SIGINT or ``stop``; ``ready`` is called once, when it listens.
+
+    Raises what kept it from starting, and what ended a task that must not end.
+    """
+    stop = stop or asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with Node(config) as node:
+        ready(node)
+        failed = asyncio.ensure_future(_wait(node, stop))
+        await stop.wait()
+        failed.cancel()
+        if node.failure.done:
+            raise PenstockError("the node ended because a part of it did") from await node.failure
+
+
+async def _wait(node: Node, stop: asyncio.Event) -> None:
+    await node.failure
+    stop.set()
