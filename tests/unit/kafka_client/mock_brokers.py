@@ -1,8 +1,8 @@
 """librdkafka's mock cluster, driven through its C interface: brokers we did not write, on loopback, in this process.
 
-It lives in the library that confluent-kafka brings along (``rdkafka_mock.h``). Not there: topics' administration, groups'
-administration, MEMBER_ID_REQUIRED, fencing of static members. It answers ApiVersions v3 and v4 with bytes that are no
-answer, which clients must survive.
+It lives in the library that confluent-kafka brings along (``rdkafka_mock.h``). Not there: administration of topics and
+groups, MEMBER_ID_REQUIRED, fencing of static members. It answers ApiVersions v3 and v4 with bytes that are no answer,
+which clients must survive.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from types import TracebackType
 import confluent_kafka
 
 from penstock.model import Endpoint
-
 
 _JOIN_GROUP, _HEARTBEAT, _LEAVE_GROUP, _SYNC_GROUP = 11, 12, 13, 14
 
