@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bench.topics import Digest
+from bench.topics import BASE_MS, Digest
 
 __all__ = ["Meter"]
 
@@ -42,9 +42,9 @@ class Meter:
         self._offsets += pc.sum(batch.column("offset")).as_py()
         timestamps = batch.column("timestamp")
         if pa.types.is_timestamp(timestamps.type):
-            self._timestamps += pc.sum(timestamps.cast(pa.int64())).as_py() // 1000
+            self._timestamps += pc.sum(pc.subtract(timestamps.cast(pa.int64()), BASE_MS * 1000)).as_py() // 1000
         else:
-            self._timestamps += pc.sum(timestamps).as_py()
+            self._timestamps += pc.sum(pc.subtract(timestamps, BASE_MS)).as_py()
         if self._thorough:
             self._bind(batch)
 

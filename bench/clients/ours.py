@@ -1,4 +1,4 @@
-"""penstock's own readers, with their defaults."""
+"""penstock's own readers, with their defaults. The kernel is loaded first: start-up, told apart like everyone's."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ COLUMNS = ("key", "value", "offset", "timestamp")
 
 def range_reader(job: Job, meter: Meter) -> None:
     """Exact ranges, partition after partition: what a Spark task does."""
-    from penstock import LogRange, RangeReader
+    from penstock import LogRange, RangeReader, kernels
 
+    kernels.load()
     each = job.count // len(job.partitions)
     with RangeReader(f"kafka://{job.bootstrap}") as reader:
         for partition in job.partitions:
@@ -26,8 +27,9 @@ def range_reader(job: Job, meter: Meter) -> None:
 
 def range_reader_all(job: Job, meter: Meter) -> None:
     """The same with every column: topic, partition, timestampType and headers too."""
-    from penstock import LogRange, RangeReader
+    from penstock import LogRange, RangeReader, kernels
 
+    kernels.load()
     each = job.count // len(job.partitions)
     with RangeReader(f"kafka://{job.bootstrap}") as reader:
         for partition in job.partitions:
@@ -37,8 +39,9 @@ def range_reader_all(job: Job, meter: Meter) -> None:
 
 def consumer(job: Job, meter: Meter) -> None:
     """The synchronous consumer, without a group."""
-    from penstock import Consumer, Partition
+    from penstock import Consumer, Partition, kernels
 
+    kernels.load()
     with Consumer(f"kafka://{job.bootstrap}") as reader:
         reader.assign({Partition(job.topic, partition): 0 for partition in job.partitions})
         while meter.records < job.count:
@@ -54,8 +57,9 @@ def async_consumer(job: Job, meter: Meter) -> None:
 
 
 async def _async_consumer(job: Job, meter: Meter) -> None:
-    from penstock import AsyncConsumer, Partition
+    from penstock import AsyncConsumer, Partition, kernels
 
+    kernels.load()
     async with AsyncConsumer(f"kafka://{job.bootstrap}") as reader:
         await reader.assign({Partition(job.topic, partition): 0 for partition in job.partitions})
         while meter.records < job.count:
