@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 
 from penstock.config import ListenAddress, SnodeConfig, parse_listener
@@ -82,6 +83,13 @@ class Node:
     def listening(self) -> list[str]:
         """Addresses of all listeners, as in ``url``."""
         return [self.url(scheme) for scheme in self._listeners]
+
+    @property
+    def store_url(self) -> str:
+        """Where data is kept: ``memory:``, or ``file:`` and the whole path."""
+        if self.config.store == "memory:" or self._store is None:
+            return self.config.store
+        return f"file:{Path(self._store.path).absolute()}"
 
     @property
     def failure(self) -> Promise[BaseException]:
