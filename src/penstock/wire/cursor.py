@@ -17,6 +17,13 @@ _INLINE = 2_048
 """Payloads up to this many bytes are copied beside their neighbours; larger ones travel as buffers of their own."""
 
 
+MOST_ELEMENTS = 1 << 20
+"""Elements (structs, texts) that one message may hold in all its sequences together.
+
+An element of two bytes becomes an object of a hundred: without this, a frame of 100 MB could ask for gigabytes.
+"""
+
+
 def _fixed(code: str) -> Callable[[Reader], int]:
     layout = struct.Struct(">" + code)
     unpack, size = layout.unpack_from, layout.size
@@ -36,12 +43,13 @@ def _fixed(code: str) -> Callable[[Reader], int]:
 class Reader:
     """Reads forward through ``data`` (kept as a view, never copied)."""
 
-    __slots__ = ("at", "data")
+    __slots__ = ("at", "data", "room")
 
     def __init__(self, data: Buffer, at: int = 0) -> None:
         view = memoryview(data)
         self.data = view if view.format == "B" and view.ndim == 1 else view.cast("B")
         self.at = at
+        self.room = MOST_ELEMENTS
 
     i8 = _fixed("b")
     i16 = _fixed("h")
@@ -76,6 +84,14 @@ class Reader:
             self.fail(f"a length of {count} with {len(self.data) - at} bytes left")
         self.at = at + count
         return self.data[at : at + count]
+
+    def elements(self, count: int, least: int, what: str) -> None:
+        """Make sure, before they are built, that ``count`` elements of ``least`` or more bytes each may follow."""
+        if count * least > len(self.data) - self.at:
+            self.fail(f"{what} has {count} elements with {self.left()} bytes left")
+        self.room -= count
+        if self.room < 0:
+            self.fail(f"{what} brings the message to more than {MOST_ELEMENTS} elements")
 
     def text(self, count: int) -> str:
         """``count`` bytes of UTF-8."""

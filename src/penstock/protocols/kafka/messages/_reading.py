@@ -77,8 +77,10 @@ def read_tags(reader: Reader, known: _Tags, values: dict[str, Any]) -> None:
         if tag in known:
             name, read = known[tag]
             inner = Reader(body)
+            inner.room = reader.room
             values[name] = read(inner)
             inner.done()
+            reader.room = inner.room
 
 
 def _name(message: type, field: Field) -> str:
@@ -156,8 +158,7 @@ def _array_reader(wire: Wire, length: _Length, version: int, *, flexible: bool) 
         count = read_count(reader) - base
         if count < 0:
             return length.null(reader, count)
-        if count * least > reader.left():
-            reader.fail(f"{length.name} has {count} elements with {reader.left()} bytes left")
+        reader.elements(count, least, length.name)
         return [read_one(reader) for _ in range(count)]
 
     return read

@@ -30,7 +30,8 @@ def decode(message: type[M], version: int, data: Buffer | Reader) -> M:
     """
     reader = data if isinstance(data, Reader) else Reader(data)
     value = decode_prefix(message, version, reader)
-    reader.done()
+    if reader.left():
+        raise ProtocolViolation(f"{message.__name__} v{version}: {reader.left()} bytes left over at the end")
     return value
 
 
