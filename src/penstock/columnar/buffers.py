@@ -11,10 +11,12 @@ import google_crc32c
 import numpy as np
 import numpy.typing as npt
 
+from penstock.errors import UsageError
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Bytes", "BytesLike", "as_array", "as_view", "crc32c"]
+__all__ = ["Bytes", "BytesLike", "as_array", "as_view", "check_range", "crc32c"]
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 BytesLike: TypeAlias = "bytes | bytearray | memoryview | pa.Buffer | npt.NDArray[np.uint8]"
@@ -31,6 +33,16 @@ def as_array(buffer: BytesLike) -> Bytes:
 def as_view(buffer: BytesLike) -> memoryview:
     """Return a view of unsigned bytes over ``buffer``, read-only if the buffer is."""
     return as_array(buffer).data
+
+
+def check_range(size: int, position: int, end: int | None) -> int:
+    """Return the end of a range of a buffer of ``size`` bytes; raises UsageError for a position outside of it.
+
+    Compiled code does not check its indexes, so this must not be left out.
+    """
+    if not 0 <= position <= size:
+        raise UsageError(f"position {position} lies outside a buffer of {size} bytes")
+    return size if end is None else max(position, min(end, size))
 
 
 def crc32c(buffer: BytesLike, begin: int = 0, end: int | None = None) -> int:

@@ -23,7 +23,7 @@ from penstock.columnar import arrays
 from penstock.columnar._choose import Chosen, Limits, choose
 from penstock.columnar._faults import corrupt
 from penstock.columnar.arena import Arena
-from penstock.columnar.buffers import Bytes, BytesLike, as_array
+from penstock.columnar.buffers import Bytes, BytesLike, as_array, check_range
 from penstock.columnar.compression import MAX_INFLATED_BYTES
 from penstock.columnar.schema import TYPES, record_columns, schema
 from penstock.columnar.transactions import AbortedTransactions
@@ -102,10 +102,11 @@ def decode_v2(
     names = record_columns(columns)
     if aborted is not None and not isinstance(aborted, AbortedTransactions):
         aborted = AbortedTransactions(aborted)
-    limits = Limits(start or 0, _NO_STOP if stop is None else stop, check_crcs, aborted)
-    end = len(data) if end is None else min(end, len(data))
+    first, last = min(max(start or 0, 0), _NO_STOP), _NO_STOP if stop is None else min(stop, _NO_STOP)
+    limits = Limits(first, last, check_crcs, aborted)
+    end = check_range(len(data), position, end)
     kernel = kernels.kernel(end - position)
-    arena = Arena(min(max_inflated_bytes, _MOST_INFLATED), _RATIO * (end - position))
+    arena = Arena(max(1, min(max_inflated_bytes, _MOST_INFLATED)), _RATIO * (end - position))
     chosen = choose(data, position, end, kernel, limits, arena)
     walk = _Walk(kernel, data, chosen, names)
     walk.run(limits)

@@ -9,6 +9,7 @@ from penstock.columnar.compression import compress
 from penstock.columnar.transactions import AbortedTransactions
 from penstock.errors import CorruptBatch, UsageError
 from penstock.model import Codec
+from penstock.protocols.kafka.records import decode
 from tests.kernels.batches import Written, batch
 
 TRANSACTIONAL, CONTROL = 16, 32
@@ -223,3 +224,18 @@ def test_plain_runs_are_chosen_as_batch_by_batch(spoil: int | str | None, start:
     # With a list of aborted transactions, even an empty one, batches are looked at one by one.
     assert answer() == answer(aborted=[])
     assert answer(check_crcs=False) == answer(aborted=[], check_crcs=False)
+
+
+@pytest.mark.parametrize("position", [-1, -(2**40), len(RUN) + 1])
+def test_a_position_outside_the_buffer_is_a_usage_error(position: int) -> None:
+    for read in (decode_v2, decode):
+        with pytest.raises(UsageError, match="outside a buffer"):
+            read(RUN, position=position)
+
+
+def test_bounds_beyond_64_bits_and_ends_beyond_the_buffer_are_bounds_all_the_same() -> None:
+    everything = [*range(10, 20), *range(30, 40)]
+    assert offsets(RUN, start=-(2**80), stop=2**80, end=2**80) == everything
+    assert offsets(RUN, end=-5) == offsets(RUN, start=2**80) == []
+    with pytest.raises(CorruptBatch, match="inflates to more than 1 bytes"):
+        decode_v2(RUN, start=15, max_inflated_bytes=0)

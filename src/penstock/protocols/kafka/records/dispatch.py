@@ -11,7 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.columnar.buffers import BytesLike, as_view
+from penstock.columnar.buffers import BytesLike, as_view, check_range
 from penstock.columnar.compression import MAX_INFLATED_BYTES
 from penstock.columnar.decode import Decoded, decode_v2
 from penstock.columnar.schema import record_columns, schema
@@ -45,7 +45,7 @@ def decode(
     damaged or of an unknown format; a later one ends the run, and `Decoded.next_offset` leads to it.
     """
     view = as_view(buffer)
-    end = len(view) if end is None else min(end, len(view))
+    end = check_range(len(view), position, end)
     names = record_columns(columns)
     transactions = None if aborted is None else AbortedTransactions(aborted)
     parts: list[Decoded] = []
@@ -60,8 +60,8 @@ def decode(
                 )  # fmt: skip
             else:
                 part = decode_message_sets(
-                    view, position, end, start=start or 0, stop=_NO_STOP if stop is None else stop, columns=names,
-                    check_crcs=check_crcs, max_inflated_bytes=max_inflated_bytes,
+                    view, position, end, start=max(start or 0, 0), stop=_NO_STOP if stop is None else stop,
+                    columns=names, check_crcs=check_crcs, max_inflated_bytes=max_inflated_bytes,
                 )  # fmt: skip
         except CorruptBatch:
             if not parts:
