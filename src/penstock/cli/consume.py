@@ -26,7 +26,9 @@ FORMATS = ("text", "json", "parquet")
 
 def consume(
     address: Address,
-    group: Annotated[str, typer.Option("--group", "-g", help="Consume as this group and commit what was printed.")] = "",
+    group: Annotated[
+        str, typer.Option("--group", "-g", help="Consume as this group and commit what was printed.")
+    ] = "",
     start: Annotated[str, typer.Option("--from", help="earliest or latest; where the group has no offset.")] = "latest",
     kind: Annotated[str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")] = "text",
     out: Annotated[Path | None, typer.Option("--out", help="File to write; needed for parquet.")] = None,
@@ -47,9 +49,7 @@ def consume(
     note(f"{count} records")
 
 
-def _pump(
-    consumer: Consumer, write: Callable[[Messages], None], limit: int, until_end: bool, *, commit: bool
-) -> int:
+def _pump(consumer: Consumer, write: Callable[[Messages], None], limit: int, until_end: bool, *, commit: bool) -> int:
     count = 0
     ends: dict[Partition, int] | None = None
     while not limit or count < limit:

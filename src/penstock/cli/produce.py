@@ -116,7 +116,7 @@ def _opened(source: str) -> Iterator[TextIO]:
         yield sys.stdin
         return
     try:
-        stream = Path(source).open(encoding="utf-8")
+        stream = Path(source).open(encoding="utf-8")  # noqa: SIM115 - closed by the with below; only opening may fail here
     except OSError as error:
         raise UsageError(f"cannot read {source}: {error.strerror}") from error
     with stream:

@@ -1,0 +1,65 @@
+"""confluent-kafka, aiokafka and kafka-python against our node: produce with each codec, consume in a group, resume."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from penstock.client import Consumer
+from penstock.testing import Broker
+from tests.interop.foreign import CLIENTS, Foreign, samples
+
+pytestmark = pytest.mark.interop
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+SENT = samples(200)
+
+
+@pytest.mark.parametrize(("client", "codec"), list(product(CLIENTS, CODECS)), ids=str)
+def test_what_a_foreign_producer_sent_every_client_reads(broker: Broker, client: Foreign, codec: str) -> None:
+    broker.create_topic("t")
+    client.produce(broker.bootstrap, "t", SENT, codec)
+
+    read = {str(other): other.consume(broker.bootstrap, "t", f"g-{other}", len(SENT)) for other in CLIENTS}
+
+    assert read == {str(other): SENT for other in CLIENTS}
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_what_a_foreign_producer_sent_our_consumer_reads(broker: Broker, codec: str) -> None:
+    broker.create_topic("t")
+    CLIENTS[0].produce(broker.bootstrap, "t", SENT, codec)
+
+    found = []
+    with Consumer(f"{broker.address}/t", auto_offset_reset="earliest") as consumer:
+        while len(found) < len(SENT):
+            found.extend(consumer.poll(timeout_s=10))
+
+    assert [(each.key, each.value, each.headers, each.timestamp_ms) for each in found] == [
+        (each.key, each.value, each.headers, each.timestamp_ms) for each in SENT
+    ]
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=str)
+def test_a_foreign_group_goes_on_where_it_committed(broker: Broker, client: Foreign) -> None:
+    broker.create_topic("t")
+    client.produce(broker.bootstrap, "t", SENT[:120], "none")
+    first = client.consume(broker.bootstrap, "t", "g", 120)
+    client.produce(broker.bootstrap, "t", SENT[120:], "none")
+
+    second = client.consume(broker.bootstrap, "t", "g", 80)
+
+    assert first + second == SENT
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=str)
+def test_committed_offsets_outlive_the_node(broker: Broker, client: Foreign) -> None:
+    broker.create_topic("t")
+    client.produce(broker.bootstrap, "t", SENT[:50], "none")
+    client.consume(broker.bootstrap, "t", "g", 50)
+    broker.kill()
+    broker.restart()
+    client.produce(broker.bootstrap, "t", SENT[50:60], "none")
+
+    assert client.consume(broker.bootstrap, "t", "g", 10) == SENT[50:60]
