@@ -1,7 +1,7 @@
 """Record batches to Arrow columns, no network: ours against aiokafka's Cython reader and kafka-python's.
 
-``python bench/decode.py [--seconds S] [--json FILE]`` decodes the same bytes with each reader in turn, checksums on, and
-prints records per second and our ratio to each. Each reader ends with Arrow arrays of key, value, offset and timestamp,
+``python bench/decode.py [--seconds S] [--json FILE]`` decodes the same bytes with each in turn, checksums on, and
+prints records per second and our ratios. Each reader ends with Arrow arrays of key, value, offset and timestamp,
 made in the way that is fastest for it; all of them are compared with each other before anything is measured.
 """
 

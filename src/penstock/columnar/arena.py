@@ -1,4 +1,8 @@
-"""A growing buffer from Arrow's memory pool that payloads are inflated into, one behind the other."""
+"""A growing buffer that payloads are inflated into, one behind the other.
+
+What must not live here: pyarrow. Nothing in an arena becomes a column, and a node that only looks into compressed
+batches does without.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,16 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from penstock.errors import CorruptBatch
 
-__all__ = ["Arena"]
+__all__ = ["RATIO", "Arena", "too_large"]
+
+RATIO: Final = 8
+"""Logs are rarely compressed better than this: what to expect of a payload."""
 
 _FIRST_BYTES: Final = 1 << 16
-_MOST_EXPECTED: Final = 64 << 20
-_SPARE_BYTES: Final = 16 << 20
+_MOST_EXPECTED: Final = 32 << 20
 
 _spare: list[npt.NDArray[np.uint8]] = []
 """At most one array that a closed arena has left: the next one finds its pages mapped and warm."""
@@ -69,7 +74,7 @@ class Arena:
 
     def close(self) -> None:
         """Give the memory back; nobody may look at it any more."""
-        if _FIRST_BYTES < len(self._array) <= _SPARE_BYTES and not _spare:
+        if _FIRST_BYTES < len(self._array) <= _MOST_EXPECTED and not _spare:
             _spare.append(self._array)
         self._array = np.empty(0, np.uint8)
         self._view = self._array.data
@@ -78,7 +83,7 @@ class Arena:
         array = _spared(size) if not self.used else None
         if array is None:
             size = max(size, 2 * len(self._array), self._expected)
-            array = np.frombuffer(pa.allocate_buffer(size, resizable=True), np.uint8)
+            array = np.empty(size, np.uint8)
             array[: self.used] = self._array[: self.used]
         self._array, self._view = array, array.data
 

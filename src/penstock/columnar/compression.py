@@ -17,7 +17,7 @@ import cramjam
 
 from penstock.columnar import _lz4, _snappy
 from penstock.columnar._stream import inflate_stream
-from penstock.columnar.arena import Arena
+from penstock.columnar.arena import RATIO, Arena
 from penstock.columnar.buffers import BytesLike, as_view
 from penstock.errors import CorruptBatch
 from penstock.model import Codec
@@ -38,7 +38,7 @@ def compress(codec: Codec, data: BytesLike) -> bytes | memoryview:
 
 def inflate(codec: Codec, data: BytesLike, max_bytes: int = MAX_INFLATED_BYTES) -> memoryview:
     """Return what ``data`` inflates to, at most ``max_bytes``; raises CorruptBatch."""
-    arena = Arena(max_bytes)
+    arena = Arena(max(max_bytes, 1), RATIO * len(as_view(data)))
     begin, end = inflate_into(arena, codec, data)
     return arena.array.data[begin:end].toreadonly()
 

@@ -22,7 +22,7 @@ from penstock import kernels
 from penstock.columnar import arrays
 from penstock.columnar._choose import Chosen, Limits, choose
 from penstock.columnar._faults import corrupt
-from penstock.columnar.arena import Arena
+from penstock.columnar.arena import RATIO, Arena
 from penstock.columnar.buffers import Bytes, BytesLike, as_array, check_range
 from penstock.columnar.compression import MAX_INFLATED_BYTES
 from penstock.columnar.schema import TYPES, record_columns, schema
@@ -46,8 +46,6 @@ __all__ = ["Decoded", "decode_v2"]
 _NO_STOP: Final = (1 << 63) - 1
 _INT32: Final = (1 << 31) - 1
 _MOST_INFLATED: Final = 1 << 29
-_RATIO: Final = 8
-"""What logs are rarely compressed better than."""
 
 _WANT: Final = {
     "key": WANT_KEY,
@@ -106,7 +104,7 @@ def decode_v2(
     limits = Limits(first, last, check_crcs, aborted)
     end = check_range(len(data), position, end)
     kernel = kernels.kernel(end - position)
-    arena = Arena(max(1, min(max_inflated_bytes, _MOST_INFLATED)), _RATIO * (end - position))
+    arena = Arena(max(1, min(max_inflated_bytes, _MOST_INFLATED)), RATIO * (end - position))
     chosen = choose(data, position, end, kernel, limits, arena)
     walk = _Walk(kernel, data, chosen, names)
     walk.run(limits)

@@ -97,8 +97,11 @@ def test_sequences_wrap_to_zero() -> None:
     assert parse_header(one()).last_sequence == -1
 
 
-def test_looking_at_headers_loads_neither_pyarrow_nor_numba() -> None:
+def test_looking_into_batches_loads_neither_pyarrow_nor_numba() -> None:
     script = "import sys, penstock.columnar.batch\n"
+    script += "from penstock.columnar.compression import compress, inflate\n"
+    script += "from penstock.model import Codec\n"
+    script += "assert inflate(Codec.LZ4, compress(Codec.LZ4, b'data')) == b'data'\n"
     script += "print([name for name in ('pyarrow', 'numba', 'pandas') if name in sys.modules])\n"
     source = Path(__file__).resolve().parents[3] / "src"
     ended = subprocess.run(
