@@ -1,0 +1,63 @@
+"""Lag: how far a group is behind, in offsets and in seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.client._offsets import end_offsets
+from penstock.errors import OffsetOutOfRange
+from penstock.model import LogRange, Partition
+from penstock.seams import LogClient
+
+__all__ = ["Lag", "group_lag"]
+
+_ONE_BATCH = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """``offsets`` lie between ``committed`` and the log's ``end``.
+
+    ``seconds`` is the age of the oldest record that is not committed: 0.0 if there is none, None if it was deleted or
+    has no timestamp.
+    """
+
+    committed: int
+    end: int
+    offsets: int
+    seconds: float | None
+
+
+async def group_lag(client: LogClient, group: str, now_ms: Callable[[], int]) -> dict[Partition, Lag]:
+    """The lag of every partition for which the group has committed."""
+    committed = await client.committed(group, None)
+    await client.topics({partition.topic for partition in committed})
+    ends = await end_offsets(client, committed)
+    found = {}
+    for partition, place in sorted(committed.items()):
+        end = ends.get(partition)
+        if end is None:
+            continue
+        seconds: float | None = 0.0
+        if place.offset < end:
+            timestamp_ms = await _timestamp_at(client, partition, place.offset, end)
+            seconds = None if timestamp_ms is None else max(0, now_ms() - timestamp_ms) / 1_000
+        found[partition] = Lag(place.offset, end, max(0, end - place.offset), seconds)
+    return found
+
+
+async def _timestamp_at(client: LogClient, partition: Partition, offset: int, end: int) -> int | None:
+    """When the first record from ``offset`` on was written, in ms since 1970 UTC."""
+    wanted = LogRange(partition.topic, partition.id, offset, end, partition.node)
+    read = client.ranges(wanted, columns=["offset", "timestamp"], fetch_bytes=_ONE_BATCH)
+    try:
+        messages = await read.next()
+    except OffsetOutOfRange:
+        return None
+    finally:
+        read.close()
+    if not messages:
+        return None
+    timestamp_ms = messages[0].timestamp_ms
+    return timestamp_ms if timestamp_ms >= 0 else None

@@ -1,0 +1,110 @@
+"""Admin: AsyncAdmin for synchronous code, over a blocking socket: no thread, no event loop.
+
+Every method has the signature of its namesake there. What must not live here: behaviour of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from penstock.client._commits import OffsetsLike
+from penstock.client._connect import open_blocking
+from penstock.client._lag import Lag
+from penstock.client.async_admin import AsyncAdmin
+from penstock.config import OptionValue
+from penstock.model import Committed, Partition, TopicInfo
+from penstock.net.blocking_channel import run
+from penstock.seams import FoundOffset, GroupDescription, GroupListing, NewTopic
+
+__all__ = ["Admin"]
+
+
+class Admin:
+    """Looks after topics and groups. For one thread at a time. Address and options as for `penstock.AsyncConsumer`.
+
+    Raises ConfigError.
+
+    >>> with penstock.Admin("kafka://127.0.0.1:9092") as admin:              # doctest: +SKIP
+    ...     admin.create_topics([NewTopic("flights", partitions=3)])
+    ...     print(admin.lag("stats"))
+    """
+
+    def __init__(self, address: str, **options: OptionValue) -> None:
+        self._inner = AsyncAdmin(address, **options)
+        # Under the blocking transport no coroutine ever suspends: each of them is run to its end on the spot.
+        self._inner._open = open_blocking
+        self._run = run
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def create_topics(self, topics: Sequence[NewTopic]) -> None:
+        """Create all; returns when they can be written to. Raises ServerError for the first that could not be."""
+        self._run(self._inner.create_topics(topics))
+
+    def delete_topics(self, names: Collection[str]) -> None:
+        """Delete topics and everything in them. Raises ServerError."""
+        self._run(self._inner.delete_topics(names))
+
+    def add_partitions(self, name: str, total: int) -> None:
+        """Grow a topic to ``total`` partitions; keys then map to other partitions than before. Raises ServerError."""
+        self._run(self._inner.add_partitions(name, total))
+
+    def topics(self, names: Collection[str] | None = None) -> Mapping[str, TopicInfo]:
+        """Topics by name (None: all, internal ones too); one that does not exist is absent."""
+        return self._run(self._inner.topics(names))
+
+    def topic_config(self, name: str) -> Mapping[str, str]:
+        """A topic's settings, in the server's words. Raises ServerError."""
+        return self._run(self._inner.topic_config(name))
+
+    def delete_records(self, before: Mapping[Partition, int]) -> Mapping[Partition, int]:
+        """Delete what lies before an offset; returns each partition's first offset afterwards. Raises ServerError."""
+        return self._run(self._inner.delete_records(before))
+
+    def groups(self) -> Sequence[GroupListing]:
+        """All groups."""
+        return self._run(self._inner.groups())
+
+    def describe_group(self, group: str) -> GroupDescription:
+        """A group's state and members; its state is "Dead" if there is no such group."""
+        return self._run(self._inner.describe_group(group))
+
+    def delete_groups(self, groups: Collection[str]) -> None:
+        """Delete groups without members, and what they have committed. Raises ServerError."""
+        self._run(self._inner.delete_groups(groups))
+
+    def committed(self, group: str, partitions: Collection[Partition] | None = None) -> Mapping[Partition, Committed]:
+        """What a group has committed (None: everything it has); partitions without a commit are absent."""
+        return self._run(self._inner.committed(group, partitions))
+
+    def commit(self, group: str, offsets: OffsetsLike) -> None:
+        """Commit for a group without being a member of it. Raises ServerError while it has members."""
+        self._run(self._inner.commit(group, offsets))
+
+    def lag(self, group: str) -> Mapping[Partition, Lag]:
+        """How far a group is behind, for every partition it has committed: in offsets, and in seconds."""
+        return self._run(self._inner.lag(group))
+
+    def beginning_offsets(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+        """The first offset of each partition."""
+        return self._run(self._inner.beginning_offsets(partitions))
+
+    def end_offsets(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+        """The offset that the next record written to each partition will get."""
+        return self._run(self._inner.end_offsets(partitions))
+
+    def offsets_for_times(self, times_ms: Mapping[Partition, int]) -> Mapping[Partition, FoundOffset | None]:
+        """The first record at or after a time (ms since 1970 UTC); None where there is none so young."""
+        return self._run(self._inner.offsets_for_times(times_ms))
+
+    def close(self) -> None:
+        """Hang up. Calling it again does nothing."""
+        self._run(self._inner.close())

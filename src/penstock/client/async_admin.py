@@ -1,0 +1,124 @@
+"""AsyncAdmin: topics, groups and offsets as operators see them, for asyncio.
+
+What must not live here: anything the synchronous Admin would need a copy of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from penstock.client._commits import OffsetsLike, as_committed
+from penstock.client._connect import open_asyncio, protocol_of
+from penstock.client._lag import Lag, group_lag
+from penstock.client._offsets import beginning_offsets, end_offsets, offsets_for_times
+from penstock.client._settings import split_options
+from penstock.client._surroundings import wall_clock_ms
+from penstock.config import OptionValue, reader_settings
+from penstock.errors import Closed
+from penstock.model import Committed, Partition, TopicInfo
+from penstock.seams import FoundOffset, GroupDescription, GroupListing, LogClient, NewTopic
+
+__all__ = ["AsyncAdmin"]
+
+
+class AsyncAdmin:
+    """Looks after topics and groups. Address and options as for `penstock.AsyncConsumer`. Raises ConfigError.
+
+    >>> async def main() -> None:                                            # doctest: +SKIP
+    ...     async with penstock.AsyncAdmin("kafka://127.0.0.1:9092") as admin:
+    ...         await admin.create_topics([NewTopic("flights", partitions=3)])
+    ...         print(await admin.lag("stats"))
+    """
+
+    def __init__(self, address: str, **options: OptionValue) -> None:
+        plain, keywords, file = split_options(address, options, "client")
+        self._protocol = protocol_of(plain)
+        self._settings = reader_settings(plain, keywords, file=file, protocol_options=self._protocol.options)
+        self._open = open_asyncio
+        self._client: LogClient | None = None
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def create_topics(self, topics: Sequence[NewTopic]) -> None:
+        """Create all; returns when they can be written to. Raises ServerError for the first that could not be."""
+        await self._log().admin().create_topics(topics)
+
+    async def delete_topics(self, names: Collection[str]) -> None:
+        """Delete topics and everything in them. Raises ServerError."""
+        await self._log().admin().delete_topics(names)
+
+    async def add_partitions(self, name: str, total: int) -> None:
+        """Grow a topic to ``total`` partitions; keys then map to other partitions than before. Raises ServerError."""
+        await self._log().admin().add_partitions(name, total)
+
+    async def topics(self, names: Collection[str] | None = None) -> Mapping[str, TopicInfo]:
+        """Topics by name (None: all, internal ones too); one that does not exist is absent."""
+        return await self._log().admin().topics(names)
+
+    async def topic_config(self, name: str) -> Mapping[str, str]:
+        """A topic's settings, in the server's words. Raises ServerError."""
+        return await self._log().admin().topic_config(name)
+
+    async def delete_records(self, before: Mapping[Partition, int]) -> Mapping[Partition, int]:
+        """Delete what lies before an offset; returns each partition's first offset afterwards. Raises ServerError."""
+        return await self._log().admin().delete_records(before)
+
+    async def groups(self) -> Sequence[GroupListing]:
+        """All groups."""
+        return await self._log().admin().groups()
+
+    async def describe_group(self, group: str) -> GroupDescription:
+        """A group's state and members; its state is "Dead" if there is no such group."""
+        return await self._log().admin().describe_group(group)
+
+    async def delete_groups(self, groups: Collection[str]) -> None:
+        """Delete groups without members, and what they have committed. Raises ServerError."""
+        await self._log().admin().delete_groups(groups)
+
+    async def committed(
+        self, group: str, partitions: Collection[Partition] | None = None
+    ) -> Mapping[Partition, Committed]:
+        """What a group has committed (None: everything it has); partitions without a commit are absent."""
+        return await self._log().admin().committed(group, partitions)
+
+    async def commit(self, group: str, offsets: OffsetsLike) -> None:
+        """Commit for a group without being a member of it. Raises ServerError while it has members."""
+        await self._log().admin().commit(group, as_committed(offsets))
+
+    async def lag(self, group: str) -> Mapping[Partition, Lag]:
+        """How far a group is behind, for every partition it has committed: in offsets, and in seconds."""
+        return await group_lag(self._log(), group, wall_clock_ms)
+
+    async def beginning_offsets(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+        """The first offset of each partition."""
+        return await beginning_offsets(self._log(), partitions)
+
+    async def end_offsets(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+        """The offset that the next record written to each partition will get."""
+        return await end_offsets(self._log(), partitions)
+
+    async def offsets_for_times(self, times_ms: Mapping[Partition, int]) -> Mapping[Partition, FoundOffset | None]:
+        """The first record at or after a time (ms since 1970 UTC); None where there is none so young."""
+        return await offsets_for_times(self._log(), times_ms)
+
+    async def close(self) -> None:
+        """Hang up. Calling it again does nothing."""
+        client, self._client, self._closed = self._client, None, True
+        if client is not None:
+            await client.close()
+
+    def _log(self) -> LogClient:
+        if self._closed:
+            raise Closed("the admin is closed")
+        if self._client is None:
+            self._client = self._open(self._protocol, self._settings)
+        return self._client

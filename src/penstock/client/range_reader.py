@@ -1,0 +1,130 @@
+"""RangeReader: exact ranges of partitions over a blocking socket. No group, no thread, no event loop.
+
+What Spark's tasks and tools read with. What must not live here: how a range is read ahead (the protocols know).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Coroutine, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from penstock.client._connect import open_blocking, protocol_of
+from penstock.client._offsets import beginning_offsets, end_offsets, offsets_for_times
+from penstock.client._settings import split_options
+from penstock.columnar import Messages
+from penstock.config import OptionValue, reader_settings
+from penstock.errors import Closed, UsageError
+from penstock.model import LogRange, OffsetSpec, Partition, TopicInfo
+from penstock.net.blocking_channel import run
+from penstock.seams import FoundOffset
+
+__all__ = ["RangeReader"]
+
+T = TypeVar("T")
+
+
+class RangeReader:
+    """Reads what you ask for, all of it and nothing else. For one thread at a time.
+
+    Address and options as for `penstock.AsyncConsumer`; groups and commits mean nothing here. Raises ConfigError.
+    Connects when it is first asked for something.
+
+    >>> with penstock.RangeReader("kafka://127.0.0.1:9092") as reader:       # doctest: +SKIP
+    ...     for batch in reader.read(penstock.LogRange("flights", 0, start=0, end=1_000)):
+    ...         print(batch.to_arrow().num_rows)
+    """
+
+    def __init__(self, address: str, **options: OptionValue) -> None:
+        plain, keywords, file = split_options(address, options, "reader")
+        protocol = protocol_of(plain)
+        settings = reader_settings(plain, keywords, file=file, protocol_options=protocol.options)
+        self._fetch_bytes = settings.config.max_partition_fetch_bytes
+        self._client = open_blocking(protocol, settings)
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def read(
+        self, wanted: LogRange, columns: Sequence[str] | None = None, batch_rows: int | None = None
+    ) -> Iterator[Messages]:
+        """The records of ``[wanted.start, wanted.end)``, in order, with the next request under way meanwhile.
+
+        ``columns`` are those to decode (None: all); fewer are faster. ``batch_rows`` None hands over what each answer
+        brought; a number collects, and cuts, into batches of so many rows, the last one smaller.
+        Raises OffsetOutOfRange if some of it was deleted or is not written yet, CorruptBatch, ServerError,
+        ConnectionLost.
+        """
+        if batch_rows is not None and batch_rows < 1:
+            raise UsageError(f"batch_rows is {batch_rows}, allowed is 1 and more")
+        self._check_open()
+        return self._read(wanted, columns) if batch_rows is None else _cut(self._read(wanted, columns), batch_rows)
+
+    def topics(self, names: Collection[str] | None = None) -> Mapping[str, TopicInfo]:
+        """Topics by name (None: all); one that does not exist is absent."""
+        return self._run(self._client.topics(names, fresh=True))
+
+    def offsets(self, wanted: Mapping[Partition, OffsetSpec]) -> Mapping[Partition, FoundOffset]:
+        """Offsets by name or time."""
+        return self._run(self._client.offsets(wanted))
+
+    def beginning_offsets(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+        """The first offset of each partition."""
+        return self._run(beginning_offsets(self._client, partitions))
+
+    def end_offsets(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+        """The offset that the next record written to each partition will get."""
+        return self._run(end_offsets(self._client, partitions))
+
+    def offsets_for_times(self, times_ms: Mapping[Partition, int]) -> Mapping[Partition, FoundOffset | None]:
+        """The first record at or after a time (ms since 1970 UTC); None where there is none so young."""
+        return self._run(offsets_for_times(self._client, times_ms))
+
+    def close(self) -> None:
+        """Hang up. Calling it again does nothing."""
+        if not self._closed:
+            self._closed = True
+            run(self._client.close())
+
+    def _read(self, wanted: LogRange, columns: Sequence[str] | None) -> Iterator[Messages]:
+        read = self._client.ranges(wanted, columns=columns, fetch_bytes=self._fetch_bytes)
+        try:
+            while (messages := self._run(read.next())) is not None:
+                yield messages
+        finally:
+            read.close()
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._closed:
+            work.close()
+        self._check_open()
+        return run(work)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("the reader is closed")
+
+
+def _cut(runs: Iterator[Messages], rows: int) -> Iterator[Messages]:
+    """The same records in batches of exactly ``rows``, but for the last; nothing is copied."""
+    waiting: list[Messages] = []
+    count = 0
+    for run_of_messages in runs:
+        waiting.append(run_of_messages)
+        count += len(run_of_messages)
+        if count < rows:
+            continue
+        joined = Messages.concat(waiting)
+        whole = count - count % rows
+        for first in range(0, whole, rows):
+            yield joined[first : first + rows]
+        count -= whole
+        waiting = [joined[whole:]] if count else []
+    if count:
+        yield Messages.concat(waiting)

@@ -1,0 +1,116 @@
+"""The Sender of a FakeLog: one producer's identity and numbering."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from penstock.columnar.encode import Producing, encode_v2
+from penstock.errors import PenstockError, ServerError
+from penstock.model import Codec, Node, Partition
+from penstock.seams import Packed, Sent
+
+if TYPE_CHECKING:
+    from tests.conformance.fake_log import FakeLog
+
+
+@dataclass(slots=True)
+class FakePacked:
+    """A batch to encode; ``producer`` and ``sequence`` are -1 without idempotence, and may change until stored."""
+
+    partition: Partition
+    rows: pa.RecordBatch
+    codec: Codec
+    producer: int
+    sequence: int
+
+    @property
+    def records(self) -> int:
+        return int(self.rows.num_rows)
+
+    @property
+    def size(self) -> int:
+        return int(self.rows.nbytes)
+
+    def encoded(self) -> memoryview:
+        producing = Producing(self.producer, 0, self.sequence) if self.producer >= 0 else Producing()
+        return encode_v2(self.rows, codec=self.codec, producing=producing, timestamp_ms=2_000)
+
+
+class FakeSender:
+    """One producer; its sequences count batches. After a batch was given up, those behind it are numbered anew."""
+
+    def __init__(self, log: FakeLog, idempotent: bool) -> None:
+        self._log = log
+        self._idempotent = idempotent
+        self._producers: dict[Partition, int] = {}
+        self._waiting: dict[Partition, list[FakePacked]] = defaultdict(list)
+        self._next: dict[Partition, int] = defaultdict(int)
+
+    async def open(self) -> None:
+        self._log.fault("open")
+
+    def partition_for(self, key: bytes, partitions: int) -> int:
+        return sum(key) % partitions
+
+    def pack(self, partition: Partition, rows: pa.RecordBatch, codec: Codec) -> Packed:
+        packed = FakePacked(partition, rows, codec, -1, -1)
+        if self._idempotent:
+            if partition not in self._producers:
+                self._restart(partition)
+            self._number(packed)
+            self._waiting[partition].append(packed)
+        return packed
+
+    async def send(self, node: Node, batches: Sequence[Packed], *, acks: int, timeout_s: float) -> Sequence[Sent]:
+        del node, timeout_s
+        self._log.calls.append(("send", [(packed.partition, packed.records) for packed in batches]))
+        await asyncio.sleep(0)
+        try:
+            self._log.fault("send")
+        except PenstockError as error:
+            return [Sent(packed, -1, -1, error) for packed in batches]
+        return [self._store(packed, acks) for packed in batches]
+
+    async def recover(self, packed: Packed, error: PenstockError) -> Packed | None:
+        if error.retriable or (isinstance(error, ServerError) and error.name == "OUT_OF_ORDER"):
+            return packed
+        await self.abandon(packed)
+        return None
+
+    async def abandon(self, packed: Packed) -> None:
+        self._log.calls.append(("abandon", packed.partition))
+        if any(each is packed for each in self._waiting[packed.partition]):
+            self._done(packed)
+            self._restart(packed.partition)
+
+    def _store(self, packed: Packed, acks: int) -> Sent:
+        assert isinstance(packed, FakePacked)
+        try:
+            base = self._log.append(packed.partition, packed.encoded())
+            self._log.fault("acknowledge")
+        except PenstockError as error:
+            return Sent(packed, -1, -1, error)
+        self._done(packed)
+        return Sent(packed, -1 if acks == 0 else base, -1, None)
+
+    def _restart(self, partition: Partition) -> None:
+        self._log.senders += 1
+        self._producers[partition] = self._log.senders
+        self._next[partition] = 0
+        for packed in self._waiting[partition]:
+            self._number(packed)
+
+    def _number(self, packed: FakePacked) -> None:
+        packed.producer = self._producers[packed.partition]
+        packed.sequence = self._next[packed.partition]
+        self._next[packed.partition] += 1
+
+    def _done(self, packed: Packed) -> None:
+        waiting = self._waiting[packed.partition]
+        waiting[:] = [each for each in waiting if each is not packed]
