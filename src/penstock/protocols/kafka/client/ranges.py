@@ -34,7 +34,6 @@ DEFAULT_FETCH_BYTES = 4 * 1024 * 1024
 _LANE = "fetch"
 _MAX_WAIT_MS = 500
 _SLACK_S = 5.0
-_SHORT_LOG_PATIENCE_S = 5.0
 _LEAST_FETCH_BYTES = 64 * 1024
 _FIRST_GUESS = 1_024.0
 _MARGIN = 1.25
@@ -69,7 +68,8 @@ class KafkaRangeRead:
         Raises OffsetOutOfRange where records of the range are gone, CorruptBatch, ServerError, ConnectionLost.
         """
         retry = Retry(self._calls.channel, self._calls.options)
-        short = Retry(self._calls.channel, self._calls.options, timeout_s=_SHORT_LOG_PATIENCE_S)
+        patience_s = self._calls.options.short_log_patience_ms / 1_000
+        short = Retry(self._calls.channel, self._calls.options, timeout_s=patience_s)
         while self._offset < self._end:
             try:
                 fetched = await self._fetch()
@@ -115,7 +115,9 @@ class KafkaRangeRead:
             raise
         if self._ahead is not None and self._ahead[1].offset != following and following < self._end:
             self.close()  # the run ended early: before a damaged batch, or because it inflates to too much
-        if fetched.size and following <= self._offset:
+        if fetched.size and following <= self._offset < fetched.next_offset:
+            following = self._end  # what came begins behind the end: the rest of the range was compacted away
+        elif fetched.size and following <= self._offset:
             raise CorruptBatch(
                 f"{fetched.size} bytes without one whole batch",
                 topic=self._partition.topic,
@@ -157,4 +159,5 @@ class KafkaRangeRead:
             topic=self._partition.topic,
             partition=self._partition.id,
             offset=self._offset,
+            hint="The log was cut off after the range was planned, or the range was not planned by this log's offsets.",
         )
