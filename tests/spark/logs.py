@@ -16,7 +16,7 @@ START_MS = 1_700_000_000_000
 
 @dataclass(frozen=True)
 class TestTopic:
-    """``name`` on the node at ``node`` (scheme and host); partition p's record n has key "p-n" and time START_MS + n."""
+    """Topic ``name`` of the node ``node``; record n of partition p has key "p-n" and time START_MS + n."""
 
     __test__ = False
 

@@ -1,7 +1,8 @@
-"""A query that dies between any two steps of Spark's micro-batch protocol goes on without loss and without repetition."""
+"""A query that dies between two steps of Spark's micro-batch protocol goes on, without loss and without repetition."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,26 +86,12 @@ def test_crash_in_the_first_batch_does_not_move_the_start(
     sink = Collected()
     source = stream(failing, topic, source="failing", wires=str(tmp_path))  # starts at latest: 5
     (tmp_path / "partitions").touch()
-
-    def start() -> object:
-        return (
-            source.writeStream.foreachBatch(sink)
-            .option("checkpointLocation", str(tmp_path / "checkpoint"))
-            .trigger(processingTime="50 milliseconds")
-            .start()
-        )
-
-    query = start()
-    query.processAllAvailable()  # nothing yet, but the start is known
-    topic.fill({0: 3})
     with pytest.raises(Exception, match="tripped in partitions"):
-        query.awaitTermination(60)
-    topic.fill({0: 4})
+        run_available(source, sink, tmp_path)
+    topic.fill({0: 3})  # from here on "latest" means 8, and Spark asks for the initial offset again
     run_available(source, sink, tmp_path)
-    assert sink.offsets() == {0: list(range(5, 12))}
-    assert '"from": {"%s": {"0": 5}}' % topic.name in offsets_of(tmp_path, 0)[0].replace('":{', '": {').replace(
-        '":5', '": 5'
-    )
+    assert sink.offsets() == {0: [5, 6, 7]}
+    assert json.loads(offsets_of(tmp_path, 0)[0])["from"] == {topic.name: {"0": 5}}
 
 
 def test_records_that_age_out_between_plan_and_replay_are_told(

@@ -1,7 +1,7 @@
 """A log as a Spark driver sees it: partitions and their leaders, the ends of the log, the group's offsets.
 
-Blocking calls, no thread: the process that plans does nothing else. Retries of what is safe to retry are the client's, and
-bounded by its ``api_timeout_ms``. What must not live here: decisions about what is read.
+Blocking calls, no thread: the process that plans does nothing else. Retries of what is safe to retry are the
+client's, and bounded by its ``api_timeout_ms``. What must not live here: decisions about what is read.
 """
 
 from __future__ import annotations
