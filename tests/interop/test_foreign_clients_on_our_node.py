@@ -19,11 +19,12 @@ SENT = samples(200)
 @pytest.mark.parametrize(("client", "codec"), list(product(CLIENTS, CODECS)), ids=str)
 def test_what_a_foreign_producer_sent_every_client_reads(broker: Broker, client: Foreign, codec: str) -> None:
     broker.create_topic("t")
-    client.produce(broker.bootstrap, "t", SENT, codec)
+    sent = client.sendable(SENT)
+    client.produce(broker.bootstrap, "t", sent, codec)
 
-    read = {str(other): other.consume(broker.bootstrap, "t", f"g-{other}", len(SENT)) for other in CLIENTS}
+    read = {str(other): other.consume(broker.bootstrap, "t", f"g-{other}", len(sent)) for other in CLIENTS}
 
-    assert read == {str(other): SENT for other in CLIENTS}
+    assert read == {str(other): sent for other in CLIENTS}
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -44,19 +45,20 @@ def test_what_a_foreign_producer_sent_our_consumer_reads(broker: Broker, codec: 
 @pytest.mark.parametrize("client", CLIENTS, ids=str)
 def test_a_foreign_group_goes_on_where_it_committed(broker: Broker, client: Foreign) -> None:
     broker.create_topic("t")
-    client.produce(broker.bootstrap, "t", SENT[:120], "none")
+    sent = client.sendable(SENT)
+    client.produce(broker.bootstrap, "t", sent[:120], "none")
     first = client.consume(broker.bootstrap, "t", "g", 120)
-    client.produce(broker.bootstrap, "t", SENT[120:], "none")
+    client.produce(broker.bootstrap, "t", sent[120:], "none")
 
     second = client.consume(broker.bootstrap, "t", "g", 80)
 
-    assert first + second == SENT
+    assert first + second == sent
 
 
 @pytest.mark.parametrize("client", CLIENTS, ids=str)
 def test_committed_offsets_outlive_the_node(broker: Broker, client: Foreign) -> None:
     broker.create_topic("t")
-    client.produce(broker.bootstrap, "t", SENT[:50], "none")
+    client.produce(broker.bootstrap, "t", client.sendable(SENT[:50]), "none")
     client.consume(broker.bootstrap, "t", "g", 50)
     broker.kill()
     broker.restart()

@@ -21,7 +21,7 @@ from penstock.net.runtime import AsyncioRuntime
 from penstock.net.server import Listener, Tap, serve
 from penstock.protocols import protocol, schemes
 from penstock.seams.front import Front
-from penstock.seams.node import NodeIdentity, Services
+from penstock.seams.node import Enode, NodeIdentity, Services
 from penstock.seams.offsets import OffsetsCodec
 from penstock.seams.runtime import Promise
 from penstock.snode.enodes.local import LocalEnode
@@ -64,6 +64,7 @@ class Node:
         self._tap = tap
         self._runtime = self._given_runtime = runtime
         self._store: Store | None = None
+        self._enode: Enode | None = None
         self._fronts: list[Front] = []
         self._listeners: dict[str, Listener] = {}
         self._advertised: dict[str, Endpoint] = {}
@@ -92,6 +93,13 @@ class Node:
         return f"file:{Path(self._store.path).absolute()}"
 
     @property
+    def enode(self) -> Enode:
+        """Where the data is kept; for whoever arranges topics without a client."""
+        if self._enode is None or self._store is None:
+            raise UsageError("the node is not started")
+        return self._enode
+
+    @property
     def failure(self) -> Promise[BaseException]:
         """Set with what ended a task that must not end: the node is then to be stopped."""
         assert self._failure is not None
@@ -116,7 +124,7 @@ class Node:
         store = self._store = open_store(config.store, config=_store_config(config), now_ms=runtime.now_ms())
         for recovered in store.recovered:
             _log.warning("%s", recovered)
-        enode = LocalEnode(store, runtime)
+        enode = self._enode = LocalEnode(store, runtime)
         offsets = OffsetsService(enode, _offsets_codec(), runtime, partitions=config.offsets_partitions)
         await offsets.load()
         identity = NodeIdentity(store.node_id, store.cluster_id, self._advertised, store.epoch)
@@ -163,6 +171,20 @@ class Node:
         store, self._store = self._store, None
         if store is not None:
             store.close()
+
+    async def abort(self) -> None:
+        """Stop as a killed process would, for tests: clients are cut off, parked requests die, nothing is flushed."""
+        listeners, self._listeners = list(self._listeners.values()), {}
+        self._fronts = []
+        for listener in listeners:
+            await listener.close(0)
+        self._advertised.clear()
+        runtime, self._runtime = self._runtime, self._given_runtime
+        if runtime is not None:
+            await runtime.stop()
+        store, self._store = self._store, None
+        if store is not None:
+            store.abandon()
 
     async def __aenter__(self) -> Node:
         await self.start()

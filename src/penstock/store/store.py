@@ -318,6 +318,15 @@ class Store:
                 log.retire(lambda: Closed("the store is closed"))
             self._directory.unlock()
 
+    def abandon(self) -> None:
+        """Let go of files and lock as a killed process would: no flush, no note; the next open recovers."""
+        if self._closed:
+            return
+        self._closed = True
+        for log in self.logs():
+            log.retire(lambda: Closed("the store was abandoned"))
+        self._directory.unlock()
+
     def __enter__(self) -> Store:
         return self
 

@@ -46,7 +46,7 @@ class KafkaWording:
         if pair is None:
             raise UsageError(f"API {header.api_key} is unknown")
         body = b"".join(answer)[4:]
-        told = read_response(pair.response, header.api_version, body)
+        told: object = read_response(pair.response, header.api_version, body)
         return response(_with_code(told, code_of(error)), header.api_version, header.correlation_id)
 
 

@@ -55,4 +55,4 @@ def consume(bootstrap: str, topic: str, group: str, count: int) -> list[Sample]:
     return asyncio.run(work())
 
 
-AIOKAFKA = Foreign("aiokafka", produce, consume)
+AIOKAFKA = Foreign("aiokafka", True, produce, consume)

@@ -57,4 +57,4 @@ def consume(bootstrap: str, topic: str, group: str, count: int) -> list[Sample]:
     return found
 
 
-CONFLUENT = Foreign("confluent-kafka", produce, consume)
+CONFLUENT = Foreign("confluent-kafka", True, produce, consume)

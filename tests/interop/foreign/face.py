@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +24,19 @@ class Foreign:
     """
 
     name: str
+    null_headers: bool
+    """Whether it can send a header without a value."""
     produce: Callable[[str, str, Sequence[Sample], str], None]
     consume: Callable[[str, str, str, int], list[Sample]]
 
     def __str__(self) -> str:
         return self.name
+
+    def sendable(self, wanted: Sequence[Sample]) -> list[Sample]:
+        """``wanted`` without what this client refuses to send."""
+        if self.null_headers:
+            return list(wanted)
+        return [replace(each, headers=tuple(h for h in each.headers if h[1] is not None)) for each in wanted]
 
 
 def samples(count: int) -> list[Sample]:

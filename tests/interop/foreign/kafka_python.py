@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
-from kafka import KafkaConsumer, KafkaProducer
-
 from tests.interop.foreign.face import Foreign, Sample
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # theirs: it reads its schemas by a deprecated call
+    from kafka import KafkaConsumer, KafkaProducer
 
 
 def produce(bootstrap: str, topic: str, samples: Sequence[Sample], codec: str) -> None:
@@ -48,4 +51,4 @@ def consume(bootstrap: str, topic: str, group: str, count: int) -> list[Sample]:
     return found
 
 
-KAFKA_PYTHON = Foreign("kafka-python", produce, consume)
+KAFKA_PYTHON = Foreign("kafka-python", False, produce, consume)

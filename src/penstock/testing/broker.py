@@ -1,0 +1,147 @@
+"""A node in the test's own process: in a thread with its own event loop, ready in milliseconds, for any client.
+
+Kill and restart happen in place: the same port, the same store. On ``memory:`` a kill loses everything, as it would.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from penstock.config import snode_config
+from penstock.errors import UsageError
+from penstock.snode import Node
+from penstock.testing.faults import Faults
+from penstock.testing.kafka_wording import KafkaWording
+
+T = TypeVar("T")
+_PATIENCE_SECONDS = 30.0
+
+
+class Broker:
+    """A running node.
+
+    ``store`` is ``memory:`` or ``file:DIRECTORY``; further options are those of ``SnodeConfig``. ``faults`` injects
+    delays, errors and dropped connections.
+
+    >>> from penstock.testing import Broker
+    >>> with Broker() as broker:                       # doctest: +SKIP
+    ...     broker.create_topic("t", partitions=2)
+    ...     producer = Producer(broker.address)        # or any Kafka client on broker.bootstrap
+    """
+
+    def __init__(self, store: str = "memory:", **options: str | int | bool) -> None:
+        self.store = store
+        self.faults = Faults()
+        self._options = options
+        self._port = 0
+        self._node: Node | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    # What tests connect to.
+
+    @property
+    def bootstrap(self) -> str:
+        """``127.0.0.1:PORT``, as Kafka clients want it."""
+        if not self._port:
+            raise UsageError("the broker has not been started")
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def address(self) -> str:
+        """``kafka://127.0.0.1:PORT``."""
+        return f"kafka://{self.bootstrap}"
+
+    @property
+    def store_folder(self) -> Path:
+        """Where a ``file:`` store is."""
+        if not self.store.startswith("file:"):
+            raise UsageError("a store in memory has no folder")
+        return Path(self.store.removeprefix("file:"))
+
+    @property
+    def node(self) -> Node:
+        """The node itself; touch it only through ``call``."""
+        if self._node is None:
+            raise UsageError("the broker is not running")
+        return self._node
+
+    # Life.
+
+    def start(self) -> None:
+        """Start; the second time on the same port."""
+        if self._node is not None:
+            raise UsageError("the broker is running already")
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="penstock broker", daemon=True)
+        self._thread.start()
+        listen = f"kafka://127.0.0.1:{self._port}"
+        config = snode_config({"store": self.store, "listen": [listen], **self._options})
+        node = Node(config, tap=self.faults.tap(KafkaWording()))
+        try:
+            self._run(node.start())
+        except BaseException:
+            self._end_thread()
+            raise
+        self._node = node
+        self._port = node.address("kafka").port
+
+    restart = start
+
+    def stop(self) -> None:
+        """Drain and stop, as on SIGTERM."""
+        self._leave(self.node.stop())
+
+    def kill(self) -> None:
+        """Stop as SIGKILL would: clients are cut off, nothing is flushed or answered."""
+        self._leave(self.node.abort())
+
+    def _leave(self, how: Coroutine[Any, Any, None]) -> None:
+        try:
+            self._run(how)
+        finally:
+            self._node = None
+            self._end_thread()
+
+    def __enter__(self) -> Broker:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._node is not None:
+            self.stop()
+
+    # What tests arrange.
+
+    def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
+        """Create a topic without a client."""
+        self.call(lambda node: node.enode.create_topic(name, partitions, dict(config or {})))
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic under its clients' feet."""
+        self.call(lambda node: node.enode.delete_topic(name))
+
+    def call(self, work: Callable[[Node], Coroutine[Any, Any, T]]) -> T:
+        """Run a coroutine on the node, in its own loop, and wait for its result."""
+        return self._run(work(self.node))
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        assert self._loop is not None
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_PATIENCE_SECONDS)
+
+    def _end_thread(self) -> None:
+        loop, thread = self._loop, self._thread
+        self._loop = self._thread = None
+        if loop is None or thread is None:
+            return
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(_PATIENCE_SECONDS)
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()

@@ -1,0 +1,25 @@
+"""The pytest plugin: fixtures for whoever tests against a log. Installed with penstock, loaded by its entry point.
+
+What must not live here: anything imported before a fixture is asked for; every pytest of every project that has
+penstock installed loads this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from penstock.testing import Broker
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    """A node of this test's own, on files in ``tmp_path``; any Kafka client connects to ``broker.bootstrap``."""
+    from penstock.testing import Broker
+
+    with Broker(f"file:{tmp_path / 'broker'}") as running:
+        yield running
