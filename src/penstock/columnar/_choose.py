@@ -15,7 +15,7 @@ import numpy.typing as npt
 from penstock.columnar._faults import corrupt
 from penstock.columnar.arena import Arena
 from penstock.columnar.batch import CRC_START, HEADER_BYTES
-from penstock.columnar.buffers import Bytes
+from penstock.columnar.buffers import Bytes, as_array
 from penstock.columnar.compression import inflate, inflate_into
 from penstock.columnar.transactions import ABORT, AbortedTransactions, control_type
 from penstock.errors import CorruptBatch
@@ -24,6 +24,7 @@ from penstock.model import Codec
 
 __all__ = ["Chosen", "Limits", "choose"]
 
+_CODECS = tuple(Codec)  # looking a member up by its number costs as much as a header
 _CODEC = 7
 _LOG_APPEND = 8
 _TRANSACTIONAL = 16
@@ -177,7 +178,7 @@ def _take(data: Bytes, chosen: Chosen, rows: list[int], row: int, batch: list[in
     begin += HEADER_BYTES
     inflated = bool(attributes & _CODEC) and begin < end
     if inflated:
-        begin, end = inflate_into(chosen.arena, Codec(attributes & _CODEC), data[begin:end])
+        begin, end = inflate_into(chosen.arena, _CODECS[attributes & _CODEC], data[begin:end])
     if count * MIN_RECORD_BYTES > end - begin:
         raise _crowded(count, end - begin)
     if inflated:
@@ -194,7 +195,7 @@ def _aborted(records: Bytes, batch: list[int], aborted: AbortedTransactions) -> 
     control = bool(attributes & _CONTROL)
     skip = aborted.skips(producer, last_offset, transactional=bool(attributes & _TRANSACTIONAL) and not control)
     if control and batch[Batch.RECORD_COUNT]:
-        codec = Codec(attributes & _CODEC)
-        if control_type(np.frombuffer(inflate(codec, records, _CONTROL_BYTES), np.uint8)) == ABORT:
+        plain = inflate(_CODECS[attributes & _CODEC], records, _CONTROL_BYTES)
+        if control_type(as_array(plain)) == ABORT:
             aborted.end(producer)
     return skip
