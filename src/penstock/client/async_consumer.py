@@ -49,6 +49,7 @@ class AsyncConsumer:
         self._settings = consumer_settings(plain, keywords, file=file, protocol_options=self._protocol.options)
         self._call: Call = call_on_loop
         self._engine: ConsumerEngine | None = None
+        self._closing = False
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -221,16 +222,19 @@ class AsyncConsumer:
         return self._engine
 
     async def _end(self, *, handled: bool) -> None:
-        engine, self._engine, self._closed = self._engine, None, True
-        if engine is None:
+        engine = self._engine
+        if engine is None or self._closing:
+            self._closed = True
             return
+        self._closing = True
         if handled:
             # A clean end: what the last poll returned was dealt with. After an exception nobody knows.
             engine.partitions.mark_handled()
         try:
-            await engine.close(commit=True)
-        finally:
+            await engine.close(commit=True)  # the listener hears of it, and may still commit
             await self._run_finished(engine)
+        finally:
+            self._engine, self._closed = None, True
 
     async def _ready(self, engine: ConsumerEngine, deadline: float, *, serve: bool) -> bool:
         if serve:

@@ -1,0 +1,73 @@
+"""One suite, every log: the fixture ``log`` is each of them in turn. A new one is a row in ``LOGS``."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from penstock.client import Admin
+from penstock.client._connect import serve
+from penstock.model import Partition
+from penstock.seams import NewTopic
+from penstock.testing import Broker
+from tests.conformance.fake_log import FakeLogs
+
+_names = itertools.count(1)
+
+# Quick reactions: a test that waits for a heartbeat waits for nothing else.
+CONSUMER: dict[str, Any] = {"heartbeat_interval_ms": 50, "fetch_max_wait_ms": 100, "metadata_max_age_ms": 200}
+
+
+@dataclass(frozen=True)
+class Log:
+    """Where a log is, and how tests make topics of their own in it."""
+
+    address: str
+
+    def topic(self, partitions: int = 1) -> str:
+        """A fresh topic."""
+        name = f"topic-{next(_names)}"
+        with Admin(self.address) as admin:
+            admin.create_topics([NewTopic(name, partitions)])
+        return name
+
+    def at(self, *topics: str) -> str:
+        """The address with topics."""
+        return f"{self.address}/{','.join(topics)}"
+
+    def partitions(self, topic: str) -> list[Partition]:
+        """A topic's partitions."""
+        with Admin(self.address) as admin:
+            return [info.partition for info in admin.topics([topic])[topic].partitions]
+
+
+@contextmanager
+def in_memory() -> Iterator[Log]:
+    logs = FakeLogs()
+    serve(logs.protocol())
+    yield Log("fake://conformance:1")
+
+
+@contextmanager
+def kafka_front() -> Iterator[Log]:
+    with Broker(auto_create_topics=False) as broker:
+        yield Log(broker.address)
+
+
+LOGS: dict[str, Callable[[], AbstractContextManager[Log]]] = {"fake": in_memory, "kafka": kafka_front}
+
+
+@pytest.fixture(scope="session", params=sorted(LOGS))
+def log(request: pytest.FixtureRequest) -> Iterator[Log]:
+    with LOGS[request.param]() as found:
+        yield found
+
+
+@pytest.fixture
+def group() -> str:
+    return f"group-{next(_names)}"
