@@ -12,8 +12,9 @@ from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.framing import KafkaFraming
 from penstock.protocols.kafka.front.call import Call, Line, Shared
 from penstock.protocols.kafka.front.table import TABLE, handler
-from penstock.protocols.kafka.messages import RequestHeader, api_of, decode, read_header, response
+from penstock.protocols.kafka.messages import RequestHeader, api_of, read_header, response
 from penstock.protocols.kafka.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApiKey
+from penstock.protocols.kafka.messages.codec import decode_prefix
 from penstock.seams.framing import Buffers, Frame
 from penstock.seams.front import Peer
 
@@ -45,7 +46,9 @@ class KafkaSession:
             return self._refuse(header)
         pair = api_of(header.api_key)
         assert pair is not None
-        request: object = decode(pair.request, header.api_version, body)
+        # What follows the request is not looked at, as in Kafka: librdkafka asks for all topics (Metadata v12) with the
+        # count of its array in four bytes, of which only the first is meant.
+        request: object = decode_prefix(pair.request, header.api_version, body)
         call = Call(self._shared, self.line, header.api_version, header.client_id or "")
         answer = await handler(header.api_key)(call, request)
         return None if answer is None else response(answer, header.api_version, header.correlation_id)
