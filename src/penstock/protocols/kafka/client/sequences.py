@@ -41,7 +41,10 @@ NOT_IDEMPOTENT = ProducerIdentity()
 
 @dataclass(eq=False, slots=True)
 class KafkaPacked:
-    """An encoded batch; ``penstock.seams.client.Packed``. ``identity`` and ``sequence`` are what ``data`` says."""
+    """An encoded batch; ``penstock.seams.client.Packed``. ``identity`` and ``sequence`` are what ``data`` says.
+
+    ``times_sent`` counts under this number.
+    """
 
     partition: Partition
     records: int
@@ -49,6 +52,7 @@ class KafkaPacked:
     identity: ProducerIdentity = NOT_IDEMPOTENT
     sequence: int = -1
     sent_as: tuple[ProducerIdentity, int] | None = None
+    times_sent: int = 0
 
     @property
     def size(self) -> int:
@@ -58,6 +62,7 @@ class KafkaPacked:
     def sending(self) -> memoryview:
         """The bytes to send now."""
         self.sent_as = (self.identity, self.sequence)
+        self.times_sent += 1
         return self.data
 
     @property
@@ -71,7 +76,7 @@ class KafkaPacked:
         _PRODUCER.pack_into(data, _PRODUCER_AT, identity.producer_id, identity.epoch, sequence)
         struct.pack_into(">I", data, _CRC_AT, crc32c(data, CRC_START))
         self.data = memoryview(data)
-        self.identity, self.sequence = identity, sequence
+        self.identity, self.sequence, self.times_sent = identity, sequence, 0
 
 
 @dataclass(slots=True)
@@ -99,12 +104,16 @@ class Numbering:
         return bool(self.waiting) and self.waiting[0] is packed
 
     def give_back(self, packed: KafkaPacked) -> bool:
-        """It is certainly not stored and never will be. False if a gap remains, because others came after it."""
-        last = self.waiting[-1] is packed
+        """It was refused for good. False if its number cannot be used again.
+
+        It cannot if others come after it, or if it was sent before: an answer that was lost may have said "stored",
+        and another batch with its number would then be taken for it and never be stored.
+        """
+        free = self.waiting[-1] is packed and packed.times_sent <= 1
         self.waiting.remove(packed)
-        if last:
+        if free:
             self.next = packed.sequence
-        return last
+        return free
 
     def restart(self, identity: ProducerIdentity) -> None:
         """Number everything that waits anew, from 0."""
