@@ -9,18 +9,19 @@ Both big-endian, strictly growing. They are kept whole in memory while their seg
 
 from __future__ import annotations
 
+import operator
+import struct
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from typing import Final
-
-import numpy as np
 
 from penstock.store._directory import File
 
 __all__ = ["OffsetIndex", "TimeIndex"]
 
-_TIME: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
+_TIME: Final = struct.Struct(">qi")
 
 
 class OffsetIndex:
@@ -62,8 +63,9 @@ class OffsetIndex:
     def load(self, file: File) -> None:
         """Read a file; a torn last entry is left out. Raises ValueError if entries do not grow."""
         data = file.read(0, file.size // self.ENTRY_BYTES * self.ENTRY_BYTES)
-        columns = np.frombuffer(data, ">i4").reshape(-1, 2)
-        if (columns < 0).any() or (np.diff(columns, axis=0) <= 0).any():
+        words = array("i", data)
+        _swap(words)
+        if not (_grow(words[0::2], operator.lt) and _grow(words[1::2], operator.lt)):
             raise ValueError("entries of an offset index do not grow")
         entries = array("Q", data)
         _swap(entries)
@@ -86,7 +88,7 @@ class TimeIndex:
 
     __slots__ = ("_offsets", "_timestamps", "_written")
 
-    ENTRY_BYTES: Final = _TIME.itemsize
+    ENTRY_BYTES: Final = _TIME.size
 
     def __init__(self) -> None:
         self._timestamps = array("q")
@@ -117,24 +119,29 @@ class TimeIndex:
 
     def load(self, file: File) -> None:
         """Read a file; a torn last entry is left out. Raises ValueError if timestamps do not grow."""
-        table = np.frombuffer(file.read(0, file.size // self.ENTRY_BYTES * self.ENTRY_BYTES), _TIME)
-        timestamps, offsets = table["timestamp"].astype(np.int64), table["offset"].astype(np.int32)
-        if (np.diff(timestamps) <= 0).any() or (np.diff(offsets) < 0).any() or (offsets < 0).any():
+        rows = _TIME.iter_unpack(file.read(0, file.size // self.ENTRY_BYTES * self.ENTRY_BYTES))
+        timestamps, offsets = array("q"), array("i")
+        for timestamp, offset in rows:
+            timestamps.append(timestamp)
+            offsets.append(offset)
+        if not (_grow(timestamps, operator.lt) and _grow(offsets, operator.le)):
             raise ValueError("entries of a time index do not grow")
-        self._timestamps, self._offsets = array("q", timestamps.tobytes()), array("i", offsets.tobytes())
-        self._written = len(table)
+        self._timestamps, self._offsets, self._written = timestamps, offsets, len(timestamps)
 
     def write(self, file: File) -> None:
         """Append what is not in the file yet."""
-        table = np.empty(len(self._timestamps) - self._written, _TIME)
-        table["timestamp"] = self._timestamps[self._written :]
-        table["offset"] = self._offsets[self._written :]
-        file.write(self._written * self.ENTRY_BYTES, [table.tobytes()])
+        rows = map(_TIME.pack, self._timestamps[self._written :], self._offsets[self._written :])
+        file.write(self._written * self.ENTRY_BYTES, [b"".join(rows)])
         self._written = len(self._timestamps)
 
 
 def _position_of(entry: int) -> int:
     return entry & 0xFFFFFFFF
+
+
+def _grow(column: array[int], order: Callable[[int, int], bool]) -> bool:
+    """Whether each entry stands in ``order`` to the next, and none is negative."""
+    return not column or (column[0] >= 0 and all(map(order, column, column[1:])))
 
 
 def _swap(entries: array[int]) -> None:

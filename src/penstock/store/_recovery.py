@@ -54,6 +54,10 @@ class LogState:
     def end_offset(self) -> int:
         return self.segments[-1].next_offset if self.segments else self.start_offset
 
+    def misses_synced(self, end: int) -> bool:
+        """Whether a log that ends at ``end`` misses records that were on the disk and that nobody deleted."""
+        return end < self.recovery_point and self.start_offset < self.recovery_point
+
 
 @dataclass(frozen=True, slots=True)
 class CleanLog:
@@ -127,7 +131,7 @@ class Recoverer:
         bases = sorted(sizes)
         state = LogState(folder.load_start(), recovery_point=folder.load_point())
         first = self._first_to_scan(folder, state, bases)
-        for row, (base, limit) in enumerate(zip(bases, [*bases[1:], None], strict=True)):
+        for row, (base, limit) in enumerate(zip(bases, [*bases[1:], None], strict=False)):
             segment = self._segment(folder, base)
             segment.created_ms = folder.directory.modified_ms(segment.name + ".log")
             if row < first and limit is not None:
@@ -139,13 +143,13 @@ class Recoverer:
 
     def _first_to_scan(self, folder: PartitionFolder, state: LogState, bases: list[int]) -> int:
         """Row of the segment that holds the recovery point; 0 if what was known at its start cannot be read."""
-        row = min(max(bisect_right(bases, state.recovery_point) - 1, 0), max(len(bases) - 1, 0))
-        if row:
-            epochs, producers = folder.load_epochs(), folder.load_producers(bases[row])
+        row = max(bisect_right(bases, state.recovery_point) - 1, 0)
+        for first in (row, 0) if bases else ():
+            epochs, producers = folder.load_epochs(), folder.load_producers(bases[first])
             if epochs is not None and producers is not None:
-                epochs.cut_end(bases[row])
+                epochs.cut_end(bases[first])
                 state.epochs, state.producers = epochs, producers
-                return row
+                return first
         return 0
 
     def _check(self, folder: PartitionFolder, state: LogState, segment: Segment, size: int, limit: int) -> None:
@@ -178,7 +182,7 @@ class Recoverer:
                     break
                 self._note(state, segment, position, header)
         if scan.damage:
-            torn = limit is None and not refused and segment.next_offset >= state.recovery_point
+            torn = limit is None and not refused and not state.misses_synced(segment.next_offset)
             self._cut(folder, state, segment, size, scan.damage, torn=torn)
         if limit is not None:
             segment.seal()
@@ -221,12 +225,22 @@ class Recoverer:
         for segment in [one for one in state.segments[:-1] if not one.size]:
             state.segments.remove(segment)  # repaired down to nothing
             segment.remove()
+        if state.misses_synced(state.end_offset) and not self._repair:
+            raise StoreDamaged(
+                f"the log ends at offset {state.end_offset}, but was on the disk up to {state.recovery_point}",
+                file=state.segments[-1].path if state.segments else folder.directory.path,
+                position=state.segments[-1].size if state.segments else 0,
+                hint="Restore the file, or open with repair=True to go on without",
+            )
         if state.segments and state.start_offset > state.end_offset:
             # More was deleted on request than is left after the cut: go on where deletion ended.
             for segment in state.segments:
                 segment.remove()
             state.segments = [self._segment(folder, state.start_offset)]
+            state.segments[0].create()
             state.epochs = EpochHistory()
+            folder.save_epochs(state.epochs)
+            folder.save_producers(state.start_offset, state.producers)
         if state.segments:
             state.start_offset = max(state.start_offset, state.segments[0].base)
         if state.recovery_point > state.end_offset:

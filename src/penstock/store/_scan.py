@@ -46,8 +46,8 @@ class VerifiedBatches:
                 return
             if self.position > begin:
                 wanted = _WINDOW
-            elif (wanted := _length(window)) > self._size - begin:
-                self.damage = f"the last batch is cut off: {self._size - begin} of {wanted} bytes are there"
+            elif not len(window) < (wanted := _length(window)) <= self._size - begin:
+                self.damage = f"the last batch is cut off: {self._size - begin} bytes are there"
 
 
 def _length(window: bytes) -> int:
