@@ -30,6 +30,8 @@ _LOG_APPEND = 8
 _TRANSACTIONAL = 16
 _CONTROL = 32
 _CONTROL_BYTES = 1 << 16
+_FEW = 8
+"""Batches that a loop has looked at before NumPy has started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,8 @@ def choose(data: Bytes, position: int, end: int, kernel: Kernel, limits: Limits,
     table = np.empty((max(end - position, 0) // HEADER_BYTES + 1, BATCH_COLUMNS), np.int64)
     count, after, fault = kernel.scan_batches(data, position, end, table)
     chosen.table = table[:count]
-    plain = limits.aborted is None and not (chosen.table[:, Batch.ATTRIBUTES] & (_CODEC | _CONTROL)).any()
+    plain = count > _FEW and limits.aborted is None
+    plain = plain and not (chosen.table[:, Batch.ATTRIBUTES] & (_CODEC | _CONTROL)).any()
     looked, taken = (_choose_plain if plain else _choose_each)(data, chosen, limits)
     if looked == count and fault and not chosen.fault and (fault != Fault.MAGIC or after == position):
         chosen.fault = corrupt(fault, after)

@@ -21,6 +21,8 @@ __all__ = ["Pieces", "binary", "binary_of", "headers", "headers_of", "numbers", 
 
 _BINARY = pa.binary()
 
+_NO_PAIRS = pa.nulls(0, HEADERS_TYPE.value_type)
+
 Pieces = Sequence[tuple[Bytes, int, int]]
 """Which data array the positions of which rows point into: (data, first row, row after the last)."""
 
@@ -86,10 +88,12 @@ def headers(kernel: Kernel, pieces: Pieces, header_at: Int32s, header_ends: Int3
     """Build the headers column from where each record's headers start and how many there are."""
     rows = pieces[-1][2] if pieces else 0
     total = int(header_ends[rows])
+    if not total:
+        return pa.Array.from_buffers(HEADERS_TYPE, rows, [None, pa.py_buffer(header_ends)], 0, children=[_NO_PAIRS])
     name_at, value_at = np.empty(total, np.int32), np.empty(total, np.int32)
     name_ends, value_ends = pool_int32s(total + 1), pool_int32s(total + 1)
     name_ends[0] = value_ends[0] = 0
-    for data, first, last in pieces if total else ():
+    for data, first, last in pieces:
         kernel.walk_headers(data, header_at, header_ends, first, last, name_at, name_ends, value_at, value_ends)
     inner = [(data, int(header_ends[first]), int(header_ends[last])) for data, first, last in pieces]
     names = _text(binary(kernel, pa.string(), inner, name_at, name_ends))

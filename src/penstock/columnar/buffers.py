@@ -36,6 +36,8 @@ def as_array(buffer: BytesLike) -> Bytes:
 
 def as_view(buffer: BytesLike) -> memoryview:
     """Return a view of unsigned bytes over ``buffer``, read-only if the buffer is."""
+    if isinstance(buffer, bytes | bytearray | memoryview):
+        return memoryview(buffer).cast("B")
     return as_array(buffer).data
 
 
@@ -54,5 +56,5 @@ def crc32c(buffer: BytesLike, begin: int = 0, end: int | None = None) -> int:
     # google_crc32c refuses memoryviews but takes arrays; its C form runs at 27 GB/s. A process that does without NumPy
     # so far (a node) copies the bytes: a few microseconds a batch, where the import costs 60 ms and 15 MB.
     if "numpy" not in sys.modules:
-        return int(google_crc32c.value(bytes(memoryview(buffer)[begin:end])))
+        return int(google_crc32c.value(bytes(as_view(buffer)[begin:end])))
     return int(google_crc32c.value(as_array(buffer)[begin:end]))

@@ -6,6 +6,7 @@ everything nullable. What must not live here: decoding.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Final
 
@@ -48,6 +49,11 @@ RECORD_COLUMNS: Final = ("key", "value", "offset", "timestamp", "timestampType",
 
 def schema(columns: Sequence[str]) -> pa.Schema:
     """Return the schema of some ``columns``, in that order."""
+    return _schema(tuple(columns))
+
+
+@functools.lru_cache(maxsize=64)
+def _schema(columns: tuple[str, ...]) -> pa.Schema:
     return pa.schema([pa.field(name, TYPES[name]) for name in check_columns(columns)])
 
 

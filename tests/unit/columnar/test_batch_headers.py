@@ -97,14 +97,29 @@ def test_sequences_wrap_to_zero() -> None:
     assert parse_header(one()).last_sequence == -1
 
 
-def test_looking_into_batches_loads_neither_pyarrow_nor_numba() -> None:
-    script = "import sys, penstock.columnar.batch\n"
-    script += "from penstock.columnar.compression import compress, inflate\n"
-    script += "from penstock.model import Codec\n"
-    script += "assert inflate(Codec.LZ4, compress(Codec.LZ4, b'data')) == b'data'\n"
-    script += "print([name for name in ('pyarrow', 'numba', 'pandas') if name in sys.modules])\n"
+def loaded_after(script: str) -> list[str]:
+    """Which of the large libraries a process has loaded at the end."""
+    script += "import sys\nprint(*[name for name in ('numpy', 'pyarrow', 'numba', 'pandas') if name in sys.modules])\n"
     source = Path(__file__).resolve().parents[3] / "src"
     ended = subprocess.run(
         [sys.executable, "-c", script], env={"PYTHONPATH": str(source)}, capture_output=True, text=True, check=True
     )
-    assert ended.stdout.strip() == "[]"
+    return ended.stdout.split()
+
+
+def test_looking_at_headers_and_checksums_loads_no_large_library() -> None:
+    script = "from penstock.columnar.batch import batches, stamp, stamp_append_time, verify_crc\n"
+    script += f"data = bytearray({bytes(one())!r})\n"
+    script += "stamp(data, 7, 1)\n"
+    script += "stamp_append_time(data, 8)\n"
+    script += (
+        "for header in batches(data):\n    verify_crc(data, header)\n    verify_crc(memoryview(bytes(data)), header)\n"
+    )
+    assert loaded_after(script) == []
+
+
+def test_inflating_does_without_pyarrow() -> None:
+    script = "from penstock.columnar.compression import compress, inflate\n"
+    script += "from penstock.model import Codec\n"
+    script += "assert inflate(Codec.LZ4, compress(Codec.LZ4, b'data')) == b'data'\n"
+    assert loaded_after(script) == ["numpy"]

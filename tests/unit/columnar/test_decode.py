@@ -209,6 +209,7 @@ def test_columns_outlive_the_buffer_they_came_from() -> None:
 @pytest.mark.parametrize(("start", "stop"), [(0, 99), (12, 99), (17, 99), (0, 14), (0, 20), (20, 22), (31, 33)])
 def test_plain_runs_are_chosen_as_batch_by_batch(spoil: int | str | None, start: int, stop: int) -> None:
     parts = [bytearray(filled(10, 5)), bytearray(filled(15, 5)), bytearray(filled(30, 5))]
+    parts += [bytearray(filled(base, 2)) for base in range(40, 60, 2)]  # few batches never count as a run
     if spoil == "crowded":
         parts[1] = bytearray(batch(bytes(20), 3, base_offset=15, last=4))
     elif isinstance(spoil, int):
