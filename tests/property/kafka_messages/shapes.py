@@ -114,7 +114,7 @@ def _full(name: str, wire: Wire | type, version: int, numbers: Iterator[int]) ->
     match wire.kind:
         case "array":
             assert wire.item is not None
-            return [_full(name, wire.item, version, numbers) for _ in range(2)]
+            return tuple(_full(name, wire.item, version, numbers) for _ in range(2))
         case "struct":
             return _full(name, typing.cast(type, wire.item), version, numbers)
         case "bool":
@@ -173,7 +173,7 @@ def _present(name: str, wire: Wire, version: int, tame: bool) -> st.SearchStrate
     match wire.kind:
         case "array":
             assert wire.item is not None
-            return st.lists(_values(name, wire.item, version, tame), max_size=3)
+            return st.lists(_values(name, wire.item, version, tame), max_size=3).map(tuple)
         case "struct":
             return instances(typing.cast(type, wire.item), version, tame=tame)
         case "bool":

@@ -1,247 +1,205 @@
 """Kafka's error codes as rows, and how a code becomes one of our errors.
 
 Source: Kafka protocol guide, "Error Codes" (4.3). A code that is not listed is treated as UNKNOWN_SERVER_ERROR and
-keeps its number: a newer broker must not break an older client.
+keeps its number: a newer broker must not break an older client. What our server side answers is in ``error_codes``.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from penstock.errors import FencedError, OffsetOutOfRange, ServerError
 
+NONE: Final = 0
+OFFSET_OUT_OF_RANGE: Final = 1
+FENCED: Final = frozenset((47, 82, 90, 110))
+"""Codes that say: this identity is not yours any more (another process has it, or the group gave you up)."""
+
 
 class ErrorRow(NamedTuple):
-    """One code: its name, whether trying again can help, what to ask anew before, and what a person can do."""
+    """One code: its name, what a person can do, whether trying again can help, and what to ask anew before."""
 
     code: int
     name: str
-    retriable: bool
-    refresh_metadata: bool
-    rediscover_coordinator: bool
     advice: str
+    retriable: bool = False
+    refresh_metadata: bool = False
+    rediscover_coordinator: bool = False
 
 
-_T, _F = True, False
+def _final(code: int, name: str, advice: str) -> ErrorRow:
+    """The same request will fail again."""
+    return ErrorRow(code, name, advice)
 
-# code, name, retriable, refresh metadata, find the coordinator again, advice
+
+def _again(code: int, name: str, advice: str) -> ErrorRow:
+    """Retriable, with the same broker."""
+    return ErrorRow(code, name, advice, retriable=True)
+
+
+def _moved(code: int, name: str, advice: str) -> ErrorRow:
+    """Retriable, after new metadata have said where."""
+    return ErrorRow(code, name, advice, retriable=True, refresh_metadata=True)
+
+
+def _group_moved(code: int, name: str, advice: str) -> ErrorRow:
+    """Retriable, after the coordinator has been found again."""
+    return ErrorRow(code, name, advice, retriable=True, rediscover_coordinator=True)
+
+
 _ROWS = (
-    ErrorRow(-1, "UNKNOWN_SERVER_ERROR", _F, _F, _F, "look at the broker's log: it hit an error it has no code for"),
-    ErrorRow(0, "NONE", _F, _F, _F, "nothing to do"),
-    ErrorRow(
-        1,
-        "OFFSET_OUT_OF_RANGE",
-        _F,
-        _F,
-        _F,
-        "the log begins later (retention) or ends earlier: seek, or set auto_offset_reset",
+    _final(-1, "UNKNOWN_SERVER_ERROR", "look at the broker's log: it hit an error it has no code for"),
+    _final(0, "NONE", "nothing to do"),
+    _final(1, "OFFSET_OUT_OF_RANGE", "seek: the log begins later (retention) or ends earlier than this offset"),
+    _again(2, "CORRUPT_MESSAGE", "produce it again; if it stays, check the network and the broker's disk"),
+    _moved(3, "UNKNOWN_TOPIC_OR_PARTITION", "create the topic, or check its name and the partition number"),
+    _final(4, "INVALID_FETCH_SIZE", "ask for a positive number of bytes"),
+    _moved(5, "LEADER_NOT_AVAILABLE", "try again shortly: an election is going on"),
+    _moved(6, "NOT_LEADER_OR_FOLLOWER", "refresh metadata and ask the new leader"),
+    _again(7, "REQUEST_TIMED_OUT", "try again, or raise the timeout: the broker could not finish in time"),
+    _final(8, "BROKER_NOT_AVAILABLE", "start the broker that the request is for, or choose another"),
+    _moved(9, "REPLICA_NOT_AVAILABLE", "try again shortly: the replica is being moved or is not up yet"),
+    _final(10, "MESSAGE_TOO_LARGE", "raise max.message.bytes of the topic or send smaller batches"),
+    _final(11, "STALE_CONTROLLER_EPOCH", "ask the newer controller: this one was replaced"),
+    _final(12, "OFFSET_METADATA_TOO_LARGE", "shorten the text beside the offset (offset.metadata.max.bytes)"),
+    _again(13, "NETWORK_EXCEPTION", "try again: the broker lost the connection it needed before it had an answer"),
+    _again(14, "COORDINATOR_LOAD_IN_PROGRESS", "try again shortly: the coordinator is loading its groups"),
+    _group_moved(15, "COORDINATOR_NOT_AVAILABLE", "try again shortly: no coordinator is ready yet"),
+    _group_moved(16, "NOT_COORDINATOR", "find the coordinator again: the group moved"),
+    _final(17, "INVALID_TOPIC_EXCEPTION", "name it with 1 to 249 of a-z A-Z 0-9 . _ - ; internal topics are read-only"),
+    _final(18, "RECORD_LIST_TOO_LARGE", "send smaller batches or raise segment.bytes"),
+    _again(19, "NOT_ENOUGH_REPLICAS", "wait for replicas to come back in sync, or lower min.insync.replicas"),
+    _again(
+        20, "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "it was stored, on too few replicas; sending it again may double it"
     ),
-    ErrorRow(
-        2,
-        "CORRUPT_MESSAGE",
-        _T,
-        _F,
-        _F,
-        "a batch was damaged on its way or on disk: produce it again, or check the broker's disk",
+    _final(21, "INVALID_REQUIRED_ACKS", "use acks 0, 1 or -1 (all)"),
+    _final(22, "ILLEGAL_GENERATION", "join again: the group went on without this member"),
+    _final(23, "INCONSISTENT_GROUP_PROTOCOL", "give all members an assignor in common, and the same protocol type"),
+    _final(24, "INVALID_GROUP_ID", "give the group a name that is not empty"),
+    _final(25, "UNKNOWN_MEMBER_ID", "join again: this member was removed, mostly after a session timeout"),
+    _final(
+        26, "INVALID_SESSION_TIMEOUT", "choose one within group.min.session.timeout.ms and group.max.session.timeout.ms"
     ),
-    ErrorRow(
-        3, "UNKNOWN_TOPIC_OR_PARTITION", _T, _T, _F, "create the topic, or check its name and the partition number"
+    _final(27, "REBALANCE_IN_PROGRESS", "join again: the group is being divided anew"),
+    _final(
+        28, "INVALID_COMMIT_OFFSET_SIZE", "commit fewer offsets at a time: the record would exceed the broker's limit"
     ),
-    ErrorRow(4, "INVALID_FETCH_SIZE", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(5, "LEADER_NOT_AVAILABLE", _T, _T, _F, "an election is going on: try again shortly"),
-    ErrorRow(6, "NOT_LEADER_OR_FOLLOWER", _T, _T, _F, "refresh metadata and ask the new leader"),
-    ErrorRow(
-        7, "REQUEST_TIMED_OUT", _T, _F, _F, "the broker could not finish in time: try again, or raise the timeout"
+    _final(29, "TOPIC_AUTHORIZATION_FAILED", "ask an administrator for READ or WRITE on the topic"),
+    _final(30, "GROUP_AUTHORIZATION_FAILED", "ask an administrator for READ on the group"),
+    _final(31, "CLUSTER_AUTHORIZATION_FAILED", "ask an administrator for this permission on the cluster"),
+    _final(32, "INVALID_TIMESTAMP", "give the record a time that the topic accepts (message.timestamp.before.max.ms)"),
+    _final(33, "UNSUPPORTED_SASL_MECHANISM", "use one of the mechanisms that the broker enables"),
+    _final(34, "ILLEGAL_SASL_STATE", "authenticate first, and only once"),
+    _final(35, "UNSUPPORTED_VERSION", "upgrade the older side: they have no version of this request in common"),
+    _final(36, "TOPIC_ALREADY_EXISTS", "use the topic that is there, or delete it first"),
+    _final(37, "INVALID_PARTITIONS", "ask for at least one partition, and for more than there are"),
+    _final(38, "INVALID_REPLICATION_FACTOR", "ask for no more replicas than there are brokers, and at least one"),
+    _final(39, "INVALID_REPLICA_ASSIGNMENT", "name existing brokers, the same number for every partition"),
+    _final(40, "INVALID_CONFIG", "check the setting's name and value"),
+    _again(41, "NOT_CONTROLLER", "ask the controller that metadata names"),
+    _final(42, "INVALID_REQUEST", "check the arguments: the request contradicts itself, or broker and client disagree"),
+    _final(43, "UNSUPPORTED_FOR_MESSAGE_FORMAT", "upgrade the topic's message format: its format lacks this feature"),
+    _final(44, "POLICY_VIOLATION", "keep to the cluster's policy, which its message names"),
+    _final(45, "OUT_OF_ORDER_SEQUENCE_NUMBER", "start the producer anew: a batch of its sequence was lost"),
+    _final(46, "DUPLICATE_SEQUENCE_NUMBER", "nothing to do: the batch is in the log already"),
+    _final(47, "INVALID_PRODUCER_EPOCH", "stop this producer: a newer one has its id"),
+    _final(48, "INVALID_TXN_STATE", "end the open transaction, or begin one, before this call"),
+    _final(49, "INVALID_PRODUCER_ID_MAPPING", "start the producer anew: the broker forgot its transactional id"),
+    _final(50, "INVALID_TRANSACTION_TIMEOUT", "choose a timeout of at most transaction.max.timeout.ms"),
+    _again(51, "CONCURRENT_TRANSACTIONS", "try again: the previous transaction is still ending"),
+    _final(52, "TRANSACTION_COORDINATOR_FENCED", "nothing to do: a newer coordinator ends the transaction"),
+    _final(53, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "ask an administrator for WRITE on the transactional id"),
+    _final(54, "SECURITY_DISABLED", "configure an authorizer on the broker, or do without access rules"),
+    _final(55, "OPERATION_NOT_ATTEMPTED", "mend what else failed in the same request and repeat it"),
+    _moved(56, "KAFKA_STORAGE_ERROR", "check the broker's disk: the partition's directory is offline"),
+    _final(57, "LOG_DIR_NOT_FOUND", "name a directory of the broker's log.dirs"),
+    _final(58, "SASL_AUTHENTICATION_FAILED", "check user and password"),
+    _final(59, "UNKNOWN_PRODUCER_ID", "start the producer anew: all its records were deleted by retention"),
+    _final(60, "REASSIGNMENT_IN_PROGRESS", "wait until the partition's move is over"),
+    _final(61, "DELEGATION_TOKEN_AUTH_DISABLED", "set delegation.token.secret.key on the broker"),
+    _final(62, "DELEGATION_TOKEN_NOT_FOUND", "create a new token"),
+    _final(63, "DELEGATION_TOKEN_OWNER_MISMATCH", "act as the token's owner or as one of its renewers"),
+    _final(64, "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED", "use an authenticated connection, itself not made with a token"),
+    _final(65, "DELEGATION_TOKEN_AUTHORIZATION_FAILED", "ask an administrator for DESCRIBE on the token"),
+    _final(66, "DELEGATION_TOKEN_EXPIRED", "create a new token, and renew it in time"),
+    _final(67, "INVALID_PRINCIPAL_TYPE", "use principals of type User"),
+    _final(68, "NON_EMPTY_GROUP", "stop the group's members first"),
+    _final(69, "GROUP_ID_NOT_FOUND", "check the group's name: there is no such group"),
+    _again(70, "FETCH_SESSION_ID_NOT_FOUND", "start a new fetch session: the broker dropped this one"),
+    _again(71, "INVALID_FETCH_SESSION_EPOCH", "start a new fetch session: the two sides lost step"),
+    _moved(72, "LISTENER_NOT_FOUND", "add the listener to the leader, if trying again does not help"),
+    _final(73, "TOPIC_DELETION_DISABLED", "set delete.topic.enable on the broker"),
+    _moved(74, "FENCED_LEADER_EPOCH", "refresh metadata: the leader has changed"),
+    _moved(75, "UNKNOWN_LEADER_EPOCH", "try again: this broker does not know the new leader yet"),
+    _final(76, "UNSUPPORTED_COMPRESSION_TYPE", "use a codec that both sides have; zstd needs Produce v7 and Fetch v10"),
+    _final(77, "STALE_BROKER_EPOCH", "nothing to do: the broker was restarted and registers anew"),
+    _again(78, "OFFSET_NOT_AVAILABLE", "try again: the new leader does not know its high watermark yet"),
+    _final(79, "MEMBER_ID_REQUIRED", "join again with the member id in the answer"),
+    _again(80, "PREFERRED_LEADER_NOT_AVAILABLE", "start the preferred replica's broker"),
+    _final(81, "GROUP_MAX_SIZE_REACHED", "raise group.max.size or run fewer members"),
+    _final(82, "FENCED_INSTANCE_ID", "give each process a group.instance.id of its own: another has this one"),
+    _again(83, "ELIGIBLE_LEADERS_NOT_AVAILABLE", "start a broker that has a replica in sync"),
+    _again(84, "ELECTION_NOT_NEEDED", "nothing to do: the leader is the preferred one already"),
+    _final(85, "NO_REASSIGNMENT_IN_PROGRESS", "nothing to do: the partition is not being moved"),
+    _final(86, "GROUP_SUBSCRIBED_TO_TOPIC", "unsubscribe the group from the topic first"),
+    _final(87, "INVALID_RECORD", "mend the record: the topic refuses its key, time or format"),
+    _again(88, "UNSTABLE_OFFSET_COMMIT", "try again: an open transaction holds the offset"),
+    _again(89, "THROTTLING_QUOTA_EXCEEDED", "try again later and more slowly, or raise the quota"),
+    _final(90, "PRODUCER_FENCED", "stop this producer: a newer one has its transactional id"),
+    _final(91, "RESOURCE_NOT_FOUND", "check the name: there is no such user, topic or setting"),
+    _final(92, "DUPLICATE_RESOURCE", "name each resource once in a request"),
+    _final(
+        93, "UNACCEPTABLE_CREDENTIAL", "choose credentials within the broker's limits (iterations, mechanism, name)"
     ),
-    ErrorRow(8, "BROKER_NOT_AVAILABLE", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(9, "REPLICA_NOT_AVAILABLE", _T, _T, _F, "try again shortly"),
-    ErrorRow(10, "MESSAGE_TOO_LARGE", _F, _F, _F, "raise max.message.bytes of the topic or send smaller batches"),
-    ErrorRow(11, "STALE_CONTROLLER_EPOCH", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(
-        12, "OFFSET_METADATA_TOO_LARGE", _F, _F, _F, "shorten the text beside the offset (offset.metadata.max.bytes)"
+    _final(94, "INCONSISTENT_VOTER_SET", "give all controllers the same voters"),
+    _final(95, "INVALID_UPDATE_VERSION", "ask for a feature level that the brokers support"),
+    _final(96, "FEATURE_UPDATE_FAILED", "look at the controller's log for why it could not change the feature"),
+    _final(97, "PRINCIPAL_DESERIALIZATION_FAILURE", "give brokers and controllers the same principal.builder.class"),
+    _final(98, "SNAPSHOT_NOT_FOUND", "nothing to do: the replica asks for a newer snapshot"),
+    _final(99, "POSITION_OUT_OF_RANGE", "nothing to do: the replica starts the snapshot anew"),
+    _moved(100, "UNKNOWN_TOPIC_ID", "refresh metadata: the topic was deleted, and perhaps created anew"),
+    _final(101, "DUPLICATE_BROKER_REGISTRATION", "give each broker a node.id of its own"),
+    _final(102, "BROKER_ID_NOT_REGISTERED", "start the broker with that id, or name another"),
+    _moved(103, "INCONSISTENT_TOPIC_ID", "refresh metadata: the topic was created anew"),
+    _final(104, "INCONSISTENT_CLUSTER_ID", "connect to the cluster that this state belongs to"),
+    _final(105, "TRANSACTIONAL_ID_NOT_FOUND", "check the transactional id, or begin a transaction with it"),
+    _again(106, "FETCH_SESSION_TOPIC_ID_ERROR", "start a new fetch session: topics by name and by id do not mix"),
+    _final(107, "INELIGIBLE_REPLICA", "wait until the replica's broker is neither fenced nor shutting down"),
+    _final(108, "NEW_LEADER_ELECTED", "nothing to do: the change led to an election"),
+    _final(109, "OFFSET_MOVED_TO_TIERED_STORAGE", "read it from a broker with tiered storage, as a consumer"),
+    _final(110, "FENCED_MEMBER_EPOCH", "join again with member epoch 0: the group has given this member up"),
+    _final(
+        111, "UNRELEASED_INSTANCE_ID", "stop the other member with this instance id, or wait for its session to end"
     ),
-    ErrorRow(13, "NETWORK_EXCEPTION", _T, _F, _F, "try again shortly"),
-    ErrorRow(
-        14, "COORDINATOR_LOAD_IN_PROGRESS", _T, _F, _F, "the coordinator is loading its groups: try again shortly"
+    _final(112, "UNSUPPORTED_ASSIGNOR", "use an assignor that the broker has (group.consumer.assignors)"),
+    _final(113, "STALE_MEMBER_EPOCH", "take the member epoch of the next heartbeat and try again"),
+    _final(114, "MISMATCHED_ENDPOINT_TYPE", "ask brokers at broker addresses and controllers at theirs"),
+    _final(115, "UNSUPPORTED_ENDPOINT_TYPE", "ask for brokers (1) or controllers (2)"),
+    _final(116, "UNKNOWN_CONTROLLER_ID", "name a controller that is in the quorum"),
+    _final(117, "UNKNOWN_SUBSCRIPTION_ID", "ask for the telemetry subscription again"),
+    _final(118, "TELEMETRY_TOO_LARGE", "push fewer metrics at a time"),
+    _final(119, "INVALID_REGISTRATION", "look at the controller's log for what is wrong with the broker"),
+    _final(120, "TRANSACTION_ABORTABLE", "abort the transaction and begin it again"),
+    _final(
+        121, "INVALID_RECORD_STATE", "do not acknowledge it again: the share group's record is not this member's now"
     ),
-    ErrorRow(15, "COORDINATOR_NOT_AVAILABLE", _T, _F, _T, "no coordinator yet: try again shortly"),
-    ErrorRow(16, "NOT_COORDINATOR", _T, _F, _T, "find the coordinator again"),
-    ErrorRow(
-        17,
-        "INVALID_TOPIC_EXCEPTION",
-        _F,
-        _F,
-        _F,
-        "use 1 to 249 letters, digits, dots, underscores and dashes; internal topics cannot be written",
-    ),
-    ErrorRow(18, "RECORD_LIST_TOO_LARGE", _F, _F, _F, "send smaller batches or raise segment.bytes"),
-    ErrorRow(19, "NOT_ENOUGH_REPLICAS", _T, _F, _F, "too few replicas are in sync: wait, or lower min.insync.replicas"),
-    ErrorRow(
-        20,
-        "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
-        _T,
-        _F,
-        _F,
-        "stored on too few replicas; sending it again may duplicate it",
-    ),
-    ErrorRow(21, "INVALID_REQUIRED_ACKS", _F, _F, _F, "use acks 0, 1 or -1"),
-    ErrorRow(22, "ILLEGAL_GENERATION", _F, _F, _F, "the group went on without this member: join again"),
-    ErrorRow(
-        23,
-        "INCONSISTENT_GROUP_PROTOCOL",
-        _F,
-        _F,
-        _F,
-        "all members need a common assignor and the protocol type 'consumer'",
-    ),
-    ErrorRow(24, "INVALID_GROUP_ID", _F, _F, _F, "give the group a name"),
-    ErrorRow(25, "UNKNOWN_MEMBER_ID", _F, _F, _F, "this member was removed (session timeout?): join again"),
-    ErrorRow(
-        26, "INVALID_SESSION_TIMEOUT", _F, _F, _F, "choose a session timeout within group.min/max.session.timeout.ms"
-    ),
-    ErrorRow(27, "REBALANCE_IN_PROGRESS", _F, _F, _F, "join again"),
-    ErrorRow(28, "INVALID_COMMIT_OFFSET_SIZE", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(29, "TOPIC_AUTHORIZATION_FAILED", _F, _F, _F, "ask for READ or WRITE on the topic"),
-    ErrorRow(30, "GROUP_AUTHORIZATION_FAILED", _F, _F, _F, "ask for READ on the group"),
-    ErrorRow(31, "CLUSTER_AUTHORIZATION_FAILED", _F, _F, _F, "ask for the cluster permission"),
-    ErrorRow(32, "INVALID_TIMESTAMP", _F, _F, _F, "the record's time is outside what the topic accepts"),
-    ErrorRow(33, "UNSUPPORTED_SASL_MECHANISM", _F, _F, _F, "use one of the mechanisms the broker enables"),
-    ErrorRow(34, "ILLEGAL_SASL_STATE", _F, _F, _F, "authenticate first"),
-    ErrorRow(35, "UNSUPPORTED_VERSION", _F, _F, _F, "the peer is too old or too new for this request"),
-    ErrorRow(36, "TOPIC_ALREADY_EXISTS", _F, _F, _F, "it is there already"),
-    ErrorRow(37, "INVALID_PARTITIONS", _F, _F, _F, "ask for at least one partition, and more than there are"),
-    ErrorRow(38, "INVALID_REPLICATION_FACTOR", _F, _F, _F, "there are fewer brokers than replicas asked for"),
-    ErrorRow(39, "INVALID_REPLICA_ASSIGNMENT", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(40, "INVALID_CONFIG", _F, _F, _F, "check the setting's name and value"),
-    ErrorRow(41, "NOT_CONTROLLER", _T, _F, _F, "ask the controller"),
-    ErrorRow(42, "INVALID_REQUEST", _F, _F, _F, "the request contradicts itself"),
-    ErrorRow(
-        43, "UNSUPPORTED_FOR_MESSAGE_FORMAT", _F, _F, _F, "see the Kafka protocol guide for what the broker means"
-    ),
-    ErrorRow(44, "POLICY_VIOLATION", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(45, "OUT_OF_ORDER_SEQUENCE_NUMBER", _F, _F, _F, "batches of this producer were lost or reordered"),
-    ErrorRow(46, "DUPLICATE_SEQUENCE_NUMBER", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(47, "INVALID_PRODUCER_EPOCH", _F, _F, _F, "a newer producer has this id"),
-    ErrorRow(48, "INVALID_TXN_STATE", _F, _F, _F, "end the open transaction first"),
-    ErrorRow(49, "INVALID_PRODUCER_ID_MAPPING", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(50, "INVALID_TRANSACTION_TIMEOUT", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(51, "CONCURRENT_TRANSACTIONS", _T, _F, _F, "the previous transaction is still ending: try again"),
-    ErrorRow(
-        52, "TRANSACTION_COORDINATOR_FENCED", _F, _F, _F, "see the Kafka protocol guide for what the broker means"
-    ),
-    ErrorRow(
-        53, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", _F, _F, _F, "transactions are not available for this id here"
-    ),
-    ErrorRow(54, "SECURITY_DISABLED", _F, _F, _F, "the broker has no authorizer"),
-    ErrorRow(55, "OPERATION_NOT_ATTEMPTED", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(56, "KAFKA_STORAGE_ERROR", _T, _T, _F, "try again shortly"),
-    ErrorRow(57, "LOG_DIR_NOT_FOUND", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(58, "SASL_AUTHENTICATION_FAILED", _F, _F, _F, "check user and password"),
-    ErrorRow(59, "UNKNOWN_PRODUCER_ID", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(60, "REASSIGNMENT_IN_PROGRESS", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(
-        61, "DELEGATION_TOKEN_AUTH_DISABLED", _F, _F, _F, "see the Kafka protocol guide for what the broker means"
-    ),
-    ErrorRow(62, "DELEGATION_TOKEN_NOT_FOUND", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(
-        63, "DELEGATION_TOKEN_OWNER_MISMATCH", _F, _F, _F, "see the Kafka protocol guide for what the broker means"
-    ),
-    ErrorRow(
-        64, "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED", _F, _F, _F, "see the Kafka protocol guide for what the broker means"
-    ),
-    ErrorRow(
-        65,
-        "DELEGATION_TOKEN_AUTHORIZATION_FAILED",
-        _F,
-        _F,
-        _F,
-        "see the Kafka protocol guide for what the broker means",
-    ),
-    ErrorRow(66, "DELEGATION_TOKEN_EXPIRED", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(67, "INVALID_PRINCIPAL_TYPE", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(68, "NON_EMPTY_GROUP", _F, _F, _F, "stop the group's members first"),
-    ErrorRow(69, "GROUP_ID_NOT_FOUND", _F, _F, _F, "there is no such group"),
-    ErrorRow(70, "FETCH_SESSION_ID_NOT_FOUND", _T, _F, _F, "start a new fetch session"),
-    ErrorRow(71, "INVALID_FETCH_SESSION_EPOCH", _T, _F, _F, "start a new fetch session"),
-    ErrorRow(72, "LISTENER_NOT_FOUND", _T, _T, _F, "try again shortly"),
-    ErrorRow(73, "TOPIC_DELETION_DISABLED", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(74, "FENCED_LEADER_EPOCH", _T, _T, _F, "refresh metadata"),
-    ErrorRow(75, "UNKNOWN_LEADER_EPOCH", _T, _T, _F, "the broker's metadata is older than yours: try again"),
-    ErrorRow(76, "UNSUPPORTED_COMPRESSION_TYPE", _F, _F, _F, "use a codec that this request version has"),
-    ErrorRow(77, "STALE_BROKER_EPOCH", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(78, "OFFSET_NOT_AVAILABLE", _T, _F, _F, "the new leader is catching up: try again"),
-    ErrorRow(79, "MEMBER_ID_REQUIRED", _F, _F, _F, "join again with the member id given"),
-    ErrorRow(80, "PREFERRED_LEADER_NOT_AVAILABLE", _T, _F, _F, "try again shortly"),
-    ErrorRow(81, "GROUP_MAX_SIZE_REACHED", _F, _F, _F, "the group is full (group.max.size)"),
-    ErrorRow(82, "FENCED_INSTANCE_ID", _F, _F, _F, "another process uses the same group.instance.id: stop one of them"),
-    ErrorRow(83, "ELIGIBLE_LEADERS_NOT_AVAILABLE", _T, _F, _F, "try again shortly"),
-    ErrorRow(84, "ELECTION_NOT_NEEDED", _T, _F, _F, "the leader is the preferred one already"),
-    ErrorRow(85, "NO_REASSIGNMENT_IN_PROGRESS", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(86, "GROUP_SUBSCRIBED_TO_TOPIC", _F, _F, _F, "the group still reads that topic"),
-    ErrorRow(87, "INVALID_RECORD", _F, _F, _F, "the batch breaks a rule of the topic (key, timestamp, format)"),
-    ErrorRow(88, "UNSTABLE_OFFSET_COMMIT", _T, _F, _F, "a transaction holds the offset: try again"),
-    ErrorRow(89, "THROTTLING_QUOTA_EXCEEDED", _T, _F, _F, "slow down"),
-    ErrorRow(90, "PRODUCER_FENCED", _F, _F, _F, "a newer producer has this transactional id"),
-    ErrorRow(91, "RESOURCE_NOT_FOUND", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(92, "DUPLICATE_RESOURCE", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(93, "UNACCEPTABLE_CREDENTIAL", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(94, "INCONSISTENT_VOTER_SET", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(95, "INVALID_UPDATE_VERSION", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(96, "FEATURE_UPDATE_FAILED", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(
-        97, "PRINCIPAL_DESERIALIZATION_FAILURE", _F, _F, _F, "see the Kafka protocol guide for what the broker means"
-    ),
-    ErrorRow(98, "SNAPSHOT_NOT_FOUND", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(99, "POSITION_OUT_OF_RANGE", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(100, "UNKNOWN_TOPIC_ID", _T, _T, _F, "refresh metadata: the topic was created anew"),
-    ErrorRow(
-        101, "DUPLICATE_BROKER_REGISTRATION", _F, _F, _F, "see the Kafka protocol guide for what the broker means"
-    ),
-    ErrorRow(102, "BROKER_ID_NOT_REGISTERED", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(103, "INCONSISTENT_TOPIC_ID", _T, _T, _F, "refresh metadata"),
-    ErrorRow(104, "INCONSISTENT_CLUSTER_ID", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(105, "TRANSACTIONAL_ID_NOT_FOUND", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(106, "FETCH_SESSION_TOPIC_ID_ERROR", _T, _F, _F, "start a new fetch session"),
-    ErrorRow(107, "INELIGIBLE_REPLICA", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(108, "NEW_LEADER_ELECTED", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(
-        109, "OFFSET_MOVED_TO_TIERED_STORAGE", _F, _F, _F, "see the Kafka protocol guide for what the broker means"
-    ),
-    ErrorRow(110, "FENCED_MEMBER_EPOCH", _F, _F, _F, "join again with epoch 0"),
-    ErrorRow(111, "UNRELEASED_INSTANCE_ID", _F, _F, _F, "another live member has this instance id"),
-    ErrorRow(112, "UNSUPPORTED_ASSIGNOR", _F, _F, _F, "use an assignor the broker has"),
-    ErrorRow(113, "STALE_MEMBER_EPOCH", _F, _F, _F, "take the new member epoch and try again"),
-    ErrorRow(114, "MISMATCHED_ENDPOINT_TYPE", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(115, "UNSUPPORTED_ENDPOINT_TYPE", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(116, "UNKNOWN_CONTROLLER_ID", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(117, "UNKNOWN_SUBSCRIPTION_ID", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(118, "TELEMETRY_TOO_LARGE", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(119, "INVALID_REGISTRATION", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(120, "TRANSACTION_ABORTABLE", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(121, "INVALID_RECORD_STATE", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(122, "SHARE_SESSION_NOT_FOUND", _T, _F, _F, "try again shortly"),
-    ErrorRow(123, "INVALID_SHARE_SESSION_EPOCH", _T, _F, _F, "try again shortly"),
-    ErrorRow(124, "FENCED_STATE_EPOCH", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(125, "INVALID_VOTER_KEY", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(126, "DUPLICATE_VOTER", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(127, "VOTER_NOT_FOUND", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(128, "INVALID_REGULAR_EXPRESSION", _F, _F, _F, "the pattern is not a valid regular expression"),
-    ErrorRow(129, "REBOOTSTRAP_REQUIRED", _F, _F, _F, "start again from the bootstrap servers"),
-    ErrorRow(130, "STREAMS_INVALID_TOPOLOGY", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(
-        131, "STREAMS_INVALID_TOPOLOGY_EPOCH", _F, _F, _F, "see the Kafka protocol guide for what the broker means"
-    ),
-    ErrorRow(132, "STREAMS_TOPOLOGY_FENCED", _F, _F, _F, "see the Kafka protocol guide for what the broker means"),
-    ErrorRow(133, "SHARE_SESSION_LIMIT_REACHED", _T, _F, _F, "try again shortly"),
+    _again(122, "SHARE_SESSION_NOT_FOUND", "start a new share session: the broker dropped this one"),
+    _again(123, "INVALID_SHARE_SESSION_EPOCH", "start a new share session: the two sides lost step"),
+    _final(124, "FENCED_STATE_EPOCH", "nothing to do: a newer share coordinator has taken over"),
+    _final(125, "INVALID_VOTER_KEY", "check the voter's id and directory id"),
+    _final(126, "DUPLICATE_VOTER", "nothing to do: the voter is in the quorum already"),
+    _final(127, "VOTER_NOT_FOUND", "name a voter that is in the quorum"),
+    _final(128, "INVALID_REGULAR_EXPRESSION", "mend the pattern: brokers use RE2 syntax"),
+    _final(129, "REBOOTSTRAP_REQUIRED", "start again from the bootstrap servers"),
+    _final(130, "STREAMS_INVALID_TOPOLOGY", "mend the topology: its topics do not fit together"),
+    _final(131, "STREAMS_INVALID_TOPOLOGY_EPOCH", "start members with the topology epoch of the group"),
+    _final(132, "STREAMS_TOPOLOGY_FENCED", "upgrade this member: the group has a newer topology"),
+    _again(133, "SHARE_SESSION_LIMIT_REACHED", "try again later, or raise group.share.max.share.sessions"),
 )
 
-ROWS: dict[int, ErrorRow] = {row.code: row for row in _ROWS}
-_UNKNOWN = ROWS[-1]
-
-NONE = 0
-OFFSET_OUT_OF_RANGE = 1
-FENCED = frozenset((47, 82, 90))
-"""Codes that say: another process has taken this identity, stop."""
+ROWS: Final[dict[int, ErrorRow]] = {each.code: each for each in _ROWS}
+_BY_NAME: Final = {each.name: each.code for each in _ROWS}
+_UNKNOWN: Final = ROWS[-1]
 
 
 def row(code: int) -> ErrorRow:
@@ -252,9 +210,6 @@ def row(code: int) -> ErrorRow:
 def code_of(name: str) -> int:
     """The number of an error name. Raises KeyError."""
     return _BY_NAME[name]
-
-
-_BY_NAME = {each.name: each.code for each in _ROWS}
 
 
 def error_for(

@@ -159,7 +159,8 @@ def _array_reader(wire: Wire, length: _Length, version: int, *, flexible: bool) 
         if count < 0:
             return length.null(reader, count)
         reader.elements(count, least, length.name)
-        return [read_one(reader) for _ in range(count)]
+        # A list comprehension is the fastest loop; a tuple keeps the message as frozen as it says.
+        return tuple([read_one(reader) for _ in range(count)])
 
     return read
 
@@ -174,6 +175,6 @@ def _numbers_reader(code: str, length: _Length) -> Read:
             return length.null(reader, count)
         if count * size > reader.left():
             reader.fail(f"{length.name} has {count} elements with {reader.left()} bytes left")
-        return list(reader.fixed(numbers(code, count)))
+        return reader.fixed(numbers(code, count))
 
     return read
