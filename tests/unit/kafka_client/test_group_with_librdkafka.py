@@ -72,7 +72,6 @@ class Ours:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         while not condition():
-            await asyncio.sleep(0.05)  # heartbeats have their interval
             if (await self.member.heartbeat()).verdict is not Verdict.STEADY:
                 await self.join()
 

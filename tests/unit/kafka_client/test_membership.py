@@ -1,236 +1,21 @@
-"""One member against a scripted coordinator: what it sends after each answer, and what the engine is told."""
+"""A member that has joined: heartbeats, commits, leaving, and what the engine is told of each."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from penstock.errors import ConfigError, FencedError, ProtocolViolation, ServerError, UsageError
 from penstock.model import Committed, Partition
-from penstock.protocols.kafka.client import KafkaOptions
 from penstock.protocols.kafka.client.member import State
-from penstock.protocols.kafka.client.membership import KafkaMembership
-from penstock.protocols.kafka.client.subscriptions import partitions_assigned, subscription_bytes
-from penstock.protocols.kafka.messages.find_coordinator import (
-    FindCoordinatorResponse,
-    FindCoordinatorResponseCoordinator,
-)
+from penstock.protocols.kafka.client.subscriptions import partitions_assigned, subscriber_of, subscription_bytes
 from penstock.protocols.kafka.messages.heartbeat import HeartbeatResponse
-from penstock.protocols.kafka.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
-from penstock.protocols.kafka.messages.leave_group import LeaveGroupResponse, LeaveGroupResponseMember
-from penstock.protocols.kafka.messages.offset_commit import (
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
-from penstock.protocols.kafka.messages.sync_group import SyncGroupResponse
+from penstock.protocols.kafka.messages.join_group import JoinGroupResponseMember
 from penstock.seams import GroupOptions, Verdict
-from tests.unit.kafka_client.scripted import Stage, go, metadata, stage
-
-EVENTS = [Partition("events", n) for n in range(3)]
-QUICK = KafkaOptions(retry_backoff_ms=1, retry_backoff_max_ms=2, unknown_topic_patience_ms=20)
-
-
-class Coordinator:
-    """Answers with scripted codes, 0 when a script is over; otherwise every member joins as leader of itself."""
-
-    def __init__(self, it: Stage, **codes: Sequence[int]) -> None:
-        self.codes = {name: iter(each) for name, each in codes.items()}
-        self.generation = 0
-        self.assigned = b""
-        self.follower_of: str | None = None
-        it.broker.answers |= {
-            "Metadata": metadata({1: it.endpoint}, {"events": dict.fromkeys(range(3), (1, 0))}),
-            "FindCoordinator": lambda request, version: FindCoordinatorResponse(
-                coordinators=[
-                    FindCoordinatorResponseCoordinator(
-                        key="group",
-                        node_id=1,
-                        host=it.endpoint.host,
-                        port=it.endpoint.port,
-                        error_code=self._code("find"),
-                    )
-                ]
-            ),
-            "JoinGroup": self.join,
-            "SyncGroup": self.sync,
-            "Heartbeat": lambda request, version: HeartbeatResponse(error_code=self._code("beat")),
-            "LeaveGroup": lambda request, version: LeaveGroupResponse(
-                members=[LeaveGroupResponseMember(member_id="member", error_code=self._code("leave"))]
-            ),
-            "OffsetCommit": self.commit,
-        }
-
-    def _code(self, name: str) -> int:
-        return next(self.codes.get(name, iter(())), 0)
-
-    def join(self, request: Any, version: int) -> object:
-        code = self._code("join")
-        if code == -1:
-            raise ProtocolViolation("as the test wants")
-        if code:
-            return JoinGroupResponse(error_code=code, member_id="given" if code == 79 else request.member_id)
-        self.generation += 1
-        member_id = request.member_id or "member"
-        member = JoinGroupResponseMember(member_id=member_id, metadata=request.protocols[0].metadata)
-        leading = self.follower_of is None
-        return JoinGroupResponse(
-            generation_id=self.generation,
-            protocol_type="consumer",
-            protocol_name="range",
-            leader=member_id if leading else self.follower_of or "",
-            member_id=member_id,
-            members=[member] if leading else [],
-        )
-
-    def sync(self, request: Any, version: int) -> object:
-        code = self._code("sync")
-        given = request.assignments[0].assignment if request.assignments else self.assigned
-        return SyncGroupResponse(error_code=code, assignment=b"" if code else given)
-
-    def commit(self, request: Any, version: int) -> object:
-        return OffsetCommitResponse(
-            topics=[
-                OffsetCommitResponseTopic(
-                    name=topic.name,
-                    partitions=[
-                        OffsetCommitResponsePartition(
-                            partition_index=each.partition_index, error_code=self._code("commit")
-                        )
-                        for each in topic.partitions
-                    ],
-                )
-                for topic in request.topics
-            ]
-        )
-
-
-def member_of(it: Stage, **options: Any) -> KafkaMembership:
-    return it.client.membership(GroupOptions("group", **options))
-
-
-def sent(it: Stage) -> list[tuple[str, str, int]]:
-    """(API, member id, generation) of the group requests sent."""
-    found = []
-    for name, request, _ in it.broker.seen:
-        if name in {"JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit"}:
-            generation = getattr(request, "generation_id", getattr(request, "generation_id_or_member_epoch", -1))
-            found.append((name, request.member_id, generation))
-    return found
-
-
-def test_a_leader_shares_out_the_topics_as_they_are() -> None:
-    async def body() -> None:
-        async with stage(QUICK) as it:
-            Coordinator(it)
-            member = member_of(it)
-            assignment = await member.join(["events", "not there"], [], "start")
-            assert assignment.partitions == set(EVENTS)
-            assert (assignment.generation, member.member_id, member.state) == (1, "member", State.STABLE)
-            assert sent(it) == [("JoinGroup", "", -1), ("SyncGroup", "member", 1)]
-            (join,) = it.broker.asked("JoinGroup")
-            assert (join.rebalance_timeout_ms, join.reason) == (300_000, "start")
-
-    go(body())
-
-
-def test_a_follower_takes_what_it_is_given_and_may_get_nothing() -> None:
-    async def body() -> None:
-        async with stage(QUICK) as it:
-            coordinator = Coordinator(it)
-            coordinator.follower_of = "somebody else"
-            assert (await member_of(it).join(["events"], [], "")).partitions == frozenset()
-            (sync,) = it.broker.asked("SyncGroup")
-            assert not sync.assignments
-
-    go(body())
-
-
-JOIN, AGAIN, SYNC = ("JoinGroup", "", -1), ("JoinGroup", "member", -1), ("SyncGroup", "member", 1)
-
-
-@pytest.mark.parametrize(
-    ("codes", "expected"),
-    [
-        ({"join": [79]}, [JOIN, ("JoinGroup", "given", -1), ("SyncGroup", "given", 1)]),
-        ({"join": [14, 27]}, [JOIN, JOIN, JOIN, SYNC]),
-        ({"join": [25, 22]}, [JOIN, JOIN, JOIN, SYNC]),
-        ({"sync": [27]}, [JOIN, SYNC, AGAIN, ("SyncGroup", "member", 2)]),
-        ({"sync": [22]}, [JOIN, SYNC, AGAIN, ("SyncGroup", "member", 2)]),
-        ({"sync": [25]}, [JOIN, SYNC, JOIN, ("SyncGroup", "member", 2)]),
-        ({"sync": [14]}, [JOIN, SYNC, AGAIN, ("SyncGroup", "member", 2)]),
-    ],
-    ids=str,
-)
-def test_a_join_goes_on_after_each_answer_that_passes(
-    codes: dict[str, list[int]], expected: list[tuple[str, str, int]]
-) -> None:
-    async def body() -> None:
-        async with stage(QUICK) as it:
-            Coordinator(it, **codes)
-            assert (await member_of(it).join(["events"], [], "")).partitions == set(EVENTS)
-            assert sent(it) == expected
-
-    go(body())
-
-
-@pytest.mark.parametrize("codes", [{"join": [16]}, {"sync": [15]}, {"join": [-1]}, {"find": [15, 14]}], ids=str)
-def test_a_coordinator_that_moved_is_looked_for(codes: dict[str, list[int]]) -> None:
-    async def body() -> None:
-        async with stage(QUICK) as it:
-            Coordinator(it, **codes)
-            assert (await member_of(it).join(["events"], [], "")).partitions == set(EVENTS)
-            assert len(it.broker.asked("FindCoordinator")) == (3 if "find" in codes else 2)
-
-    go(body())
-
-
-@pytest.mark.parametrize(
-    ("codes", "error", "state"),
-    [
-        ({"join": [82]}, FencedError, State.FENCED),
-        ({"sync": [82]}, FencedError, State.FENCED),
-        ({"join": [23]}, ServerError, State.UNJOINED),
-        ({"join": [30]}, ServerError, State.UNJOINED),
-        ({"sync": [30]}, ServerError, State.UNJOINED),
-        ({"find": [30]}, ServerError, State.UNJOINED),
-    ],
-    ids=str,
-)
-def test_a_join_that_cannot_succeed_is_raised(
-    codes: dict[str, list[int]], error: type[Exception], state: State
-) -> None:
-    async def body() -> None:
-        async with stage(QUICK) as it:
-            Coordinator(it, **codes)
-            member = member_of(it)
-            with pytest.raises(error, match="group 'group'"):
-                await member.join(["events"], [], "")
-            assert member.state is state
-
-    go(body())
-
-
-def test_an_assignment_by_an_older_subscription_is_not_taken() -> None:
-    async def body() -> None:
-        async with stage(QUICK) as it:
-            coordinator = Coordinator(it)
-            member = member_of(it)
-            await member.join(["events"], [], "")
-            coordinator.follower_of = "somebody else"
-            coordinator.assigned = (
-                bytes.fromhex("0000 00000001 0005") + b"other" + bytes.fromhex("00000001 00000000 ffffffff")
-            )
-            joining = asyncio.ensure_future(member.join(["events"], [], ""))
-            while coordinator.generation < 3:  # noqa: ASYNC110 - no event tells it
-                await asyncio.sleep(0)
-            coordinator.assigned = b""
-            assert (await joining).partitions == frozenset()
-
-    go(body())
+from tests.unit.kafka_client.scripted import go, metadata, stage
+from tests.unit.kafka_client.scripted_coordinator import EVENTS, QUICK, Coordinator, member_of, sent
 
 
 @pytest.mark.parametrize(
@@ -461,8 +246,6 @@ def test_options_that_cannot_work_are_refused() -> None:
 def test_subscriptions_of_other_versions_are_understood() -> None:
     v0 = bytes.fromhex("0000 00000001 0001 61 ffffffff")
     v9 = bytes.fromhex("0009") + subscription_bytes(["a"], [Partition("a", 1)], 4, "rack")[2:] + b"more"
-    from penstock.protocols.kafka.client.subscriptions import subscriber_of
-
     for metadata_bytes, owned, generation in ((v0, 0, -1), (v9, 1, 4)):
         told = subscriber_of(JoinGroupResponseMember(member_id="m", metadata=metadata_bytes))
         assert (told.topics, len(told.owned), told.generation) == (frozenset("a"), owned, generation)
