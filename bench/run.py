@@ -14,10 +14,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]  # the file is run by its path, not as a module
 
+from confluent_kafka import KafkaException  # noqa: E402
+
 from bench import machine, report, results, servers  # noqa: E402
+from bench.children import CaseFailed  # noqa: E402
 from bench.scenarios import SCENARIOS  # noqa: E402
 from bench.session import Session  # noqa: E402
 from bench.topics import VARIANTS  # noqa: E402
+from tools.peers.maven import Unavailable  # noqa: E402
 
 PAGE = Path(__file__).resolve().parent / "RESULTS.md"
 
@@ -38,7 +42,7 @@ def main(words: Sequence[str]) -> int:
     )
     try:
         for name in wanted:
-            SCENARIOS[name].run(session)
+            _measure(session, name)
             _keep(session, name, facts)
     finally:
         session.close()
@@ -47,6 +51,14 @@ def main(words: Sequence[str]) -> int:
     for failure in session.failures:
         print(f"FAILED {failure}", file=sys.stderr)
     return 1 if session.failures else 0
+
+
+def _measure(session: Session, name: str) -> None:
+    """Run a scenario; a server that cannot be had, or dies, ends this one only."""
+    try:
+        SCENARIOS[name].run(session)
+    except (Unavailable, RuntimeError, OSError, KafkaException) as error:
+        session.failed(name, "all", "scenario", CaseFailed(f"{type(error).__name__}: {error}"))
 
 
 def _arguments() -> argparse.ArgumentParser:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from itertools import cycle, islice
 
-from bench.clients.writing import BATCH_BYTES, BUFFER_BYTES, IN_FLIGHT, LINGER_MS, ProduceJob
+from bench.clients.writing import BATCH_BYTES, BUFFER_BYTES, IN_FLIGHT, LINGER_MS, Instant, ProduceJob, Spent
 
 __all__ = ["async_send", "confluent", "send", "send_batch"]
 
@@ -21,61 +20,64 @@ OURS = {
 }
 
 
-def send(job: ProduceJob) -> float:
+def send(job: ProduceJob) -> Spent:
     """``Producer.send`` from synchronous code."""
-    from penstock import Producer
+    from penstock import Producer, kernels
 
+    kernels.load()
     with Producer(f"kafka://{job.bootstrap}", **OURS) as producer:
         producer.send(job.topic, key=b"warm", value=b"up")
         producer.flush()
         one = producer.send
-        begun = time.perf_counter()
+        begun = Instant.now()
         for key, value in islice(cycle(job.pairs), job.count):
             one(job.topic, key=key, value=value)
         producer.flush()
-        return time.perf_counter() - begun
+        return begun.passed()
 
 
-def async_send(job: ProduceJob) -> float:
+def async_send(job: ProduceJob) -> Spent:
     """``AsyncProducer.send`` from a coroutine."""
     return asyncio.run(_async_send(job))
 
 
-async def _async_send(job: ProduceJob) -> float:
-    from penstock import AsyncProducer
+async def _async_send(job: ProduceJob) -> Spent:
+    from penstock import AsyncProducer, kernels
 
+    kernels.load()
     async with AsyncProducer(f"kafka://{job.bootstrap}", **OURS) as producer:
         await producer.send(job.topic, key=b"warm", value=b"up")
         await producer.flush()
         one = producer.send
-        begun = time.perf_counter()
+        begun = Instant.now()
         for key, value in islice(cycle(job.pairs), job.count):
             await one(job.topic, key=key, value=value)
         await producer.flush()
-        return time.perf_counter() - begun
+        return begun.passed()
 
 
-def send_batch(job: ProduceJob) -> float:
+def send_batch(job: ProduceJob) -> Spent:
     """``Producer.send_batch`` of Arrow columns; building them is not counted, they are what an application has."""
     import pyarrow as pa
 
-    from penstock import Producer
+    from penstock import Producer, kernels
 
+    kernels.load()
     keys, values = zip(*job.pairs[:ARROW_ROWS], strict=True)
     rows = pa.table({"key": pa.array(keys, pa.binary()), "value": pa.array(values, pa.binary())})
     with Producer(f"kafka://{job.bootstrap}", **OURS) as producer:
         producer.send(job.topic, key=b"warm", value=b"up")
         producer.flush()
-        begun = time.perf_counter()
+        begun = Instant.now()
         left = job.count
         while left:
             producer.send_batch(job.topic, rows.slice(0, left))
             left -= min(left, len(rows))
         producer.flush()
-        return time.perf_counter() - begun
+        return begun.passed()
 
 
-def confluent(job: ProduceJob) -> float:
+def confluent(job: ProduceJob) -> Spent:
     """``produce()`` without delivery callbacks: they cost a Python call a record. Ends are compared afterwards."""
     from confluent_kafka import Producer
 
@@ -94,7 +96,7 @@ def confluent(job: ProduceJob) -> float:
     producer.produce(job.topic, b"up", b"warm")
     producer.flush(30)
     one, topic = producer.produce, job.topic
-    begun = time.perf_counter()
+    begun = Instant.now()
     for number, (key, value) in enumerate(islice(cycle(job.pairs), job.count)):
         while True:
             try:
@@ -105,7 +107,7 @@ def confluent(job: ProduceJob) -> float:
         if not number % _POLL_EVERY:
             producer.poll(0)
     left = producer.flush(120)
-    seconds = time.perf_counter() - begun
+    spent = begun.passed()
     if left:
         raise RuntimeError(f"{left} records were not acknowledged")
-    return seconds
+    return spent

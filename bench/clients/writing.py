@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
-__all__ = ["BATCH_BYTES", "LINGER_MS", "ProduceJob", "ProducerCase"]
+__all__ = ["BATCH_BYTES", "BUFFER_BYTES", "IN_FLIGHT", "LINGER_MS", "Instant", "ProduceJob", "ProducerCase", "Spent"]
 
 BATCH_BYTES = 256 * 1024
 LINGER_MS = 5
@@ -24,5 +25,30 @@ class ProduceJob:
     count: int
 
 
-ProducerCase: TypeAlias = Callable[[ProduceJob], float]
-"""Sends everything, waits for every acknowledgement, and returns the seconds from the first send to the last answer."""
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Seconds on the clock, and of this process's CPU time."""
+
+    seconds: float
+    cpu_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """A point in time, by the clock and by the CPU time used so far."""
+
+    clock: float
+    cpu: float
+
+    @classmethod
+    def now(cls) -> Self:
+        """This one."""
+        return cls(time.perf_counter(), time.process_time())
+
+    def passed(self) -> Spent:
+        """Since then."""
+        return Spent(time.perf_counter() - self.clock, time.process_time() - self.cpu)
+
+
+ProducerCase: TypeAlias = Callable[[ProduceJob], Spent]
+"""Sends everything, waits for every acknowledgement, and tells what passed from the first send to the last answer."""

@@ -39,7 +39,7 @@ def _rounds(session: Session, variant: str, bootstrap: str) -> None:
 
 
 def _measure(session: Session, variant: str, case: str, number: int, bootstrap: str) -> None:
-    count = COUNTS.get(case, COUNT) // (20 if session.quick else 1)
+    count = COUNTS.get(case, COUNT) // (5 if session.quick else 1)
     topic = f"bench-produce-{next(_numbers)}"
     # What an earlier, killed run has left.
     if ends(bootstrap, topic):
