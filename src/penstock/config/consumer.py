@@ -58,13 +58,14 @@ class ConsumerConfig(ClientConfig):
     ``auto_offset_reset`` earliest: a new group, and a partition added later, are read from their first record;
     "latest" silently skips what is written before the consumer's first look. ``max_poll_records`` 50,000: a poll hands
     over columns, where 500 rows would be nearly all overhead. ``max_partition_fetch_bytes`` 4 MiB: one request's fixed
-    cost is then spread over some 40,000 records of 100 bytes. ``fetch_buffer_bytes`` 64 MiB: the most that is held
-    undecoded ahead of the user; a fetch is not sent while it could go over that.
+    cost is then spread over some 40,000 records of 100 bytes. ``fetch_max_bytes`` 8 MiB, for two such partitions:
+    larger answers leave the processor's caches, and nothing is decoded while they come. ``fetch_buffer_bytes`` 64 MiB:
+    the most that is held undecoded ahead of the user; a fetch is not sent while it could go over that.
 
     Java's: ``session_timeout_ms`` (without a heartbeat for so long, the group goes on without this member),
     ``heartbeat_interval_ms`` (a third or less of it), ``max_poll_interval_ms`` (without a poll for so long this member
     leaves; also how long a rebalance waits for it), ``fetch_min_bytes`` / ``fetch_max_wait_ms`` (when a server answers
-    a fetch), ``fetch_max_bytes``, ``isolation_level``, ``assignors`` in order of preference, ``client_rack``.
+    a fetch), ``isolation_level``, ``assignors`` in order of preference, ``client_rack``.
     """
 
     group: str | None = optional_text()
@@ -79,7 +80,7 @@ class ConsumerConfig(ClientConfig):
     auto_commit_interval_ms: int = number(5_000, low=0)
     auto_offset_reset: OffsetReset = field(default=OffsetReset.EARLIEST, metadata=choice(OffsetReset, _RESET_ALIASES))
     fetch_min_bytes: int = number(1, low=0)
-    fetch_max_bytes: int = number(50 * 1024 * 1024, low=1_024)
+    fetch_max_bytes: int = number(8 * 1024 * 1024, low=1_024)
     fetch_max_wait_ms: int = number(500, low=0)
     max_partition_fetch_bytes: int = number(4 * 1024 * 1024, low=1_024)
     fetch_buffer_bytes: int = number(64 * 1024 * 1024, low=1_024, high=2**40)
