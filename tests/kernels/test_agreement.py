@@ -16,7 +16,7 @@ from penstock.kernels.interface import BATCH_COLUMNS, SPAN_COLUMNS, Bytes
 from penstock.model import Codec
 from tests.kernels.batches import batch, runs, spoiled_runs
 
-MANY = settings(max_examples=10 * (settings.default or settings()).max_examples)
+MANY = settings(max_examples=6 * (settings.default or settings()).max_examples)
 
 
 def both(work: Callable[[], Any]) -> tuple[Any, Any]:
