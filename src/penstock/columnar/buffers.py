@@ -38,7 +38,8 @@ def as_view(buffer: BytesLike) -> memoryview:
     """Return a view of unsigned bytes over ``buffer``, read-only if the buffer is."""
     if isinstance(buffer, bytes | bytearray | memoryview):
         return memoryview(buffer).cast("B")
-    return as_array(buffer).data
+    view = memoryview(buffer)  # type: ignore[arg-type]
+    return view if view.format == "B" else view.cast("B")
 
 
 def check_range(size: int, position: int, end: int | None) -> int:

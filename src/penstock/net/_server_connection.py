@@ -13,7 +13,7 @@ import logging
 import socket
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Protocol, cast
 
 from penstock.errors import PenstockError
 from penstock.model import Endpoint
@@ -41,6 +41,10 @@ class Owner(Protocol):
 
     def admit(self, connection: ServerConnection) -> bool: ...
     def forget(self, connection: ServerConnection) -> None: ...
+
+
+def _allocate(count: int) -> memoryview:
+    return memoryview(bytearray(count))
 
 
 class ServerConnection(asyncio.BufferedProtocol):
@@ -72,21 +76,22 @@ class ServerConnection(asyncio.BufferedProtocol):
     # What the transport calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # Not asserted: other loops' transports are no subclasses of asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
         if not self._owner.admit(self):
             self._closing = True
-            transport.abort()
+            self._transport.abort()
             return
         raw = transport.get_extra_info("socket")
         if raw is not None:
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        transport.set_write_buffer_limits(high=self._options.write_high_water_bytes)
+        self._transport.set_write_buffer_limits(high=self._options.write_high_water_bytes)
         host, port = (transport.get_extra_info("peername") or ("", 0))[:2]
         self._peer = Peer(Endpoint(host, port), self._write, self.hang_up)
         self._session = session = self._front.session(self._peer)
         self._in_order = session.ordered
-        self._intake = Intake(session.framing())
+        # Not Arrow's pool: a node does without Arrow, whose import alone would take longer than many requests.
+        self._intake = Intake(session.framing(), _allocate)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         del sizehint
