@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from penstock.store._directory import Buffer, Directory, File
@@ -39,10 +40,13 @@ class Stamp(NamedTuple):
 NOTHING: Final = Stamp(-1, -1)
 
 
-class _Opened(NamedTuple):
+@dataclass(slots=True)
+class _Opened:
+    """The file, and the indexes as far as they were needed."""
+
     file: File
     offsets: OffsetIndex
-    times: TimeIndex
+    times: TimeIndex | None = None
 
 
 def segment_name(base: int) -> str:
@@ -145,7 +149,7 @@ class Segment:
         if self._unindexed > self._interval:
             opened = self._open()
             opened.offsets.add(step.last_offset - self.base, step.position)
-            self._note_newest(opened.times)
+            self._note_newest()
             self._unindexed = 0
             if opened.offsets.pending_bytes >= _SAVE_BYTES:
                 self.save_indexes()
@@ -155,12 +159,12 @@ class Segment:
 
     def seal(self) -> None:
         """Nothing is appended any more: the time index gets its last word, which retention and recovery rely on."""
-        self._note_newest(self._open().times)
+        self._note_newest()
         self.save_indexes()
 
-    def _note_newest(self, times: TimeIndex) -> None:
+    def _note_newest(self) -> None:
         if self.newest.timestamp_ms >= 0:
-            times.add(self.newest.timestamp_ms, self.newest.offset - self.base)
+            self._times().add(self.newest.timestamp_ms, self.newest.offset - self.base)
 
     def save_indexes(self) -> None:
         """Write index entries that are only in memory. A disk that refuses costs a rebuild later, nothing else."""
@@ -169,7 +173,7 @@ class Segment:
             return
         try:
             for suffix, index in ((".index", opened.offsets), (".timeindex", opened.times)):
-                if index.pending_bytes:
+                if index is not None and index.pending_bytes:
                     with contextlib.closing(self._directory.open(self.name + suffix)) as file:
                         index.write(file)
         except OSError:
@@ -217,7 +221,7 @@ class Segment:
 
     def since(self, timestamp_ms: int) -> Iterator[Step]:
         """The batches that may hold the first record of that time or later, in order."""
-        relative = self._open().times.below(timestamp_ms)
+        relative = self._times().below(timestamp_ms)
         for step in self._from_index(lambda offsets: offsets.floor(relative)):
             if step.max_timestamp >= timestamp_ms:
                 yield step
@@ -267,7 +271,7 @@ class Segment:
         opened = self._open()
         for step in self.walk(opened.offsets.last()[1]):
             self.next_offset = step.last_offset + 1
-        timestamp, relative = opened.times.last()
+        timestamp, relative = self._times().last()
         self.newest = Stamp(timestamp, self.base + relative)
         newest = self.find(self.newest.offset) if timestamp >= 0 else None
         if newest is None or (newest.max_timestamp, newest.last_offset) != self.newest:
@@ -312,9 +316,9 @@ class Segment:
     def _open(self) -> _Opened:
         opened = self._opened
         if opened is None:
-            opened = self._opened = _Opened(self._directory.open(self.name + ".log"), OffsetIndex(), TimeIndex())
+            opened = self._opened = _Opened(self._directory.open(self.name + ".log"), OffsetIndex())
             self._pool.touch(self)
-            if self._index_lost or not self._load_indexes(opened):
+            if self._index_lost or not self._load_offsets(opened):
                 try:
                     self.reindex()
                 except StoreDamaged:
@@ -326,14 +330,29 @@ class Segment:
             self._pool.touch(self)
         return opened
 
-    def _load_indexes(self, opened: _Opened) -> bool:
-        """False if the indexes do not fit the log and have to be made anew."""
+    def _times(self) -> TimeIndex:
+        """The time index, read when it is first needed: serving consumers does not need it."""
+        opened = self._open()
+        if opened.times is None:
+            opened.times = TimeIndex()
+            try:
+                self._load(".timeindex", opened.times)
+            except ValueError:
+                self.reindex()
+                return self._times()
+        return opened.times
+
+    def _load(self, suffix: str, index: OffsetIndex | TimeIndex) -> None:
+        if self.size:
+            with contextlib.closing(self._directory.open(self.name + suffix)) as file:
+                index.load(file)
+
+    def _load_offsets(self, opened: _Opened) -> bool:
+        """False if the index does not fit the log and has to be made anew."""
         if not self.size:
             return True
         try:
-            for suffix, index in ((".index", opened.offsets), (".timeindex", opened.times)):
-                with contextlib.closing(self._directory.open(self.name + suffix)) as file:
-                    index.load(file)
+            self._load(".index", opened.offsets)
         except ValueError:
             return False
         last, position = opened.offsets.last()
