@@ -9,13 +9,17 @@ from penstock.errors import ConnectionLost, RequestTimeout
 from penstock.model import Endpoint
 from penstock.seams.channel import Connection
 
-__all__ = ["LARGEST_CORRELATION", "OpenLink", "lost", "no_connection", "timed_out"]
+__all__ = ["LARGEST_CORRELATION", "NO_ADDRESS", "OpenLink", "lost", "no_connection", "timed_out"]
 
 State = TypeVar("State")
 AnyConnection = TypeVar("AnyConnection", bound=Connection)
 
 LARGEST_CORRELATION = 2**31 - 1
 """Correlation ids are positive 32-bit integers in all three protocols; after the last one comes 1 again."""
+
+NO_ADDRESS = (OSError, ValueError, OverflowError)
+"""What connecting raises: besides the system's errors, a host that is no name and a port that is no port, which a peer
+may have told us."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,8 @@ class OpenLink(Generic[AnyConnection, State]):
 
 def no_connection(endpoint: Endpoint, why: object) -> ConnectionLost:
     """An attempt to connect failed."""
+    if isinstance(why, OSError):
+        why = why.strerror or why
     return ConnectionLost(f"cannot connect: {why}", node=str(endpoint), hint=f"Is anything listening on {endpoint}?")
 
 

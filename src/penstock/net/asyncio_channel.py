@@ -12,7 +12,7 @@ from penstock.errors import Closed
 from penstock.model import Endpoint
 from penstock.net._asyncio_connection import AsyncioConnection
 from penstock.net._backoff import Backoff
-from penstock.net._links import OpenLink, no_connection
+from penstock.net._links import NO_ADDRESS, OpenLink, no_connection
 from penstock.net.network import Network, Tcp
 from penstock.net.options import TransportOptions
 from penstock.seams.channel import Dialect, Link
@@ -128,8 +128,8 @@ class AsyncioChannel(Generic[State]):
             self._backoff.failed(endpoint, self._loop.time(), self._dice())
             if isinstance(error, TimeoutError):
                 raise no_connection(endpoint, f"not ready within {self._options.connect_timeout_s:g} s") from None
-            if isinstance(error, OSError):
-                raise no_connection(endpoint, error.strerror or error) from error
+            if isinstance(error, NO_ADDRESS):
+                raise no_connection(endpoint, error) from error
             raise
         self._backoff.succeeded(endpoint)
         link = self._links[endpoint, lane] = OpenLink(connection, state)

@@ -16,7 +16,7 @@ from penstock.errors import Closed, UsageError
 from penstock.model import Endpoint
 from penstock.net._backoff import Backoff
 from penstock.net._blocking_connection import BlockingConnection
-from penstock.net._links import OpenLink, no_connection
+from penstock.net._links import NO_ADDRESS, OpenLink, no_connection
 from penstock.net.options import TransportOptions
 from penstock.seams.channel import Dialect, Link
 
@@ -107,8 +107,8 @@ class BlockingChannel(Generic[State]):
         timeout_s = self._options.connect_timeout_s
         try:
             sock = socket.create_connection((endpoint.host, endpoint.port), timeout=timeout_s)
-        except OSError as error:
-            raise no_connection(endpoint, error.strerror or error) from error
+        except NO_ADDRESS as error:
+            raise no_connection(endpoint, error) from error
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._options.ssl is not None:
@@ -117,7 +117,7 @@ class BlockingChannel(Generic[State]):
             return OpenLink(connection, await self._dialect.greet(connection))
         except OSError as error:
             sock.close()
-            raise no_connection(endpoint, error.strerror or error) from error
+            raise no_connection(endpoint, error) from error
         except BaseException:
             sock.close()
             raise

@@ -37,6 +37,7 @@ class ScriptedBroker:
     answers: dict[str, Answer] = field(default_factory=dict)
     highest: dict[int, int] = field(default_factory=dict)
     seen: list[tuple[str, Any, int]] = field(default_factory=list)
+    lies: dict[str, Callable[[bytes], bytes]] = field(default_factory=dict)
     scheme: str = "kafka"
     ordered: bool = True
 
@@ -62,6 +63,9 @@ class ScriptedBroker:
             answer: object = self._versions()
         else:
             answer = self.answers[pair.name](request, header.api_version)
+        if pair.name in self.lies:
+            framed = b"".join(response(answer, header.api_version, header.correlation_id))
+            answer = self.lies[pair.name](framed[8:])
         if isinstance(answer, bytes):
             answer = header.correlation_id.to_bytes(4, "big") + answer
             return [len(answer).to_bytes(4, "big"), answer]

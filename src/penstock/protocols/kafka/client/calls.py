@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -17,7 +17,7 @@ from penstock.seams.channel import Channel, Link, Outgoing, Pending
 from penstock.seams.framing import Frame
 from penstock.wire import Reader
 
-__all__ = ["ByVersion", "Calls", "Started"]
+__all__ = ["ByVersion", "Calls", "Started", "only"]
 
 Response = TypeVar("Response")
 
@@ -138,6 +138,13 @@ class Calls:
 
     def _timeout(self, timeout_s: float | None) -> float:
         return self.options.request_timeout_s if timeout_s is None else timeout_s
+
+
+def only(answers: Sequence[Response], what: str) -> Response:
+    """The one answer to the one thing that was asked. Raises ProtocolViolation if there are none, or several."""
+    if len(answers) != 1:
+        raise ProtocolViolation(f"{what}: {len(answers)} answers to one question")
+    return answers[0]
 
 
 def _decoded(response: type[Response], version: int, frame: Frame) -> Response:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from penstock.errors import PenstockError, ProtocolViolation, UsageError
 from penstock.model import Committed, Partition
-from penstock.protocols.kafka.client.calls import ByVersion
+from penstock.protocols.kafka.client.calls import ByVersion, only
 from penstock.protocols.kafka.client.coordinator import Coordinator
 from penstock.protocols.kafka.client.retry import Retry
 from penstock.protocols.kafka.client.routing import by_topic
@@ -147,10 +147,11 @@ def _fetch_request(group: str, partitions: Collection[Partition] | None) -> ByVe
 
 def _found(coordinator: Coordinator, answer: OffsetFetchResponse) -> Iterator[tuple[Partition, Committed]]:
     what = f"asking for the offsets of group {coordinator.group!r} failed"
-    code = answer.groups[0].error_code if answer.groups else answer.error_code
-    if code != NONE:
-        raise error_for(code, what)
-    for topic in answer.groups[0].topics if answer.groups else answer.topics:
+    # Before v8 one group stands in the answer itself; its list of groups is then the default, not an empty one.
+    told = only(answer.groups, what) if answer.groups != () else answer
+    if told.error_code != NONE:
+        raise error_for(told.error_code, what)
+    for topic in told.topics:
         for each in topic.partitions:
             if each.error_code != NONE:
                 raise error_for(each.error_code, what, topic=topic.name, partition=each.partition_index)

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation, RequestTimeout, ServerError
 from penstock.model import Endpoint, Node
-from penstock.protocols.kafka.client.calls import ByVersion
+from penstock.protocols.kafka.client.calls import ByVersion, only
 from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.retry import Retry
 from penstock.protocols.kafka.errors import NONE, error_for, row
@@ -77,8 +77,8 @@ class Coordinator:
             ByVersion(FindCoordinatorRequest, self._request), FindCoordinatorResponse
         )
         what = f"finding the coordinator of group {self.group!r} failed"
-        if answer.coordinators:
-            found = answer.coordinators[0]
+        if answer.coordinators != ():  # the default, before v4
+            found = only(answer.coordinators, what)
             code, detail = found.error_code, found.error_message
             node = Node(str(found.node_id), Endpoint(found.host, found.port))
         else:

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from penstock.errors import PenstockError, ServerError
 from penstock.model import Endpoint, Node, Partition
+from penstock.protocols.kafka.client.calls import only
 from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.coordinator import Coordinator
 from penstock.protocols.kafka.client.retry import Retry
@@ -66,7 +67,7 @@ async def describe_group(coordinator: Coordinator) -> GroupDescription:
 
     async def ask() -> DescribeGroupsResponseGroup:
         message = DescribeGroupsRequest(groups=[coordinator.group])
-        (group,) = (await coordinator.call(message, DescribeGroupsResponse)).groups
+        group = only((await coordinator.call(message, DescribeGroupsResponse)).groups, what)
         if group.error_code not in (NONE, _GROUP_ID_NOT_FOUND):
             raise error_for(group.error_code, what, detail=group.error_message)
         return group
@@ -81,12 +82,13 @@ async def describe_group(coordinator: Coordinator) -> GroupDescription:
 
 async def delete_group(coordinator: Coordinator) -> None:
     """Delete a group without members, its offsets too. Raises ServerError (NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND)."""
+    what = f"deleting group {coordinator.group!r} failed"
 
     async def ask() -> None:
         message = DeleteGroupsRequest(groups_names=[coordinator.group])
-        (result,) = (await coordinator.call(message, DeleteGroupsResponse)).results
+        result = only((await coordinator.call(message, DeleteGroupsResponse)).results, what)
         if result.error_code != NONE:
-            raise error_for(result.error_code, f"deleting group {coordinator.group!r} failed")
+            raise error_for(result.error_code, what)
 
     await _persist(coordinator, ask)
 
@@ -95,7 +97,9 @@ async def _newer_group(coordinator: Coordinator, node: Node) -> GroupDescription
     """A group of the newer protocol, if the broker has that protocol and such a group."""
     try:
         message = ConsumerGroupDescribeRequest(group_ids=[coordinator.group])
-        (group,) = (await coordinator.call(message, ConsumerGroupDescribeResponse)).groups
+        group = only(
+            (await coordinator.call(message, ConsumerGroupDescribeResponse)).groups, "describing a group failed"
+        )
     except ServerError as error:
         if error.code != _UNSUPPORTED_VERSION:
             raise

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from penstock.errors import PenstockError, ServerError
 from penstock.model import Node, Partition, TopicInfo
-from penstock.protocols.kafka.client.calls import ByVersion
+from penstock.protocols.kafka.client.calls import ByVersion, only
 from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.retry import Retry
 from penstock.protocols.kafka.client.routing import by_topic, on_leaders
@@ -117,11 +117,12 @@ async def add_partitions(cluster: Cluster, name: str, total: int) -> None:
 
 async def topic_config(cluster: Cluster, name: str) -> dict[str, str]:
     """Every setting of a topic, defaults too; "" for one without a value. Raises ServerError."""
+    what = "reading a topic's config failed"
     resource = DescribeConfigsRequestResource(resource_type=_TOPIC, resource_name=name, configuration_keys=None)
     answer = await cluster.ask_anyone(DescribeConfigsRequest(resources=[resource]), DescribeConfigsResponse)
-    (result,) = answer.results
+    result = only(answer.results, what)
     if result.error_code != NONE:
-        raise error_for(result.error_code, "reading a topic's config failed", topic=name, detail=result.error_message)
+        raise error_for(result.error_code, what, topic=name, detail=result.error_message)
     return {each.name: each.value or "" for each in result.configs}
 
 
