@@ -58,7 +58,7 @@ def read_plain_records(source: bytes, at: int, end: int, count: int, last: int, 
                 or i + 1 != after
                 or after > end
                 or (length | timestamp | offset | key | value) > 16383
-                or offset & 1
+                or (length | offset) & 1
                 or offset >> 1 > last
                 or (key & 1 and key != 1)
                 or (value & 1 and value != 1)
