@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from penstock.client import Admin
-from penstock.client._connect import serve
 from penstock.model import Partition
+from penstock.protocols import register
 from penstock.seams import NewTopic
 from penstock.testing import Broker
 from tests.conformance.fake_log import FakeLogs
+from tests.toy.registration import PROTOCOL as TOY
 
 _names = itertools.count(1)
 
@@ -49,7 +50,7 @@ class Log:
 @contextmanager
 def in_memory() -> Iterator[Log]:
     logs = FakeLogs()
-    serve(logs.protocol())
+    register(logs.protocol())
     yield Log("fake://conformance:1")
 
 
@@ -59,7 +60,18 @@ def kafka_front() -> Iterator[Log]:
         yield Log(broker.address)
 
 
-LOGS: dict[str, Callable[[], AbstractContextManager[Log]]] = {"fake": in_memory, "kafka": kafka_front}
+@contextmanager
+def toy_front() -> Iterator[Log]:
+    register(TOY)
+    with Broker(listen="toy://127.0.0.1:0") as broker:
+        yield Log(broker.url("toy"))
+
+
+LOGS: dict[str, Callable[[], AbstractContextManager[Log]]] = {
+    "fake": in_memory,
+    "kafka": kafka_front,
+    "toy": toy_front,
+}
 
 
 @pytest.fixture(scope="session", params=sorted(LOGS))

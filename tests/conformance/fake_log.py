@@ -272,7 +272,12 @@ class FakeClient:
                 "gone", code=1, name="OFFSET_OUT_OF_RANGE", topic=read.partition.topic, partition=read.partition.id
             )
         else:
-            fetched.data = log.read(read.offset, read.max_bytes)
+            try:
+                self._log.fault("fetch")
+                fetched.data = log.read(read.offset, read.max_bytes)
+            except PenstockError as error:
+                self.distrust(read.partition)
+                fetched.error = error
         return fetched
 
 

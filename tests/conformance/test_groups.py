@@ -114,9 +114,13 @@ def test_members_share_a_topic_and_take_over_from_who_leaves(log: Log, group: st
         poll_until(lambda: len(first.assignment()) == 4, first)
         assert not first.poll(0.2)
     everything = frozenset(range(4))
-    assert heard.events[0] == ("assigned", everything)
-    assert heard.events[-1] == ("revoked", everything)
-    assert heard.events[-2] == ("assigned", everything)
+    owned: set[int] = set()
+    history = []
+    for event, partitions in heard.events:
+        owned = owned | partitions if event == "assigned" else owned - partitions
+        history.append(frozenset(owned))
+    assert history[-2:] == [everything, frozenset()]
+    assert any(len(each) == 2 for each in history) or everything in history[:-2]
 
 
 def test_a_seek_in_the_listener_wins_over_the_committed_offset(log: Log, group: str) -> None:

@@ -48,6 +48,7 @@ def test_topics_are_listed_described_grown_and_deleted(broker: Broker, kafka_too
 @VERSIONS
 def test_groups_are_described_reset_and_deleted(broker: Broker, kafka_tools: Tools, version: str) -> None:
     at = {"bootstrap": broker.bootstrap, "version": version}
+    broker.create_topic("t")
     with Producer(broker.address) as producer:
         for n in range(10):
             producer.send("t", value=b"%d" % n)
@@ -70,6 +71,7 @@ def test_groups_are_described_reset_and_deleted(broker: Broker, kafka_tools: Too
 
 @VERSIONS
 def test_offsets_by_time(broker: Broker, kafka_tools: Tools, version: str) -> None:
+    broker.create_topic("t")
     with Producer(broker.address) as producer:
         for n in range(10):
             producer.send("t", value=b"x", timestamp_ms=1_700_000_000_000 + n)
@@ -84,6 +86,7 @@ def test_offsets_by_time(broker: Broker, kafka_tools: Tools, version: str) -> No
 
 
 def test_the_dump_tool_reads_our_segments(broker: Broker) -> None:
+    broker.create_topic("t")
     with Producer(broker.address, compression="lz4") as producer:
         for n in range(100):
             producer.send("t", key=b"k%d" % n, value=b"v%d" % n)
@@ -98,6 +101,7 @@ def test_the_dump_tool_reads_our_segments(broker: Broker) -> None:
 
 
 def test_the_offsets_topic_is_in_kafkas_own_format(broker: Broker, kafka_tools: Tools) -> None:
+    broker.create_topic("t")
     with Producer(broker.address) as producer:
         producer.send("t", value=b"x")
         producer.flush()

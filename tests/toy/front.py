@@ -7,9 +7,9 @@ from typing import Any
 
 from penstock.errors import PenstockError, ProtocolViolation
 from penstock.model import Committed, Partition
-from penstock.seams import Buffer, Buffers, Frame, Peer, Services
+from penstock.seams import Buffer, Buffers, Frame, Peer, Promise, Services
 from tests.toy.framing import ANSWER, EVENT, REQUEST, ToyFraming, pack, unpack
-from tests.toy.master import Key, Master
+from tests.toy.master import Key, Master, Member
 
 Said = dict[str, Any]
 Reply = tuple[Said, Buffer]
@@ -40,6 +40,8 @@ class ToySession:
         self._enode = front.services.enode
         self._peer = peer
         self._joined: list[tuple[str, str]] = []
+        self._mine: list[Member] = []
+        self._parked: set[Promise[None]] = set()
         self._verbs: dict[str, Callable[[Said, memoryview], Awaitable[Reply]]] = {
             "topics": self._topics,
             "create": self._create,
@@ -51,6 +53,10 @@ class ToySession:
             "released": self._released,
             "commit": self._commit,
             "committed": self._committed,
+            "delete": self._delete,
+            "grow": self._grow,
+            "groups": self._groups,
+            "forget": self._forget,
         }
 
     def framing(self) -> ToyFraming:
@@ -68,8 +74,11 @@ class ToySession:
         return pack(ANSWER, frame.correlation, answer, body)
 
     def lost(self) -> None:
+        for promise in list(self._parked):
+            promise.set(None)
         for group, member in self._joined:
-            self._front.masters[group].leave(member)
+            if self._front.masters.get(group, Master()).members.get(member) in self._mine:
+                self._front.masters[group].leave(member)
 
     async def _topics(self, said: Said, raw: memoryview) -> Reply:
         return {"topics": {topic.name: topic.partitions for topic in self._enode.topics()}}, b""
@@ -96,7 +105,9 @@ class ToySession:
         if self._enode.bounds(partition)[1] <= said["offset"] and said["wait_ms"] > 0:
             arrival = self._enode.arrival([partition])
             timer = self._front.services.runtime.call_later(said["wait_ms"] / 1000, lambda: arrival.set(None))
+            self._parked.add(arrival)
             await arrival
+            self._parked.discard(arrival)
             timer.cancel()
             self._enode.forget_arrival(arrival)
         first, end = self._enode.bounds(partition)
@@ -119,11 +130,16 @@ class ToySession:
         def tell(event: str, keys: list[Key]) -> None:
             self._peer.push(pack(EVENT, 0, {"event": event, "group": group, "keys": keys}))
 
-        master.join(member, tell, wanted)
+        before = next((name for name, other in master.members.items() if other.instance == said["instance"]), None)
+        if said["instance"] and before not in (None, member):
+            master.members[str(before)].tell("fenced", [])
+            master.leave(str(before))
+        self._mine.append(master.join(member, tell, wanted, said["instance"]))
         return {}, b""
 
     async def _leave(self, said: Said, raw: memoryview) -> Reply:
-        self._front.masters[said["group"]].leave(said["member"])
+        if said["group"] in self._front.masters:
+            self._front.masters[said["group"]].leave(said["member"])
         return {}, b""
 
     async def _released(self, said: Said, raw: memoryview) -> Reply:
@@ -133,6 +149,27 @@ class ToySession:
     async def _commit(self, said: Said, raw: memoryview) -> Reply:
         offsets = {Partition(topic, number): Committed(offset) for topic, number, offset in said["offsets"]}
         await self._front.services.offsets.commit(said["group"], offsets)
+        return {}, b""
+
+    async def _delete(self, said: Said, raw: memoryview) -> Reply:
+        await self._enode.delete_topic(said["topic"])
+        return {}, b""
+
+    async def _grow(self, said: Said, raw: memoryview) -> Reply:
+        await self._enode.add_partitions(said["topic"], said["partitions"])
+        return {}, b""
+
+    async def _groups(self, said: Said, raw: memoryview) -> Reply:
+        known: dict[str, list[Any]] = {group: [] for group in self._front.services.offsets.groups()} | {
+            group: [[name, sorted(member.owns)] for name, member in master.members.items()]
+            for group, master in self._front.masters.items()
+        }
+        return {"groups": known}, b""
+
+    async def _forget(self, said: Said, raw: memoryview) -> Reply:
+        group = said["group"]
+        await self._front.services.offsets.forget(group, list(self._front.services.offsets.committed(group)))
+        self._front.masters.pop(group, None)
         return {}, b""
 
     async def _committed(self, said: Said, raw: memoryview) -> Reply:

@@ -12,6 +12,7 @@ Tell = Callable[[str, list[Key]], None]
 @dataclass(slots=True)
 class Member:
     tell: Tell
+    instance: str | None = None
     owns: set[Key] = field(default_factory=set)
     leaving: set[Key] = field(default_factory=set)
 
@@ -23,10 +24,11 @@ class Master:
     members: dict[str, Member] = field(default_factory=dict)
     partitions: list[Key] = field(default_factory=list)
 
-    def join(self, name: str, tell: Tell, partitions: Collection[Key]) -> None:
-        self.members[name] = Member(tell)
+    def join(self, name: str, tell: Tell, partitions: Collection[Key], instance: str | None = None) -> Member:
+        member = self.members[name] = Member(tell, instance)
         self.partitions = sorted(set(self.partitions) | set(partitions))
         self.balance()
+        return member
 
     def leave(self, name: str) -> None:
         if self.members.pop(name, None) is not None:

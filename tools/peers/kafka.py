@@ -28,7 +28,7 @@ TOOLS = {
     "console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "consumer-perf": "org.apache.kafka.tools.ConsumerPerformance",
     "delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
-    "dump-log": "kafka.tools.DumpLogSegments",
+    "dump-log": "org.apache.kafka.tools.DumpLogSegments",
     "get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "producer-perf": "org.apache.kafka.tools.ProducerPerformance",
@@ -42,6 +42,7 @@ TOOLS = {
 TOOLS_3 = {
     "api-versions": "kafka.admin.BrokerApiVersionsCommand",
     "console-producer": "kafka.tools.ConsoleProducer",
+    "dump-log": "kafka.tools.DumpLogSegments",
 }
 
 

@@ -1,7 +1,7 @@
 """Connecting: from an address to its protocol, and from settings to a client over the asyncio or blocking transport.
 
-Protocols come from their registry; ``serve`` adds one that is not in it (tests do). Nothing connects before the first
-request. What must not live here: any particular protocol.
+Protocols come from their registry. Nothing connects before the first request. What must not live here: any particular
+protocol.
 """
 
 from __future__ import annotations
@@ -13,22 +13,14 @@ from penstock.net.options import TransportOptions
 from penstock.protocols import protocol
 from penstock.seams import LogClient, WireProtocol
 
-__all__ = ["open_asyncio", "open_blocking", "protocol_of", "serve"]
+__all__ = ["open_asyncio", "open_blocking", "protocol_of"]
 
 Config = TypeVar("Config", bound=ClientConfig)
-
-_served: dict[str, WireProtocol] = {}
-
-
-def serve(wire_protocol: WireProtocol) -> None:
-    """Use ``wire_protocol`` for addresses of its scheme from now on."""
-    _served[wire_protocol.scheme] = wire_protocol
 
 
 def protocol_of(address: str) -> WireProtocol:
     """The protocol of an address. Raises ConfigError for a scheme that is not there."""
-    scheme = parse_address(address).scheme
-    return _served.get(scheme) or protocol(scheme)
+    return protocol(parse_address(address).scheme)
 
 
 def open_asyncio(wire_protocol: WireProtocol, settings: Settings[Config]) -> LogClient:

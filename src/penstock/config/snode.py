@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any
 
-from penstock.config.address import DEFAULT_PORTS, parse_address
+from penstock.config.address import parse_address
 from penstock.config.fields import INT32_MAX, check, flag, kind_of, number, text
 from penstock.config.options import OptionValue
 from penstock.config.spellings import normal
@@ -38,10 +38,6 @@ def parse_listener(given: str) -> ListenAddress:
     'kafka://127.0.0.1:9092'
     """
     address = parse_address(given)
-    if address.scheme not in DEFAULT_PORTS:
-        raise ConfigError(
-            f"listener {given!r}: no protocol {address.scheme!r}", hint=f"Known are {', '.join(DEFAULT_PORTS)}"
-        )
     if len(address.endpoints) != 1 or address.topics or address.options:
         raise ConfigError(f"listener {given!r} is not of the form scheme://host:port")
     return ListenAddress(address.scheme, address.endpoints[0])

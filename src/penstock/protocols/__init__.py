@@ -10,12 +10,19 @@ from pkgutil import iter_modules
 from penstock.errors import ConfigError
 from penstock.seams import WireProtocol
 
-__all__ = ["protocol", "schemes"]
+__all__ = ["protocol", "register", "schemes"]
+
+_registered: dict[str, WireProtocol] = {}
+
+
+def register(wire_protocol: WireProtocol) -> None:
+    """Serve a protocol that is no folder in here, under its scheme, from now on: a plug-in's or a test's."""
+    _registered[wire_protocol.scheme] = wire_protocol
 
 
 def schemes() -> tuple[str, ...]:
     """Every scheme there is, without importing any."""
-    return tuple(sorted(found.name for found in iter_modules(__path__) if found.ispkg))
+    return tuple(sorted({found.name for found in iter_modules(__path__) if found.ispkg} | set(_registered)))
 
 
 def protocol(scheme: str) -> WireProtocol:
@@ -26,6 +33,8 @@ def protocol(scheme: str) -> WireProtocol:
     """
     if scheme not in schemes():
         raise ConfigError(f"there is no protocol {scheme!r}", hint=f"Known are {', '.join(schemes())}.")
+    if scheme in _registered:
+        return _registered[scheme]
     found = import_module(f"{__name__}.{scheme}").PROTOCOL
     assert isinstance(found, WireProtocol)
     return found

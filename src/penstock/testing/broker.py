@@ -37,8 +37,8 @@ class Broker:
     def __init__(self, store: str = "memory:", **options: str | int | bool) -> None:
         self.store = store
         self.faults = Faults()
-        self._options = options
-        self._port = 0
+        self._options: dict[str, str | int | bool] = {"listen": "kafka://127.0.0.1:0", **options}
+        self._addresses: list[str] = []
         self._node: Node | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -48,14 +48,19 @@ class Broker:
     @property
     def bootstrap(self) -> str:
         """``127.0.0.1:PORT``, as Kafka clients want it."""
-        if not self._port:
-            raise UsageError("the broker has not been started")
-        return f"127.0.0.1:{self._port}"
+        return self.address.removeprefix("kafka://")
 
     @property
     def address(self) -> str:
         """``kafka://127.0.0.1:PORT``."""
-        return f"kafka://{self.bootstrap}"
+        return self.url("kafka")
+
+    def url(self, scheme: str) -> str:
+        """Where the front of a protocol listens."""
+        for address in self._addresses:
+            if address.startswith(f"{scheme}://"):
+                return address
+        raise UsageError(f"nothing listens for {scheme}", hint="Was the broker started, and with that listener?")
 
     @property
     def store_folder(self) -> Path:
@@ -80,8 +85,8 @@ class Broker:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="penstock broker", daemon=True)
         self._thread.start()
-        listen = f"kafka://127.0.0.1:{self._port}"
-        config = snode_config({"store": self.store, "listen": [listen], **self._options})
+        again = {"listen": self._addresses} if self._addresses else {}
+        config = snode_config({"store": self.store, **self._options, **again})
         node = Node(config, tap=self.faults.tap(KafkaWording()))
         try:
             self._run(node.start())
@@ -89,7 +94,7 @@ class Broker:
             self._end_thread()
             raise
         self._node = node
-        self._port = node.address("kafka").port
+        self._addresses = node.listening
 
     restart = start
 

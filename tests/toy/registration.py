@@ -1,0 +1,28 @@
+"""The toy's one attribute for the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from penstock.config import ClientConfig, OptionValue, SnodeConfig
+from penstock.model import Endpoint
+from penstock.seams import ChannelFactory, Services, WireProtocol
+from tests.toy.client import ToyClient, ToyDialect
+from tests.toy.front import ToyFront
+
+
+def client(
+    channel_of: ChannelFactory,
+    bootstrap: Sequence[Endpoint],
+    config: ClientConfig,
+    extra: Mapping[str, OptionValue],
+) -> ToyClient:
+    dialect = ToyDialect()
+    return ToyClient(channel_of(dialect), dialect, bootstrap[0])
+
+
+def front(services: Services, config: SnodeConfig) -> ToyFront:
+    return ToyFront(services)
+
+
+PROTOCOL = WireProtocol("toy", client, front)
