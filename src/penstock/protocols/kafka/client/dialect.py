@@ -25,7 +25,7 @@ __all__ = ["KafkaDialect"]
 _HIGHEST = 4
 _FIRST_WITH_NAME = 3
 _UNSUPPORTED_VERSION = 35
-_LARGEST_ANSWER = 2**31 - 1
+_LARGEST_ANSWER = 512 * 1024 * 1024
 # Brokers check the version against [a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])? and refuse the greeting otherwise.
 _SOFTWARE_VERSION = re.sub(r"[^a-zA-Z0-9.-]", "-", __version__).strip("-.")
 
