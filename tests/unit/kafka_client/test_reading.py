@@ -290,9 +290,15 @@ def test_an_error_of_the_whole_answer_is_raised() -> None:
 @pytest.mark.parametrize("cut", [0, 11, 16, 17, 60, 61])
 def test_the_next_offset_is_told_from_headers_alone(cut: int) -> None:
     records = batch(10, 5) + batch(15, 2)[:cut]
-    fetched = KafkaFetched(ReadFrom(FIRST, 12, 1), FetchResponsePartition(records=records), None, check_crcs=True)
+    fetched = KafkaFetched(ReadFrom(FIRST, 12, 1), FetchResponsePartition(records=records), None, KafkaOptions())
     assert fetched.next_offset == 15
     assert fetched.decode()[1] == 15
+
+
+def test_who_reads_what_is_committed_sees_the_log_end_at_the_last_stable_offset() -> None:
+    told = FetchResponsePartition(records=None, high_watermark=9, last_stable_offset=4)
+    for options, end in ((KafkaOptions(), 9), (KafkaOptions(read_committed=True), 4)):
+        assert KafkaFetched(ReadFrom(FIRST, 4, 1), told, None, options).high_watermark == end
 
 
 def test_a_header_that_lies_about_its_length_is_no_batch() -> None:
@@ -300,4 +306,4 @@ def test_a_header_that_lies_about_its_length_is_no_batch() -> None:
         records = bytearray(batch(10, 5))
         records[8:12] = length.to_bytes(4, "big", signed=True)
         told = FetchResponsePartition(records=bytes(records))
-        assert KafkaFetched(ReadFrom(FIRST, 12, 1), told, None, check_crcs=True).next_offset == 12
+        assert KafkaFetched(ReadFrom(FIRST, 12, 1), told, None, KafkaOptions()).next_offset == 12

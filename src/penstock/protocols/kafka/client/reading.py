@@ -15,6 +15,7 @@ from penstock.errors import CorruptBatch, PenstockError
 from penstock.model import Node, Partition
 from penstock.protocols.kafka.client.calls import ByVersion
 from penstock.protocols.kafka.client.cluster import Cluster
+from penstock.protocols.kafka.client.options import KafkaOptions
 from penstock.protocols.kafka.client.routing import note_error
 from penstock.protocols.kafka.errors import NONE, error_for
 from penstock.protocols.kafka.messages.declare import NO_UUID
@@ -62,18 +63,19 @@ class KafkaFetched:
     )
 
     def __init__(
-        self, asked: ReadFrom, told: FetchResponsePartition, error: PenstockError | None, *, check_crcs: bool
+        self, asked: ReadFrom, told: FetchResponsePartition, error: PenstockError | None, options: KafkaOptions
     ) -> None:
         self.partition = asked.partition
         self.offset = asked.offset
         self.error = error
-        self.high_watermark = told.high_watermark
+        # Who reads only what is committed sees a log that ends at the last stable offset.
+        self.high_watermark = told.last_stable_offset if options.read_committed else told.high_watermark
         self.log_start_offset = told.log_start_offset
         self._records: Buffer = b"" if error is not None or told.records is None else told.records
         # Null where the broker was not asked to look: read uncommitted. An empty list would filter by nothing.
         aborted = told.aborted_transactions
         self._aborted = None if aborted is None else [(each.producer_id, each.first_offset) for each in aborted]
-        self._check_crcs = check_crcs
+        self._check_crcs = options.check_crcs
         self._next_offset = -1
 
     @property
@@ -221,4 +223,4 @@ def _fetched(
             node=str(node.endpoint),
         )
         note_error(cluster, read.partition, error)
-    return KafkaFetched(read, found, error, check_crcs=cluster.calls.options.check_crcs)
+    return KafkaFetched(read, found, error, cluster.calls.options)
