@@ -1,8 +1,4 @@
-"""One Spark session for all tests of this folder, as quick to start as can be, and a log of their own for each test.
-
-Spark's Python processes import PySpark from a zip without compiled files where SPARK_HOME has one; a home of symbolic
-links that leaves the zip out makes each of the five a test starts four times quicker.
-"""
+"""One Spark session for all tests of this folder, as quick to start as can be, and a log of their own for each test."""
 
 from __future__ import annotations
 
@@ -17,6 +13,7 @@ from uuid import uuid4
 
 import pytest
 
+from tests.spark.homes import thin_spark_home
 from tests.spark.logs import TestTopic
 
 if TYPE_CHECKING:
@@ -31,21 +28,6 @@ CONF = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     "spark.driver.memory": "1g",
 }
-
-
-def thin_spark_home(folder: Path) -> Path:
-    """A SPARK_HOME without pyspark.zip."""
-    import pyspark
-
-    real = Path(pyspark.__file__).parent
-    for name in ("bin", "data", "jars", "sbin"):
-        if (real / name).exists():
-            (folder / name).symlink_to(real / name)
-    library = folder / "python" / "lib"
-    library.mkdir(parents=True)
-    for zipped in (real / "python" / "lib").glob("py4j-*.zip"):
-        (library / zipped.name).symlink_to(zipped)
-    return folder
 
 
 @pytest.fixture(scope="session")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -16,6 +15,7 @@ from pyarrow import parquet
 
 from penstock.demo._delays import differences, expected_delays
 from penstock.demo._flights import flights_events, flights_table
+from tests.spark.homes import thin_spark_home
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -26,7 +26,14 @@ from pathlib import Path
 from penstock.demo import main
 sys.exit(main(Path(sys.argv[1]), False, rows={ROWS}, records_a_batch=5_000))
 """
-PATIENCE_S = 120
+PATIENCE_S = 300
+
+
+@pytest.fixture
+def quick_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "spark-home"
+    home.mkdir()
+    monkeypatch.setenv("SPARK_HOME", str(thin_spark_home(home)))
 
 
 @contextmanager
@@ -53,58 +60,57 @@ def descendants(process: psutil.Process) -> list[psutil.Process]:
         return []
 
 
-def wait_until(there: Callable[[], bool], demo: psutil.Popen) -> None:
+def wait_until(there: Callable[[], bool], demo: psutil.Popen, moment: str) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not there():
-        assert demo.poll() is None, "the demo ended before the moment came"
-        assert time.monotonic() < deadline, "the moment never came"
+        assert demo.poll() is None, f"the demo ended before it was killed {moment}"
+        assert time.monotonic() < deadline, f"the moment to kill it never came: {moment}"
         try:
-            demo.wait(0.005)
+            demo.wait(0.02)
         except (subprocess.TimeoutExpired, psutil.TimeoutExpired):
             continue
 
 
-def child(demo: psutil.Popen, what: str) -> psutil.Process:
-    """The one whose command line has ``what``: "snode", or "java"."""
-    return next(each for each in descendants(demo) if what in " ".join(each.cmdline()))
+def target(demo: psutil.Popen, what: str) -> psutil.Process | None:
+    """The demo itself (""), or its child whose command line has ``what``; None while there is none."""
+    if not what:
+        return demo
+    for each in descendants(demo):
+        with suppress(psutil.NoSuchProcess):
+            if what in each.cmdline():
+                return each
+    return None
 
 
 def stored_bytes(out: Path) -> int:
     return sum(file.stat().st_size for file in (out / "store").rglob("*") if file.is_file()) if out.exists() else 0
 
 
-def kill_demo(demo: psutil.Popen) -> None:
-    demo.send_signal(signal.SIGKILL)
-    demo.wait()
+def exists(name: str) -> Callable[[Path], bool]:
+    return lambda out: (out / name).exists()
 
 
-MOMENTS: list[tuple[str, Callable[[Path], bool], Callable[[psutil.Popen], None]]] = [
-    ("while producing", lambda out: stored_bytes(out) > 3_000_000, kill_demo),
-    ("the node, while producing", lambda out: stored_bytes(out) > 6_000_000, lambda demo: child(demo, "snode").kill()),
-    ("before the first batch is done", lambda out: (out / "checkpoint/offsets/0").exists(), kill_demo),
-    (
-        "the JVM, after a sink",
-        lambda out: (out / "windows/000002.parquet").exists(),
-        lambda demo: child(demo, "java").kill(),
-    ),
-    (
-        "the node, in a batch",
-        lambda out: (out / "checkpoint/offsets/4").exists(),
-        lambda demo: child(demo, "snode").kill(),
-    ),
-    ("after a commit", lambda out: (out / "checkpoint/commits/5").exists(), kill_demo),
-    ("while writing results", lambda out: (out / "delays.parquet").exists(), kill_demo),
+MOMENTS: list[tuple[str, str, Callable[[Path], bool]]] = [
+    ("while producing", "", lambda out: stored_bytes(out) > 3_000_000),
+    ("while producing", "snode", lambda out: stored_bytes(out) > 6_000_000),
+    ("before the first batch is done", "", exists("checkpoint/offsets/0")),
+    ("after a batch went out", "org.apache.spark.deploy.SparkSubmit", exists("windows/000002.parquet")),
+    ("in a batch", "snode", exists("checkpoint/offsets/4")),
+    ("while writing results", "", exists("delays.parquet")),
 ]
 
 
+@pytest.mark.usefixtures("quick_spark")
 def test_demo_survives_sigkill_at_every_stage(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    for name, moment, kill in MOMENTS:
+    for moment, victim, there in MOMENTS:
         with running_demo(out) as demo:
-            wait_until(lambda moment=moment: moment(out), demo)
-            kill(demo)
+            wait_until(lambda there=there, victim=victim: there(out) and target(demo, victim) is not None, demo, moment)
+            killed = target(demo, victim)
+            assert killed is not None
+            killed.kill()
             code = demo.wait(PATIENCE_S)
-        assert code != 0, f"killed {name}, and it did not notice"
+        assert code != 0, f"{victim or 'demo'} killed {moment}, and the demo ended well"
     with running_demo(out) as demo:
         code = demo.wait(PATIENCE_S)
     assert code == 0, (tmp_path / "output.txt").read_text()[-4000:]

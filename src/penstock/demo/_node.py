@@ -20,6 +20,7 @@ __all__ = ["Node"]
 
 _READY_S = 60.0
 _STOP_S = 20.0
+_SEE_LOG = "The file demo.log in the folder says why; run the demo again to go on"
 
 
 class Node:
@@ -49,6 +50,12 @@ class Node:
         finally:
             self._kill()
 
+    def check(self) -> None:
+        """Raise ConnectionLost if the node has ended: quicker than a client that gives it time to come back."""
+        code = self.process.poll()
+        if code is not None:
+            raise ConnectionLost(f"the service node ended with code {code}", hint=_SEE_LOG)
+
     def _ready(self) -> str:
         output = self.process.stdout
         assert output is not None
@@ -61,7 +68,7 @@ class Node:
         for word in line.split():
             if word.startswith("kafka://"):
                 return word.rstrip(",")
-        raise ConnectionLost("the service node did not start", hint="The file demo.log in the folder says why")
+        raise ConnectionLost("the service node did not start", hint=_SEE_LOG)
 
     def _kill(self) -> None:
         self.process.kill()

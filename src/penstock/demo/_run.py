@@ -7,7 +7,8 @@ which batch comes next, and files are replaced as a whole. What must not live he
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -35,6 +36,10 @@ _SPARK = {
     # Checksum files beside the checkpoint's are replaced apart from them: a kill in between would spoil both.
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
+    # The job is over before the thorough compiler would have paid for itself.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    # A last batch without records would only drop state: in update mode every window has been given out by then.
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
 }
 
 
@@ -55,8 +60,8 @@ def main(out: Path, fresh: bool, *, rows: int | None = None, records_a_batch: in
             progress(1)
         with Node(out / "store", lock.file) as node:
             with report.stage("produce", events.rows.num_rows) as progress:
-                load(node.address, events, progress)
-            delays = _stream(out, node.address, records_a_batch, report, lock)
+                load(node, events, progress)
+            delays = _stream(out, node, records_a_batch, report, lock)
             lags = _lags(node.address)
         with report.stage("compare", 1) as progress:
             # All flights are compared with the table as it is in the file, not as it was sorted for the log.
@@ -77,7 +82,7 @@ def _forget(out: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _stream(out: Path, address: str, records_a_batch: int, report: Report, lock: RunLock) -> pa.Table:
+def _stream(out: Path, node: Node, records_a_batch: int, report: Report, lock: RunLock) -> pa.Table:
     """Run the Spark job over what the log holds and return the delays of every window."""
     with report.stage("start Spark", 1) as progress:
         with lock.as_standard_error():
@@ -91,15 +96,15 @@ def _stream(out: Path, address: str, records_a_batch: int, report: Report, lock:
             .option("columns", "value,timestamp")
             .option("group", GROUP)
             .option("commitOffsets", "true")
-            .load(f"{address}/{TOPIC}")
+            .load(f"{node.address}/{TOPIC}")
         )
-        left = sum(_lags(address).values())
+        left = sum(_lags(node.address).values())
         with report.stage("stream", left) as progress:
             run_to_end(
                 hourly_delays(events),
                 windows=out / "windows",
                 checkpoint=out / "checkpoint",
-                on_batch=lambda _, records: progress(records),
+                on_progress=lambda records: _look(node, records, progress),
             )
             delays = merged(out / "windows")
     except PenstockError:
@@ -108,8 +113,14 @@ def _stream(out: Path, address: str, records_a_batch: int, report: Report, lock:
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
         raise RemoteError(f"the Spark job failed: {reason}", hint=f"See {lock.path}") from error
     finally:
-        spark.stop()
+        with suppress(Exception):  # where the JVM is gone there is nothing left to stop
+            spark.stop()
     return delays
+
+
+def _look(node: Node, records: int, progress: Callable[[int], None]) -> None:
+    node.check()
+    progress(records)
 
 
 def _lags(address: str) -> dict[Partition, int]:

@@ -14,6 +14,7 @@ What must not live here: where the records come from, and what the numbers shoul
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,10 +48,11 @@ def hourly_delays(events: DataFrame) -> DataFrame:
     return flights.sparkSession.sql(_HOURLY, flights=flights)
 
 
-def run_to_end(delays: DataFrame, *, windows: Path, checkpoint: Path, on_batch: Callable[[int, int], None]) -> None:
+def run_to_end(delays: DataFrame, *, windows: Path, checkpoint: Path, on_progress: Callable[[int], None]) -> None:
     """Process what is in the log now, going on from ``checkpoint``; batch n goes to ``windows``/n.parquet.
 
-    ``on_batch`` is told (batch, records read so far in this run). Raises UsageError if Spark dropped a record as late.
+    ``on_progress`` is told every second how many records this run has read; what it raises ends the query. Raises
+    UsageError if Spark dropped a record as late.
     """
     windows.mkdir(parents=True, exist_ok=True)
 
@@ -66,10 +68,12 @@ def run_to_end(delays: DataFrame, *, windows: Path, checkpoint: Path, on_batch: 
     )
     try:
         while not query.awaitTermination(_LOOK_S):
-            _tell(query.recentProgress, on_batch)
-        _tell(query.recentProgress, on_batch)
-    finally:
-        query.stop()
+            on_progress(_records(query.recentProgress))
+        on_progress(_records(query.recentProgress))
+    except BaseException:
+        with suppress(Exception):  # what ended the query says more than that it cannot be stopped
+            query.stop()
+        raise
     late = sum(
         operator["numRowsDroppedByWatermark"]
         for progress in query.recentProgress
@@ -88,6 +92,5 @@ def merged(windows: Path) -> pa.Table:
     return every.take(last).sort_by([(name, "ascending") for name in KEYS])
 
 
-def _tell(progress: Sequence[Mapping[str, Any]], on_batch: Callable[[int, int], None]) -> None:
-    if progress:
-        on_batch(progress[-1]["batchId"], sum(each["numInputRows"] for each in progress))
+def _records(progress: Sequence[Mapping[str, Any]]) -> int:
+    return sum(each["numInputRows"] for each in progress)

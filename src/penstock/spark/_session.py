@@ -42,9 +42,9 @@ def session(app_name: str = "penstock", master: str = "local[*]", **conf: object
     """Make (or get) a session with Unix sockets, UTC and, for local masters, settings fit for one machine.
 
     ``conf`` overrides any of them: ``session(**{"spark.driver.memory": "4g"})``. The environment of this process gets
-    what Spark reads only from there (``PYSPARK_UDS_MODE``, ``PYSPARK_PYTHON``, ``PYTHONPATH``), where not set already.
-    ``penstock`` is registered as a format. A session that is running already is returned; with a warning if it has no
-    Unix sockets.
+    what Spark reads only from there (``PYSPARK_UDS_MODE``, ``PYSPARK_PYTHON``, ``PYTHONPATH``), where not set
+    already. Spark finds ``format("penstock")`` by itself then. A session that is running already is returned; with a
+    warning if it has no Unix sockets.
     """
     from pyspark.sql import SparkSession
 
@@ -63,7 +63,6 @@ def session(app_name: str = "penstock", master: str = "local[*]", **conf: object
             "stop it and start again through penstock.spark.session()",
             stacklevel=2,
         )
-    register(spark)
     return spark
 
 
