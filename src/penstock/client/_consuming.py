@@ -146,6 +146,8 @@ class ConsumerEngine:
                 self._starting.kick()
                 self._fetching.kick()
                 if anything_to_take(self.partitions):
+                    # One turn of the loop, in which the next fetches are written, before what came is decoded.
+                    await asyncio.sleep(0)
                     return True
                 left = deadline - self._loop.time()
                 if left <= 0:

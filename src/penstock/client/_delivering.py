@@ -110,7 +110,7 @@ class Delivering:
     def give_up(self, error: PenstockError) -> None:
         """Settle everything that is still open with ``error``."""
         for queue in self._queues.values():
-            for flight in [*queue.in_flight, *queue.retries, *queue.expire(float("inf"))]:
+            for flight in [*queue.in_flight, *queue.retries, *queue.expire(float("inf"), 0.0)]:
                 self._hooks.finished(flight.settle(-1, -1, error))
         self._queues.clear()
 
@@ -234,7 +234,7 @@ class Delivering:
         return queue.oldest + self._config.delivery_timeout_ms / 1_000
 
     def _expire(self, queue: PartitionQueue, now: float) -> None:
-        for flight in queue.expire(now - self._config.delivery_timeout_ms / 1_000):
+        for flight in queue.expire(now, self._config.delivery_timeout_ms / 1_000):
             self._settle(flight, -1, -1, _too_late(queue.partition, self._config.delivery_timeout_ms, None))
 
     def _settle(self, flight: Flight, offset: int, timestamp_ms: int, error: PenstockError | None) -> None:

@@ -85,10 +85,10 @@ class Intake:
         """Whether so many bytes fit now; something always fits into an empty buffer."""
         return not self._used_bytes or self._used_bytes + size <= self._most_bytes
 
-    def take(self, born_before: float) -> tuple[list[Staging | StagedTable], float | None]:
-        """What is full, and what was begun before then; and when the oldest of the rest was begun."""
+    def take(self, now: float, after_s: float) -> tuple[list[Staging | StagedTable], float | None]:
+        """What is full, and what was begun ``after_s`` ago or earlier; and when the oldest of the rest was begun."""
         with self._lock:
-            for topic in [topic for topic, each in self._staged.items() if each.born <= born_before]:
+            for topic in [topic for topic, each in self._staged.items() if each.born + after_s <= now]:
                 self._seal(topic)
             taken = list(self._sealed)
             self._sealed.clear()

@@ -172,9 +172,9 @@ class ProducerEngine:
         if self._closed:
             return
         now = self._loop.time()
-        linger_s = self.config.linger_ms / 1_000
         urgent = bool(self._flushing or self._waiting)
-        taken, oldest = self.intake.take(now if urgent else now - linger_s)
+        linger_s = 0.0 if urgent else self.config.linger_ms / 1_000
+        taken, oldest = self.intake.take(now, linger_s)
         for staged in taken:
             self._give(staged)
         if oldest is not None:

@@ -126,10 +126,11 @@ class PartitionQueue:
             self._advance(run, rows)
         return self._flight(segments, pieces[0] if len(pieces) == 1 else pa.concat_batches(pieces))
 
-    def expire(self, before: float) -> list[Flight]:
-        """Take out waiting rows that were put in before then."""
+    def expire(self, now: float, after_s: float) -> list[Flight]:
+        """Take out waiting rows that were put in ``after_s`` ago or earlier."""
         expired = []
-        while self._runs and self._runs[0].born < before:
+        # The same sum as that of the timer which wakes us for this: a difference may round the other way, for ever.
+        while self._runs and self._runs[0].born + after_s <= now:
             run = self._runs[0]
             assert run.rows is not None
             rows = run.count - self._taken

@@ -1,0 +1,373 @@
+"""Producing in virtual time: batches, order, retries, limits, and what is said when it does not work."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pyarrow as pa
+import pytest
+
+from penstock.client import AsyncProducer, BufferFull, Delivery, DeliveryTimeout
+from penstock.columnar import decode_v2
+from penstock.errors import Closed, ConnectionLost, PenstockError, RequestTimeout, ServerError, UsageError
+from penstock.model import LogRange, Partition
+from tests.conformance.fake_log import FakeLog
+from tests.unit.client.virtual_time import passing, run
+
+ADDRESS = "fake://h:1"
+
+
+def stored(log: FakeLog, topic: str = "t", partition: int = 0) -> list[bytes | None]:
+    data = b"".join(log.partitions[Partition(topic, partition)].batches)
+    values: list[bytes | None] = decode_v2(data).batch.column("value").to_pylist()
+    return values
+
+
+def sends(log: FakeLog) -> list[list[int]]:
+    """Records a batch of each request so far."""
+    return [[records for _, records in sent] for call, sent in log.calls if call == "send"]  # type: ignore[attr-defined]
+
+
+def lost() -> PenstockError:
+    return ConnectionLost("gone")
+
+
+def test_records_wait_for_company_no_longer_than_linger(log: FakeLog) -> None:
+    async def main() -> None:
+        async with AsyncProducer(ADDRESS, linger_ms=50) as producer:
+            for number in range(10):
+                await producer.send("t", b"%d" % number)
+                await passing(0.004)
+            assert sends(log) == []
+            await passing(0.02)
+            assert sends(log) == [[10]]
+
+    run(main())
+
+
+def test_a_full_batch_does_not_wait(log: FakeLog) -> None:
+    async def main() -> None:
+        async with AsyncProducer(ADDRESS, linger_ms=10_000, batch_size_bytes=1_000) as producer:
+            deliveries = [await producer.send("t", b"x" * 100) for _ in range(60)]
+            assert (await deliveries[0]).offset == 0
+            assert asyncio.get_running_loop().time() < 1
+
+    run(main())
+    assert all(records <= 6 for request in sends(log) for records in request)
+
+
+def test_flush_does_not_wait_for_linger_and_covers_all(log: FakeLog) -> None:
+    async def main() -> None:
+        async with AsyncProducer(ADDRESS, linger_ms=60_000, delivery_timeout_ms=200_000) as producer:
+            deliveries = [await producer.send("t4", b"%d" % n) for n in range(20)]
+            await producer.flush()
+            assert all(delivery.done() for delivery in deliveries)
+            assert asyncio.get_running_loop().time() < 1
+
+    run(main())
+
+
+def test_records_without_a_key_fill_one_partition_after_the_other(log: FakeLog) -> None:
+    async def main() -> None:
+        async with AsyncProducer(ADDRESS, batch_size_bytes=2_000) as producer:
+            for _ in range(2_000):
+                await producer.send("t4", b"x" * 100)
+
+    run(main())
+    counts = [len(stored(log, "t4", partition)) for partition in range(4)]
+    assert sum(counts) == 2_000
+    assert min(counts) > 100
+    # A batch of 2,000 bytes holds eleven such records: each goes to one partition as a whole.
+    assert len(sends(log)) < 400
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+@pytest.mark.parametrize("place", ["send", "acknowledge"])
+def test_retries_keep_the_order_and_idempotence_keeps_duplicates_out(
+    log: FakeLog, idempotent: bool, place: str
+) -> None:
+    log.faults[place].extend([None, lost(), None, None, lost(), lost(), None, lost()])
+
+    async def main() -> list[int]:
+        async with AsyncProducer(ADDRESS, batch_size_bytes=500, linger_ms=0, enable_idempotence=idempotent) as producer:
+            deliveries = [await producer.send("t", b"%03d" % number) for number in range(200)]
+            return [(await delivery).offset for delivery in deliveries]
+
+    offsets = run(main())
+    if idempotent or place == "send":
+        assert stored(log) == [b"%03d" % number for number in range(200)]
+        assert offsets == list(range(200))
+    else:
+        # What was stored but not acknowledged is stored again; nothing overtakes anything.
+        firsts = list(dict.fromkeys(stored(log)))
+        assert firsts == [b"%03d" % number for number in range(200)]
+        assert [stored(log)[offset] for offset in offsets] == firsts
+
+
+def test_a_batch_that_is_too_large_is_sent_in_halves(log: FakeLog) -> None:
+    log.largest_batch = 700
+
+    async def main() -> list[int]:
+        async with AsyncProducer(ADDRESS) as producer:
+            deliveries = [await producer.send("t", b"%03d" % number + b"x" * 20) for number in range(100)]
+            return [(await delivery).offset for delivery in deliveries]
+
+    assert run(main()) == list(range(100))
+    assert [int((value or b"")[:3]) for value in stored(log)] == list(range(100))
+
+
+def test_a_refused_record_fails_alone_and_those_behind_it_arrive(log: FakeLog) -> None:
+    log.faults["acknowledge"].append(None)
+    log.largest_batch = 500
+
+    async def main() -> None:
+        async with AsyncProducer(ADDRESS, linger_ms=0) as producer:
+            good = await producer.send("t", b"a")
+            await good
+            bad = await producer.send("t", b"x" * 600)
+            await passing(0.001)
+            behind = await producer.send("t", b"b")
+            with pytest.raises(ServerError, match="too large"):
+                await bad
+            assert (await behind).offset == 1
+
+    run(main())
+
+
+def test_delivery_ends_with_the_last_reason_when_its_time_is_over(log: FakeLog) -> None:
+    log.faults["send"].extend(lost() for _ in range(1_000))
+
+    async def main() -> None:
+        producer = AsyncProducer(ADDRESS, delivery_timeout_ms=5_000, request_timeout_ms=1_000)
+        delivery = await producer.send("t", b"a")
+        with pytest.raises(DeliveryTimeout, match=r"delivery_timeout_ms=5000.*gone") as caught:
+            await delivery
+        assert isinstance(caught.value.__cause__, ConnectionLost)
+        assert 5 <= asyncio.get_running_loop().time() < 7
+        await producer.close()
+
+    run(main())
+    assert ("abandon", Partition("t", 0)) in log.calls
+
+
+def test_rows_that_never_left_say_so(log: FakeLog) -> None:
+    log.faults["open"].append(None)
+
+    async def main() -> None:
+        producer = AsyncProducer(ADDRESS, delivery_timeout_ms=5_000, request_timeout_ms=1_000, max_in_flight=1)
+        first = await producer.send("t", b"a")
+        await first
+        log.faults["send"].extend(lost() for _ in range(1_000))
+        sent = await producer.send("t", b"b")
+        await passing(0.05)
+        stuck = await producer.send("t", b"c")
+        for delivery in (sent, stuck):
+            with pytest.raises(DeliveryTimeout):
+                await delivery
+        assert isinstance(stuck.exception(), DeliveryTimeout)
+        assert "never sent" in str(stuck.exception())
+        await producer.close()
+
+    run(main())
+
+
+def test_memory_is_bounded_and_waiting_for_it_ends(log: FakeLog) -> None:
+    log.faults["send"].extend(lost() for _ in range(10_000))
+
+    async def main() -> None:
+        options = "buffer_memory_bytes=5000&batch_size_bytes=1000&max_block_ms=2000&max_request_bytes=4000"
+        producer = AsyncProducer(f"{ADDRESS}?{options}")
+        put: list[Delivery] = []
+
+        async def fill() -> None:
+            while True:
+                put.append(await producer.send("t", b"x" * 100))
+
+        with pytest.raises(BufferFull, match="max_block_ms=2000"):
+            await fill()
+        assert 20 <= len(put) <= 50
+        log.faults.clear()
+        await producer.send("t", b"x")
+        await producer.close()
+
+    run(main())
+    assert len(stored(log)) >= 21
+
+
+def test_a_topic_that_does_not_exist_fails_its_own_records_only(log: FakeLog) -> None:
+    async def main() -> None:
+        producer = AsyncProducer(ADDRESS, max_block_ms=3_000)
+        nowhere = await producer.send("nowhere", b"a")
+        here = await producer.send("t", b"b")
+        assert (await here).offset == 0
+        with pytest.raises(UsageError, match=r"no such topic.*create_topics"):
+            await nowhere
+        await producer.close()
+
+    run(main())
+
+
+def test_a_topic_that_is_created_in_time_gets_its_records(log: FakeLog) -> None:
+    async def main() -> None:
+        async with AsyncProducer(ADDRESS) as producer:
+            delivery = await producer.send("later", b"a")
+            await passing(5)
+            log.create("later", 1)
+            assert (await delivery).topic == "later"
+
+    run(main())
+
+
+def test_errors_nobody_looked_at_are_raised_by_flush_and_close(log: FakeLog) -> None:
+    log.largest_batch = 200
+
+    async def main() -> Delivery:
+        async with AsyncProducer(ADDRESS) as producer:
+            await producer.send("t", b"x" * 300)
+            with pytest.raises(ServerError):
+                await producer.flush()
+            await producer.flush()
+            looked_at = await producer.send("t", b"x" * 300)
+            await producer.send("t", b"x")
+            with pytest.raises(ServerError):
+                await looked_at
+            await producer.flush()
+            return await producer.send("t", b"x" * 300)
+
+    with pytest.raises(ServerError):
+        run(main())
+
+
+def test_a_sender_that_cannot_open_fails_everything_with_its_reason(log: FakeLog) -> None:
+    log.faults["open"].append(ServerError("forbidden", code=31, name="CLUSTER_AUTHORIZATION_FAILED"))
+
+    async def main() -> None:
+        producer = AsyncProducer(ADDRESS)
+        delivery = await producer.send("t", b"a")
+        with pytest.raises(ServerError, match="forbidden"):
+            await delivery
+        with pytest.raises(ServerError, match="forbidden"):
+            await producer.send("t", b"b")
+        await producer.close()
+
+    run(main())
+
+
+def test_close_gives_up_in_time_and_says_what_was_not_sent(log: FakeLog) -> None:
+    log.faults["send"].extend(lost() for _ in range(1_000))
+
+    async def main() -> None:
+        producer = AsyncProducer(ADDRESS)
+        delivery = await producer.send("t", b"a")
+        await producer.close(timeout_s=2)
+        with pytest.raises(Closed, match="before this was acknowledged"):
+            await delivery
+        with pytest.raises(Closed):
+            await producer.send("t", b"b")
+        assert asyncio.get_running_loop().time() <= 2.1
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("record", "complaint"),
+    [
+        ({"value": "text"}, r"text.encode\(\)"),
+        ({"key": 5, "value": b""}, "key is int"),
+        ({"value": b"x" * 2_000_000}, "max_request_bytes"),
+        ({"value": b"", "headers": {"a": "text"}}, "Headers are text to bytes"),
+        ({"value": b"", "headers": [(b"a", b"b")]}, "Headers are text to bytes"),
+        ({"value": b"", "partition": -1}, "no partition -1"),
+    ],
+)
+def test_a_wrong_record_is_refused_where_it_is_put_in(log: FakeLog, record: dict[str, object], complaint: str) -> None:
+    async def main() -> None:
+        async with AsyncProducer(ADDRESS) as producer:
+            with pytest.raises(UsageError, match=complaint):
+                await producer.send("t", **record)  # type: ignore[arg-type]
+
+    run(main())
+    assert stored(log) == []
+
+
+def test_a_partition_that_does_not_exist_fails_its_record(log: FakeLog) -> None:
+    async def main() -> None:
+        async with AsyncProducer(ADDRESS) as producer:
+            delivery = await producer.send("t4", b"a", partition=4)
+            with pytest.raises(UsageError, match="partitions 0 to 3"):
+                await delivery
+
+    run(main())
+    assert log.partitions[Partition("t4", 0)].end == 0
+
+
+@pytest.mark.parametrize(
+    ("table", "complaint"),
+    [
+        (pa.table({"key": [b"a"]}), "only value is needed"),
+        (pa.table({"value": [b"a"], "colour": [b"red"]}), "Columns to send are"),
+        (pa.table({"value": [1.5]}), "wanted is binary or string"),
+    ],
+)
+def test_a_wrong_table_is_refused(log: FakeLog, table: pa.Table, complaint: str) -> None:
+    del log
+
+    async def main() -> None:
+        async with AsyncProducer(ADDRESS) as producer:
+            with pytest.raises(UsageError, match=complaint):
+                await producer.send_batch("t", table)
+
+    run(main())
+
+
+def test_tables_and_single_records_keep_their_order(log: FakeLog) -> None:
+    async def main() -> None:
+        async with AsyncProducer(ADDRESS, batch_size_bytes=1_000, linger_ms=100) as producer:
+            await producer.send("t", b"0")
+            table = await producer.send_batch("t", pa.table({"value": [b"%d" % n for n in range(1, 300)]}))
+            await producer.send("t", b"300")
+            text = await producer.send_batch("t", pa.table({"value": ["301", "302"]}))
+            assert await table == (LogRange("t", 0, 1, 300),)
+            assert await text == (LogRange("t", 0, 301, 303),)
+
+    run(main())
+    assert stored(log) == [b"%d" % number for number in range(303)]
+
+
+def test_an_empty_table_is_stored_at_once(log: FakeLog) -> None:
+    async def main() -> None:
+        async with AsyncProducer(ADDRESS) as producer:
+            assert await (await producer.send_batch("t", pa.table({"value": pa.array([], pa.binary())}))) == ()
+
+    run(main())
+    assert stored(log) == []
+
+
+def test_without_acknowledgement_no_offset_is_told(log: FakeLog) -> None:
+    async def main() -> None:
+        async with AsyncProducer(ADDRESS, acks=0, enable_idempotence=False) as producer:
+            assert (await (await producer.send("t", b"a"))).offset == -1
+
+    run(main())
+    assert stored(log) == [b"a"]
+
+
+def test_waiting_for_a_delivery_can_end_and_asking_blocks_no_loop(log: FakeLog) -> None:
+    log.faults["send"].extend([lost()] * 3)
+
+    async def main() -> None:
+        async with AsyncProducer(ADDRESS) as producer:
+            delivery = await producer.send("t", b"a")
+            told: list[int] = []
+            delivery.add_done_callback(lambda each: told.append(each.result().offset))
+            with pytest.raises(UsageError, match="Await it instead"):
+                delivery.result()
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await delivery
+            assert (await delivery).offset == 0
+            assert told == [0]
+            assert delivery.exception() is None
+
+    run(main())
+    assert issubclass(DeliveryTimeout, RequestTimeout)
