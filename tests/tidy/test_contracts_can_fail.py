@@ -22,7 +22,6 @@ VIOLATIONS: Mapping[str, tuple[str, str]] = {
     "net-needs": ("net", "import penstock.kernels"),
     "no-io": ("groups", "import time"),
     "numba": ("columnar", "import numba"),
-    "ops-needs": ("ops", "import penstock.protocols"),
     "protocols-apart": ("protocols.alpha", "import penstock.protocols.beta"),
     "protocols-need": ("protocols", "import penstock.net"),
     "pyspark": ("cli", "import pyspark"),
