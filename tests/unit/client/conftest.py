@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from penstock.protocols import register
@@ -11,11 +9,11 @@ from tests.conformance.fake_log import FakeLog, FakeLogs
 
 
 @pytest.fixture
-def log() -> Iterator[FakeLog]:
+def log() -> FakeLog:
     """Topic ``t`` has one partition, ``t4`` four."""
     logs = FakeLogs()
     register(logs.protocol())
     found = logs.logs["h"]
     found.create("t", 1)
     found.create("t4", 4)
-    yield found
+    return found

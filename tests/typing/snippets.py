@@ -1,0 +1,89 @@
+"""Read by mypy, never run: what users write with the clients has the types that the documentation promises."""
+
+from collections.abc import Collection, Mapping
+from typing import Any, assert_type
+
+import pyarrow as pa
+
+import penstock
+from penstock.client import BatchDelivery, Delivery, Lag, RecordMetadata
+from penstock.seams import FoundOffset, NewTopic
+
+
+def produce(table: pa.Table) -> None:
+    with penstock.Producer("kafka://127.0.0.1:9092", linger_ms=20, compression="zstd") as producer:
+        delivery = producer.send("flights", key=b"AA1", value=b"{}", headers={"source": b"demo"})
+        assert_type(delivery, Delivery)
+        assert_type(delivery.result(timeout_s=5), RecordMetadata)
+        producer.send("flights", b"{}", headers=[("a", b"1"), ("a", None)], partition=3, timestamp_ms=0)
+        batch = producer.send_batch("flights", table)
+        assert_type(batch, BatchDelivery)
+        assert_type(batch.result(), tuple[penstock.LogRange, ...])
+        delivery.add_done_callback(lambda done: print(done.exception()))
+
+
+def consume() -> None:
+    with penstock.Consumer("tubemq://127.0.0.1:8715/flights", group="stats") as consumer:
+        for batch in consumer:
+            assert_type(batch, penstock.Messages)
+            table = batch.to_arrow()
+            print(table)
+            for message in batch:
+                assert_type(message, penstock.Record)
+                print(message.key, message.value, message.offset, message.headers)
+            consumer.commit()
+            consumer.commit(batch)
+
+
+def consume_java_names() -> None:
+    options: dict[str, Any] = {"bootstrap.servers": "127.0.0.1:9092", "auto.offset.reset": "latest"}
+    with penstock.Consumer("kafka:///flights", **options) as consumer:
+        assert_type(consumer.poll(1.0, max_records=10), penstock.Messages)
+        zero = penstock.Partition("flights", 0)
+        consumer.seek(zero, 5)
+        consumer.commit({zero: 5})
+        consumer.commit({zero: penstock.Committed(5, "by hand")})
+        consumer.commit_async(callback=told)
+        assert_type(consumer.position(zero), int)
+        assert_type(consumer.assignment(), frozenset[penstock.Partition])
+        assert_type(consumer.committed([zero]), Mapping[penstock.Partition, penstock.Committed | None])
+        assert_type(consumer.offsets_for_times({zero: 0}), Mapping[penstock.Partition, FoundOffset | None])
+
+
+def told(offsets: Mapping[penstock.Partition, penstock.Committed], error: penstock.PenstockError | None) -> None:
+    print(offsets, error)
+
+
+class Listener(penstock.RebalanceListener):
+    def assigned(self, partitions: Collection[penstock.Partition]) -> None:
+        print(len(partitions))
+
+    async def revoked(self, partitions: Collection[penstock.Partition]) -> None:
+        print(len(partitions))
+
+
+async def consume_async() -> None:
+    async with penstock.AsyncConsumer("rocketmq://127.0.0.1:9876/orders?group=audit&tags=Paid||Refunded") as consumer:
+        await consumer.subscribe(["orders"], Listener())
+        async for batch in consumer:
+            assert_type(batch, penstock.Messages)
+            await consumer.commit(batch)
+
+
+async def produce_async() -> None:
+    async with penstock.AsyncProducer("kafka://127.0.0.1:9092") as producer:
+        delivery = await producer.send("flights", b"{}")
+        assert_type(await delivery, RecordMetadata)
+
+
+def read_ranges() -> None:
+    with penstock.RangeReader("kafka://127.0.0.1:9092") as reader:
+        for batch in reader.read(penstock.LogRange("flights", 0, start=0, end=1_000), columns=["value"]):
+            assert_type(batch, penstock.Messages)
+
+
+def administer() -> None:
+    with penstock.Admin("kafka://127.0.0.1:9092") as admin:
+        admin.create_topics([NewTopic("flights", partitions=3)])
+        assert_type(admin.lag("stats"), Mapping[penstock.Partition, Lag])
+        assert_type(admin.topics(), Mapping[str, penstock.TopicInfo])
