@@ -1,35 +1,61 @@
-"""Clients of a log: consumers, producers, range readers and admins, for asyncio and for plain synchronous code."""
+"""Clients of a log: consumers, producers, range readers and admins, for asyncio and for plain synchronous code.
 
-from penstock.client._lag import Lag as Lag
-from penstock.client.admin import Admin as Admin
-from penstock.client.async_admin import AsyncAdmin as AsyncAdmin
-from penstock.client.async_consumer import AsyncConsumer as AsyncConsumer
-from penstock.client.async_producer import AsyncProducer as AsyncProducer
-from penstock.client.consumer import Consumer as Consumer
-from penstock.client.delivery import BatchDelivery as BatchDelivery
-from penstock.client.delivery import Delivery as Delivery
-from penstock.client.delivery import RecordMetadata as RecordMetadata
-from penstock.client.errors import BufferFull as BufferFull
-from penstock.client.errors import DeliveryTimeout as DeliveryTimeout
-from penstock.client.errors import NoOffset as NoOffset
-from penstock.client.producer import Producer as Producer
-from penstock.client.range_reader import RangeReader as RangeReader
-from penstock.client.rebalance import RebalanceListener as RebalanceListener
+Names are loaded when they are first asked for (PEP 562): who reads ranges pays neither for asyncio nor for threads.
+"""
 
-__all__ = [
-    "Admin",
-    "AsyncAdmin",
-    "AsyncConsumer",
-    "AsyncProducer",
-    "BatchDelivery",
-    "BufferFull",
-    "Consumer",
-    "Delivery",
-    "DeliveryTimeout",
-    "Lag",
-    "NoOffset",
-    "Producer",
-    "RangeReader",
-    "RebalanceListener",
-    "RecordMetadata",
-]
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.client._committable import CommitCallback as CommitCallback
+    from penstock.client._committable import OffsetsLike as OffsetsLike
+    from penstock.client._lag import Lag as Lag
+    from penstock.client.admin import Admin as Admin
+    from penstock.client.async_admin import AsyncAdmin as AsyncAdmin
+    from penstock.client.async_consumer import AsyncConsumer as AsyncConsumer
+    from penstock.client.async_producer import AsyncProducer as AsyncProducer
+    from penstock.client.consumer import Consumer as Consumer
+    from penstock.client.delivery import BatchDelivery as BatchDelivery
+    from penstock.client.delivery import Delivery as Delivery
+    from penstock.client.delivery import RecordMetadata as RecordMetadata
+    from penstock.client.errors import BufferFull as BufferFull
+    from penstock.client.errors import DeliveryTimeout as DeliveryTimeout
+    from penstock.client.errors import NoOffset as NoOffset
+    from penstock.client.producer import Producer as Producer
+    from penstock.client.range_reader import RangeReader as RangeReader
+    from penstock.client.rebalance import RebalanceListener as RebalanceListener
+
+_HOME_OF = {
+    "Admin": "admin",
+    "AsyncAdmin": "async_admin",
+    "AsyncConsumer": "async_consumer",
+    "AsyncProducer": "async_producer",
+    "BatchDelivery": "delivery",
+    "BufferFull": "errors",
+    "CommitCallback": "_committable",
+    "Consumer": "consumer",
+    "Delivery": "delivery",
+    "DeliveryTimeout": "errors",
+    "Lag": "_lag",
+    "NoOffset": "errors",
+    "OffsetsLike": "_committable",
+    "Producer": "producer",
+    "RangeReader": "range_reader",
+    "RebalanceListener": "rebalance",
+    "RecordMetadata": "delivery",
+}
+
+__all__ = [*_HOME_OF]  # noqa: PLE0604 - the keys are strings
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(f"penstock.client.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

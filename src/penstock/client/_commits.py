@@ -8,37 +8,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
 
+from penstock.client._committable import CommitCallback
 from penstock.client._member import Member
 from penstock.client._member_states import State
-from penstock.columnar import Messages
 from penstock.errors import PenstockError, UsageError
 from penstock.model import Committed, Partition
 from penstock.seams import LogClient
 
-__all__ = ["CommitCallback", "Commits", "OffsetsLike", "as_committed"]
+__all__ = ["Commits"]
 
 _log = logging.getLogger(__name__)
-
-OffsetsLike = Messages | Mapping[Partition, int] | Mapping[Partition, Committed]
-"""What ``commit`` takes: a batch, meaning "all of it and before"; or offsets of the next records to read."""
-
-CommitCallback = Callable[[Mapping[Partition, Committed], PenstockError | None], None]
-
-
-def as_committed(offsets: OffsetsLike) -> dict[Partition, Committed]:
-    """The offsets that ``commit`` was given, in one form. Raises UsageError for negative ones."""
-    plain = offsets.next_offsets if isinstance(offsets, Messages) else offsets
-    found = {
-        partition: offset if isinstance(offset, Committed) else Committed(offset) for partition, offset in plain.items()
-    }
-    for partition, committed in found.items():
-        if committed.offset < 0:
-            raise UsageError(
-                f"offset {committed.offset} cannot be committed", topic=partition.topic, partition=partition.id
-            )
-    return found
 
 
 class Commits:
@@ -132,8 +114,7 @@ class Commits:
         if callback is not None:
             self.finished.append(lambda: callback(offsets, failure))
 
-    def _run(self, work: object) -> None:
-        assert asyncio.iscoroutine(work)
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work, name="penstock commit")
         self._running.add(task)
         task.add_done_callback(self._running.discard)

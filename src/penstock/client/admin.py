@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from penstock.client._commits import OffsetsLike
+from penstock.client._committable import OffsetsLike
 from penstock.client._connect import open_blocking
 from penstock.client._lag import Lag
 from penstock.client.async_admin import AsyncAdmin

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from penstock.client._commits import OffsetsLike, as_committed
+from penstock.client._committable import OffsetsLike, as_committed
 from penstock.client._connect import open_asyncio, protocol_of
 from penstock.client._lag import Lag, group_lag
 from penstock.client._offsets import beginning_offsets, end_offsets, offsets_for_times

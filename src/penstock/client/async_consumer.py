@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from types import TracebackType
 from typing import Self
 
-from penstock.client._commits import CommitCallback, OffsetsLike, as_committed
+from penstock.client._committable import CommitCallback, OffsetsLike, as_committed
 from penstock.client._connect import open_asyncio, protocol_of
 from penstock.client._consuming import ConsumerEngine
 from penstock.client._listening import Call, call_on_loop

@@ -11,7 +11,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from penstock.client._commits import CommitCallback, OffsetsLike
+from penstock.client._committable import CommitCallback, OffsetsLike
 from penstock.client._loop_thread import Turns, call_in_user_thread, loop_thread
 from penstock.client.async_consumer import AsyncConsumer, poll_limit
 from penstock.client.rebalance import RebalanceListener

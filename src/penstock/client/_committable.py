@@ -1,0 +1,30 @@
+"""What can be given to ``commit``, in one form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from penstock.columnar import Messages
+from penstock.errors import PenstockError, UsageError
+from penstock.model import Committed, Partition
+
+__all__ = ["CommitCallback", "OffsetsLike", "as_committed"]
+
+OffsetsLike = Messages | Mapping[Partition, int] | Mapping[Partition, Committed]
+"""What ``commit`` takes: a batch, meaning "all of it and before"; or offsets of the next records to read."""
+
+CommitCallback = Callable[[Mapping[Partition, Committed], PenstockError | None], None]
+
+
+def as_committed(offsets: OffsetsLike) -> dict[Partition, Committed]:
+    """The offsets that ``commit`` was given, in one form. Raises UsageError for negative ones."""
+    plain = offsets.next_offsets if isinstance(offsets, Messages) else offsets
+    found = {
+        partition: offset if isinstance(offset, Committed) else Committed(offset) for partition, offset in plain.items()
+    }
+    for partition, committed in found.items():
+        if committed.offset < 0:
+            raise UsageError(
+                f"offset {committed.offset} cannot be committed", topic=partition.topic, partition=partition.id
+            )
+    return found
