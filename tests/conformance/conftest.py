@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -17,6 +19,8 @@ from penstock.seams import NewTopic
 from penstock.testing import Broker
 from tests.conformance.fake_log import FakeLogs
 from tests.toy.registration import PROTOCOL as TOY
+from tools.peers import kafka
+from tools.peers.maven import Unavailable
 
 _names = itertools.count(1)
 
@@ -67,16 +71,32 @@ def toy_front() -> Iterator[Log]:
         yield Log(broker.url("toy"))
 
 
+@contextmanager
+def real_kafka() -> Iterator[Log]:
+    with ExitStack() as stack:
+        home = Path(stack.enter_context(TemporaryDirectory()))
+        try:
+            broker = stack.enter_context(kafka.broker(home))
+        except Unavailable as reason:
+            pytest.skip(f"no Kafka: {reason}")
+        yield Log(f"kafka://{broker.bootstrap}")
+
+
 LOGS: dict[str, Callable[[], AbstractContextManager[Log]]] = {
     "fake": in_memory,
     "kafka": kafka_front,
     "toy": toy_front,
 }
 
+PEERS = {"real kafka": real_kafka}
+"""Servers of others: run by ./dev interop."""
 
-@pytest.fixture(scope="session", params=sorted(LOGS))
+
+@pytest.fixture(
+    scope="session", params=[*sorted(LOGS), *(pytest.param(name, marks=pytest.mark.interop) for name in PEERS)]
+)
 def log(request: pytest.FixtureRequest) -> Iterator[Log]:
-    with LOGS[request.param]() as found:
+    with (LOGS | PEERS)[request.param]() as found:
         yield found
 
 
