@@ -1,8 +1,12 @@
 """The embedded store: topics as partition logs of Kafka record batches, on disk or in memory."""
 
+from penstock.store._compaction import Compacted as Compacted
+from penstock.store._compaction import Compaction as Compaction
 from penstock.store._flush import Flush as Flush
-from penstock.store._recovery import Recovery as Recovery
 from penstock.store._retention import Trimmed as Trimmed
+from penstock.store._state import Recovery as Recovery
+from penstock.store.answers import Appended as Appended
+from penstock.store.answers import LogSlice as LogSlice
 from penstock.store.catalog import TopicState as TopicState
 from penstock.store.config import FlushPolicy as FlushPolicy
 from penstock.store.config import StoreConfig as StoreConfig
@@ -20,8 +24,6 @@ from penstock.store.errors import TopicExists as TopicExists
 from penstock.store.errors import UnknownPartition as UnknownPartition
 from penstock.store.errors import UnknownTopic as UnknownTopic
 from penstock.store.errors import WriteFailed as WriteFailed
-from penstock.store.log import Appended as Appended
-from penstock.store.log import LogSlice as LogSlice
 from penstock.store.log import PartitionLog as PartitionLog
 from penstock.store.store import Store as Store
 from penstock.store.store import open_store as open_store
@@ -29,6 +31,8 @@ from penstock.store.store import open_store as open_store
 __all__ = [
     "Appended",
     "BatchTooLarge",
+    "Compacted",
+    "Compaction",
     "FencedLeaderEpoch",
     "Flush",
     "FlushPolicy",

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Final
 
 from penstock.store._directory import Directory
-from penstock.store._recovery import CleanLog
+from penstock.store._state import CleanLog
 
 __all__ = ["load_clean", "save_clean"]
 

@@ -59,8 +59,8 @@ class Directory(Protocol):
         """With everything in it."""
         ...
 
-    def open(self, name: str) -> File:
-        """Open for reading and writing; made empty if it is not there."""
+    def open(self, name: str, *, create: bool = True) -> File:
+        """Open for reading and writing; if it is not there it is made, empty, or FileNotFoundError says so."""
         ...
 
     def load(self, name: str) -> bytes | None:

@@ -28,8 +28,8 @@ class DiskFile:
 
     __slots__ = ("_descriptor",)
 
-    def __init__(self, path: Path) -> None:
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    def __init__(self, path: Path, *, create: bool = True) -> None:
+        self._descriptor = os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o644)
 
     @property
     def size(self) -> int:
@@ -109,8 +109,8 @@ class DiskDirectory:
     def remove_folder(self, name: str) -> None:
         shutil.rmtree(self._path / name)
 
-    def open(self, name: str) -> DiskFile:
-        return DiskFile(self._path / name)
+    def open(self, name: str, *, create: bool = True) -> DiskFile:
+        return DiskFile(self._path / name, create=create)
 
     def load(self, name: str) -> bytes | None:
         try:

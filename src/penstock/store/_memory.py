@@ -85,7 +85,9 @@ class MemoryDirectory:
     def remove_folder(self, name: str) -> None:
         del self._folders[name]
 
-    def open(self, name: str) -> MemoryFile:
+    def open(self, name: str, *, create: bool = True) -> MemoryFile:
+        if not create and name not in self._files:
+            raise FileNotFoundError(f"{self._path}/{name}")
         return self._files.setdefault(name, MemoryFile())
 
     def load(self, name: str) -> bytes | None:

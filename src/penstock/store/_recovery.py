@@ -10,78 +10,23 @@ from __future__ import annotations
 
 import contextlib
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Final
 
 from penstock.columnar.batch import BatchHeader
 from penstock.store._folder import PartitionFolder
 from penstock.store._scan import VerifiedBatches
 from penstock.store._segment import SUFFIXES, OpenSegments, Segment, Stamp
+from penstock.store._state import CleanLog, LogState, Recovery
 from penstock.store._steps import Step
+from penstock.store._swap import PREFIX, finish_swap
 from penstock.store.epochs import EpochHistory
 from penstock.store.errors import StoreDamaged
-from penstock.store.producers import ProducerTable, SequencedBatch
+from penstock.store.producers import sequence_of
 
-__all__ = ["CleanLog", "LogState", "Recoverer", "Recovery", "sequence_of"]
+__all__ = ["Recoverer"]
 
 _NAME_DIGITS: Final = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Recovery:
-    """What was cut off a log at open: ``cut_bytes`` from ``at_offset`` on (now the end of that segment), and why."""
-
-    topic: str
-    partition: int
-    cut_bytes: int
-    at_offset: int
-    reason: str
-
-
-@dataclass(slots=True)
-class LogState:
-    """A log as found: its segments (the last one is written to), and what is known of its offsets and writers."""
-
-    start_offset: int = 0
-    segments: list[Segment] = field(default_factory=list)
-    epochs: EpochHistory = field(default_factory=EpochHistory)
-    producers: ProducerTable = field(default_factory=ProducerTable)
-    recovery_point: int = 0
-    recovered: list[Recovery] = field(default_factory=list)
-
-    @property
-    def end_offset(self) -> int:
-        return self.segments[-1].next_offset if self.segments else self.start_offset
-
-    def misses_synced(self, end: int) -> bool:
-        """Whether a log that ends at ``end`` misses records that were on the disk and that nobody deleted."""
-        return end < self.recovery_point and self.start_offset < self.recovery_point
-
-
-@dataclass(frozen=True, slots=True)
-class CleanLog:
-    """A log as it was closed. ``segments``: base, size, next offset, newest timestamp, its offset, created (ms)."""
-
-    start_offset: int
-    segments: Sequence[Sequence[int]]
-    epochs: Sequence[Sequence[int]]
-    producers: Sequence[Sequence[int]]
-
-    @classmethod
-    def of(cls, state: LogState) -> CleanLog:
-        rows = [
-            [one.base, one.size, one.next_offset, one.newest.timestamp_ms, one.newest.offset, one.created_ms]
-            for one in state.segments
-        ]
-        return cls(state.start_offset, rows, state.epochs.entries(), state.producers.snapshot())
-
-
-def sequence_of(header: BatchHeader) -> SequencedBatch | None:
-    """What a batch says of its idempotent producer; None if it has none, or is a marker (which has no sequence)."""
-    if header.producer_id < 0 or header.control:
-        return None
-    return SequencedBatch(header.producer_id, header.producer_epoch, header.base_sequence, header.last_sequence)
 
 
 class Recoverer:
@@ -98,6 +43,7 @@ class Recoverer:
         """The log in ``folder``. Raises StoreDamaged."""
         if not folder.exists:
             return LogState()
+        finish_swap(folder.directory)
         sizes = {
             int(name[:_NAME_DIGITS]): size
             for name, size in folder.directory.files().items()
@@ -222,7 +168,8 @@ class Recoverer:
         )
 
     def _settle(self, folder: PartitionFolder, state: LogState) -> LogState:
-        for segment in [one for one in state.segments[:-1] if not one.size]:
+        cuts = {cut.at_offset for cut in state.recovered}
+        for segment in [one for one in state.segments[:-1] if not one.size and one.base in cuts]:
             state.segments.remove(segment)  # repaired down to nothing
             segment.remove()
         if state.misses_synced(state.end_offset) and not self._repair:
@@ -254,5 +201,5 @@ def _sweep(folder: PartitionFolder, sizes: Mapping[int, int]) -> None:
     for name in folder.directory.files():
         stem, dot, suffix = name.partition(".")
         companion = len(stem) == _NAME_DIGITS and stem.isdigit() and dot + suffix in SUFFIXES
-        if name.endswith(".tmp") or (companion and int(stem) not in sizes):
+        if name.endswith(".tmp") or name.startswith(PREFIX) or (companion and int(stem) not in sizes):
             folder.directory.remove(name)

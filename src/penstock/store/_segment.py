@@ -89,6 +89,7 @@ class Segment:
         "_interval",
         "_opened",
         "_pool",
+        "_prefix",
         "_unindexed",
         "base",
         "created_ms",
@@ -97,7 +98,9 @@ class Segment:
         "size",
     )
 
-    def __init__(self, directory: Directory, base: int, pool: OpenSegments, index_interval_bytes: int) -> None:
+    def __init__(
+        self, directory: Directory, base: int, pool: OpenSegments, index_interval_bytes: int, *, prefix: str = ""
+    ) -> None:
         self.base = base
         self.size = 0
         self.next_offset = base
@@ -105,6 +108,7 @@ class Segment:
         self.created_ms = -1
         self._directory = directory
         self._pool = pool
+        self._prefix = prefix
         self._interval = index_interval_bytes
         self._unindexed = 0
         self._opened: _Opened | None = None
@@ -112,8 +116,8 @@ class Segment:
 
     @property
     def name(self) -> str:
-        """See `segment_name`."""
-        return segment_name(self.base)
+        """See `segment_name`; with a prefix while it is not one of the log's own segments."""
+        return self._prefix + segment_name(self.base)
 
     @property
     def path(self) -> str:
@@ -128,7 +132,7 @@ class Segment:
 
     def create(self) -> None:
         """Make the file, empty. Raises OSError."""
-        self._open()
+        self._directory.open(self.name + ".log").close()
 
     def append(self, parts: Sequence[Buffer], step: Step) -> None:
         """Write a batch at the end. After an OSError the segment is as it was."""
@@ -285,6 +289,11 @@ class Segment:
             self.note(step)
         self.seal()
 
+    def adopt(self, pool: OpenSegments) -> None:
+        """The files have lost the prefix of their names: be one of the log's own segments, which share ``pool``."""
+        self._prefix = ""
+        self._pool = pool
+
     def clear(self) -> None:
         """Forget indexes and facts, in memory and on disk; `note` follows for every batch that stays."""
         self.close()
@@ -316,7 +325,7 @@ class Segment:
     def _open(self) -> _Opened:
         opened = self._opened
         if opened is None:
-            opened = self._opened = _Opened(self._directory.open(self.name + ".log"), OffsetIndex())
+            opened = self._opened = _Opened(self._directory.open(self.name + ".log", create=False), OffsetIndex())
             self._pool.touch(self)
             if self._index_lost or not self._load_offsets(opened):
                 try:

@@ -16,45 +16,30 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 from penstock.columnar.batch import BatchHeader, parse_header, stamp, stamp_append_time, verify_crc
 from penstock.errors import CorruptBatch, PenstockError, StoreError
+from penstock.store._compaction import Compaction, plan
 from penstock.store._directory import Buffer
 from penstock.store._flush import Durability, Flush
 from penstock.store._folder import PartitionFolder
-from penstock.store._recovery import CleanLog, LogState, sequence_of
 from penstock.store._retention import Trimmed, expired
 from penstock.store._segment import OpenSegments, Segment
+from penstock.store._state import CleanLog, LogState
 from penstock.store._steps import Step
+from penstock.store.answers import Appended, LogSlice
 from penstock.store.config import FlushPolicy, LogConfig, StoreConfig
 from penstock.store.errors import BatchTooLarge, FencedLeaderEpoch, LogOffsetOutOfRange, WriteFailed
+from penstock.store.producers import sequence_of
 
-__all__ = ["Appended", "LogContext", "LogSlice", "PartitionLog"]
+__all__ = ["LogContext", "PartitionLog"]
 
 _STAMPED: Final = 16
 """Bytes at the start of a batch that hold base offset, length and leader epoch."""
 
-
-class Appended(NamedTuple):
-    """Where a batch went.
-
-    ``append_time_ms`` is -1 unless the log stamps its own time; of a ``duplicate`` it is the largest timestamp of the
-    batch that was stored first, as a real Kafka answers.
-    """
-
-    base_offset: int
-    last_offset: int
-    append_time_ms: int
-    log_start_offset: int
-    duplicate: bool
-
-
-class LogSlice(NamedTuple):
-    """Whole batches as stored, the first of them holding the offset that was asked for; where to read on."""
-
-    data: Buffer
-    next_offset: int
+_ROLL_BYTES: Final = 1 << 20
+"""A deletion inside a segment closes it if it is at least that large."""
 
 
 @dataclass(slots=True)
@@ -282,8 +267,8 @@ class PartitionLog:
     def delete_records(self, before: int) -> int:
         """Delete what lies below offset ``before``, durably, and return the new start offset.
 
-        Below the start nothing happens. Files go when all they hold is deleted. Raises LogOffsetOutOfRange beyond the
-        end of the log, WriteFailed.
+        Below the start nothing happens. A file goes when all it holds is deleted; so a log that is rewritten again
+        and again, like one of committed offsets, does not grow. Raises LogOffsetOutOfRange beyond the end, WriteFailed.
         """
         self._check_open()
         if before > self.end_offset:
@@ -292,6 +277,9 @@ class PartitionLog:
             with self._writing("cannot delete"):
                 self._folder.save_start(before)
                 self._state.start_offset = before
+                active = self._state.segments[-1]
+                if active.base < before and active.size >= _ROLL_BYTES:
+                    self._roll()  # so that the next deletion frees it
                 self._drop(sum(one.next_offset <= before for one in self._state.segments[:-1]))
         return self.start_offset
 
@@ -304,6 +292,11 @@ class PartitionLog:
             size = sum(segment.size for segment in self._state.segments[:count])
             self._drop(count)
         return Trimmed(self.topic, self.partition, count, size, self.start_offset) if count else None
+
+    def prepare_compaction(self, now_ms: int) -> Compaction | None:
+        """Work that keeps the last record of each key only, if the topic wants that and there is enough to do."""
+        self._check_open()
+        return plan(self._folder, self._state, self._config, self._durability.flushed, self._context.pool, now_ms)
 
     def _drop(self, count: int) -> None:
         """Delete the oldest segments, oldest first: a crash between two leaves a log without a hole."""
@@ -342,6 +335,7 @@ class PartitionLog:
     def retire(self, reason: Callable[[], PenstockError]) -> None:
         """Let go of all files; every later call raises what ``reason`` makes."""
         self._gone = reason
+        self._state.retired = True
         self._durability.gone = True
         self._context.dirty.discard(self)
         for segment in self._state.segments:

@@ -22,9 +22,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from penstock.columnar.batch import BatchHeader
 from penstock.store.errors import OutOfOrderSequence, StaleProducerEpoch
 
-__all__ = ["MAX_PRODUCERS", "KnownBatch", "ProducerTable", "SequencedBatch", "last_sequence"]
+__all__ = ["MAX_PRODUCERS", "KnownBatch", "ProducerTable", "SequencedBatch", "last_sequence", "sequence_of"]
 
 RETAINED_BATCHES: Final = 5
 SEQUENCES: Final = 2**31
@@ -62,6 +63,13 @@ class _Producer:
 def last_sequence(first: int, last_offset_delta: int) -> int:
     """The sequence of a batch's last record; 2147483647 is followed by 0."""
     return (first + last_offset_delta) % SEQUENCES
+
+
+def sequence_of(header: BatchHeader) -> SequencedBatch | None:
+    """What a batch says of its idempotent producer; None if it has none, or is a marker (which has no sequence)."""
+    if header.producer_id < 0 or header.control:
+        return None
+    return SequencedBatch(header.producer_id, header.producer_epoch, header.base_sequence, header.last_sequence)
 
 
 class ProducerTable:

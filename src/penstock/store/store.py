@@ -16,14 +16,16 @@ from typing import Final
 
 from penstock.errors import Closed, ConfigError, StoreError
 from penstock.store._clean import load_clean, save_clean
+from penstock.store._compaction import Compaction
 from penstock.store._directory import Directory
 from penstock.store._disk import DiskDirectory
 from penstock.store._flush import Flush
 from penstock.store._folder import PartitionFolder, topic_id_of
 from penstock.store._memory import MemoryDirectory
-from penstock.store._recovery import Recoverer, Recovery
+from penstock.store._recovery import Recoverer
 from penstock.store._retention import Trimmed
 from penstock.store._segment import OpenSegments
+from penstock.store._state import Recovery
 from penstock.store.catalog import Catalog, TopicState
 from penstock.store.config import FlushPolicy, StoreConfig, log_config, parse_url
 from penstock.store.errors import StoreDamaged, UnknownPartition, UnknownTopic, WriteFailed
@@ -266,6 +268,14 @@ class Store:
         """Delete what the topics' limits no longer cover, and say what. Raises WriteFailed."""
         self._check_open()
         return [trimmed for log in self.logs() if (trimmed := log.enforce_retention(now_ms))]
+
+    def prepare_compaction(self, now_ms: int) -> list[Compaction]:
+        """Work for the logs of topics with ``cleanup.policy=compact``, where enough has come since the last time.
+
+        `Compaction.run` each, in any thread, then `Compaction.finish` here, also if that raised.
+        """
+        self._check_open()
+        return [compaction for log in self.logs() if (compaction := log.prepare_compaction(now_ms))]
 
     # -- flush and close
 

@@ -39,8 +39,8 @@ class HastyDisk(DiskDirectory):
     def sync(self) -> None:
         """Later."""
 
-    def open(self, name: str) -> HastyFile:
-        return HastyFile(self._path / name)
+    def open(self, name: str, *, create: bool = True) -> HastyFile:
+        return HastyFile(self._path / name, create=create)
 
 
 class Home:

@@ -104,7 +104,8 @@ class SickDirectory(MemoryDirectory):
             self._folders[name] = SickDirectory(name)
         return super().folder(name)
 
-    def open(self, name: str) -> MemoryFile:
+    def open(self, name: str, *, create: bool = True) -> MemoryFile:
+        del create
         return self._files.setdefault(name, SickFile() if name.endswith(".log") else MemoryFile())
 
 

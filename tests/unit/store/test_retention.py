@@ -141,3 +141,19 @@ def test_quiet_producers_are_forgotten(home: Home) -> None:
     assert log.append(batch([b"x"], producer=(1, 0, 0)), now_ms=NOW).duplicate
     store.enforce_retention(NOW + 1_001)
     assert not log.append(batch([b"x"], producer=(1, 0, 77)), now_ms=NOW).duplicate
+
+
+def test_a_log_that_is_rewritten_again_and_again_does_not_grow(home: Home) -> None:
+    store = home.open()
+    store.create_topic("t", 1)
+    log = store.log("t", 0)
+    value = bytes(200_000)
+    for round_ in range(10):
+        kept_from = log.end_offset
+        for _ in range(6):
+            log.append(batch([value]), now_ms=NOW)
+        log.delete_records(kept_from)
+        assert log.size < 5_000_000
+        assert [offset for offset, _ in read_records(log)] == list(range(6 * round_, 6 * round_ + 6))
+    store.close()
+    assert home.open().log("t", 0).start_offset == 54

@@ -1,0 +1,261 @@
+"""Compaction: of the closed segments of a topic with ``cleanup.policy=compact``, keep the last record of each key.
+
+Offsets, timestamps, producers and codecs of what is kept do not change; records without a key are kept, and a
+tombstone (a null value) until it is older than ``delete.retention.ms``. Small segments are written together.
+
+`Compaction.run` writes new segments beside the old ones, under names that recovery does not believe, and may take
+its time in another thread. `Compaction.finish` puts them in place (`_swap`).
+What must not live here: when to compact.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from penstock.columnar.batch import CRC_START, HEADER_BYTES, BatchHeader, parse_header
+from penstock.columnar.buffers import crc32c
+from penstock.columnar.compression import compress, inflate
+from penstock.errors import CorruptBatch
+from penstock.model import TimestampType
+from penstock.store._folder import PartitionFolder
+from penstock.store._scan import VerifiedBatches
+from penstock.store._segment import OpenSegments, Segment, segment_name
+from penstock.store._state import LogState
+from penstock.store._steps import LENGTH_AFTER, Step
+from penstock.store._swap import PREFIX, swap
+from penstock.store.config import LogConfig
+from penstock.store.errors import StoreDamaged, WriteFailed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Compacted", "Compaction", "plan"]
+
+_MAX_KEYS: Final = 500_000
+"""Keys looked at in one go, about 100 MB; what lies behind them waits for the next time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What one compaction did to a log's closed segments."""
+
+    topic: str
+    partition: int
+    bytes_before: int
+    bytes_after: int
+    segments_before: int
+    segments_after: int
+
+
+def plan(
+    folder: PartitionFolder, state: LogState, config: LogConfig, flushed: int, pool: OpenSegments, now_ms: int
+) -> Compaction | None:
+    """A compaction of the log, if at least half of what could be compacted was not yet; only synced segments are."""
+    closed = [segment for segment in state.segments[:-1] if segment.next_offset <= flushed]
+    dirty = sum(segment.size for segment in closed if segment.next_offset > state.cleaned)
+    if not config.compact or state.compacting or not dirty or dirty * 2 < sum(segment.size for segment in closed):
+        return None
+    state.compacting = True
+    return Compaction(folder, state, closed, config, pool, now_ms)
+
+
+class Compaction:
+    """One compaction of one log: `run` in any thread, then `finish` in the owner's, also after `run` has raised."""
+
+    def __init__(
+        self,
+        folder: PartitionFolder,
+        state: LogState,
+        segments: Sequence[Segment],
+        config: LogConfig,
+        pool: OpenSegments,
+        now_ms: int,
+    ) -> None:
+        self._folder = folder
+        self._directory = folder.directory
+        self._state = state
+        self._inputs = list(segments)
+        self._cleaned = state.cleaned
+        self._config = config
+        self._pool = pool
+        self._now_ms = now_ms
+        self._outputs: list[Segment] = []
+        self._complete = False
+
+    # -- in any thread
+
+    def run(self) -> None:
+        """Read the old segments and write the new ones. Call it once. Raises WriteFailed, StoreDamaged."""
+        with self._writing():
+            newest = self._newest_of_keys()
+            self._begin(self._inputs[0].base)  # keeps the log's start, whatever becomes of the records there
+            for segment in self._inputs:
+                for raw, header in self._batches(segment):
+                    kept = self._filter(raw, header, newest)
+                    if kept is not None:
+                        self._write(kept)
+            for segment in self._outputs:
+                segment.seal()
+                for sync in segment.syncers(sealed=True):
+                    sync()
+                segment.close()
+            self._directory.sync()
+        self._complete = True
+
+    def _newest_of_keys(self) -> Mapping[bytes, int]:
+        """The last offset of each key from where the log is not clean; where keys get too many, `_cleaned` stops."""
+        newest: dict[bytes, int] = {}
+        for row, segment in enumerate(self._inputs):
+            if segment.next_offset <= self._cleaned:
+                continue
+            for raw, header in self._batches(segment):
+                if header.next_offset <= self._cleaned:
+                    continue
+                if len(newest) >= _MAX_KEYS:
+                    del self._inputs[row + 1 :]
+                    return newest
+                self._cleaned = header.next_offset
+                rows = _decoded(raw, header, ["key", "offset"])
+                if rows is not None:
+                    pairs = zip(rows.column("key").to_pylist(), rows.column("offset").to_pylist(), strict=True)
+                    newest.update((key, offset) for key, offset in pairs if key is not None)
+            self._cleaned = segment.next_offset
+        return newest
+
+    def _batches(self, segment: Segment) -> Iterator[tuple[bytes, BatchHeader]]:
+        # A file of its own: the segment's belongs to the owner's thread, which may close or delete it meanwhile.
+        name = segment_name(segment.base) + ".log"
+        with contextlib.closing(self._directory.open(name, create=False)) as file:
+            scan = VerifiedBatches(file, segment.size)
+            for position, header in scan:
+                yield file.read(position, header.length), header
+        if scan.damage is not None:
+            raise StoreDamaged(
+                scan.damage,
+                file=segment.path,
+                position=scan.position,
+                topic=self._folder.topic,
+                partition=self._folder.partition,
+            )
+
+    def _filter(self, raw: bytes, header: BatchHeader, newest: Mapping[bytes, int]) -> bytes | None:
+        """The batch without superseded records; None if nothing is left."""
+        rows = _decoded(raw, header, ["key", "value", "offset", "timestamp"])
+        if rows is None:
+            return raw
+        keys, offsets = rows.column("key").to_pylist(), rows.column("offset").to_pylist()
+        old = self._now_ms - header.max_timestamp > self._config.tombstone_ms
+        dead = rows.column("value").is_null().to_pylist() if old else [False] * len(keys)
+        keep = [
+            key is None or (newest.get(key, offset) <= offset and not gone)
+            for key, offset, gone in zip(keys, offsets, dead, strict=True)
+        ]
+        if all(keep):
+            return raw
+        if not any(keep):
+            return None
+        times = rows.column("timestamp").cast("int64").to_pylist()
+        largest = max(-1 if time is None else time // 1_000 for time, kept in zip(times, keep, strict=True) if kept)
+        return _thinned(raw, header, keep, largest)
+
+    def _begin(self, base: int) -> None:
+        if self._outputs:
+            self._outputs[-1].seal()
+            self._outputs[-1].close()
+        interval = self._config.index_interval_bytes
+        output = Segment(self._directory, base, OpenSegments(1), interval, prefix=PREFIX)
+        output.create()
+        output.clear()
+        output.truncate()  # what an earlier compaction may have left under this name
+        self._outputs.append(output)
+
+    def _write(self, batch: bytes) -> None:
+        header = parse_header(batch)
+        if not self._outputs[-1].fits(header.length, header.last_offset, self._config.segment_bytes):
+            self._begin(header.base_offset)
+        output = self._outputs[-1]
+        step = Step(
+            output.size, output.size + header.length, header.base_offset, header.last_offset, header.max_timestamp
+        )
+        output.append([batch], step)
+
+    # -- in the owner's thread
+
+    def finish(self) -> Compacted | None:
+        """Put the new segments in place; None if the old ones are not all there any more. Raises WriteFailed."""
+        state, count = self._state, len(self._inputs)
+        state.compacting = False
+        if not self._complete or state.retired or state.segments[:count] != self._inputs:
+            self._discard()
+            return None
+        with self._writing():
+            for segment in self._inputs:
+                segment.close()
+            old, new = ([segment.base for segment in segments] for segments in (self._inputs, self._outputs))
+            swap(self._directory, old, new)
+        for segment in self._outputs:
+            segment.adopt(self._pool)
+        state.segments[:count] = self._outputs
+        state.cleaned = self._cleaned
+        before, after = (sum(segment.size for segment in segments) for segments in (self._inputs, self._outputs))
+        return Compacted(self._folder.topic, self._folder.partition, before, after, count, len(self._outputs))
+
+    def _discard(self) -> None:
+        if not self._state.retired:
+            with self._writing():
+                for segment in self._outputs:
+                    segment.remove()
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise WriteFailed(
+                f"cannot compact: {error}", topic=self._folder.topic, partition=self._folder.partition
+            ) from error
+
+
+def _decoded(raw: bytes, header: BatchHeader, columns: Sequence[str]) -> pa.RecordBatch | None:
+    """The batch's records; None for a marker, and for what somebody wrote that nobody can read: both are kept."""
+    from penstock.columnar import decode_v2  # a node that compacts nothing does without pyarrow
+
+    if header.control:
+        return None
+    try:
+        return decode_v2(raw, columns=columns, check_crcs=False).batch
+    except CorruptBatch:
+        return None
+
+
+def _thinned(raw: bytes, header: BatchHeader, keep: Sequence[bool], largest: int) -> bytes:
+    """The batch with only some of its records: new length, count, checksum, largest timestamp; all else as it was."""
+    records = inflate(header.codec, memoryview(raw)[HEADER_BYTES:])
+    kept = b"".join(records[begin:end] for (begin, end), one in zip(_extents(records), keep, strict=True) if one)
+    batch = bytearray(raw[:HEADER_BYTES])
+    batch += compress(header.codec, kept)
+    struct.pack_into(">i", batch, 8, len(batch) - LENGTH_AFTER)
+    struct.pack_into(">i", batch, 57, sum(keep))
+    if header.timestamp_type is TimestampType.CREATE:
+        struct.pack_into(">q", batch, 35, largest)
+    struct.pack_into(">I", batch, 17, crc32c(batch, CRC_START))
+    return bytes(batch)
+
+
+def _extents(records: memoryview) -> Iterator[tuple[int, int]]:
+    """Begin and end of each record. It starts with its length, a zigzag varint; all were decoded, so they fit."""
+    at = 0
+    while at < len(records):
+        begin, shift, length = at, 0, 0
+        while True:
+            byte = records[at]
+            length |= (byte & 0x7F) << shift
+            at, shift = at + 1, shift + 7
+            if byte < 0x80:
+                break
+        at += length >> 1
+        yield begin, at

@@ -1,0 +1,71 @@
+"""A partition's log as one object that recovery makes and the log uses, and what is told about it.
+
+What must not live here: I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from penstock.store._segment import Segment
+from penstock.store.epochs import EpochHistory
+from penstock.store.producers import ProducerTable
+
+__all__ = ["CleanLog", "LogState", "Recovery"]
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What was cut off a log at open: ``cut_bytes`` from ``at_offset`` on (now the end of that segment), and why."""
+
+    topic: str
+    partition: int
+    cut_bytes: int
+    at_offset: int
+    reason: str
+
+
+@dataclass(slots=True)
+class LogState:
+    """A log's segments (the last one is written to), and what is known of its offsets and writers.
+
+    Below ``recovery_point`` everything was on the disk when the store opened. Below ``cleaned`` the log has been
+    compacted since then. ``retired`` logs have no files any more.
+    """
+
+    start_offset: int = 0
+    segments: list[Segment] = field(default_factory=list)
+    epochs: EpochHistory = field(default_factory=EpochHistory)
+    producers: ProducerTable = field(default_factory=ProducerTable)
+    recovery_point: int = 0
+    recovered: list[Recovery] = field(default_factory=list)
+    cleaned: int = 0
+    compacting: bool = False
+    retired: bool = False
+
+    @property
+    def end_offset(self) -> int:
+        return self.segments[-1].next_offset if self.segments else self.start_offset
+
+    def misses_synced(self, end: int) -> bool:
+        """Whether a log that ends at ``end`` misses records that were on the disk and that nobody deleted."""
+        return end < self.recovery_point and self.start_offset < self.recovery_point
+
+
+@dataclass(frozen=True, slots=True)
+class CleanLog:
+    """A log as it was closed. ``segments``: base, size, next offset, newest timestamp, its offset, created (ms)."""
+
+    start_offset: int
+    segments: Sequence[Sequence[int]]
+    epochs: Sequence[Sequence[int]]
+    producers: Sequence[Sequence[int]]
+
+    @classmethod
+    def of(cls, state: LogState) -> CleanLog:
+        rows = [
+            [one.base, one.size, one.next_offset, one.newest.timestamp_ms, one.newest.offset, one.created_ms]
+            for one in state.segments
+        ]
+        return cls(state.start_offset, rows, state.epochs.entries(), state.producers.snapshot())

@@ -1,0 +1,30 @@
+"""What a log answers to an append and to a read. What must not live here: behaviour."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from penstock.store._directory import Buffer
+
+__all__ = ["Appended", "LogSlice"]
+
+
+class Appended(NamedTuple):
+    """Where a batch went.
+
+    ``append_time_ms`` is -1 unless the log stamps its own time; of a ``duplicate`` it is the largest timestamp of the
+    batch that was stored first, as a real Kafka answers.
+    """
+
+    base_offset: int
+    last_offset: int
+    append_time_ms: int
+    log_start_offset: int
+    duplicate: bool
+
+
+class LogSlice(NamedTuple):
+    """Whole batches as stored, the first of them holding the offset that was asked for; where to read on."""
+
+    data: Buffer
+    next_offset: int

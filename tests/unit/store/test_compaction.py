@@ -1,0 +1,328 @@
+"""Compaction keeps the last record of each key where it is; a crash at any of its steps costs nothing."""
+
+import contextlib
+import copy
+import itertools
+import random
+import struct
+
+import pytest
+
+from penstock.columnar import decode_v2
+from penstock.columnar.batch import batches, verify_crc
+from penstock.model import Codec
+from penstock.store import PartitionLog, Store, StoreConfig, StoreDamaged, WriteFailed
+from penstock.store import _compaction as module
+from penstock.store._memory import MemoryDirectory
+from tests.unit.store.homes import BIG, NOW, Home, batch
+
+DAY = 86_400_000
+Row = tuple[int, bytes | None, bytes | None, int]
+
+
+def rows_of(log: PartitionLog) -> list[Row]:
+    """(offset, key, value, timestamp ms) of all records; every batch is checked on the way."""
+    found: list[Row] = []
+    offset = log.start_offset
+    while offset < log.end_offset:
+        piece = log.read(offset, BIG)
+        for header in batches(piece.data):
+            verify_crc(piece.data, header)
+        if piece.data:
+            rows = decode_v2(piece.data, start=offset).batch
+            times = [time // 1_000 for time in rows.column("timestamp").cast("int64").to_pylist()]
+            columns = [rows.column(name).to_pylist() for name in ("offset", "key", "value")]
+            found += zip(*columns, times, strict=True)
+        offset = piece.next_offset
+    return found
+
+
+def compact(store: Store, now_ms: int = NOW) -> int:
+    """Compact what is due; how many logs were."""
+    store.flush()
+    done = 0
+    for compaction in store.prepare_compaction(now_ms):
+        compaction.run()
+        done += compaction.finish() is not None
+    return done
+
+
+def keyed(store: Store, count: int, keys: int = 5, seed: int = 1) -> list[Row]:
+    """Append records with few keys, in batches of several; what the log then has."""
+    if store.topic("t") is None:
+        store.create_topic("t", 1, {"cleanup.policy": "compact", "segment.bytes": "700"})
+    log, dice, rows = store.log("t", 0), random.Random(seed), []
+    while len(rows) < count:
+        part = [
+            (b"k%d" % dice.randrange(keys), None if dice.random() < 0.1 else b"%d" % dice.randrange(10**6))
+            for _ in range(dice.randrange(1, 6))
+        ]
+        times = [NOW + dice.randrange(1_000) for _ in part]
+        sent = batch(
+            [value for _, value in part], keys=[key for key, _ in part], times=times, codec=dice.choice(list(Codec))
+        )
+        first = log.append(sent, now_ms=NOW).base_offset
+        rows += [(first + row, *pair, time) for row, (pair, time) in enumerate(zip(part, times, strict=True))]
+    return rows
+
+
+def survivors(rows: list[Row], active: int) -> list[Row]:
+    """What a full compaction leaves: the last of each key below the active segment, and all of that."""
+    last = {key: offset for offset, key, _, _ in rows if offset < active}
+    return [row for row in rows if row[0] >= active or last[row[1]] == row[0]]
+
+
+def active_base(home: Home) -> int:
+    return int(home.names("t-0", ".log")[-1][:20])
+
+
+def test_the_last_record_of_each_key_stays_where_it_is(home: Home) -> None:
+    store = home.open()
+    rows = keyed(store, 300)
+    assert compact(store) == 1
+    left = survivors(rows, active_base(home))
+    assert len(left) < 40
+    log = store.log("t", 0)
+    assert rows_of(log) == left
+    assert (log.start_offset, log.end_offset) == (0, len(rows))
+    for again in (home.crash(), home):
+        store.close()
+        store = again.open()
+        assert store.recovered == []
+        assert rows_of(store.log("t", 0)) == left
+    more = keyed(store, 200, seed=2)
+    rows = rows + [(offset, *rest) for offset, *rest in more]
+    compact(store)
+    assert rows_of(store.log("t", 0)) == survivors(rows, active_base(home))
+
+
+def test_lookups_by_time_are_exact_afterwards(home: Home) -> None:
+    store = home.open()
+    rows = keyed(store, 200)
+    compact(store)
+    left = survivors(rows, active_base(home))
+    log = store.log("t", 0)
+    for time in range(NOW, NOW + 1_000, 13):
+        assert log.offset_for_time(time) == next(((row[0], row[3]) for row in left if row[3] >= time), None)
+    best = max(left, key=lambda row: (row[3], -row[0]))
+    assert log.max_timestamp() == (best[0], best[3])
+
+
+def test_records_without_a_key_stay(home: Home) -> None:
+    store = home.open()
+    store.create_topic("t", 1, {"cleanup.policy": "compact", "segment.bytes": "300"})
+    for number in range(20):
+        sent = batch([b"a%d" % number, b"b"], keys=[None, b"k"])
+        store.log("t", 0).append(sent, now_ms=NOW)
+    compact(store)
+    kept = rows_of(store.log("t", 0))
+    assert [value for _, key, value, _ in kept if key is None] == [b"a%d" % number for number in range(20)]
+    assert sum(key == b"k" for _, key, _, _ in kept) < 5
+
+
+def test_a_tombstone_goes_when_it_is_old(home: Home) -> None:
+    store = home.open()
+    store.create_topic("t", 1, {"cleanup.policy": "compact", "delete.retention.ms": "1000"})
+    log = store.log("t", 0)
+    for value in (b"1", None):
+        log.append(batch([value, b"x"], keys=[b"k", b"other"]), now_ms=NOW)
+    log.roll()
+    compact(store, NOW + 1_000)
+    assert [row[:3] for row in rows_of(log)] == [(2, b"k", None), (3, b"other", b"x")]
+    log.append(batch([b"y"] * 20, keys=[b"more"] * 20), now_ms=NOW)
+    log.roll()
+    compact(store, NOW + 1_001)
+    assert [row[:3] for row in rows_of(log)] == [(3, b"other", b"x"), (23, b"more", b"y")]
+
+
+def test_nothing_is_done_where_nothing_is_wanted_or_little_is_new(home: Home) -> None:
+    store = home.open()
+    store.create_topic("plain", 1, {"segment.bytes": "100"})
+    for _ in range(10):
+        store.log("plain", 0).append(batch([b"x"], keys=[b"k"]), now_ms=NOW)
+    assert compact(store) == 0
+    keyed(store, 200)
+    assert store.prepare_compaction(NOW) == []  # nothing is synced yet
+    assert compact(store) == 1
+    assert compact(store) == 0
+    keyed(store, 200, seed=3)
+    assert compact(store) == 1
+
+
+def test_only_one_compaction_of_a_log_at_a_time(home: Home) -> None:
+    store = home.open()
+    keyed(store, 100)
+    store.flush()
+    (compaction,) = store.prepare_compaction(NOW)
+    assert store.prepare_compaction(NOW) == []
+    assert compaction.finish() is None  # it did not run
+    assert compact(store) == 1
+
+
+def test_a_log_that_changed_meanwhile_is_left_alone(home: Home) -> None:
+    store = home.open()
+    rows = keyed(store, 100)
+    store.flush()
+    (compaction,) = store.prepare_compaction(NOW)
+    compaction.run()
+    log = store.log("t", 0)
+    log.delete_records(50)
+    more = [(offset, *rest) for offset, *rest in keyed(store, 30, seed=2)]
+    assert compaction.finish() is None
+    assert rows_of(log) == (rows + more)[50:]
+    assert not home.names("t-0", "")[-1].startswith("cleaned-")
+    compact(store)
+    store.flush()
+    keyed(store, 200, seed=5)
+    store.flush()
+    (compaction,) = store.prepare_compaction(NOW)
+    store.delete_topic("t")
+    with contextlib.suppress(WriteFailed):  # on a disk its files are gone
+        compaction.run()
+    assert compaction.finish() is None
+    assert home.directory.folders() == []
+
+
+def test_appends_go_on_while_another_thread_compacts(home: Home) -> None:
+    store = home.open()
+    rows = keyed(store, 100)
+    store.flush()
+    base = active_base(home)
+    (compaction,) = store.prepare_compaction(NOW)
+    compaction.run()
+    rows += keyed(store, 100, seed=2)
+    assert compaction.finish() is not None
+    assert rows_of(store.log("t", 0)) == survivors(rows, base)
+
+
+def test_keys_beyond_the_limit_wait_for_the_next_time(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MAX_KEYS", 10)
+    store = home.open()
+    rows = keyed(store, 400, keys=40)
+    log = store.log("t", 0)
+    sizes = [log.size]
+    while compact(store):
+        sizes.append(log.size)
+        kept = {row[1]: row for row in rows_of(log)}
+        assert kept == {row[1]: row for row in rows}
+    assert len(sizes) > 3
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_producers_and_what_nobody_can_read_are_kept(home: Home) -> None:
+    store = home.open()
+    store.create_topic("t", 1, {"cleanup.policy": "compact", "segment.bytes": "400"})
+    log = store.log("t", 0)
+    strange = bytearray(batch([b"not records"], keys=[b"k"]))
+    strange[61:] = bytes(len(strange) - 61)
+    struct.pack_into(">I", strange, 17, module.crc32c(strange, 21))
+    log.append(strange, now_ms=NOW)
+    for number in range(0, 20, 2):
+        log.append(batch([b"a", b"b"], keys=[b"k", b"k%d" % number], producer=(4, 0, number)), now_ms=NOW)
+    compact(store)
+    assert bytes(log.read(0, 1).data)[61:] == strange[61:]
+    kept = list(batches(log.read(1, BIG).data))
+    assert kept[0].producer_id == 4
+    assert (kept[0].base_sequence, kept[0].last_offset_delta, kept[0].record_count) == (0, 1, 1)
+    again = home.crash().open().log("t", 0)
+    assert again.append(batch([b"a", b"b"], keys=[b"k", b"k18"], producer=(4, 0, 18)), now_ms=NOW).duplicate
+
+
+def test_what_an_earlier_compaction_left_does_not_get_into_the_log(home: Home) -> None:
+    store = home.open()
+    rows = keyed(store, 100)
+    base = active_base(home)
+    for suffix in (".log", ".index", ".timeindex"):
+        home.damage("t-0", f"cleaned-{0:020}{suffix}", bytes(5_000))
+    assert compact(store) == 1
+    store.close()
+    store = home.open()
+    assert store.recovered == []
+    assert rows_of(store.log("t", 0)) == survivors(rows, base)
+
+
+def test_damage_is_not_compacted_away(home: Home) -> None:
+    store = home.open()
+    rows = keyed(store, 100)
+    store.flush()
+    name = home.names("t-0", ".log")[0]
+    whole = home.load("t-0", name)
+    log_file = home.directory.folder("t-0").open(name)
+    log_file.write(70, [b"\xff"])
+    log_file.close()
+    (compaction,) = store.prepare_compaction(NOW)
+    with pytest.raises(StoreDamaged) as caught:
+        compaction.run()
+    assert (caught.value.topic, caught.value.partition) == ("t", 0)
+    assert compaction.finish() is None
+    home.damage("t-0", name, whole)
+    left = home.crash().open().log("t", 0)
+    assert rows_of(left) == rows
+
+
+class Crash(OSError):
+    """The process is gone."""
+
+
+class CrashingDirectory(MemoryDirectory):
+    """A directory that is cut off from the world after some changes."""
+
+    changes_left = BIG
+
+    def _change(self) -> None:
+        CrashingDirectory.changes_left -= 1
+        if CrashingDirectory.changes_left < 0:
+            raise Crash
+
+    def folder(self, name: str, *, create: bool = False) -> MemoryDirectory:
+        if create and name not in self._folders:
+            self._folders[name] = CrashingDirectory(name)
+        return super().folder(name)
+
+    def replace(self, name: str, data: bytes, *, durable: bool) -> None:
+        self._change()
+        super().replace(name, data, durable=durable)
+
+    def rename(self, old: str, new: str) -> None:
+        self._change()
+        super().rename(old, new)
+
+    def remove(self, name: str) -> None:
+        self._change()
+        super().remove(name)
+
+
+def test_a_crash_at_any_step_leaves_the_old_log_or_the_new_one() -> None:
+    directory = CrashingDirectory()
+    store = Store(directory, StoreConfig(), now_ms=NOW)
+    rows = keyed(store, 100)
+    store.flush()
+    active = int(max(name for name in directory.folder("t-0").files() if name.endswith(".log"))[:20])
+    outcomes = []
+    for steps in itertools.count():
+        (compaction,) = store.prepare_compaction(NOW)
+        CrashingDirectory.changes_left = steps
+        try:
+            compaction.run()
+            compaction.finish()
+        except WriteFailed:
+            pass
+        else:
+            break
+        finally:
+            CrashingDirectory.changes_left = BIG
+            left = copy.deepcopy(directory)
+        left.unlock()
+        with Store(left, StoreConfig(), now_ms=NOW) as again:
+            assert again.recovered == []
+            outcomes.append(rows_of(again.log("t", 0)))
+            assert keyed(again, 5)[0][0] == len(rows)
+        # The store in hand is torn between old and new files; the next crash gets another.
+        directory = CrashingDirectory()
+        store = Store(directory, StoreConfig(), now_ms=NOW)
+        rows = keyed(store, 100)
+        store.flush()
+    assert outcomes[0] == rows
+    assert outcomes[-1] == survivors(rows, active)
+    assert all(outcome in (rows, survivors(rows, active)) for outcome in outcomes)
+    assert len(outcomes) > 10
