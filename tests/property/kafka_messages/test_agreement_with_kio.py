@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from kio.serial import entity_reader, entity_writer
 
 from penstock.protocols.kafka.messages import decode, encode
+from penstock.protocols.kafka.messages.declare import NO_UUID
 from tests.property.kafka_messages.shapes import FEW, Shape, bare, filled, instances, messages, name_of, plain
 
 MILLISECOND = datetime.timedelta(milliseconds=1)
@@ -64,10 +65,10 @@ def in_their_words(value: Any) -> Any:
         words = {RENAMED.get(name, name.removesuffix("_ms")): in_their_words(one) for name, one in value.items()}
         if words.get("log_append_time") == -1:
             words["log_append_time"] = None
-        return words
+        return {name: None if name.endswith("_id") and one == NO_UUID else one for name, one in words.items()}
     if isinstance(value, list):
         return [in_their_words(one) for one in value]
-    return None if value == bytes(16) else value
+    return value
 
 
 def agree(shape: Shape, message: Any) -> None:
