@@ -53,6 +53,7 @@ class Delivering:
         self._queues: dict[Partition, PartitionQueue] = {}
         self._requests: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._known_there: set[Partition] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._batch_bytes = min(config.batch_size_bytes, config.max_request_bytes)
         self.open = False
@@ -118,11 +119,20 @@ class Delivering:
         """When this queue wants to send next; never, while it must wait for an answer first."""
         if queue.retries or queue.recovering:
             return now + _MOST_SECONDS if queue.in_flight or queue.recovering else queue.retry_at
-        if queue.oldest is None or (queue.in_flight and not self._config.enable_idempotence):
+        if queue.oldest is None or (queue.in_flight and not self._may_follow(queue)):
             return now + _MOST_SECONDS
         if self.urgent or queue.bytes >= self._batch_bytes:
             return now
         return queue.oldest + self._config.linger_ms / 1_000
+
+    def _may_follow(self, queue: PartitionQueue) -> bool:
+        """Whether a batch may be sent behind one that is not answered yet.
+
+        Only if the log would refuse it, should it overtake the other: because batches are numbered, and because the log
+        knows this producer's numbers. It does not before it has stored a first batch. (Overtaking happens: two requests
+        wait for a connection, it opens, and a third one finds it open before the two have been woken.)
+        """
+        return self._config.enable_idempotence and queue.partition in self._known_there
 
     def _fill(self, node: Node, queues: list[PartitionQueue]) -> None:
         """Send requests to a node until it has enough of them, or nothing is left for it."""
@@ -185,8 +195,10 @@ class Delivering:
 
     async def _answered(self, queue: PartitionQueue, flight: Flight, sent: Sent) -> None:
         if sent.error is None:
+            self._known_there.add(queue.partition)
             self._settle(flight, sent.base_offset, sent.timestamp_ms, None)
             return
+        self._known_there.discard(queue.partition)
         flight.error = sent.error
         flight.failures += 1
         queue.fail(flight)
