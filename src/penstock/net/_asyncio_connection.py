@@ -47,6 +47,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         self._last_used = self._loop.time()
         self._transport: asyncio.Transport | None = None
         self._window: asyncio.Future[None] | None = None
+        self._turn = asyncio.Lock()
         self._end: PenstockError | None = None
         self.gone: asyncio.Future[None] = self._loop.create_future()
 
@@ -75,16 +76,19 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         return pending
 
     async def call(self, request: Outgoing, *, timeout_s: float) -> Frame:
-        """Write a request once the window is open, and wait for its answer."""
-        if self._window is not None:
-            await self._open_window(timeout_s)
-        return await self.start(request, timeout_s=timeout_s).future
+        """Write a request once the window is open, and wait for its answer. Requests are written in order of calls."""
+        async with self._turn:
+            if self._window is not None:
+                await self._open_window(timeout_s)
+            pending = self.start(request, timeout_s=timeout_s)
+        return await pending.future
 
     async def send(self, message: Outgoing) -> None:
         """Write something that is never answered. Waits while the window is shut."""
-        self._write(message(self._next_correlation()))
-        if self._window is not None:
-            await self._open_window(self._options.connect_timeout_s)
+        async with self._turn:
+            if self._window is not None:
+                await self._open_window(self._options.connect_timeout_s)
+            self._write(message(self._next_correlation()))
 
     def close(self) -> None:
         """Flush and close; what is in flight fails with ConnectionLost."""

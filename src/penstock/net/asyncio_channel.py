@@ -50,32 +50,38 @@ class AsyncioChannel(Generic[State]):
         self._wall_clock_ms = wall_clock_ms
         self._loop = asyncio.get_running_loop()
         self._backoff = Backoff(self._options)
-        self._links: dict[tuple[Endpoint, str], OpenLink[AsyncioConnection, State]] = {}
-        self._opening: dict[tuple[Endpoint, str], asyncio.Task[OpenLink[AsyncioConnection, State]]] = {}
+        self._slots: dict[tuple[Endpoint, str], _Slot[State]] = {}
         self._connections: set[AsyncioConnection] = set()
         self._closed = False
 
     async def link(self, endpoint: Endpoint, lane: str = "") -> Link[State]:
-        """The open link of this lane, or a new one; waits while the endpoint is backed off from."""
+        """The open link of this lane, or a new one; waits while the endpoint is backed off from.
+
+        Callers get it in the order in which they asked, also those who ask just when it is ready: an idempotent
+        producer counts on its first requests not overtaking each other.
+        """
         if self._closed:
             raise Closed("the channel is closed")
-        key = (endpoint, lane)
-        link = self._links.get(key)
-        if link is not None:
-            if link.connection.usable(self._options.idle_timeout_s):
-                return link
-            link.connection.close()
-        opening = self._opening.get(key)
-        if opening is None:
-            # A task of its own: the first caller's cancellation must not take the attempt from the others.
-            opening = self._opening[key] = self._loop.create_task(self._open(endpoint, lane))
-            opening.add_done_callback(lambda task: self._opened(key, task))
-        try:
-            return await asyncio.shield(opening)
-        except asyncio.CancelledError:
-            if opening.cancelled():  # only close() does that
-                raise Closed("the channel was closed") from None
-            raise
+        slot = self._slots.setdefault((endpoint, lane), _Slot())
+        failures = slot.failures
+        async with slot.turn:
+            if slot.link is not None:
+                if slot.link.connection.usable(self._options.idle_timeout_s):
+                    return slot.link
+                slot.link.connection.close()
+            if slot.failures != failures and slot.failure is not None:
+                raise slot.failure  # of an attempt that this caller waited for
+            if slot.opening is None:
+                # A task of its own: the first caller's cancellation must not take the attempt from the others.
+                slot.opening = self._loop.create_task(self._open(endpoint, slot))
+                slot.opening.add_done_callback(slot.opened)
+            opening = slot.opening
+            try:
+                return await asyncio.shield(opening)
+            except asyncio.CancelledError:
+                if opening.cancelled():  # only close() does that
+                    raise Closed("the channel was closed") from None
+                raise
 
     async def gather(self, work: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseException]:
         """Run all side by side; results or exceptions in order."""
@@ -100,7 +106,7 @@ class AsyncioChannel(Generic[State]):
     async def close(self) -> None:
         """Close every connection; returns when they are gone."""
         self._closed = True
-        opening = list(self._opening.values())
+        opening = [slot.opening for slot in self._slots.values() if slot.opening is not None]
         for task in opening:
             task.cancel()
         await asyncio.gather(*opening, return_exceptions=True)
@@ -111,13 +117,13 @@ class AsyncioChannel(Generic[State]):
             await asyncio.wait([connection.gone for connection in connections], timeout=_CLOSE_SECONDS)
         for connection in connections:
             connection.abort()
-        self._links.clear()
+        self._slots.clear()
 
-    async def _open(self, endpoint: Endpoint, lane: str) -> OpenLink[AsyncioConnection, State]:
+    async def _open(self, endpoint: Endpoint, slot: _Slot[State]) -> OpenLink[AsyncioConnection, State]:
         await asyncio.sleep(self._backoff.delay(endpoint, self._loop.time()))
         connection = AsyncioConnection(endpoint, self._dialect, self._options)
         self._connections.add(connection)
-        connection.gone.add_done_callback(lambda _: self._forget(connection, (endpoint, lane)))
+        connection.gone.add_done_callback(lambda _: self._forget(connection, slot))
         try:
             async with asyncio.timeout(self._options.connect_timeout_s):
                 await self._network.connect(lambda: connection, endpoint)
@@ -132,16 +138,27 @@ class AsyncioChannel(Generic[State]):
                 raise no_connection(endpoint, error) from error
             raise
         self._backoff.succeeded(endpoint)
-        link = self._links[endpoint, lane] = OpenLink(connection, state)
-        return link
+        slot.link = OpenLink(connection, state)
+        return slot.link
 
-    def _forget(self, connection: AsyncioConnection, key: tuple[Endpoint, str]) -> None:
+    def _forget(self, connection: AsyncioConnection, slot: _Slot[State]) -> None:
         self._connections.discard(connection)
-        link = self._links.get(key)
-        if link is not None and link.connection is connection:
-            del self._links[key]
+        if slot.link is not None and slot.link.connection is connection:
+            slot.link = None
 
-    def _opened(self, key: tuple[Endpoint, str], task: asyncio.Task[OpenLink[AsyncioConnection, State]]) -> None:
-        self._opening.pop(key, None)
-        if not task.cancelled():
-            task.exception()  # seen, even if every caller has gone
+
+class _Slot(Generic[State]):
+    """One lane: its link, the attempt to open one, and the queue of those who want it."""
+
+    def __init__(self) -> None:
+        self.turn = asyncio.Lock()
+        self.link: OpenLink[AsyncioConnection, State] | None = None
+        self.opening: asyncio.Task[OpenLink[AsyncioConnection, State]] | None = None
+        self.failures = 0
+        self.failure: BaseException | None = None
+
+    def opened(self, task: asyncio.Task[OpenLink[AsyncioConnection, State]]) -> None:
+        """The attempt is over, one way or the other."""
+        self.opening = None
+        self.failure = None if task.cancelled() else task.exception()
+        self.failures += self.failure is not None

@@ -16,7 +16,7 @@ from penstock.net.asyncio_channel import AsyncioChannel
 from penstock.net.memory import MemoryNetwork
 from penstock.net.options import TransportOptions
 from penstock.net.server import serve
-from tests.unit.net.toy import ToyDialect, ToyFraming, ToyFront, encode, turn_the_loop, until
+from tests.unit.net.toy import ToyDialect, ToyFraming, ToyFront, ask, encode, turn_the_loop, until
 
 HERE = Endpoint("here", 1)
 sizes = st.lists(st.one_of(st.integers(0, 50), st.integers(10_000, 70_000)), max_size=8)
@@ -157,5 +157,68 @@ def test_an_idle_connection_is_remade_before_its_next_request() -> None:
         assert first.connection.closed
         await channel.close()
         await listener.close()
+
+    asyncio.run(body())
+
+
+def test_requests_that_wait_for_a_connection_are_written_in_the_order_they_were_made() -> None:
+    async def body() -> None:
+        network, front = MemoryNetwork(), ToyFront()
+        listener = await serve(front, Endpoint("node", 0), network=network)
+        channel = AsyncioChannel(ToyDialect(), network=network)
+
+        async def ask_number(number: int) -> None:
+            link = await channel.link(listener.endpoint)
+            await link.connection.call(ask(b"%d" % number), timeout_s=5)
+
+        # One more in each turn of the loop, so that some ask before, some while and some after it opens.
+        asked = []
+        for number in range(60):
+            asked.append(asyncio.ensure_future(ask_number(number)))
+            await asyncio.sleep(0)
+        await asyncio.gather(*asked)
+        assert front.seen == [b"hello", *(b"%d" % number for number in range(60))]
+        await channel.close()
+        await listener.close()
+
+    asyncio.run(body())
+
+
+def test_requests_that_wait_for_the_window_are_written_in_the_order_they_were_made() -> None:
+    async def body() -> None:
+        network, front = MemoryNetwork(), ToyFront()
+        listener = await serve(front, Endpoint("node", 0), network=network)
+        options = TransportOptions(write_high_water_bytes=1_000)
+        channel = AsyncioChannel(ToyDialect(), network=network, options=options)
+        connection = (await channel.link(listener.endpoint)).connection
+        asked = []
+        for number in range(60):
+            word = b"%02d" % number + bytes(400)
+            asked.append(asyncio.ensure_future(connection.call(ask(word), timeout_s=5)))
+            await asyncio.sleep(0)
+        await asyncio.gather(*asked)
+        assert [int(word[:2]) for word in front.seen[1:]] == list(range(60))
+        await channel.close()
+        await listener.close()
+
+    asyncio.run(body())
+
+
+def test_those_who_waited_for_an_attempt_share_its_failure() -> None:
+    async def body() -> None:
+        attempts = 0
+
+        class Nowhere(MemoryNetwork):
+            async def connect(self, factory: object, endpoint: Endpoint) -> None:
+                nonlocal attempts
+                attempts += 1
+                await asyncio.sleep(0)
+                raise ConnectionRefusedError("as the test wants")
+
+        channel = AsyncioChannel(ToyDialect(), network=Nowhere())
+        results = await asyncio.gather(*(channel.link(HERE) for _ in range(5)), return_exceptions=True)
+        assert [type(result) for result in results] == [ConnectionLost] * 5
+        assert attempts == 1
+        await channel.close()
 
     asyncio.run(body())
