@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.columnar.batch import CRC_START, HEADER_BYTES, BatchHeader, parse_header
 from penstock.columnar.buffers import crc32c
-from penstock.columnar.compression import compress, inflate
 from penstock.errors import CorruptBatch
 from penstock.model import TimestampType
 from penstock.store._folder import PartitionFolder
@@ -222,7 +221,7 @@ class Compaction:
 
 def _decoded(raw: bytes, header: BatchHeader, columns: Sequence[str]) -> pa.RecordBatch | None:
     """The batch's records; None for a marker, and for what somebody wrote that nobody can read: both are kept."""
-    from penstock.columnar import decode_v2  # a node that compacts nothing does without pyarrow
+    from penstock.columnar import decode_v2  # a node that compacts nothing does without NumPy and pyarrow
 
     if header.control:
         return None
@@ -234,6 +233,8 @@ def _decoded(raw: bytes, header: BatchHeader, columns: Sequence[str]) -> pa.Reco
 
 def _thinned(raw: bytes, header: BatchHeader, keep: Sequence[bool], largest: int) -> bytes:
     """The batch with only some of its records: new length, count, checksum, largest timestamp; all else as it was."""
+    from penstock.columnar.compression import compress, inflate
+
     records = inflate(header.codec, memoryview(raw)[HEADER_BYTES:])
     kept = b"".join(records[begin:end] for (begin, end), one in zip(_extents(records), keep, strict=True) if one)
     batch = bytearray(raw[:HEADER_BYTES])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.columnar.batch import batches, verify_crc
-from penstock.errors import StoreError
+from penstock.errors import CorruptBatch, StoreError
 from penstock.store import Store, StoreConfig
 from penstock.store._memory import MemoryDirectory
 from tests.unit.store.homes import NOW, Home, batch, read_records
@@ -97,3 +97,19 @@ def test_small_files_of_anything(tail: bytes, files: dict[str, bytes], repair: b
 def test_a_damaged_earlier_segment(changes: list[tuple[str, int, bytes]], repair: bool) -> None:
     later = struct.pack(">q", 4) + WHOLE[8 : len(WHOLE) // 4]
     check(edited(WHOLE, changes), {f"{4:020}.log": later}, repair=repair)
+
+
+@given(
+    st.one_of(st.binary(max_size=200), st.lists(edits, min_size=1, max_size=3).map(lambda some: edited(WHOLE, some)))
+)
+def test_an_append_of_anything_is_stored_whole_or_refused(data: bytes) -> None:
+    with Store(MemoryDirectory(), StoreConfig(), now_ms=NOW) as store:
+        store.create_topic("t", 1)
+        log = store.log("t", 0)
+        try:
+            appended = log.append(data, now_ms=NOW)
+        except CorruptBatch:
+            assert (log.end_offset, log.size) == (0, 0)
+        else:
+            assert log.end_offset == appended.last_offset + 1
+            assert bytes(log.read(0, 1).data)[16:] == data[16:]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.store import StoreLocked, open_store
-from tests.unit.store.homes import Home, read_records
+from tests.unit.store.homes import Home, batch, read_records
 
 ROOT = Path(__file__).parents[3]
 
@@ -140,3 +140,20 @@ def test_a_full_disk_leaves_whole_batches_only(tmp_path: Path) -> None:
     with open_store(f"file:{tmp_path}") as store:
         assert store.recovered == []
         assert store.log("t", 0).end_offset == number + 1
+
+
+LIGHT = """
+import sys
+from penstock.store import open_store
+with open_store("memory:") as store:
+    store.create_topic("t", 1)
+    store.log("t", 0).append(bytes.fromhex(sys.argv[1]), now_ms=0)
+    assert store.log("t", 0).read(0, 1000).next_offset == 1
+print(*[name for name in ("numpy", "pyarrow", "numba") if name in sys.modules])
+"""
+
+
+def test_storing_and_serving_batches_needs_no_numpy_and_no_arrow() -> None:
+    with spawn(LIGHT, batch([b"x"]).hex()) as process:
+        assert line_of(process) == "\n"
+    assert process.returncode == 0
