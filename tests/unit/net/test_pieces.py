@@ -195,7 +195,8 @@ def test_requests_that_wait_for_the_window_are_written_in_the_order_they_were_ma
         for number in range(60):
             word = b"%02d" % number + bytes(400)
             asked.append(asyncio.ensure_future(connection.call(ask(word), timeout_s=5)))
-            await asyncio.sleep(0)
+            if number % 6 > 3:  # bursts shut the window, single ones arrive just when it opens
+                await asyncio.sleep(0)
         await asyncio.gather(*asked)
         assert [int(word[:2]) for word in front.seen[1:]] == list(range(60))
         await channel.close()
