@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Iterator
-from concurrent.futures import Future
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -47,25 +44,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def node() -> Iterator[str]:
-    """A service node in memory, in a thread of its own; its address."""
-    from penstock.snode import Node
+    """A service node in memory; its address."""
+    from tests.spark.nodes import NodeThread
 
-    async def serve(ready: Future[str], stop: asyncio.Event) -> None:
-        async with Node(store="memory:", listen=("kafka://127.0.0.1:0",)) as node:
-            ready.set_result(node.url("kafka"))
-            await stop.wait()
-
-    loop = asyncio.new_event_loop()
-    stop = asyncio.Event()
-    ready = Future[str]()
-    thread = Thread(target=lambda: loop.run_until_complete(serve(ready, stop)), name="node")
-    thread.start()
+    node = NodeThread()
+    node.start()
     try:
-        yield ready.result(30)
+        yield node.url
     finally:
-        loop.call_soon_threadsafe(stop.set)
-        thread.join()
-        loop.close()
+        node.stop()
 
 
 @pytest.fixture

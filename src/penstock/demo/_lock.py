@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,19 +24,22 @@ _POLL_S = 0.05
 class RunLock:
     """Holds ``folder/demo.log`` locked; ``file`` is what children write their messages to."""
 
-    def __init__(self, folder: Path, *, wait_s: float) -> None:
-        """Wait at most ``wait_s`` for the processes of an earlier run. Raises UsageError if one lives on."""
+    def __init__(self, folder: Path, *, wait_s: float, waiting: Callable[[], None] = lambda: None) -> None:
+        """Wait at most ``wait_s`` for an earlier run's processes, and say so. Raises UsageError if one lives on."""
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / "demo.log"
         self.file = self.path.open("ab", buffering=0)
         deadline = time.monotonic() + wait_s
-        while not self._taken():
+        if not (taken := self._taken()):
+            waiting()
+        while not taken:
             if time.monotonic() > deadline:
                 self.file.close()
                 raise UsageError(
                     f"another run of the demo is still using {folder}", hint="Wait for it, or choose another --out"
                 )
             time.sleep(_POLL_S)
+            taken = self._taken()
 
     def _taken(self) -> bool:
         try:

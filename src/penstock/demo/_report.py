@@ -33,7 +33,8 @@ class Report:
     def stage(self, name: str, total: int) -> Iterator[Callable[[int], None]]:
         """Show a bar while something is done; what is yielded is told how many of ``total`` are."""
         started = time.monotonic()
-        columns = (TextColumn("{task.description:<22}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        counted = (MofNCompleteColumn(),) if total > 1 else ()
+        columns = (TextColumn("{task.description:<14}"), BarColumn(), TimeElapsedColumn(), *counted)
         with Progress(*columns, console=self._console) as progress:
             task = progress.add_task(name, total=total)
             yield lambda done: progress.update(task, completed=done)

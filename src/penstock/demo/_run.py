@@ -50,7 +50,8 @@ def main(out: Path, fresh: bool, *, rows: int | None = None, records_a_batch: in
     the first flights of the year, for a quick look. Raises UsageError, ConnectionLost and other PenstockErrors.
     """
     report = Report()
-    lock = RunLock(out, wait_s=_WAIT_FOR_EARLIER_RUN_S)
+    earlier = "waiting for the processes of an earlier run to end"
+    lock = RunLock(out, wait_s=_WAIT_FOR_EARLIER_RUN_S, waiting=lambda: report.say(earlier))
     try:
         if fresh:
             _forget(out)

@@ -1,0 +1,114 @@
+"""Producing the flights: each once, also over a node that was killed, and never on top of something else."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from penstock.client import Admin, Producer, RangeReader
+from penstock.demo._flights import FlightEvents, flights_events, flights_table
+from penstock.demo._load import TOPIC, load, partitions
+from penstock.demo._node import Node
+from penstock.errors import ConnectionLost, UsageError
+from penstock.model import LogRange
+
+
+@pytest.fixture(scope="module")
+def table() -> pa.Table:
+    return flights_table()
+
+
+@pytest.fixture(scope="module")
+def events(table: pa.Table) -> FlightEvents:
+    return flights_events(table, 60_000)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    with (tmp_path / "log").open("ab") as log, Node(tmp_path / "store", log) as node:
+        yield node
+
+
+def stored(node: Node) -> dict[int, list[tuple[bytes, int]]]:
+    """(value, ms) of every record, by partition."""
+    found = {}
+    with Admin(node.address) as admin:
+        ends = admin.end_offsets(partitions())
+    with RangeReader(node.address) as reader:
+        for partition, end in ends.items():
+            tables = [each.to_arrow() for each in reader.read(LogRange(TOPIC, partition.id, 0, end))]
+            found[partition.id] = [
+                (value, stamp // 1000)
+                for each in tables
+                for value, stamp in zip(
+                    each["value"].to_pylist(), each["timestamp"].cast(pa.int64()).to_pylist(), strict=True
+                )
+            ]
+    return found
+
+
+def wanted(events: FlightEvents) -> dict[int, list[tuple[bytes, int]]]:
+    values, stamps = events.rows["value"].to_pylist(), events.rows["timestamp"].cast(pa.int64()).to_pylist()
+    return {p.id: [(values[row], stamps[row]) for row in events.of_partition(p.id)] for p in partitions()}
+
+
+def test_all_rows_are_stored_in_order_and_only_once(node: Node, events: FlightEvents) -> None:
+    told: list[int] = []
+    assert load(node, events, told.append) == 60_000
+    assert (told[0], told[-1], told == sorted(told)) == (0, 60_000, True)
+    assert load(node, events, told.append) == 0
+    assert stored(node) == wanted(events)
+
+
+def test_loading_goes_on_after_the_node_was_killed(tmp_path: Path, events: FlightEvents) -> None:
+    store, reached = tmp_path / "store", threading.Event()
+    with (tmp_path / "log").open("ab") as log:
+        with Node(store, log) as node:
+
+            def kill_at_a_third(rows: int) -> None:
+                if rows >= 20_000 and not reached.is_set():
+                    reached.set()
+                    node.process.kill()
+
+            with pytest.raises(ConnectionLost, match="the service node ended"):
+                load(node, events, kill_at_a_third)
+        with Node(store, log) as node:
+            told: list[int] = []
+            sent = load(node, events, told.append)
+            assert told[0] >= 20_000  # what was acknowledged is there
+            assert told[0] + sent == 60_000
+            assert stored(node) == wanted(events)
+
+
+def test_more_rows_follow_those_of_a_shorter_run(node: Node, table: pa.Table, events: FlightEvents) -> None:
+    load(node, flights_events(table, 1_000), lambda _: None)
+    assert load(node, events, lambda _: None) == 59_000
+    assert stored(node) == wanted(events)
+    with pytest.raises(UsageError, match="--fresh"):
+        load(node, flights_events(table, 1_000), lambda _: None)
+
+
+def test_other_records_in_the_topic_are_not_built_upon(node: Node, events: FlightEvents) -> None:
+    load(node, events, lambda _: None)
+    with Producer(node.address) as producer:
+        producer.send(TOPIC, b"not a flight", partition=3).result()
+    more = flights_events(flights_table(), 61_000)
+    with pytest.raises(UsageError, match="other records"):
+        load(node, more, lambda _: None)
+
+
+def test_node_ends_with_its_parent(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("ab") as log, Node(tmp_path / "store", log) as node:
+        process = node.process
+    assert process.returncode == 0
+
+
+def test_node_that_cannot_start_is_told(tmp_path: Path) -> None:
+    (tmp_path / "store").write_text("a file where a folder should be")
+    with (tmp_path / "log").open("ab") as log, pytest.raises(ConnectionLost, match="did not start"):
+        Node(tmp_path / "store", log)
+    assert (tmp_path / "log").read_text()

@@ -1,0 +1,43 @@
+"""The exit code: zero only if every cell is right and the group has read everything."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from rich.console import Console
+
+from penstock.demo._delays import expected_delays
+from penstock.demo._report import Report
+from penstock.demo._run import _finish, _forget
+from penstock.model import Partition
+
+
+@pytest.mark.parametrize(
+    ("wrong", "lag", "code"), [([], 0, 0), (["window x: flights is 1, expected 2"], 0, 1), ([], 3, 1)]
+)
+def test_exit_code(table: pa.Table, tmp_path: Path, wrong: list[str], lag: int, code: int) -> None:
+    delays = expected_delays(table.slice(0, 2_000))
+    output = io.StringIO()
+    report = Report(Console(file=output, width=200))
+    assert _finish(tmp_path, delays, wrong, {Partition("flights", 0): lag}, report) == code
+    assert parquet.read_table(tmp_path / "delays.parquet").equals(delays)
+    assert (tmp_path / "delays.png").stat().st_size > 10_000
+    text = output.getvalue()
+    assert f"lag of group delays: {lag} records" in text
+    assert ("WRONG: window x" in text) == bool(wrong)
+    assert ("every cell equals" in text) != bool(wrong)
+    assert "EWR" in text
+    assert "write and draw" in text
+
+
+def test_fresh_deletes_what_is_ours_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "segment").touch()
+    (tmp_path / "delays.parquet").touch()
+    (tmp_path / "thesis.odt").touch()
+    _forget(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.odt"]
