@@ -23,10 +23,10 @@ async def _retain(enode: LocalEnode, runtime: Runtime, every_s: float) -> None:
     while True:
         await runtime.sleep(every_s)
         try:
-            for sentence in enode.enforce_retention():
+            for sentence in (*enode.enforce_retention(), *await enode.compact()):
                 _log.info("%s", sentence)
         except PenstockError as error:
-            _log.error("retention failed: %s", error)
+            _log.error("retention or compaction failed: %s", error)
 
 
 async def _flush(enode: LocalEnode, runtime: Runtime, every_s: float) -> None:

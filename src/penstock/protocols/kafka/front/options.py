@@ -16,14 +16,16 @@ class KafkaFrontOptions:
     """Defaults are Kafka's where Kafka has them.
 
     ``default_partitions`` (``num.partitions``) 1: order over a whole topic until somebody asks for more.
-    ``max_message_bytes``: largest batch, where the topic says nothing else. ``fetch_max_bytes``: largest answer to one
-    Fetch. ``check_records``: count the records of each batch before it is stored (compressed ones are inflated for it),
-    so that no producer's bug becomes a batch that stops every consumer; costs about 0.1 µs a record.
+    ``max_partitions`` a topic can be made with. ``max_message_bytes``: largest batch, where the topic says nothing
+    else. ``fetch_max_bytes``: largest answer to one Fetch. ``check_records``: count the records of each batch before it
+    is stored (compressed ones are inflated for it), so that no producer's bug becomes a batch that stops every
+    consumer; costs about 0.1 µs a record.
     ``max_inflated_bytes`` bounds that inflating. ``fetch_sessions``: incremental sessions kept at once.
     """
 
     auto_create_topics: bool = True
     default_partitions: int = 1
+    max_partitions: int = 10_000
     max_message_bytes: int = 1_048_588
     fetch_max_bytes: int = 57_671_680
     check_records: bool = True

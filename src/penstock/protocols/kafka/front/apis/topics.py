@@ -112,8 +112,11 @@ def _partitions(call: Call, topic: CreateTopicsRequestTopic) -> int:
             )
         if topic.num_partitions == _DEFAULT:
             return call.shared.options.default_partitions
-        if topic.num_partitions <= 0:
-            raise Refused(ErrorCode.INVALID_PARTITIONS, f"{topic.num_partitions} partitions")
+        if not 0 < topic.num_partitions <= call.shared.options.max_partitions:
+            raise Refused(
+                ErrorCode.INVALID_PARTITIONS,
+                f"{topic.num_partitions} partitions; 1 to {call.shared.options.max_partitions} are possible",
+            )
         return topic.num_partitions
     if topic.num_partitions != _DEFAULT or topic.replication_factor != _DEFAULT:
         raise Refused(ErrorCode.INVALID_REQUEST, "partitions are assigned and counted at once")

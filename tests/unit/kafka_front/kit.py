@@ -1,0 +1,160 @@
+"""A Kafka front over a log in memory, asked by messages instead of sockets: encode, frame, handle, decode."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from penstock.columnar.buffers import crc32c
+from penstock.model import Endpoint
+from penstock.net.runtime import AsyncioRuntime
+from penstock.protocols.kafka.front import KafkaFront, KafkaFrontOptions
+from penstock.protocols.kafka.front.session import KafkaSession
+from penstock.protocols.kafka.messages import api_of, read_response, request
+from penstock.protocols.kafka.messages.produce import (
+    ProduceRequest,
+    ProduceRequestPartition,
+    ProduceRequestTopic,
+    ProduceResponse,
+    ProduceResponsePartition,
+)
+from penstock.protocols.kafka.offsets_log import OffsetsLog
+from penstock.seams.framing import Frame
+from penstock.seams.front import Peer
+from penstock.seams.node import NodeIdentity, Services
+from penstock.snode.enodes.local import LocalEnode
+from penstock.snode.services.offsets import OffsetsService
+from penstock.store import Store, open_store
+
+
+class Client:
+    """One connection to a front."""
+
+    def __init__(self, front: KafkaFront) -> None:
+        self.hung_up = False
+        peer = Peer(Endpoint("127.0.0.1", 50_000), lambda buffers: None, self.hang_up)
+        self.session: KafkaSession = front.session(peer)
+
+    def hang_up(self) -> None:
+        self.hung_up = True
+
+    async def ask(self, message: Any, version: int, client_id: str = "me") -> Any:
+        """The answer to ``message``; None where there is none."""
+        answer = await self.send(b"".join(request(message, version, client_id)(7)))
+        if answer is None:
+            return None
+        key = message.API.key
+        pair = api_of(key)
+        assert pair is not None
+        return read_response(pair.response, version, memoryview(answer)[4:])
+
+    async def send(self, data: bytes) -> bytes | None:
+        """A whole framed request, the whole framed answer."""
+        correlation = int.from_bytes(data[8:12], "big", signed=True)
+        buffers = await self.session.handle(Frame(correlation, False, memoryview(data)[4:]))
+        return None if buffers is None else b"".join(buffers)
+
+
+class Kit(Client):
+    """A front, everything below it, and a first client."""
+
+    def __init__(self, store: Store, options: KafkaFrontOptions, runtime: AsyncioRuntime) -> None:
+        self.store = store
+        self.runtime = runtime
+        self.enode = LocalEnode(store, runtime)
+        self.offsets = OffsetsService(self.enode, OffsetsLog(), runtime, partitions=4)
+        identity = NodeIdentity(1, store.cluster_id, {"kafka": Endpoint("127.0.0.1", 9_092)}, store.epoch)
+        self.front = KafkaFront(Services(identity, runtime, self.enode, self.offsets), options)
+        super().__init__(self.front)
+
+    def client(self) -> Client:
+        """Another connection."""
+        return Client(self.front)
+
+    async def produce(
+        self, topic: str, *batches: bytes, version: int = 9, acks: int = -1, partition: int = 0
+    ) -> ProduceResponsePartition:
+        """Each batch in a request of its own; the last one's answer."""
+        answer: ProduceResponse | None = None
+        for batch in batches:
+            part = ProduceRequestPartition(index=partition, records=batch)
+            topics = [ProduceRequestTopic(name=topic, partition_data=[part])]
+            answer = await self.ask(ProduceRequest(acks=acks, timeout_ms=1_000, topic_data=topics), version)
+        assert answer is not None
+        result: ProduceResponsePartition = answer.responses[0].partition_responses[0]
+        return result
+
+
+@asynccontextmanager
+async def serving(options: KafkaFrontOptions | None = None, store: Store | None = None) -> AsyncIterator[Kit]:
+    """A started front; its store is closed at the end unless it was given."""
+    opened = store or open_store("memory:")
+    failures: list[BaseException] = []
+    runtime = AsyncioRuntime(failures.append)
+    kit = Kit(opened, options or KafkaFrontOptions(), runtime)
+    await kit.offsets.load()
+    await kit.front.start()
+    try:
+        yield kit
+    finally:
+        await kit.front.stop()
+        await runtime.stop()
+        if store is None:
+            opened.close()
+    assert not failures
+
+
+def run(test: Callable[[Kit], Coroutine[Any, Any, None]], options: KafkaFrontOptions | None = None) -> None:
+    """Run ``test`` with a started front."""
+
+    async def main() -> None:
+        async with serving(options) as kit:
+            await test(kit)
+
+    asyncio.run(main())
+
+
+def varint(value: int) -> bytes:
+    bits = (value << 1) ^ (value >> 63)
+    out = bytearray()
+    while bits > 127:
+        out.append(bits & 127 | 128)
+        bits >>= 7
+    return bytes([*out, bits])
+
+
+def record(delta: int, key: bytes | None, value: bytes | None, time_delta: int = 0) -> bytes:
+    body = b"\0" + varint(time_delta) + varint(delta)
+    for part in (key, value):
+        body += varint(-1) if part is None else varint(len(part)) + part
+    body += b"\0"
+    return varint(len(body)) + body
+
+
+def batch(
+    values: Sequence[bytes | None] = (b"v",),
+    *,
+    key: bytes | None = b"k",
+    base_offset: int = 0,
+    magic: int = 2,
+    attributes: int = 0,
+    last_delta: int | None = None,
+    count: int | None = None,
+    time_ms: int = 1_700_000_000_000,
+    producer: tuple[int, int, int] = (-1, -1, -1),
+    records: bytes | None = None,
+    crc_flip: int = 0,
+    length_flip: int = 0,
+) -> bytes:
+    """A record batch v2, right unless told otherwise. ``producer`` is (id, epoch, first sequence)."""
+    if records is None:
+        records = b"".join(record(delta, key, value) for delta, value in enumerate(values))
+    count = len(values) if count is None else count
+    last_delta = count - 1 if last_delta is None else last_delta
+    head = struct.pack(">hiqqqhii", attributes, last_delta, time_ms, time_ms, *producer, count)
+    crc = crc32c(head + records) ^ crc_flip
+    size = 9 + len(head) + len(records) + length_flip
+    return struct.pack(">qiibI", base_offset, size, -1, magic, crc) + head + records

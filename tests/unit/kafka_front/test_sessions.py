@@ -1,0 +1,119 @@
+"""Headers, versions and the table: what is answered, what is hung up on."""
+
+import contextlib
+import struct
+
+import pytest
+
+from penstock.errors import ProtocolViolation
+from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.errors import ROWS
+from penstock.protocols.kafka.front.table import TABLE, handler
+from penstock.protocols.kafka.messages import api_of, request, versions
+from penstock.protocols.kafka.messages.api_versions import ApiVersionsRequest
+from tests.unit.kafka_front.kit import Kit, run
+
+
+def framed(key: int, version: int, body: bytes = b"", client: bytes | None = b"me") -> bytes:
+    name = struct.pack(">h", -1) if client is None else struct.pack(">h", len(client)) + client
+    data = struct.pack(">hhi", key, version, 7) + name + body
+    return struct.pack(">i", len(data)) + data
+
+
+def test_every_row_has_a_handler_and_versions_that_are_declared() -> None:
+    for key, row in TABLE.items():
+        lowest, highest = versions(key)
+        assert lowest <= row.lowest <= row.highest <= highest
+        assert callable(handler(key))
+
+
+def test_no_two_apis_share_a_handler() -> None:
+    assert len({row.handler for row in TABLE.values()}) == len(TABLE)
+
+
+def test_what_is_not_served_is_not_advertised() -> None:
+    """Transactions, KIP-848 groups and SASL: clients must find out from the table."""
+    assert not {17, 24, 25, 26, 27, 28, 36, 68, 69} & set(TABLE)
+
+
+def test_old_librdkafka_finds_the_overlaps_it_looks_for() -> None:
+    """librdkafka before 2.12 turns features on by exact old versions (its broker feature map)."""
+    wanted = {0: 3, 1: 4, 2: 1, 8: 2, 9: 1, 10: 0, 11: 0, 12: 0, 13: 0, 14: 0, 22: 0}
+    for key, version in wanted.items():
+        assert TABLE[key].lowest <= version <= TABLE[key].highest
+    assert TABLE[0].lowest == 0
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_api_versions_answers_with_the_table(version: int) -> None:
+    async def test(kit: Kit) -> None:
+        asked = ApiVersionsRequest(client_software_name="test", client_software_version="1.0")
+        answer = await kit.ask(asked, version)
+        found = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+        assert found == {key: (row.lowest, row.highest) for key, row in TABLE.items()}
+
+    run(test)
+
+
+def test_a_client_name_that_breaks_the_rule_is_an_invalid_request() -> None:
+    async def test(kit: Kit) -> None:
+        for name in ("", "-x", "a b", "x" * 5 + "\n"):
+            answer = await kit.ask(ApiVersionsRequest(client_software_name=name, client_software_version="1"), 3)
+            assert answer.error_code == ErrorCode.INVALID_REQUEST
+
+    run(test)
+
+
+def test_too_new_an_api_versions_request_gets_exactly_kafkas_bytes() -> None:
+    """Header v0, error 35, one key: 18 from 0 to 4; nothing else (Kafka 3.9.2 and 4.3.1 answer the same)."""
+
+    async def test(kit: Kit) -> None:
+        answer = await kit.send(framed(18, 99, b"\0" + b"\0\0\0"))
+        assert answer == bytes.fromhex("00000010" + "00000007" + "0023" + "00000001" + "0012" + "0000" + "0004")
+
+    run(test)
+
+
+@pytest.mark.parametrize(("key", "version"), [(0, 12), (1, 3), (1, 17), (4, 0), (24, 0), (68, 0), (999, 0), (3, -1)])
+def test_an_api_or_version_that_is_not_advertised_is_hung_up_on(key: int, version: int) -> None:
+    async def test(kit: Kit) -> None:
+        with pytest.raises(ProtocolViolation, match="not advertised"):
+            await kit.send(framed(key, version, b"\0"))
+
+    run(test)
+
+
+@pytest.mark.parametrize("body", [b"", b"\0", b"\xff" * 40, bytes(200)])
+@pytest.mark.parametrize("key", sorted(TABLE))
+def test_a_malformed_body_is_our_error_or_an_answer(key: int, body: bytes) -> None:
+    async def test(kit: Kit) -> None:
+        for version in (TABLE[key].lowest, TABLE[key].highest):
+            with contextlib.suppress(ProtocolViolation):
+                assert await kit.send(framed(key, version, body)) or key == 0  # acks=0 is not answered
+
+    run(test)
+
+
+def test_a_client_without_a_name_is_served() -> None:
+    async def test(kit: Kit) -> None:
+        assert await kit.send(framed(18, 0, client=None))
+
+    run(test)
+
+
+def test_the_codes_we_send_are_kafkas() -> None:
+    for code in ErrorCode:
+        assert ROWS[code].name == code.name
+
+
+def test_every_advertised_version_of_every_api_can_be_answered() -> None:
+    """A default request of each version is served or refused, and its answer encodes."""
+
+    async def test(kit: Kit) -> None:
+        for key, row in TABLE.items():
+            pair = api_of(key)
+            assert pair is not None
+            for version in range(row.lowest, row.highest + 1):
+                await kit.send(b"".join(request(pair.request(), version, "me")(7)))
+
+    run(test)
