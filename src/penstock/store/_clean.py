@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Final
 
+from penstock.store._checked import check, checked
 from penstock.store._directory import Directory
 from penstock.store._state import CleanLog
 
@@ -22,12 +23,12 @@ _FILE: Final = "clean-shutdown.json"
 def save_clean(directory: Directory, epoch: int, logs: Mapping[str, CleanLog]) -> None:
     """Durable when it returns; ``logs`` by the name of their directory. Raises OSError."""
     facts = {"epoch": epoch, "logs": {name: asdict(log) for name, log in logs.items()}}
-    directory.replace(_FILE, json.dumps(facts, separators=(",", ":")).encode(), durable=True)
+    directory.replace(_FILE, checked(json.dumps(facts, separators=(",", ":")).encode()), durable=True)
 
 
 def load_clean(directory: Directory, epoch: int) -> Mapping[str, CleanLog]:
     """Logs by the name of their directory; empty if ``epoch`` did not end with a note."""
-    text = directory.load(_FILE)
+    text = check(directory.load(_FILE))
     try:
         facts = json.loads(text) if text else {}
         if facts.get("epoch") != epoch:

@@ -17,9 +17,11 @@ import base64
 import json
 from typing import Final
 
+from penstock.store._checked import check, checked
 from penstock.store._directory import Directory
 from penstock.store._segment import segment_name
 from penstock.store.epochs import EpochHistory
+from penstock.store.errors import StoreDamaged
 from penstock.store.producers import ProducerTable
 
 __all__ = ["PartitionFolder", "topic_id_of"]
@@ -28,6 +30,7 @@ _METADATA: Final = "partition.metadata"
 _EPOCHS: Final = "leader-epoch-checkpoint"
 _START: Final = "log-start-offset"
 _POINT: Final = "recovery-point"
+_NUMBER_DIGITS: Final = 20
 
 
 def topic_id_of(directory: Directory) -> bytes | None:
@@ -75,24 +78,29 @@ class PartitionFolder:
         self._root.sync()
 
     def load_start(self) -> int:
-        """Log start offset; 0 if it never moved on request."""
-        return self._load_number(_START)
+        """Log start offset; 0 if it never moved on request. Raises StoreDamaged: a wrong one could cost the log."""
+        number = self._load_number(_START)
+        if number is None and self.directory.load(_START) is not None:
+            raise StoreDamaged(
+                "not a start offset", file=f"{self.directory.path}/{_START}", position=0, hint="Remove it to start at 0"
+            )
+        return number or 0
 
     def save_start(self, offset: int) -> None:
         """Durable at once: what was deleted must not come back."""
-        self.directory.replace(_START, str(offset).encode(), durable=True)
+        self.directory.replace(_START, checked(str(offset).encode()), durable=True)
 
     def load_point(self) -> int:
         """Recovery point; 0 if nothing is known to be on the disk."""
-        return self._load_number(_POINT)
+        return self._load_number(_POINT) or 0
 
     def save_point(self, offset: int) -> None:
         """Not synced: an older one only makes the next start look at more."""
-        self.directory.replace(_POINT, str(offset).encode(), durable=False)
+        self.directory.replace(_POINT, checked(str(offset).encode()), durable=False)
 
-    def _load_number(self, name: str) -> int:
-        text = self.directory.load(name) or b""
-        return int(text) if text.isdigit() else 0
+    def _load_number(self, name: str) -> int | None:
+        text = check(self.directory.load(name)) or b""
+        return int(text) if text.isdigit() and len(text) < _NUMBER_DIGITS else None
 
     def load_epochs(self) -> EpochHistory | None:
         """None if there is no readable checkpoint."""
@@ -108,7 +116,7 @@ class PartitionFolder:
 
     def load_producers(self, base: int) -> ProducerTable | None:
         """The producers before offset ``base``; None if there is no readable snapshot."""
-        text = self.directory.load(segment_name(base) + ".producers")
+        text = check(self.directory.load(segment_name(base) + ".producers"))
         if text is None:
             return None
         table = ProducerTable()
@@ -121,4 +129,4 @@ class PartitionFolder:
     def save_producers(self, base: int, table: ProducerTable) -> None:
         """Not synced: recovery reads them from the batches if it must."""
         text = json.dumps(table.snapshot(), separators=(",", ":"))
-        self.directory.replace(segment_name(base) + ".producers", text.encode(), durable=False)
+        self.directory.replace(segment_name(base) + ".producers", checked(text.encode()), durable=False)

@@ -43,7 +43,14 @@ class Recoverer:
         """The log in ``folder``. Raises StoreDamaged."""
         if not folder.exists:
             return LogState()
-        finish_swap(folder.directory)
+        try:
+            finish_swap(folder.directory)
+            return self._find(folder, clean)
+        except StoreDamaged as error:
+            error.topic, error.partition = folder.topic, folder.partition
+            raise
+
+    def _find(self, folder: PartitionFolder, clean: CleanLog | None) -> LogState:
         sizes = {
             int(name[:_NAME_DIGITS]): size
             for name, size in folder.directory.files().items()
@@ -51,11 +58,7 @@ class Recoverer:
         }
         if clean is not None and sizes == {row[0]: row[1] for row in clean.segments}:
             return self._as_closed(folder, clean)
-        try:
-            return self._by_looking(folder, sizes)
-        except StoreDamaged as error:
-            error.topic, error.partition = folder.topic, folder.partition
-            raise
+        return self._by_looking(folder, sizes)
 
     def _segment(self, folder: PartitionFolder, base: int) -> Segment:
         return Segment(folder.directory, base, self._pool, self._interval)
@@ -75,7 +78,13 @@ class Recoverer:
     def _by_looking(self, folder: PartitionFolder, sizes: Mapping[int, int]) -> LogState:
         _sweep(folder, sizes)
         bases = sorted(sizes)
-        state = LogState(folder.load_start(), recovery_point=folder.load_point())
+        state = LogState(recovery_point=folder.load_point())
+        try:
+            state.start_offset = folder.load_start()
+        except StoreDamaged as error:
+            if not self._repair:
+                raise
+            state.recovered.append(Recovery(folder.topic, folder.partition, 0, 0, f"{error.message}: start at 0"))
         first = self._first_to_scan(folder, state, bases)
         for row, (base, limit) in enumerate(zip(bases, [*bases[1:], None], strict=False)):
             segment = self._segment(folder, base)

@@ -11,6 +11,7 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
+from penstock.store._checked import check, checked
 from penstock.store._directory import Directory
 from penstock.store._segment import SUFFIXES, segment_name
 from penstock.store.errors import StoreDamaged
@@ -28,7 +29,7 @@ def swap(directory: Directory, old: Sequence[int], new: Sequence[int]) -> None:
 
     Raises OSError; what is left to do then is done by `finish_swap`.
     """
-    directory.replace(_NOTE, json.dumps({"old": list(old), "new": list(new)}).encode(), durable=True)
+    directory.replace(_NOTE, checked(json.dumps({"old": list(old), "new": list(new)}).encode()), durable=True)
     finish_swap(directory)
 
 
@@ -37,14 +38,14 @@ def finish_swap(directory: Directory) -> None:
 
     Raises OSError, StoreDamaged.
     """
-    text = directory.load(_NOTE)
-    if text is None:
+    data = directory.load(_NOTE)
+    if data is None:
         return
-    try:
-        note = json.loads(text)
-        old, new = [int(base) for base in note["old"]], [int(base) for base in note["new"]]
-    except (ValueError, KeyError, TypeError) as error:
-        raise StoreDamaged("not a note of a compaction", file=f"{directory.path}/{_NOTE}", position=0) from error
+    text = check(data)
+    if text is None:
+        raise StoreDamaged("not a note of a compaction", file=f"{directory.path}/{_NOTE}", position=0)
+    note: dict[str, list[int]] = json.loads(text)
+    old, new = note["old"], note["new"]
     there = directory.files()
     for name in (segment_name(base) + suffix for base in new for suffix in SUFFIXES):
         if PREFIX + name in there:

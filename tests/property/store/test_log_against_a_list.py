@@ -157,7 +157,7 @@ class LogAgainstList(RuleBasedStateMachine):
         whole = self.home.load("t-0", name)
         size = data.draw(st.integers(0, len(whole)))
         self.home.damage("t-0", name, whole[:size])
-        point = int(self.home.directory.folder("t-0").load("recovery-point") or b"0")
+        point = self.home.point()
         self.cut(int(name[:20]), size)
         if self.start < point and self.end < point:
             with pytest.raises(StoreDamaged):

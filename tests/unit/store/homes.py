@@ -14,6 +14,7 @@ from penstock.model import Codec
 from penstock.store import PartitionLog, Store, StoreConfig
 from penstock.store._directory import Directory
 from penstock.store._disk import DiskDirectory, DiskFile
+from penstock.store._folder import PartitionFolder
 from penstock.store._memory import MemoryDirectory
 
 NOW = 1_700_000_000_000
@@ -78,6 +79,10 @@ class Home:
     def damage(self, folder: str, name: str, data: bytes) -> None:
         """Replace a file's bytes."""
         self.directory.folder(folder).replace(name, data, durable=False)
+
+    def point(self) -> int:
+        """The recovery point on the disk."""
+        return PartitionFolder(self.directory, "t", 0, bytes(16), exists=True).load_point()
 
     def names(self, folder: str, suffix: str) -> list[str]:
         return sorted(name for name in self.directory.folder(folder).files() if name.endswith(suffix))

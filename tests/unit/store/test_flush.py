@@ -48,7 +48,7 @@ def test_a_closed_segment_is_synced_whatever_the_policy(home: Home) -> None:
     assert store.flush_due(NOW)
     store.flush()
     assert not store.flush_due(NOW)
-    assert home.load("t-0", "recovery-point") == b"2"
+    assert home.point() == 2
 
 
 def test_appends_and_deletions_go_on_while_another_thread_syncs(home: Home) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from penstock.errors import StoreError
 from penstock.store import OutOfOrderSequence, Store, StoreDamaged
+from penstock.store._checked import checked
 from tests.unit.store.homes import BIG, NOW, Home, batch, read_records
 
 LAST = "00000000000000000000.log"
@@ -200,10 +201,40 @@ def test_the_note_of_a_shutdown_is_believed_only_once(home: Home) -> None:
 
 
 @pytest.mark.parametrize("note", [b"", b"{", b"[]", b'{"epoch": 1}', b'{"epoch": 1, "logs": {"t-0": {}}}', b"\xff"])
-def test_a_damaged_note_means_looking(home: Home, note: bytes) -> None:
+@pytest.mark.parametrize("sum_fits", [True, False])
+def test_a_damaged_note_means_looking(home: Home, note: bytes, sum_fits: bool) -> None:
     filled(home).close()
-    home.directory.replace("clean-shutdown.json", note, durable=False)
+    home.directory.replace("clean-shutdown.json", checked(note) if sum_fits else note, durable=False)
     assert home.open().log("t", 0).end_offset == 5
+
+
+def test_a_digit_changed_in_a_note_is_not_believed(home: Home) -> None:
+    filled(home).close()
+    note = home.directory.load("clean-shutdown.json") or b""
+    home.directory.replace("clean-shutdown.json", note.replace(b",5,", b",7,"), durable=False)
+    assert home.open().log("t", 0).end_offset == 5
+
+
+def test_a_damaged_start_offset_does_not_cost_the_log(home: Home) -> None:
+    store = filled(home)
+    store.log("t", 0).delete_records(2)
+    left = home.crash()
+    left.damage("t-0", "log-start-offset", left.load("t-0", "log-start-offset") + b"0")
+    with pytest.raises(StoreDamaged) as caught:
+        left.open()
+    assert caught.value.file.endswith("log-start-offset")
+    left.directory.folder("t-0").remove("log-start-offset")
+    assert read_records(left.open().log("t", 0))[0][0] == 0
+
+
+def test_a_damaged_note_of_a_compaction_stops_the_start(home: Home) -> None:
+    filled(home)
+    left = home.crash()
+    left.damage("t-0", "compaction.json", b'{"old": [0], "new": []}')
+    with pytest.raises(StoreDamaged) as caught:
+        left.open()
+    assert (caught.value.topic, caught.value.partition) == ("t", 0)
+    assert LAST in left.directory.folder("t-0").files()
 
 
 @pytest.mark.parametrize("clean", [True, False])
