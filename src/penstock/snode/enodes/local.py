@@ -163,9 +163,8 @@ class LocalEnode:
             finally:
                 done = compaction.finish()
             if done is not None:
-                told.append(
-                    f"compaction took {done.topic}-{done.partition} from {done.bytes_before} to {done.bytes_after} bytes"
-                )
+                sizes = f"{done.bytes_before} to {done.bytes_after} bytes"
+                told.append(f"compaction took {done.topic}-{done.partition} from {sizes}")
         return told
 
     async def flush_if_due(self) -> None:

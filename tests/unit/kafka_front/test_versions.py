@@ -1,0 +1,227 @@
+"""Real answers, errors among them, in every advertised version: no version lacks a field that an answer needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.protocols.kafka.front.table import TABLE
+from penstock.protocols.kafka.messages import alter_configs, api_of, delete_records, delete_topics, describe_configs
+from penstock.protocols.kafka.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsRequestTopic
+from penstock.protocols.kafka.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic
+from penstock.protocols.kafka.messages.delete_groups import DeleteGroupsRequest
+from penstock.protocols.kafka.messages.describe_cluster import DescribeClusterRequest
+from penstock.protocols.kafka.messages.describe_groups import DescribeGroupsRequest
+from penstock.protocols.kafka.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsRequestTopic,
+)
+from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from penstock.protocols.kafka.messages.find_coordinator import FindCoordinatorRequest
+from penstock.protocols.kafka.messages.heartbeat import HeartbeatRequest
+from penstock.protocols.kafka.messages.init_producer_id import InitProducerIdRequest
+from penstock.protocols.kafka.messages.join_group import JoinGroupRequest
+from penstock.protocols.kafka.messages.leave_group import LeaveGroupRequest
+from penstock.protocols.kafka.messages.list_groups import ListGroupsRequest
+from penstock.protocols.kafka.messages.list_offsets import (
+    ListOffsetsRequest,
+    ListOffsetsRequestPartition,
+    ListOffsetsRequestTopic,
+)
+from penstock.protocols.kafka.messages.metadata import MetadataRequest, MetadataRequestTopic
+from penstock.protocols.kafka.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from penstock.protocols.kafka.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from penstock.protocols.kafka.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestGroupTopic,
+    OffsetFetchRequestTopic,
+)
+from penstock.protocols.kafka.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochRequestPartition,
+    OffsetForLeaderEpochRequestTopic,
+)
+from penstock.protocols.kafka.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
+from penstock.protocols.kafka.messages.sync_group import SyncGroupRequest
+from tests.unit.kafka_front.kit import Kit, batch, run
+from tests.unit.kafka_front.test_groups import commit, member
+
+
+def produce(version: int) -> list[Any]:
+    def one(topic: str, records: bytes) -> ProduceRequest:
+        part = ProduceRequestPartition(index=0, records=records)
+        return ProduceRequest(acks=-1, topic_data=[ProduceRequestTopic(name=topic, partition_data=[part])])
+
+    return [one("t", batch()), one("t", batch(crc_flip=1)), one("keyed", batch(key=None)), one("no", batch())]
+
+
+def fetch(version: int) -> list[Any]:
+    def one(topic: str, offset: int, **given: Any) -> FetchRequest:
+        part = FetchRequestPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20, **given)
+        name: dict[str, Any] = {"topic_id": (topic * 16).encode()[:16]} if version >= 13 else {"topic": topic}
+        return FetchRequest(max_bytes=1 << 20, topics=[FetchRequestTopic(**name, partitions=[part])])
+
+    return [one("t", 0), one("t", 99), one("no", 0), *([one("t", 99, last_fetched_epoch=1)] if version >= 12 else [])]
+
+
+def list_offsets(version: int) -> list[Any]:
+    def one(topic: str, timestamp: int) -> ListOffsetsRequest:
+        part = ListOffsetsRequestPartition(partition_index=0, timestamp=timestamp)
+        return ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsRequestTopic(name=topic, partitions=[part])])
+
+    return [one("t", -1), one("t", -2), one("t", 0), one("t", 1 << 50), one("t", -9), one("no", -1)]
+
+
+def metadata(version: int) -> list[Any]:
+    asked: dict[str, Any] = {} if version < 8 else {"include_topic_authorized_operations": True}
+    names = [MetadataRequestTopic(name=each) for each in ("t", "no such name", "made")]
+    return [MetadataRequest(topics=names, **asked), MetadataRequest(topics=[] if version == 0 else None, **asked)]
+
+
+def offset_commit(version: int) -> list[Any]:
+    parts = [OffsetCommitRequestPartition(partition_index=each, committed_offset=5) for each in (0, 9)]
+    topics = [OffsetCommitRequestTopic(name="t", partitions=parts)]
+    member_id = {"generation_id_or_member_epoch": 7, "member_id": "x"}
+    return [
+        OffsetCommitRequest(group_id="simple", topics=topics),
+        OffsetCommitRequest(group_id="g", topics=topics, **member_id),
+        OffsetCommitRequest(group_id="no", topics=topics, **member_id),
+    ]
+
+
+def offset_fetch(version: int) -> list[Any]:
+    if version < 8:
+        topic = OffsetFetchRequestTopic(name="t", partition_indexes=[0, 9])
+        return [OffsetFetchRequest(group_id=each, topics=[topic]) for each in ("g", "no")]
+    wanted = OffsetFetchRequestGroupTopic(name="t", partition_indexes=[0, 9])
+    groups = [OffsetFetchRequestGroup(group_id=each, topics=[wanted]) for each in ("g", "no")]
+    return [OffsetFetchRequest(groups=groups, require_stable=True)]
+
+
+def find_coordinator(version: int) -> list[Any]:
+    if version >= 4:
+        return [FindCoordinatorRequest(key_type=kind, coordinator_keys=["g"]) for kind in (0, 1, 2)]
+    return [FindCoordinatorRequest(key="g", **({} if version == 0 else {"key_type": kind})) for kind in (0, 1, 2)]
+
+
+def leave_group(version: int) -> list[Any]:
+    return [
+        LeaveGroupRequest(group_id=group, **({"member_id": "x"} if version < 3 else {})) for group in ("g", "no", "")
+    ]
+
+
+def alter(kind: str, version: int) -> list[Any]:
+    made = getattr(alter_configs, f"{kind}Request")
+    resource, config = getattr(alter_configs, f"{kind}RequestResource"), getattr(alter_configs, f"{kind}RequestConfig")
+    return [
+        made(resources=[resource(resource_type=2, resource_name=name, configs=[config(name=key, value="5")])])
+        for name, key in (("t", "retention.ms"), ("t", "no.such"), ("no", "retention.ms"))
+    ]
+
+
+def describe(version: int) -> list[Any]:
+    resources = [
+        describe_configs.DescribeConfigsRequestResource(resource_type=kind, resource_name=name, configuration_keys=None)
+        for kind, name in ((2, "t"), (2, "no"), (4, "1"))
+    ]
+    return [describe_configs.DescribeConfigsRequest(resources=resources)]
+
+
+def create_topics(version: int) -> list[Any]:
+    topics = [CreateTopicsRequestTopic(name=name, num_partitions=1, replication_factor=1) for name in ("n", "t", "a/b")]
+    return [CreateTopicsRequest(topics=topics)]
+
+
+def delete(version: int) -> list[Any]:
+    if version < 6:
+        return [delete_topics.DeleteTopicsRequest(topic_names=["gone", "no"])]
+    return [delete_topics.DeleteTopicsRequest(topics=[delete_topics.DeleteTopicsRequestTopic(name="no")])]
+
+
+def delete_some(version: int) -> list[Any]:
+    parts = [delete_records.DeleteRecordsRequestPartition(partition_index=each, offset=0) for each in (0, 9)]
+    return [
+        delete_records.DeleteRecordsRequest(
+            topics=[delete_records.DeleteRecordsRequestTopic(name="t", partitions=parts)]
+        )
+    ]
+
+
+def epochs(version: int) -> list[Any]:
+    parts = [OffsetForLeaderEpochRequestPartition(partition=each, leader_epoch=1) for each in (0, 9)]
+    return [OffsetForLeaderEpochRequest(topics=[OffsetForLeaderEpochRequestTopic(topic="t", partitions=parts)])]
+
+
+def partitions(version: int) -> list[Any]:
+    rows = [CreatePartitionsRequestTopic(name=name, count=2, assignments=None) for name in ("t", "no")]
+    return [CreatePartitionsRequest(topics=rows)]
+
+
+def delete_offsets(version: int) -> list[Any]:
+    topics = [OffsetDeleteRequestTopic(name="t", partitions=[OffsetDeleteRequestPartition(partition_index=0)])]
+    return [OffsetDeleteRequest(group_id=group, topics=topics) for group in ("g", "simple", "no")]
+
+
+ASKED: dict[int, Any] = {
+    0: produce,
+    1: fetch,
+    2: list_offsets,
+    3: metadata,
+    8: offset_commit,
+    9: offset_fetch,
+    10: find_coordinator,
+    11: lambda version: [JoinGroupRequest(group_id=group, session_timeout_ms=10_000) for group in ("g", "")],
+    12: lambda version: [HeartbeatRequest(group_id=group, generation_id=1, member_id="x") for group in ("g", "no")],
+    13: leave_group,
+    14: lambda version: [SyncGroupRequest(group_id=group, generation_id=1, member_id="x") for group in ("g", "no", "")],
+    15: lambda version: [DescribeGroupsRequest(groups=["g", "simple", "no"])],
+    16: lambda version: [ListGroupsRequest()],
+    18: lambda version: [],  # test_sessions
+    19: create_topics,
+    20: delete,
+    21: delete_some,
+    22: lambda version: [InitProducerIdRequest(transactional_id=each) for each in (None, "x")],
+    23: epochs,
+    32: describe,
+    33: lambda version: alter("AlterConfigs", version),
+    37: partitions,
+    42: lambda version: [DeleteGroupsRequest(groups_names=["g", "simple", "no"])],
+    44: lambda version: alter("IncrementalAlterConfigs", version),
+    47: delete_offsets,
+    60: lambda version: [DescribeClusterRequest()],
+    75: lambda version: [
+        DescribeTopicPartitionsRequest(topics=[DescribeTopicPartitionsRequestTopic(name=each) for each in ("t", "no")])
+    ],
+}
+
+PAIRS = [(key, version) for key, row in TABLE.items() for version in range(row.lowest, row.highest + 1)]
+
+
+@pytest.mark.parametrize(("key", "version"), PAIRS)
+def test_answers_and_errors_fit_into_the_version(key: int, version: int) -> None:
+    async def test(kit: Kit) -> None:
+        for name, config in (("t", {}), ("gone", {}), ("keyed", {"cleanup.policy": "compact"})):
+            kit.store.create_topic(name, 1, config)
+        await kit.produce("t", batch())
+        await member(kit)
+        await commit(kit, 1, group_id="simple")
+        for request in ASKED[key](version):
+            pair = api_of(key)
+            assert pair is not None
+            assert isinstance(await kit.ask(request, version), pair.response)
+
+    run(test)
+
+
+def test_every_api_is_asked() -> None:
+    assert set(ASKED) == set(TABLE)
