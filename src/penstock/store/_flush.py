@@ -93,7 +93,8 @@ class Durability:
         self._unsynced = [segment for segment in self._unsynced if segment not in segments]
 
     def prepare(self, end_offset: int, active: Segment) -> Flush | None:
-        """Work that makes everything below ``end_offset`` durable; None if it is. Raises OSError."""
+        """Work that makes everything below ``end_offset`` durable; None if it is. Raises OSError, WriteFailed."""
+        self.check()
         if end_offset <= self.flushed and not self._unsynced:
             return None
         sealed = tuple(self._unsynced)
@@ -115,7 +116,20 @@ class Durability:
     def fail(self, error: OSError) -> WriteFailed:
         """A sync failed: the kernel may have dropped what it could not write and call the next sync a success."""
         self.failure = f"the log could not be synced: {error}"
-        return WriteFailed(self.failure, topic=self._folder.topic, partition=self._folder.partition)
+        return self._failed(self.failure)
+
+    def _failed(self, why: str) -> WriteFailed:
+        return WriteFailed(
+            why,
+            topic=self._folder.topic,
+            partition=self._folder.partition,
+            hint="Close the store and open it again: it then looks what is on the disk",
+        )
+
+    def check(self) -> None:
+        """Raises WriteFailed after a sync that failed."""
+        if self.failure is not None:
+            raise self._failed(self.failure)
 
     def checkpoint(self) -> None:
         """Write down what is durable, at the end of work. Raises OSError."""

@@ -157,10 +157,7 @@ class PartitionLog:
 
     def _check_writable(self, epoch: int | None) -> None:
         self._check_open()
-        if self._durability.failure is not None:
-            raise WriteFailed(
-                self._durability.failure, hint="Close the store and open it again: it then looks what is on the disk"
-            )
+        self._durability.check()
         if epoch is not None and epoch != self._context.epoch:
             raise FencedLeaderEpoch(f"the log is in leader epoch {self._context.epoch}, not in {epoch}")
 

@@ -303,10 +303,17 @@ class Store:
         return flushes
 
     def flush(self) -> None:
-        """Put everything on the disk, waiting for it. Raises WriteFailed."""
-        for flush in self.prepare_flush(self._flushed_ms):
-            flush.run()
-            flush.finish()
+        """Put everything on the disk, waiting for it. Raises WriteFailed, after it has tried with every log."""
+        self._check_open()
+        trouble: WriteFailed | None = None
+        for log in list(self._context.dirty):
+            try:
+                log.flush()
+                self._context.dirty.discard(log)
+            except WriteFailed as error:
+                trouble = trouble or error
+        if trouble is not None:
+            raise trouble
 
     def close(self) -> None:
         """Flush, leave the note of a clean shutdown, let go of files and lock. Closing twice is closing once.
