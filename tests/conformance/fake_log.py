@@ -63,7 +63,8 @@ class PartitionLog:
         if header.producer_id >= 0:
             if header.base_sequence in known:
                 return known[header.base_sequence]
-            expected = max((first + 1 for first in known), default=0)
+            # As Kafka's brokers do: of a producer that is not known, any number is taken for its first.
+            expected = max((first + 1 for first in known), default=header.base_sequence)
             if header.base_sequence != expected:
                 raise ServerError(f"sequence {header.base_sequence}, not {expected}", code=45, name="OUT_OF_ORDER")
             known[header.base_sequence] = self.end
@@ -117,6 +118,7 @@ class FakeLog:
         self.groups: dict[str, FakeGroup] = defaultdict(FakeGroup)
         self.faults: dict[str, deque[PenstockError | None]] = defaultdict(deque)
         self.calls: list[tuple[str, object]] = []
+        self.delays_s: deque[float] = deque()
         self.largest_batch = 1 << 30
         self.senders = 0
         self._arrivals: set[Callable[[], None]] = set()

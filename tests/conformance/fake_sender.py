@@ -70,7 +70,7 @@ class FakeSender:
     async def send(self, node: Node, batches: Sequence[Packed], *, acks: int, timeout_s: float) -> Sequence[Sent]:
         del node, timeout_s
         self._log.calls.append(("send", [(packed.partition, packed.records) for packed in batches]))
-        await asyncio.sleep(0)
+        await asyncio.sleep(self._log.delays_s.popleft() if self._log.delays_s else 0)
         try:
             self._log.fault("send")
         except PenstockError as error:

@@ -197,13 +197,13 @@ class Delivering:
         if sent.error is None:
             self._known_there.add(queue.partition)
             self._settle(flight, sent.base_offset, sent.timestamp_ms, None)
-            return
-        self._known_there.discard(queue.partition)
-        flight.error = sent.error
-        flight.failures += 1
-        queue.fail(flight)
-        queue.retry_at = self._loop.time() + self._backoff.seconds(flight.failures)
-        if not queue.in_flight:
+        else:
+            self._known_there.discard(queue.partition)
+            flight.error = sent.error
+            flight.failures += 1
+            queue.fail(flight)
+            queue.retry_at = self._loop.time() + self._backoff.seconds(flight.failures)
+        if queue.retries and not queue.in_flight:
             queue.recovering = True
             try:
                 await self._recover(queue)
@@ -211,34 +211,53 @@ class Delivering:
                 queue.recovering = False
 
     async def _recover(self, queue: PartitionQueue) -> None:
-        """Decide about every failed batch of a partition, oldest first, now that none is under way."""
-        failed = list(queue.retries)
-        queue.retries.clear()
-        for flight in failed:
-            if flight.error is None:
-                queue.retries.append(flight)
-                continue
-            error, flight.error = flight.error, None
+        """Decide about the oldest failed batch of a partition, now that none is under way.
+
+        Only about that one: giving a batch up numbers those behind it anew, and one before it that is stored, but not
+        acknowledged yet, would be stored a second time under its new number.
+        """
+        while queue.retries and (error := queue.retries[0].error) is not None:
+            flight = queue.retries[0]
             assert flight.packed is not None
             if flight.born + self._config.delivery_timeout_ms / 1_000 <= self._loop.time():
-                await self._sender.abandon(flight.packed)
-                self._settle(flight, -1, -1, _too_late(queue.partition, self._config.delivery_timeout_ms, error))
-                continue
-            packed = await self._sender.recover(flight.packed, error)
-            if packed is not None:
-                flight.packed = packed
-                queue.retries.append(flight)
+                await self._give_up_late(queue)
+            elif (packed := await self._sender.recover(flight.packed, error)) is not None:
+                flight.packed, flight.error = packed, None
             elif _is_too_large(error) and flight.rows.num_rows > 1:
-                queue.retries.extend(self._repacked(queue, flight))
-                queue.retry_at = 0.0
+                await self._split(queue)
             else:
+                queue.retries.popleft()
                 self._settle(flight, -1, -1, error)
 
-    def _repacked(self, queue: PartitionQueue, flight: Flight) -> list[Flight]:
-        halves = flight.halves()
-        for half in halves:
-            half.packed = self._sender.pack(queue.partition, half.rows, self._config.compression)
-        return list(halves)
+    async def _give_up_late(self, queue: PartitionQueue) -> None:
+        """The delivery time of the oldest failed batch is over.
+
+        It may be stored, and so may those behind it of which nothing was heard: numbered anew they could be stored
+        twice, so they are given up with it. What the log has refused is not stored, and goes on.
+        """
+        failed = list(queue.retries)
+        queue.retries.clear()
+        for place, flight in enumerate(failed):
+            if place and isinstance(flight.error, ServerError):
+                queue.retries.append(flight)
+                continue
+            assert flight.packed is not None
+            await self._sender.abandon(flight.packed)
+            error = _too_late(queue.partition, self._config.delivery_timeout_ms, flight.error)
+            self._settle(flight, -1, -1, error)
+
+    async def _split(self, queue: PartitionQueue) -> None:
+        """Put two halves in the place of the oldest failed batch; those behind it get numbers after theirs."""
+        first, *behind = queue.retries
+        for flight in behind:
+            assert flight.packed is not None
+            await self._sender.abandon(flight.packed)
+        queue.retries.clear()
+        queue.retries.extend([*first.halves(), *behind])
+        for flight in queue.retries:
+            flight.packed = self._sender.pack(queue.partition, flight.rows, self._config.compression)
+            flight.error = None
+        queue.retry_at = 0.0
 
     def _expiry(self, queue: PartitionQueue, now: float) -> float:
         if queue.oldest is None:

@@ -104,6 +104,19 @@ def test_retries_keep_the_order_and_idempotence_keeps_duplicates_out(
         assert [stored(log)[offset] for offset in offsets] == firsts
 
 
+def test_the_second_batch_ever_cannot_overtake_the_first(log: FakeLog) -> None:
+    log.delays_s.extend([0.5, 0.0, 0.0])
+
+    async def main() -> None:
+        async with AsyncProducer(ADDRESS, linger_ms=0) as producer:
+            for number in range(3):
+                await producer.send("t", b"%d" % number)
+                await passing(0.01)
+
+    run(main())
+    assert stored(log) == [b"0", b"1", b"2"]
+
+
 def test_a_batch_that_is_too_large_is_sent_in_halves(log: FakeLog) -> None:
     log.largest_batch = 700
 
