@@ -36,7 +36,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         patch.setenv(
             "PYTHONPATH", os.pathsep.join([str(Path(__file__).parents[2] / "src"), str(Path(__file__).parents[2])])
         )
-        session = penstock.spark.session("tests", "local[2,4]", **CONF)
+        warehouse = str(tmp_path_factory.mktemp("warehouse"))
+        session = penstock.spark.session("tests", "local[2,4]", **CONF, **{"spark.sql.warehouse.dir": warehouse})
         session.sparkContext.setLogLevel("OFF")
         yield session
         session.stop()

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.client import Producer
+from penstock.columnar.schema import schema
+from penstock.spark._columns import KNOWN, ddl
 from tests.spark.logs import START_MS, TestTopic
 
 if TYPE_CHECKING:
@@ -48,6 +50,14 @@ def test_all_columns_of_sparks_kafka_source(spark: SparkSession, topic: TestTopi
     assert {(row.topic, row.timestampType) for row in rows} == {(topic.name, 0)}
     instant = datetime.fromtimestamp(START_MS / 1000, UTC) + timedelta(milliseconds=1)
     assert frame.where("offset = 1").selectExpr("unix_millis(timestamp) ms").first() == (instant.timestamp() * 1000,)
+
+
+@pytest.mark.parametrize("columns", [tuple(KNOWN), *((name,) for name in KNOWN)])
+def test_arrow_types_are_exactly_those_spark_expects(spark: SparkSession, columns: tuple[str, ...]) -> None:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    expected = to_arrow_schema(spark.createDataFrame([], ddl(columns)).schema, timezone="UTC")
+    assert schema(columns).equals(expected)
 
 
 def test_nulls_empty_values_and_headers_survive(spark: SparkSession, topic: TestTopic) -> None:
@@ -181,3 +191,9 @@ def test_format_is_found_without_registration(spark: SparkSession, topic: TestTo
     )
     (count,) = other.sql(f"select count(*) from found_{topic.name.replace('-', '_')}").first() or (0,)
     assert count == 3
+
+
+def test_sql_table_is_refused_with_the_way_that_works(spark: SparkSession, topic: TestTopic) -> None:
+    # PySpark 4.3: the reader of such a table is made with no options at all.
+    with pytest.raises(Exception, match="create temporary view"):
+        spark.sql(f"create table flights using penstock options (subscribe = '{topic.name}')")

@@ -59,6 +59,9 @@ _NOT_YET = (
 )
 """Options of Spark's Kafka source that we know and do not have: told apart from typing mistakes."""
 
+_OF_SQL_TABLE = "option."
+"""How ``create table … using penstock options (…)`` spells them, besides plainly."""
+
 _CLIENT_FORBIDDEN = {
     "kafka.auto.offset.reset": "startingOffsets says where to start",
     "kafka.enable.auto.commit": "commitOffsets commits what a batch completed",
@@ -135,6 +138,11 @@ def _sorted_out(given: Mapping[str, str], *, in_address: bool = False) -> tuple[
             options[_SPELLING[lower]] = text
         elif lower in _CLIENT_FORBIDDEN:
             raise ConfigError(f"option {name} cannot be set: {_CLIENT_FORBIDDEN[lower]}")
+        elif lower.startswith(_OF_SQL_TABLE):
+            raise ConfigError(
+                "Spark does not hand the options of a table to a Python data source when it is read",
+                hint="Write: create temporary view NAME using penstock options (…)",
+            )
         elif in_address or lower.startswith(_CLIENT):
             client[lower.removeprefix(_CLIENT)] = text
         else:
