@@ -102,6 +102,11 @@ class _Subscription(TypedDict):
 
 def parse_options(given: Mapping[str, str]) -> SourceOptions:
     """Check every option. Raises ConfigError, for an unknown one with the nearest known name."""
+    if any(name.lower().startswith(_OF_SQL_TABLE) for name in given):
+        raise ConfigError(
+            "Spark does not hand the options of a table to a Python data source when it is read",
+            hint="Write: create temporary view NAME using penstock options (…)",
+        )
     options, client = _sorted_out(given)
     address, topics, in_address = _address(options)
     # What the address says is overruled by what an option says.
@@ -138,11 +143,6 @@ def _sorted_out(given: Mapping[str, str], *, in_address: bool = False) -> tuple[
             options[_SPELLING[lower]] = text
         elif lower in _CLIENT_FORBIDDEN:
             raise ConfigError(f"option {name} cannot be set: {_CLIENT_FORBIDDEN[lower]}")
-        elif lower.startswith(_OF_SQL_TABLE):
-            raise ConfigError(
-                "Spark does not hand the options of a table to a Python data source when it is read",
-                hint="Write: create temporary view NAME using penstock options (…)",
-            )
         elif in_address or lower.startswith(_CLIENT):
             client[lower.removeprefix(_CLIENT)] = text
         else:
