@@ -53,6 +53,8 @@ class Reader:
                 offset = amount * self.end(number) // 100
                 await self.consumer.seek(where, offset)
                 self.positions[number] = offset
+                # An answer from before the seek, which nobody must see, is on its way now.
+                self.log.write("t", [b"%d" % self.end(number)], number)
             case "pause":
                 await self.consumer.pause([where])
                 self.paused.add(number)
