@@ -54,7 +54,9 @@ def main(out: Path, fresh: bool, *, rows: int | None = None, records_a_batch: in
     lock = RunLock(out, wait_s=_WAIT_FOR_EARLIER_RUN_S, waiting=lambda: report.say(earlier))
     try:
         if fresh:
-            _forget(out)
+            _forget(out, *_OURS)
+        if not (out / "checkpoint").exists():
+            _forget(out, "windows")  # of a checkpoint that is gone
         with report.stage("read the table", 1) as progress:
             table = flights_table()
             events = flights_events(table, rows)
@@ -74,13 +76,18 @@ def main(out: Path, fresh: bool, *, rows: int | None = None, records_a_batch: in
         lock.close()
 
 
-def _forget(out: Path) -> None:
-    for name in _OURS:
-        path = out / name
-        if path.is_dir():
-            shutil.rmtree(path)
+def _forget(out: Path, *names: str) -> None:
+    """Delete files and folders, each at once for whoever looks: one that is half deleted has another name."""
+    for name in names:
+        path, gone = out / name, out / f".{name}.forgotten"
+        with suppress(FileNotFoundError):
+            shutil.rmtree(gone)
+        with suppress(FileNotFoundError):
+            path.rename(gone)
+        if gone.is_dir():
+            shutil.rmtree(gone)
         else:
-            path.unlink(missing_ok=True)
+            gone.unlink(missing_ok=True)
 
 
 def _stream(out: Path, node: Node, records_a_batch: int, report: Report, lock: RunLock) -> pa.Table:
@@ -145,6 +152,8 @@ def _finish(out: Path, delays: pa.Table, wrong: list[str], lags: Mapping[Partiti
     report.times()
     for difference in wrong:
         report.say(f"WRONG: {difference}")
+    if wrong:
+        report.say("--fresh starts anew")
     if not wrong:
         flights = sum(delays["flights"].to_pylist())
         report.say(f"{flights:,} flights in {delays.num_rows:,} windows: every cell equals the package's table")

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from penstock.demo._delays import expected_delays
 from penstock.demo._report import Report
-from penstock.demo._run import _finish, _forget
+from penstock.demo._run import _OURS, _finish, _forget
 from penstock.model import Partition
 
 
@@ -39,5 +39,6 @@ def test_fresh_deletes_what_is_ours_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "store" / "segment").touch()
     (tmp_path / "delays.parquet").touch()
     (tmp_path / "thesis.odt").touch()
-    _forget(tmp_path)
+    (tmp_path / ".store.forgotten" / "left by a kill").mkdir(parents=True)
+    _forget(tmp_path, *_OURS)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.odt"]
