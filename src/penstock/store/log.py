@@ -114,6 +114,11 @@ class PartitionLog:
         return self.end_offset > self._durability.flushed and self._context.config.flush is FlushPolicy.ALWAYS
 
     @property
+    def failed(self) -> bool:
+        """True after a sync that failed: the log is read only until the store is opened again."""
+        return self._durability.failure is not None
+
+    @property
     def unflushed(self) -> bool:
         """True while something that was appended is not known to be on the disk."""
         return self.end_offset > self._durability.flushed or self.flush_due

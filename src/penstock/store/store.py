@@ -284,23 +284,27 @@ class Store:
         self._check_open()
         policy = self.config.flush is FlushPolicy.INTERVAL
         interval = policy and now_ms - self._flushed_ms >= self.config.flush_interval_ms
-        return any(log.unflushed if interval else log.flush_due for log in self._context.dirty)
+        logs = (log for log in self._context.dirty if not log.failed)
+        return any(log.unflushed if interval else log.flush_due for log in logs)
 
-    def prepare_flush(self, now_ms: int) -> Sequence[Flush]:
-        """Work that puts everything on the disk: `Flush.run` each, in any thread, then `Flush.finish` here.
+    def prepare_flush(self, now_ms: int) -> Iterator[Flush]:
+        """Work that puts everything on the disk, log by log: `Flush.run` in any thread, then `Flush.finish` here.
 
-        Raises WriteFailed.
+        Each is prepared when it is asked for, since it holds file handles until it has run. Raises WriteFailed.
         """
         self._check_open()
         self._flushed_ms = now_ms
-        flushes = []
-        for log in list(self._context.dirty):
-            flush = log.prepare_flush()
-            if flush is None:
-                self._context.dirty.discard(log)
-            else:
-                flushes.append(flush)
-        return flushes
+        return self._flushes(list(self._context.dirty))
+
+    def _flushes(self, logs: Sequence[PartitionLog]) -> Iterator[Flush]:
+        for log in logs:
+            # Not if its topic was deleted or the store closed meanwhile, and not again if it failed: that was said.
+            if log in self._context.dirty and not log.failed:
+                flush = log.prepare_flush()
+                if flush is None:
+                    self._context.dirty.discard(log)
+                else:
+                    yield flush
 
     def flush(self) -> None:
         """Put everything on the disk, waiting for it. Raises WriteFailed, after it has tried with every log."""

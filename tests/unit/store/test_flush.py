@@ -59,7 +59,7 @@ def test_appends_and_deletions_go_on_while_another_thread_syncs(home: Home) -> N
     log = store.log("t", 0)
     for name in ("t", "t", "t", "u"):
         store.log(name, 0).append(batch([b"x"]), now_ms=NOW)
-    flushes = store.prepare_flush(NOW)
+    flushes = list(store.prepare_flush(NOW))
     log.append(batch([b"later"]), now_ms=NOW)
     log.delete_records(2)
     store.delete_topic("u")
@@ -75,6 +75,26 @@ def test_appends_and_deletions_go_on_while_another_thread_syncs(home: Home) -> N
     assert log.sync_needed
     log.flush()
     assert not log.sync_needed
+
+
+def test_a_log_that_goes_while_others_are_flushed_is_passed_over(home: Home) -> None:
+    store = home.open()
+    for name in ("t", "u", "v"):
+        store.create_topic(name, 1)
+        store.log(name, 0).append(batch([b"x"]), now_ms=NOW)
+    flushes = store.prepare_flush(NOW)
+    first = next(flushes)
+    first.run()
+    first.finish()
+    left = [name for name in ("t", "u", "v") if not store.log(name, 0).flushed_offset]
+    store.delete_topic(left[0])
+    (second,) = flushes
+    second.run()
+    second.finish()
+    assert store.log(left[1], 0).flushed_offset == 1
+    flushes = store.prepare_flush(NOW)
+    store.close()
+    assert list(flushes) == []
 
 
 def test_a_flush_that_did_not_run_promises_nothing(home: Home) -> None:
@@ -102,7 +122,7 @@ class SickFile(MemoryFile):
 
 
 class SickDirectory(MemoryDirectory):
-    """A directory whose log files cannot be synced."""
+    """A directory where the log of t-0 cannot be synced."""
 
     def folder(self, name: str, *, create: bool = False) -> MemoryDirectory:
         if create and name not in self._folders:
@@ -111,7 +131,7 @@ class SickDirectory(MemoryDirectory):
 
     def open(self, name: str, *, create: bool = True) -> MemoryFile:
         del create
-        return self._files.setdefault(name, SickFile() if name.endswith(".log") else MemoryFile())
+        return self._files.setdefault(name, SickFile() if (self.path, name[-4:]) == ("t-0", ".log") else MemoryFile())
 
 
 def test_after_a_failed_sync_nothing_is_appended_until_the_store_is_opened_again() -> None:
@@ -128,6 +148,10 @@ def test_after_a_failed_sync_nothing_is_appended_until_the_store_is_opened_again
         with pytest.raises(WriteFailed):
             call()
     assert log.flushed_offset == 0
+    assert log.failed
+    store.log("t", 1).append(batch([b"x"]), now_ms=NOW)  # the others go on
+    store.log("t", 1).flush()
+    assert list(store.prepare_flush(NOW)) == []
     assert read_records(log) == [(0, b"x")]
     with pytest.raises(WriteFailed):
         store.close()

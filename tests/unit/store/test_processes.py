@@ -86,6 +86,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flush", ["os", "always"])
 def test_nothing_acknowledged_is_lost_by_kill_9(tmp_path: Path, flush: str) -> None:
     acknowledged = -1

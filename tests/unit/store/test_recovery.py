@@ -165,7 +165,7 @@ def test_a_damaged_index_is_made_anew(home: Home, suffix: str, clean: bool, how:
     store = left.open(index_interval_bytes=100)
     assert store.recovered == []
     log = store.log("t", 0)
-    for start in range(70):
+    for start in range(0, 70, 5):
         assert read_records(log, start, 200) == [(value, b"%d" % value) for value in range(start, 70)]
     assert log.append(batch([b"70"], times=[NOW + 70]), now_ms=NOW).base_offset == 70
     if suffix == ".index" or not clean:
