@@ -147,6 +147,13 @@ class FakeLog:
         if self.faults[call] and (error := self.faults[call].popleft()) is not None:
             raise error
 
+    async def delay(self) -> None:
+        """What a test wants the next request to take."""
+        loop = asyncio.get_running_loop()
+        over: asyncio.Future[None] = loop.create_future()
+        loop.call_later(self.delays_s.popleft() if self.delays_s else 0.0, over.set_result, None)
+        await over
+
     async def arrival(self, timeout_s: float) -> None:
         loop = asyncio.get_running_loop()
         event = asyncio.Event()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -70,7 +69,7 @@ class FakeSender:
     async def send(self, node: Node, batches: Sequence[Packed], *, acks: int, timeout_s: float) -> Sequence[Sent]:
         del node, timeout_s
         self._log.calls.append(("send", [(packed.partition, packed.records) for packed in batches]))
-        await asyncio.sleep(self._log.delays_s.popleft() if self._log.delays_s else 0)
+        await self._log.delay()
         try:
             self._log.fault("send")
         except PenstockError as error:
