@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
@@ -68,24 +69,21 @@ def read_task(options: SourceOptions, ranges: Sequence[LogRange]) -> Iterator[pa
 
 
 def _read_range(reader: RangeReader, wanted: LogRange, options: SourceOptions) -> Iterator[pa.RecordBatch]:
-    try:
-        yield from _batches(reader, wanted, options.columns)
-    except OffsetOutOfRange as error:
-        if options.fail_on_data_loss:
-            error.hint = 'Set failOnDataLoss to "false" to go on without the records that were deleted'
-            raise
-        left = _what_is_left(reader, wanted)
-        _log.warning("%s: offsets %d to %d were deleted before they were read", error, wanted.start, left.start)
-        yield from _batches(reader, left, options.columns)
-
-
-def _batches(reader: RangeReader, wanted: LogRange, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    for messages in reader.read(wanted, columns=columns):
-        yield from messages.to_arrow(columns).to_batches(max_chunksize=MOST_ROWS)
-
-
-def _what_is_left(reader: RangeReader, wanted: LogRange) -> LogRange:
     partition = Partition(wanted.topic, wanted.partition, wanted.node)
-    earliest = reader.offsets({partition: OffsetSpec(name=Offset.EARLIEST)})[partition].offset
-    start = min(max(wanted.start, earliest), wanted.end)
-    return LogRange(wanted.topic, wanted.partition, start, wanted.end, wanted.node)
+    position = wanted.start
+    while position < wanted.end:
+        try:
+            for messages in reader.read(replace(wanted, start=position), columns=options.columns):
+                yield from messages.to_arrow(options.columns).to_batches(max_chunksize=MOST_ROWS)
+                position = messages.next_offsets[partition]
+        except OffsetOutOfRange as error:
+            if options.fail_on_data_loss:
+                error.hint = 'Set failOnDataLoss to "false" to go on without the records that are gone'
+                raise
+            earliest = reader.offsets({partition: OffsetSpec(name=Offset.EARLIEST)})[partition].offset
+            # Where the log starts before it, the log has become too short: there is nothing to go on with.
+            following = min(earliest, wanted.end) if earliest > position else wanted.end
+            _log.warning("going on without offsets %d to %d: %s", position, following, error)
+            position = following
+        else:
+            return

@@ -1,0 +1,84 @@
+"""What a task does with a log: batches of the right size, connections kept or dropped, records that age out."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from penstock.errors import OffsetOutOfRange
+from penstock.model import LogRange
+from penstock.spark import _tasks
+from penstock.spark._options import SourceOptions, parse_options
+from penstock.spark._tasks import MOST_ROWS, read_task
+from tests.spark.logs import TestTopic
+
+
+def options(topic: TestTopic, **given: str) -> SourceOptions:
+    # Named apart, so that no other test's connection is found in the table.
+    return parse_options({"path": topic.address, "columns": "offset", "kafka.client.id": topic.name, **given})
+
+
+def kept(topic: TestTopic) -> list[object]:
+    return [reader for (_, client), reader in _tasks._readers.items() if ("client_id", topic.name) in client]
+
+
+def test_batches_are_small_enough_and_ranges_follow_each_other(topic: TestTopic) -> None:
+    topic.create(2)
+    topic.fill({0: 40_000, 1: 10})
+    ranges = [LogRange(topic.name, 0, 5, 39_990), LogRange(topic.name, 1, 3, 7)]
+    batches = list(read_task(options(topic), ranges))
+    assert max(batch.num_rows for batch in batches) <= MOST_ROWS
+    found = [offset for batch in batches for offset in batch["offset"].to_pylist()]
+    assert found == [*range(5, 39_990), *range(3, 7)]
+
+
+def test_connection_is_kept_for_the_next_task(topic: TestTopic) -> None:
+    topic.create(1)
+    topic.fill({0: 10})
+    wanted = [LogRange(topic.name, 0, 0, 10)]
+    list(read_task(options(topic), wanted))
+    (first,) = kept(topic)
+    assert sum(batch.num_rows for batch in read_task(options(topic), wanted)) == 10
+    assert kept(topic) == [first]
+
+
+def test_connection_of_an_abandoned_task_is_closed(topic: TestTopic) -> None:
+    topic.create(1)
+    topic.fill({0: 50_000})
+    task = read_task(options(topic), [LogRange(topic.name, 0, 0, 50_000)])
+    next(task)
+    task.close()  # type: ignore[attr-defined]
+    assert kept(topic) == []
+    assert sum(batch.num_rows for batch in read_task(options(topic), [LogRange(topic.name, 0, 0, 50_000)])) == 50_000
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_records_that_age_out_while_they_are_read(topic: TestTopic, fail: str) -> None:
+    topic.create(1)
+    for _ in range(40):
+        topic.fill({0: 500})
+    given = options(topic, failOnDataLoss=fail, **{"kafka.max.partition.fetch.bytes": "16384"})
+    task = read_task(given, [LogRange(topic.name, 0, 0, 20_000)])
+    found = next(task)["offset"].to_pylist()
+    topic.delete_before({0: 15_000})
+    if fail == "true":
+        with pytest.raises(OffsetOutOfRange, match="failOnDataLoss"):
+            list(task)
+        return
+    found += [offset for batch in task for offset in batch["offset"].to_pylist()]
+    assert found[-5_000:] == list(range(15_000, 20_000))
+    assert found[:-5_000] == list(range(len(found) - 5_000))
+    assert 5_000 < len(found) < 20_000
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_log_that_is_too_short(topic: TestTopic, fail: str) -> None:
+    topic.create(1)
+    topic.fill({0: 10})
+    task = read_task(options(topic, failOnDataLoss=fail), [LogRange(topic.name, 0, 4, 30)])
+    if fail == "true":
+        with pytest.raises(OffsetOutOfRange):
+            list(task)
+    else:
+        assert [offset for batch in task for offset in batch["offset"].to_pylist()] == list(range(4, 10))
