@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from confluent_kafka import Consumer as Watcher
-from confluent_kafka import KafkaError, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -24,6 +24,7 @@ SETTINGS: dict[str, str | int | float | bool] = {
     "enable.idempotence": True,
 }
 _POLL_EVERY = 20_000
+_PATIENCE_S = 20.0
 
 
 def load(bootstrap: str, topic: Topic, *, server: str) -> float:
@@ -84,6 +85,20 @@ def delete(bootstrap: str, name: str) -> None:
 
 def ends(bootstrap: str, name: str) -> list[int]:
     """End offsets by partition; [] where there is no such topic."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return _ends(bootstrap, name)
+        except KafkaException as error:
+            # A broker answers before it leads what it finds on its disk.
+            if not error.args[0].retriable() and error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION:
+                raise
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+
+
+def _ends(bootstrap: str, name: str) -> list[int]:
     watcher = Watcher({"bootstrap.servers": bootstrap, "group.id": "unused"})
     try:
         found = _partitions(bootstrap, name)
@@ -100,8 +115,8 @@ def _partitions(bootstrap: str, name: str) -> list[int]:
     return sorted(topic.partitions)
 
 
-def _until(true: Callable[[], bool], otherwise: str, within_s: float = 20.0) -> None:
-    deadline = time.monotonic() + within_s
+def _until(true: Callable[[], bool], otherwise: str) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
     while not true():
         if time.monotonic() > deadline:
             raise RuntimeError(otherwise)

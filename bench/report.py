@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bench.goals import CPU, judge
+from bench.goals import CPU, CPU_EACH, RATE, judge
 from bench.samples import Sample, ratio, select, spread
 
 __all__ = ["OURS", "markdown", "page", "tables"]
@@ -34,6 +34,8 @@ def _rows(samples: Sequence[Sample], rivals: Mapping[str, Sequence[str]]) -> Row
         found = spread(samples, case)
         assert found is not None
         against = rivals.get(case) or ([other for other in cases if not _ours(other)] if _ours(case) else [])
+        if samples[0].metric not in {RATE, CPU, CPU_EACH}:
+            against = []
         figures = [_figure(value) for value in (found.least, found.median, found.most)]
         rows.append([case, str(found.rounds), *figures, "; ".join(_ratio(samples, case, rival) for rival in against)])
     return rows
@@ -110,7 +112,7 @@ _ABOUT = {
     "consume": (
         "A topic of a real Kafka broker over loopback into Arrow columns key, value, offset, timestamp; CRCs checked. "
         "Each case in a fresh process. The clock starts when the first messages are there and does not count them; the "
-        f"broker shares the cores. {CPU} counts the client's process only."
+        f"broker shares the cores. {CPU_EACH} counts the client's process only."
     ),
     "produce": "From first send to last acknowledgement; acks=all, idempotent, linger 5 ms, batches of 256 KiB.",
     "spark": (

@@ -56,11 +56,11 @@ def test_verdicts_stand_on_the_right_side_of_must_and_goal() -> None:
 
 
 def test_a_goal_is_judged_by_its_own_case_and_rival() -> None:
-    measured = samples(**{"penstock Consumer": [12.0], "confluent-kafka": [2.0], "Java": [6.0]})
+    measured = samples(**{"penstock Consumer": [12.0], "confluent-kafka": [2.0], "Java tuned": [6.0]})
     values = {(verdict.goal.case, verdict.goal.rival): verdict.value for verdict in judge(measured)}
     assert values["penstock Consumer", "confluent-kafka"] == 6.0
-    assert values["penstock Consumer", "Java"] == 2.0
-    assert values["penstock RangeReader", "Java"] is None
+    assert values["penstock Consumer", "Java tuned"] == 2.0
+    assert values["penstock RangeReader", "Java tuned"] is None
 
 
 def test_goals_are_possible() -> None:
