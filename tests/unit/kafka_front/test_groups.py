@@ -1,4 +1,4 @@
-"""Groups over the wire messages: versions, parking, offsets, descriptions, and what a restart keeps."""
+"""Groups over the wire messages: versions, parking, descriptions, and what a restart keeps."""
 
 import asyncio
 from dataclasses import replace
@@ -10,110 +10,15 @@ from penstock.model import Partition
 from penstock.protocols.kafka.coordinator import GroupSettings
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front import KafkaFrontOptions
-from penstock.protocols.kafka.messages.consumer_protocol import Subscription, write_subscription
 from penstock.protocols.kafka.messages.delete_groups import DeleteGroupsRequest
-from penstock.protocols.kafka.messages.delete_topics import DeleteTopicsRequest
-from penstock.protocols.kafka.messages.describe_groups import DescribeGroupsRequest
 from penstock.protocols.kafka.messages.find_coordinator import FindCoordinatorRequest
 from penstock.protocols.kafka.messages.heartbeat import HeartbeatRequest
-from penstock.protocols.kafka.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from penstock.protocols.kafka.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMember
 from penstock.protocols.kafka.messages.list_groups import ListGroupsRequest
-from penstock.protocols.kafka.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from penstock.protocols.kafka.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
-from penstock.protocols.kafka.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestGroupTopic,
-    OffsetFetchRequestTopic,
-)
-from penstock.protocols.kafka.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from penstock.protocols.kafka.messages.sync_group import SyncGroupRequest
 from penstock.store import open_store
-from tests.unit.kafka_front.kit import Client, Kit, run, serving
-
-METADATA = write_subscription(Subscription(topics=("t",)))
-JOIN = JoinGroupRequest(
-    group_id="g",
-    session_timeout_ms=10_000,
-    rebalance_timeout_ms=60_000,
-    protocol_type="consumer",
-    protocols=[JoinGroupRequestProtocol(name="range", metadata=METADATA)],
-)
-
-
-async def join(client: Client, version: int = 9, **given: Any) -> Any:
-    """Both steps of a join, where the version has two."""
-    request = replace(JOIN, **given)
-    answer = await client.ask(request, version)
-    if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
-        answer = await client.ask(replace(request, member_id=answer.member_id), version)
-    return answer
-
-
-async def member(client: Client, version: int = 9, **given: Any) -> Any:
-    """A group of one at work; the answer to its join."""
-    joined = await join(client, version, **given)
-    assert joined.error_code == 0
-    sync = SyncGroupRequest(
-        group_id=joined_group(given),
-        generation_id=joined.generation_id,
-        member_id=joined.member_id,
-        group_instance_id=given.get("group_instance_id"),
-        protocol_type="consumer",
-        protocol_name="range",
-        assignments=[SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"mine")],
-    )
-    synced = await client.ask(sync, 5)
-    assert (synced.error_code, bytes(synced.assignment)) == (0, b"mine")
-    return joined
-
-
-def joined_group(given: dict[str, Any]) -> str:
-    group: str = given.get("group_id", "g")
-    return group
-
-
-def committing(offset: int, *, topic: str = "t", partition: int = 0, **given: Any) -> OffsetCommitRequest:
-    metadata = given.pop("metadata", "")
-    part = OffsetCommitRequestPartition(
-        partition_index=partition, committed_offset=offset, committed_leader_epoch=3, committed_metadata=metadata
-    )
-    topics = [OffsetCommitRequestTopic(name=topic, partitions=[part])]
-    return OffsetCommitRequest(**{"group_id": "g", "topics": topics, **given})
-
-
-async def commit(client: Client, offset: int, *, version: int = 8, **given: Any) -> int:
-    answer = await client.ask(committing(offset, **given), version)
-    code: int = answer.topics[0].partitions[0].error_code
-    return code
-
-
-async def committed(client: Client, group: str = "g", partition: int = 0) -> tuple[int, str, int]:
-    topic = OffsetFetchRequestGroupTopic(name="t", partition_indexes=[partition])
-    asked = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=[topic])])
-    found = (await client.ask(asked, 8)).groups[0].topics[0].partitions[0]
-    assert found.error_code == 0
-    return found.committed_offset, found.metadata, found.committed_leader_epoch
-
-
-async def state(client: Client, group: str = "g", version: int = 5) -> Any:
-    return (await client.ask(DescribeGroupsRequest(groups=[group]), version)).groups[0]
-
-
-async def until(kit: Kit, name: str) -> None:
-    """Return once the group is in that state."""
-    async with asyncio.timeout(5):
-        while (await state(kit)).group_state != name:
-            await kit.runtime.sleep(0.001)
-
+from tests.unit.kafka_front.group_kit import JOIN, METADATA, commit, committed, join, member, state, until
+from tests.unit.kafka_front.kit import Kit, run, serving
 
 # Membership.
 
@@ -214,112 +119,6 @@ def test_a_silent_member_is_removed_when_its_session_ends() -> None:
         await until(kit, "Empty")
 
     run(test, KafkaFrontOptions(groups=GroupSettings(min_session_timeout_ms=1)))
-
-
-# Offsets.
-
-
-@pytest.mark.parametrize("version", range(2, 10))
-def test_a_member_commits_and_anybody_reads_it(version: int) -> None:
-    async def test(kit: Kit) -> None:
-        kit.store.create_topic("t", 1)
-        joined = await member(kit)
-        identity = {"generation_id_or_member_epoch": 1, "member_id": joined.member_id}
-        assert await commit(kit, 7, version=version, metadata="note", **identity) == 0
-        assert await committed(kit) == (7, "note", 3 if version >= 6 else -1)
-
-    run(test)
-
-
-def test_commits_are_refused_partition_by_partition() -> None:
-    async def test(kit: Kit) -> None:
-        kit.store.create_topic("t", 1)
-        assert await commit(kit, 7, topic="missing") == 3
-        assert await commit(kit, 7, partition=1) == 3
-        assert await commit(kit, 7, metadata="x" * 4_097) == ErrorCode.OFFSET_METADATA_TOO_LARGE
-        assert await commit(kit, 7, metadata=None) == 0
-        assert await committed(kit) == (7, "", 3)
-
-    run(test)
-
-
-def test_only_members_of_the_present_generation_commit() -> None:
-    async def test(kit: Kit) -> None:
-        kit.store.create_topic("t", 1)
-        joined = await member(kit)
-        me = {"member_id": joined.member_id}
-        assert await commit(kit, 7) == ErrorCode.UNKNOWN_MEMBER_ID
-        assert await commit(kit, 7, generation_id_or_member_epoch=0, **me) == ErrorCode.ILLEGAL_GENERATION
-        assert await commit(kit, 7, generation_id_or_member_epoch=1, member_id="x") == ErrorCode.UNKNOWN_MEMBER_ID
-        assert await commit(kit, 7, group_id="no", generation_id_or_member_epoch=1) == ErrorCode.ILLEGAL_GENERATION
-        assert (
-            await commit(kit, 7, group_id="no", generation_id_or_member_epoch=1, version=9)
-            == ErrorCode.GROUP_ID_NOT_FOUND
-        )
-        assert (await committed(kit))[0] == -1
-        assert await commit(kit, 7, group_id="") == 0
-
-    run(test)
-
-
-def test_what_was_never_committed_is_minus_one_without_an_error() -> None:
-    async def test(kit: Kit) -> None:
-        assert await committed(kit, group="nobody", partition=9) == (-1, "", -1)
-        everything = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="nobody", topics=None)])
-        assert len((await kit.ask(everything, 8)).groups[0].topics) == 0
-
-    run(test)
-
-
-@pytest.mark.parametrize("version", range(1, 10))
-def test_all_offsets_are_fetched_in_every_version(version: int) -> None:
-    async def test(kit: Kit) -> None:
-        kit.store.create_topic("t", 2)
-        await commit(kit, 5)
-        await commit(kit, 6, partition=1)
-        if version >= 8:
-            groups = [OffsetFetchRequestGroup(group_id="g", topics=None)]
-            found = (await kit.ask(OffsetFetchRequest(groups=groups), version)).groups[0].topics
-        else:
-            topics = [OffsetFetchRequestTopic(name="t", partition_indexes=[0, 1])] if version < 2 else None
-            found = (await kit.ask(OffsetFetchRequest(group_id="g", topics=topics), version)).topics
-        assert [(topic.name, [part.committed_offset for part in topic.partitions]) for topic in found] == [
-            ("t", [5, 6])
-        ]
-
-    run(test)
-
-
-async def delete_offsets(kit: Kit, *partitions: int, topic: str = "t", group: str = "g") -> Any:
-    parts = [OffsetDeleteRequestPartition(partition_index=each) for each in partitions]
-    request = OffsetDeleteRequest(group_id=group, topics=[OffsetDeleteRequestTopic(name=topic, partitions=parts)])
-    return await kit.ask(request, 0)
-
-
-def test_offsets_of_topics_that_nobody_reads_can_be_deleted() -> None:
-    async def test(kit: Kit) -> None:
-        kit.store.create_topic("t", 1)
-        kit.store.create_topic("u", 1)
-        await commit(kit, 7)
-        await commit(kit, 7, topic="u")
-        await member(kit)
-        assert (await delete_offsets(kit, 0)).topics[0].partitions[0].error_code == 86
-        assert (await delete_offsets(kit, 0, topic="u")).topics[0].partitions[0].error_code == 0
-        assert (await delete_offsets(kit, 9, topic="u")).topics[0].partitions[0].error_code == 3
-        assert (await delete_offsets(kit, 0, group="no")).error_code == ErrorCode.GROUP_ID_NOT_FOUND
-        assert [partition.topic for partition in kit.offsets.committed("g")] == ["t"]
-
-    run(test)
-
-
-def test_a_deleted_topics_offsets_go_with_it() -> None:
-    async def test(kit: Kit) -> None:
-        kit.store.create_topic("t", 1)
-        await commit(kit, 7)
-        await kit.ask(DeleteTopicsRequest(topic_names=["t"]), 5)
-        assert await committed(kit) == (-1, "", -1)
-
-    run(test)
 
 
 # Operators.

@@ -53,8 +53,8 @@ from penstock.protocols.kafka.messages.offset_for_leader_epoch import (
 )
 from penstock.protocols.kafka.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
 from penstock.protocols.kafka.messages.sync_group import SyncGroupRequest
+from tests.unit.kafka_front.group_kit import commit, member
 from tests.unit.kafka_front.kit import Kit, batch, run
-from tests.unit.kafka_front.test_groups import commit, member
 
 
 def produce(version: int) -> list[Any]:
