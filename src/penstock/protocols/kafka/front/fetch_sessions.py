@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from penstock.protocols.kafka.messages.fetch import FetchRequestPartition
+if TYPE_CHECKING:
+    from penstock.protocols.kafka.messages.fetch import FetchRequestPartition
 
 __all__ = ["FetchSession", "FetchSessions", "Key", "Watched"]
 
