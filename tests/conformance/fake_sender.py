@@ -46,7 +46,7 @@ class FakeSender:
 
     def __init__(self, log: FakeLog, idempotent: bool) -> None:
         self._log = log
-        self._idempotent = idempotent
+        self._idempotent = self.numbered = idempotent
         self._producers: dict[Partition, int] = {}
         self._waiting: dict[Partition, list[FakePacked]] = defaultdict(list)
         self._next: dict[Partition, int] = defaultdict(int)

@@ -53,6 +53,8 @@ class Delivering:
         self._queues: dict[Partition, PartitionQueue] = {}
         self._requests: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
+        # Not every protocol can number batches, and its sender has to say that it does: without, order comes first.
+        self._numbered = config.enable_idempotence and bool(getattr(sender, "numbered", False))
         self._known_there: set[Partition] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._batch_bytes = min(config.batch_size_bytes, config.max_request_bytes)
@@ -132,7 +134,7 @@ class Delivering:
         knows this producer's numbers. It does not before it has stored a first batch. (Overtaking happens: two requests
         wait for a connection, it opens, and a third one finds it open before the two have been woken.)
         """
-        return self._config.enable_idempotence and queue.partition in self._known_there
+        return self._numbered and queue.partition in self._known_there
 
     def _fill(self, node: Node, queues: list[PartitionQueue]) -> None:
         """Send requests to a node until it has enough of them, or nothing is left for it."""

@@ -117,6 +117,26 @@ def test_the_second_batch_ever_cannot_overtake_the_first(log: FakeLog) -> None:
     assert stored(log) == [b"0", b"1", b"2"]
 
 
+@pytest.mark.parametrize("numbered", [True, False])
+def test_only_numbered_batches_follow_each_other_unanswered(
+    log: FakeLog, monkeypatch: pytest.MonkeyPatch, numbered: bool
+) -> None:
+    async def main() -> None:
+        async with AsyncProducer(ADDRESS, linger_ms=0) as producer:
+            engine = producer._start()
+            monkeypatch.setattr(engine._delivering, "_numbered", numbered)
+            await (await producer.send("t", b"0"))
+            log.delays_s.extend([1.0, 1.0, 1.0])
+            begun = len(sends(log))
+            for number in (1, 2, 3):
+                await producer.send("t", b"%d" % number)
+                await passing(0.01)
+            assert len(sends(log)) - begun == (3 if numbered else 1)
+
+    run(main())
+    assert stored(log) == [b"0", b"1", b"2", b"3"]
+
+
 def test_a_batch_that_is_too_large_is_sent_in_halves(log: FakeLog) -> None:
     log.largest_batch = 700
 
