@@ -6,6 +6,7 @@ Source: Kafka protocol, Fetch; KIP-74 (limits), KIP-320 and KIP-595 (epochs).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from penstock.errors import PenstockError
 from penstock.model import Partition
@@ -21,6 +22,9 @@ from penstock.protocols.kafka.messages.fetch import (
 )
 
 __all__ = ["Budget", "partition_of", "read_partition"]
+
+_NOWHERE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+"""Here Kafka answers with an empty list of aborted transactions, with other errors with none."""
 
 
 @dataclass(slots=True)
@@ -53,11 +57,12 @@ def read_partition(
     try:
         return _read(shared, partition_of(shared, key), part, isolation_level, budget)
     except PenstockError as error:
+        code = code_of(error)
         return FetchResponsePartition(
             partition_index=part.partition,
-            error_code=code_of(error),
+            error_code=code,
             high_watermark=-1,
-            aborted_transactions=None,
+            aborted_transactions=() if code in _NOWHERE else None,
         )
 
 

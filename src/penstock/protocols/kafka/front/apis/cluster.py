@@ -90,7 +90,11 @@ async def describe_topic_partitions(
 def _described(call: Call, name: str, numbers: range) -> DescribeTopicPartitionsResponseTopic:
     topic = call.shared.enode.topic(name)
     if topic is None:
-        return DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
+        return DescribeTopicPartitionsResponseTopic(
+            error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            name=name,
+            topic_authorized_operations=shown(TOPIC_OPERATIONS, True),
+        )
     node = call.shared.node_id
     partitions = [
         DescribeTopicPartitionsResponsePartition(

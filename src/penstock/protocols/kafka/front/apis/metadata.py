@@ -57,20 +57,21 @@ async def _asked(call: Call, request: MetadataRequest, topic: MetadataRequestTop
             return _topic(call, request, by_id)
         name = None if call.version >= _NAME_MAY_BE_NULL else ""
         return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=name, topic_id=topic.topic_id)
+    operations = shown(TOPIC_OPERATIONS, request.include_topic_authorized_operations)
     found = enode.topic(topic.name)
     if found is not None:
         return _topic(call, request, found)
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     options = call.shared.options
-    may_create = options.auto_create_topics and request.allow_auto_topic_creation
-    if not may_create or topic.name in INTERNAL_TOPICS:
-        return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=topic.name)
-    try:
-        found = await enode.create_topic(topic.name, options.default_partitions, {})
-    except TopicExists:
-        # Not this one: one whose name differs only in "." and "_".
-        return MetadataResponseTopic(error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, name=topic.name)
-    except PenstockError as error:
-        return MetadataResponseTopic(error_code=code_of(error), name=topic.name)
+    if options.auto_create_topics and request.allow_auto_topic_creation and topic.name not in INTERNAL_TOPICS:
+        try:
+            found = await enode.create_topic(topic.name, options.default_partitions, {})
+        except TopicExists:
+            code = ErrorCode.INVALID_TOPIC_EXCEPTION  # not this one: one whose name differs only in "." and "_"
+        except PenstockError as error:
+            code = code_of(error)
+    if found is None:
+        return MetadataResponseTopic(error_code=code, name=topic.name, topic_authorized_operations=operations)
     return _topic(call, request, found)
 
 

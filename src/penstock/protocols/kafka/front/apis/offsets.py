@@ -54,7 +54,7 @@ async def commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespon
     for topic in request.topics:
         for part in topic.partitions:
             partition = Partition(topic.name, part.partition_index)
-            fault = code or _commit_fault(call, partition, part)
+            fault = _commit_fault(call, partition, part, code)
             if fault:
                 faults[partition] = fault
             else:
@@ -94,9 +94,13 @@ def _may_commit(call: Call, request: OffsetCommitRequest) -> ErrorCode:
     return code
 
 
-def _commit_fault(call: Call, partition: Partition, part: OffsetCommitRequestPartition) -> ErrorCode:
+def _commit_fault(
+    call: Call, partition: Partition, part: OffsetCommitRequestPartition, group_fault: ErrorCode
+) -> ErrorCode:
     if not _exists(call, partition):
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # also where the group refuses
+    if group_fault:
+        return group_fault
     if len(part.committed_metadata or "") > call.shared.options.offset_metadata_max_bytes:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
     return ErrorCode.NONE

@@ -37,7 +37,7 @@ async def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None
         results = [(partition, fault or next(appended)) for partition, _, fault in parts]
         if request.acks == 0:
             _hang_up_on_errors(results)
-        answers = [_answer(partition.id, result) for partition, result in results]
+        answers = [_answer(call, partition, result) for partition, result in results]
         responses.append(ProduceResponseTopic(name=topic.name, partition_responses=answers))
     return None if request.acks == 0 else ProduceResponse(responses=responses)
 
@@ -86,19 +86,20 @@ def _hang_up_on_errors(results: list[tuple[Partition, Appended | PenstockError]]
             )
 
 
-def _answer(index: int, result: Appended | PenstockError) -> ProduceResponsePartition:
+def _answer(call: Call, partition: Partition, result: Appended | PenstockError) -> ProduceResponsePartition:
     if not isinstance(result, PenstockError):
         return ProduceResponsePartition(
-            index=index,
+            index=partition.id,
             base_offset=result.base_offset,
             log_append_time_ms=result.append_time_ms,
             log_start_offset=result.log_start_offset,
         )
     rows = result.rows if isinstance(result, Refused) else ()
     return ProduceResponsePartition(
-        index=index,
+        index=partition.id,
         error_code=code_of(result),
         base_offset=-1,
+        log_start_offset=call.shared.enode.bounds(partition)[0] if rows else -1,
         record_errors=[ProduceResponseRecordError(batch_index=row, batch_index_error_message=None) for row in rows],
         error_message=result.message,
     )
