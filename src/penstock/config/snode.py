@@ -56,7 +56,8 @@ class SnodeConfig:
     ``interval`` that but for the last ``flush_interval_ms``. ``max_message_bytes``: the largest batch, Kafka's default.
     ``initial_rebalance_delay_ms`` 0: a group's first member does not wait for others (three seconds at Kafka's).
     ``offsets_partitions`` of the topic that committed offsets are kept in, Kafka's number; fixed once it is there.
-    ``retention_check_ms``: how often old segments are looked for; ``drain_ms``: what requests in progress get at the end.
+    ``retention_check_ms``: how often old segments are looked for; ``drain_ms``: what requests in progress get when the
+    node stops.
     """
 
     store: str = text("memory:")

@@ -302,57 +302,6 @@ def test_close_gives_up_in_time_and_says_what_was_not_sent(log: FakeLog) -> None
     run(main())
 
 
-@pytest.mark.parametrize(
-    ("record", "complaint"),
-    [
-        ({"value": "text"}, r"text.encode\(\)"),
-        ({"key": 5, "value": b""}, "key is int"),
-        ({"value": b"x" * 2_000_000}, "max_request_bytes"),
-        ({"value": b"", "headers": {"a": "text"}}, "Headers are text to bytes"),
-        ({"value": b"", "headers": [(b"a", b"b")]}, "Headers are text to bytes"),
-        ({"value": b"", "partition": -1}, "no partition -1"),
-    ],
-)
-def test_a_wrong_record_is_refused_where_it_is_put_in(log: FakeLog, record: dict[str, object], complaint: str) -> None:
-    async def main() -> None:
-        async with AsyncProducer(ADDRESS) as producer:
-            with pytest.raises(UsageError, match=complaint):
-                await producer.send("t", **record)  # type: ignore[arg-type]
-
-    run(main())
-    assert stored(log) == []
-
-
-def test_a_partition_that_does_not_exist_fails_its_record(log: FakeLog) -> None:
-    async def main() -> None:
-        async with AsyncProducer(ADDRESS) as producer:
-            delivery = await producer.send("t4", b"a", partition=4)
-            with pytest.raises(UsageError, match="partitions 0 to 3"):
-                await delivery
-
-    run(main())
-    assert log.partitions[Partition("t4", 0)].end == 0
-
-
-@pytest.mark.parametrize(
-    ("table", "complaint"),
-    [
-        (pa.table({"key": [b"a"]}), "only value is needed"),
-        (pa.table({"value": [b"a"], "colour": [b"red"]}), "Columns to send are"),
-        (pa.table({"value": [1.5]}), "wanted is binary or string"),
-    ],
-)
-def test_a_wrong_table_is_refused(log: FakeLog, table: pa.Table, complaint: str) -> None:
-    del log
-
-    async def main() -> None:
-        async with AsyncProducer(ADDRESS) as producer:
-            with pytest.raises(UsageError, match=complaint):
-                await producer.send_batch("t", table)
-
-    run(main())
-
-
 def test_tables_and_single_records_keep_their_order(log: FakeLog) -> None:
     async def main() -> None:
         async with AsyncProducer(ADDRESS, batch_size_bytes=1_000, linger_ms=100) as producer:
