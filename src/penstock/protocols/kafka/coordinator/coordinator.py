@@ -178,7 +178,7 @@ class Coordinator:
             self._forget_if_blank(group)
 
     def stop(self) -> None:
-        """Answer everything that is parked with COORDINATOR_NOT_AVAILABLE; groups are as they were for the next start."""
+        """Answer everything that is parked with COORDINATOR_NOT_AVAILABLE; the groups stay for the next start."""
         for group in self._groups.values():
             for member in group.members.values():
                 member.answer_join(JoinAnswer(ErrorCode.COORDINATOR_NOT_AVAILABLE, member.member_id))
