@@ -179,6 +179,8 @@ class ToyClient:
 
 
 class ToySender:
+    numbered = False
+
     def __init__(self, client: ToyClient) -> None:
         self._client = client
 

@@ -54,7 +54,7 @@ class Delivering:
         self._requests: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
         # Not every protocol can number batches, and its sender has to say that it does: without, order comes first.
-        self._numbered = config.enable_idempotence and bool(getattr(sender, "numbered", False))
+        self._numbered = config.enable_idempotence and sender.numbered
         self._known_there: set[Partition] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._batch_bytes = min(config.batch_size_bytes, config.max_request_bytes)

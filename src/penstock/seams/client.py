@@ -101,6 +101,11 @@ class Sent:
 class Sender(Protocol):
     """One producer's identity towards the log (producer id, epoch, sequences)."""
 
+    @property
+    def numbered(self) -> bool:
+        """Whether the log refuses a batch that overtook another, so that several of a partition may be under way."""
+        ...
+
     async def open(self) -> None: ...
 
     def partition_for(self, key: bytes, partitions: int) -> int:

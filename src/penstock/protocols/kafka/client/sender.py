@@ -65,6 +65,11 @@ class KafkaSender:
         self._identity = NOT_IDEMPOTENT
         self._numbering: dict[Partition, Numbering] = {}
 
+    @property
+    def numbered(self) -> bool:
+        """Batches carry sequence numbers."""
+        return self._idempotent
+
     async def open(self) -> None:
         """Get a producer id, if one is needed. Raises ServerError, ConnectionLost."""
         if self._idempotent and self._identity == NOT_IDEMPOTENT:
