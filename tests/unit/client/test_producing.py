@@ -190,13 +190,13 @@ def test_rows_that_never_left_say_so(log: FakeLog) -> None:
         producer = AsyncProducer(ADDRESS, delivery_timeout_ms=5_000, request_timeout_ms=1_000, max_in_flight=1)
         first = await producer.send("t", b"a")
         await first
-        log.faults["send"].extend(lost() for _ in range(1_000))
-        sent = await producer.send("t", b"b")
+        # The one request that may be under way is not answered before the record behind it is too old.
+        log.delays_s.append(20.0)
+        await producer.send("t", b"b")
         await passing(0.05)
         stuck = await producer.send("t", b"c")
-        for delivery in (sent, stuck):
-            with pytest.raises(DeliveryTimeout):
-                await delivery
+        with pytest.raises(DeliveryTimeout):
+            await stuck
         assert isinstance(stuck.exception(), DeliveryTimeout)
         assert "never sent" in str(stuck.exception())
         await producer.close()
