@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
@@ -30,6 +30,10 @@ from penstock.model import Partition
 from penstock.seams import LogClient
 
 __all__ = ["ProducerEngine"]
+
+_LARGEST_PARTITION: Final = 2**31 - 1
+_LARGEST_TIMESTAMP_MS: Final = (2**63 - 1) // 1_000
+"""What a column of microseconds can say: readers have one."""
 
 RecordToPut: TypeAlias = "tuple[str, bytes | None, bytes | None, HeadersLike | None, int | None, int, int]"
 """Topic, key, value, headers, partition, timestamp in ms, size: the arguments of ``Intake.put``."""
@@ -94,10 +98,12 @@ class ProducerEngine:
                 f" or buffer_memory_bytes={self.config.buffer_memory_bytes} allow",
                 hint="Raise both, and the server's limit too (Kafka: message.max.bytes)",
             )
-        if partition is not None and partition < 0:
+        if partition is not None and not 0 <= partition <= _LARGEST_PARTITION:
             raise UsageError(f"there is no partition {partition}", topic=topic)
         if timestamp_ms is None:
             timestamp_ms = self.surroundings.now_ms()
+        elif abs(timestamp_ms) > _LARGEST_TIMESTAMP_MS:
+            raise UsageError(f"{timestamp_ms} is no timestamp", topic=topic, hint="Give milliseconds since 1970")
         return topic, key, value, headers, partition, timestamp_ms, size
 
     def tables(self, topic: str, rows: pa.Table | pa.RecordBatch) -> Iterator[TableToPut]:

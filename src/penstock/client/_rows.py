@@ -41,8 +41,15 @@ def record_size(key: bytes | None, value: bytes | None, headers: HeadersLike | N
         for name, content in pairs:
             if not isinstance(name, str) or not (content is None or isinstance(content, bytes)):
                 raise UsageError(f"header {name!r} is {content!r}", hint="Headers are text to bytes or None")
+            if not name.isascii() and not _is_unicode(name):
+                raise UsageError(f"header {name!r} has a name that is no Unicode text")
             size += len(name) + len(content or b"") + 16
     return size
+
+
+def _is_unicode(text: str) -> bool:
+    """Half a surrogate pair, as JSON may carry it, is none."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 class Staging:

@@ -22,7 +22,11 @@ ADDRESS = "fake://h:1"
         ({"value": b"x" * 2_000_000}, "max_request_bytes"),
         ({"value": b"", "headers": {"a": "text"}}, "Headers are text to bytes"),
         ({"value": b"", "headers": [(b"a", b"b")]}, "Headers are text to bytes"),
+        ({"value": b"", "headers": {"\ud800": b""}}, "no Unicode text"),
         ({"value": b"", "partition": -1}, "no partition -1"),
+        ({"value": b"", "partition": 2**31}, "no partition 2147483648"),
+        ({"value": b"", "timestamp_ms": 2**70}, "is no timestamp"),
+        ({"value": b"", "timestamp_ms": -(2**63)}, "is no timestamp"),
     ],
 )
 def test_a_wrong_record_is_refused_where_it_is_put_in(log: FakeLog, record: dict[str, object], complaint: str) -> None:
