@@ -1,27 +1,66 @@
-"""Puts the verbs together and turns our errors into one line and an exit code.
+"""Puts the verbs together.
 
-Each verb lives in its own module, which imports what it needs only when it runs: ``penstock snode`` must be ready in
-a fraction of a second, and ``penstock --help`` must not import Arrow.
-Exit codes: 0 fine, 1 the peer's or the log's fault, 2 yours (as typer's own usage errors).
+Each verb lives in its own module, which imports what it needs only when it runs: ``penstock --help`` must not import
+Arrow.
 """
 
 from __future__ import annotations
 
-import sys
+from typing import Annotated
 
 import typer
+from typer.core import TyperGroup
 
-from penstock.cli import bench, consume, demo, doctor, groups, produce, snode, topics
-from penstock.errors import LocalError, PenstockError
+from penstock.cli import bench, consume, demo, doctor, groups, produce, topics
+from penstock.cli.endings import told
+from penstock.cli.snode import snode
+
+
+class Verbs(TyperGroup):
+    """The verbs, whose errors are told in one line."""
+
+    def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]  # typer's own Context, wherever it keeps it
+        """Run the verb that was named."""
+        with told():
+            return super().invoke(ctx)
+
 
 app = typer.Typer(
     name="penstock",
+    cls=Verbs,
     help="Message logs (Kafka, RocketMQ, TubeMQ) to Spark, and a node that serves them.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command("snode")(snode.snode)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from penstock._version import __version__
+
+        typer.echo(f"penstock {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which.")] = False,
+) -> None:
+    """Message logs (Kafka, RocketMQ, TubeMQ) to Spark, and a node that serves them."""
+    del version
+
+
+@app.command(
+    "snode",
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []},
+)
+def serve(context: typer.Context) -> None:
+    """Serve topics to clients. Prints one line when ready; drains and stops on SIGTERM."""
+    snode(context.args)
+
+
 app.add_typer(topics.app, name="topics")
 app.command("produce")(produce.produce)
 app.command("consume")(consume.consume)
@@ -29,18 +68,3 @@ app.add_typer(groups.app, name="groups")
 app.command("demo")(demo.demo)
 app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)
-
-
-def main() -> None:
-    """Run the command line; the entry point of the ``penstock`` script."""
-    try:
-        app()
-    except PenstockError as error:
-        sys.stderr.write(f"penstock: {error}\n")
-        raise SystemExit(2 if isinstance(error, LocalError) else 1) from None
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
-    except BrokenPipeError:
-        # The reader of our output left (`| head`): not an error, but Python would complain again at exit.
-        sys.stderr.close()
-        raise SystemExit(0) from None

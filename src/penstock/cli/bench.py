@@ -3,48 +3,67 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.cli.options import Address, Json, Option, pairs
-from penstock.cli.output import show
+from penstock.cli.given import client_options, topics_of
+from penstock.cli.options import Address, Json, Option
+from penstock.cli.output import Cell, show
+from penstock.errors import UsageError
+
+if TYPE_CHECKING:
+    from penstock.client import RangeReader
+    from penstock.columnar import Messages
 
 
 def bench(
     address: Address,
     option: Option = None,
-    limit: Annotated[int, typer.Option("--limit", help="Stop after this many records.")] = 10_000_000,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, help="Stop a topic after about so many records.")
+    ] = 10_000_000,
     json: Json = False,
 ) -> None:
     """Read every partition of the address's topics into Arrow and say how fast that was. Commits nothing."""
     from penstock.client import RangeReader
-    from penstock.config import parse_address
-    from penstock.model import LogRange, Offset, OffsetSpec, Partition
 
-    rows = []
-    with RangeReader(address, **pairs(option)) as reader:
-        for topic in parse_address(address).topics:
-            partitions = [Partition(topic, info.partition.id) for info in reader.topics([topic])[topic].partitions]
-            starts = reader.offsets(dict.fromkeys(partitions, OffsetSpec(name=Offset.EARLIEST)))
-            ends = reader.offsets(dict.fromkeys(partitions, OffsetSpec(name=Offset.LATEST)))
+    topics = topics_of(address)
+    rows: list[dict[str, Cell]] = []
+    with RangeReader(address, **client_options(address, option)) as reader:
+        for topic in topics:
             records = size = 0
             begun = time.perf_counter()
-            for partition in partitions:
-                span = LogRange(topic, partition.id, starts[partition].offset, ends[partition].offset)
-                for batch in reader.read(span):
-                    records += len(batch)
-                    size += batch.to_arrow().nbytes
-                    if records >= limit:
-                        break
+            for batch in _batches(reader, topic):
+                records += len(batch)
+                size += batch.to_arrow().nbytes
+                if records >= limit:
+                    break
             seconds = time.perf_counter() - begun
             rows.append(
                 {
                     "topic": topic,
                     "records": records,
                     "seconds": round(seconds, 3),
-                    "records_per_s": round(records / seconds) if seconds else 0,
-                    "mb_per_s": round(size / seconds / 1e6, 1) if seconds else 0.0,
+                    "records_per_s": round(records / seconds),
+                    "mb_per_s": round(size / seconds / 1e6, 1),
                 }
             )
-    show(rows, ("topic", "records", "seconds", "records_per_s", "mb_per_s"), as_json=json)
+    show(rows, ("topic", "records", "seconds", "records_per_s", "mb_per_s"), as_json=json, title="Reading")
+
+
+def _batches(reader: RangeReader, topic: str) -> Iterator[Messages]:
+    """Everything in a topic, partition after partition. Raises UsageError if there is no such topic."""
+    from penstock.model import LogRange, Offset, OffsetSpec
+
+    found = reader.topics([topic]).get(topic)
+    if found is None:
+        raise UsageError(f"no topic named {topic}", hint="`penstock topics list` shows what there is")
+    partitions = [info.partition for info in found.partitions]
+    starts = reader.offsets(dict.fromkeys(partitions, OffsetSpec(name=Offset.EARLIEST)))
+    ends = reader.offsets(dict.fromkeys(partitions, OffsetSpec(name=Offset.LATEST)))
+    for partition in partitions:
+        yield from reader.read(
+            LogRange(topic, partition.id, starts[partition].offset, ends[partition].offset, partition.node)
+        )

@@ -1,135 +1,136 @@
-"""``penstock consume``: as text, as JSON lines, or into a Parquet file."""
+"""``penstock consume``: as text, as JSON lines, or into a Parquet file. How they are written is `sinks`'."""
 
 from __future__ import annotations
 
-import base64
-import json
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.cli.options import Address, Option, pairs
+from penstock.cli.endings import INTERRUPTED
+from penstock.cli.given import client_options, said_as, topics_of
+from penstock.cli.options import Address, Option
 from penstock.cli.output import note
-from penstock.errors import ConfigError
+from penstock.cli.sinks import FORMATS, Sink, check_format, open_sink
+from penstock.config import parse_address
 
 if TYPE_CHECKING:
     from penstock.client import Consumer
     from penstock.columnar import Messages
-    from penstock.model import Partition, Record
+    from penstock.model import Partition
 
-FORMATS = ("text", "json", "parquet")
+_POLL_S = 0.5
 
 
 def consume(
     address: Address,
     group: Annotated[
-        str, typer.Option("--group", "-g", help="Consume as this group and commit what was printed.")
+        str, typer.Option("--group", "-g", help="Consume as this group and commit what was written.")
     ] = "",
-    start: Annotated[str, typer.Option("--from", help="earliest or latest; where the group has no offset.")] = "latest",
+    start: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            help="earliest or latest: where the group has no offset, or without a group. "
+            "By default latest, with --until-end earliest.",
+        ),
+    ] = "",
     kind: Annotated[str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")] = "text",
     out: Annotated[Path | None, typer.Option("--out", help="File to write; needed for parquet.")] = None,
-    limit: Annotated[int, typer.Option("--max", help="Stop after this many records; 0: never.")] = 0,
+    separator: Annotated[str, typer.Option("--key-separator", help="text: write the key and this first.")] = "",
+    limit: Annotated[int, typer.Option("--max", min=0, help="Stop after this many records; 0: never.")] = 0,
     until_end: Annotated[bool, typer.Option("--until-end", help="Stop at the ends as they were at the start.")] = False,
     option: Option = None,
 ) -> None:
-    """Read the address's topics. Without --group nothing is committed."""
+    """Read the address's topics. Without --group all partitions are read and nothing is committed.
+
+    text: each value and a line feed. json: an object a line, which `penstock produce` reads, too; what is not UTF-8
+    stands under "key_base64", "value_base64". parquet: the columns of Spark's Kafka source.
+    """
+    topics = topics_of(address)
+    check_format(kind, out)
+    options = client_options(address, option, {"auto_offset_reset": "earliest" if until_end else "latest"})
+    if start:
+        options["auto_offset_reset"] = start
+    if group:
+        options["group"] = group
+    commits = said_as("group", {**parse_address(address).options, **options}) is not None
     from penstock.client import Consumer
 
-    if kind not in FORMATS:
-        raise ConfigError(f"format '{kind}' is not one of {', '.join(FORMATS)}")
-    if kind == "parquet" and out is None:
-        raise ConfigError("--format parquet needs --out FILE")
-    options: dict[str, Any] = {"auto_offset_reset": start, **pairs(option)}
-    with Consumer(address, group=group or None, **options) as consumer, _sink(kind, out) as write:
-        count = _pump(consumer, write, limit, until_end, commit=bool(group))
-    note(f"{count} records")
+    with Consumer(address, **options) as consumer:
+        # Says so where there is no such topic.
+        partitions = [partition for topic in topics for partition in consumer.partitions_for(topic)]
+        ends = consumer.end_offsets(partitions) if until_end else None
+        with open_sink(kind, out, separator) as sink:
+            reading = Reading(consumer, sink, commits=commits)
+            interrupted = reading.run(limit, ends)
+        reading.commit()
+    if interrupted:
+        raise typer.Exit(INTERRUPTED)
 
 
-def _pump(consumer: Consumer, write: Callable[[Messages], None], limit: int, until_end: bool, *, commit: bool) -> int:
-    count = 0
-    ends: dict[Partition, int] | None = None
-    while not limit or count < limit:
-        batch = consumer.poll(timeout_s=1.0)
-        if len(batch):
-            taken = batch[: limit - count] if limit else batch
-            write(taken)
-            count += len(taken)
-            if commit:
-                consumer.commit(taken)
-        if until_end:
-            if ends is None and consumer.assignment():
-                ends = dict(consumer.end_offsets(consumer.assignment()))
-            if ends is not None and all(consumer.position(partition) >= end for partition, end in ends.items()):
-                break
-    return count
+class Reading:
+    """From poll to sink to commit. An offset is committed once its record can no longer be lost by our end."""
 
+    def __init__(self, consumer: Consumer, sink: Sink, *, commits: bool) -> None:
+        self._consumer = consumer
+        self._sink = sink
+        self._commits = commits
+        self._written: dict[Partition, int] = {}
+        self._count = 0
 
-@contextmanager
-def _sink(kind: str, out: Path | None) -> Iterator[Callable[[Messages], None]]:
-    if kind == "parquet":
-        assert out is not None
-        with _parquet(out) as write:
-            yield write
-        return
-    line = _json_line if kind == "json" else _text_line
-    stream = out.open("w", encoding="utf-8") if out else sys.stdout
+    def run(self, limit: int = 0, ends: Mapping[Partition, int] | None = None) -> bool:
+        """Read ``limit`` records (0: without end), or the partitions that are ours to ``ends``. True if Ctrl-C came.
 
-    def write_lines(batch: Messages) -> None:
-        stream.writelines(line(record) for record in batch)
-        stream.flush()
-
-    try:
-        yield write_lines
-    finally:
-        if out:
-            stream.close()
-
-
-@contextmanager
-def _parquet(out: Path) -> Iterator[Callable[[Messages], None]]:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    writer: parquet.ParquetWriter | None = None
-
-    def write(batch: Messages) -> None:
-        nonlocal writer
-        arrow = batch.to_arrow()
-        table = arrow if isinstance(arrow, pa.Table) else pa.Table.from_batches([arrow])
-        if writer is None:
-            writer = parquet.ParquetWriter(out, table.schema)
-        writer.write_table(table)
-
-    try:
-        yield write
-    finally:
-        if writer is not None:
-            writer.close()
-
-
-def _text_line(record: Record) -> str:
-    return (record.value or b"").decode("utf-8", "backslashreplace") + "\n"
-
-
-def _json_line(record: Record) -> str:
-    shown: dict[str, Any] = {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp": record.timestamp_ms,
-    }
-    for name, value in (("key", record.key), ("value", record.value)):
+        That is the usual end, and no reason to lose what was read.
+        """
         try:
-            shown[name] = None if value is None else value.decode()
-        except UnicodeDecodeError:
-            shown[f"{name}_base64"] = base64.b64encode(value or b"").decode()
-    if record.headers:
-        shown["headers"] = [
-            [name, None if value is None else value.decode("utf-8", "backslashreplace")]
-            for name, value in record.headers
-        ]
-    return json.dumps(shown) + "\n"
+            self._run(limit, ends)
+        except KeyboardInterrupt:
+            return True
+        finally:
+            note(f"{self._count} records")
+        return False
+
+    def _run(self, limit: int, ends: Mapping[Partition, int] | None) -> None:
+        while not limit or self._count < limit:
+            if ends is not None and self._is_at(ends):
+                return
+            batch = self._consumer.poll(_POLL_S)
+            if ends is not None:
+                batch = before(ends, batch)
+            if limit:
+                batch = batch[: limit - self._count]
+            if not batch.parts:
+                continue
+            self._sink.write(batch)
+            self._count += len(batch)
+            self._written.update(batch.next_offsets)
+            if self._sink.safe_at_once:
+                self.commit()
+
+    def commit(self) -> None:
+        """Commit what was written since the last time."""
+        if self._commits and self._written:
+            self._consumer.commit(self._written)
+        self._written = {}
+
+    def _is_at(self, ends: Mapping[Partition, int]) -> bool:
+        """Whether every partition that is ours is read to its end; those that are get no more attention."""
+        assigned = self._consumer.assignment()
+        done = {partition for partition in assigned if self._consumer.position(partition) >= ends.get(partition, 0)}
+        self._consumer.pause(done - self._consumer.paused())
+        return bool(assigned) and done == assigned
+
+
+def before(ends: Mapping[Partition, int], batch: Messages) -> Messages:
+    """The records of ``batch`` below ``ends``. A partition without an end is younger than they are: it has none."""
+    from penstock.columnar import Messages
+
+    def cut(run: Messages) -> Messages:
+        ((partition, next_offset),) = run.next_offsets.items()
+        end = ends.get(partition, 0)
+        return run if next_offset <= end else run[: sum(offset < end for offset in run.offset.to_pylist())]
+
+    return Messages.concat(cut(Messages([part])) for part in batch.parts)

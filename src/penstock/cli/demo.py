@@ -7,12 +7,17 @@ from typing import Annotated
 
 import typer
 
+from penstock.errors import UsageError
+
 
 def demo(
     out: Annotated[Path, typer.Option("--out", help="Folder for the results and all state.")] = Path("demo-out"),
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget an earlier run in that folder.")] = False,
 ) -> None:
     """Run the demo; ends non-zero if the result differs from the source table in any cell."""
-    from penstock.demo import main
+    try:
+        from penstock.demo import main
+    except ModuleNotFoundError as error:
+        raise UsageError(f"the demo needs {error.name}", hint="pip install 'penstock[demo]'") from error
 
     raise typer.Exit(main(out, fresh))

@@ -6,8 +6,10 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.options import Address, Json, Option, pairs
-from penstock.cli.output import note, show
+from penstock.cli.given import client_options
+from penstock.cli.options import Address, Json, Option
+from penstock.cli.output import Cell, note, show
+from penstock.errors import UsageError
 
 app = typer.Typer(help="Consumer groups.", no_args_is_help=True)
 Group = Annotated[str, typer.Argument(help="Group name.")]
@@ -18,10 +20,13 @@ def list_groups(address: Address, option: Option = None, json: Json = False) -> 
     """List groups and their states."""
     from penstock.client import Admin
 
-    with Admin(address, **pairs(option)) as admin:
+    with Admin(address, **client_options(address, option)) as admin:
         found = admin.groups()
-    rows = [{"group": each.group, "state": each.state, "protocol": each.protocol_type} for each in found]
-    show(sorted(rows, key=lambda row: row["group"]), ("group", "state", "protocol"), as_json=json, title="Groups")
+    rows: list[dict[str, Cell]] = [
+        {"group": each.group, "state": each.state, "protocol": each.protocol_type}
+        for each in sorted(found, key=lambda each: each.group)
+    ]
+    show(rows, ("group", "state", "protocol"), as_json=json, title="Groups")
 
 
 @app.command("describe")
@@ -32,11 +37,13 @@ def describe(address: Address, group: Group, option: Option = None, json: Json =
     """
     from penstock.client import Admin
 
-    with Admin(address, **pairs(option)) as admin:
+    with Admin(address, **client_options(address, option)) as admin:
         described = admin.describe_group(group)
         lags = admin.lag(group)
+    if described.state == "Dead" and not lags:
+        raise UsageError(f"no group named {group}", hint="`penstock groups list` shows what there is")
     owners = {partition: member for member in described.members for partition in member.partitions}
-    rows = []
+    rows: list[dict[str, Cell]] = []
     for partition in sorted(set(lags) | set(owners)):
         lag, owner = lags.get(partition), owners.get(partition)
         rows.append(
@@ -62,6 +69,6 @@ def delete(address: Address, group: Group, option: Option = None) -> None:
     """Delete an empty group and its committed offsets."""
     from penstock.client import Admin
 
-    with Admin(address, **pairs(option)) as admin:
+    with Admin(address, **client_options(address, option)) as admin:
         admin.delete_groups([group])
     note(f"deleted group {group}")

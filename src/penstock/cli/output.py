@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 Cell = str | int | float | bool | None
 
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), 127)} | {9: "\\t", 10: "\\n", 13: "\\r"}
+
 
 def show(rows: Iterable[Mapping[str, Cell]], columns: Sequence[str], *, as_json: bool, title: str = "") -> None:
     """Print ``rows`` (mappings with the keys ``columns``).
@@ -28,22 +30,24 @@ def show(rows: Iterable[Mapping[str, Cell]], columns: Sequence[str], *, as_json:
 def _table(rows: Iterable[Mapping[str, Cell]], columns: Sequence[str], title: str) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(title=title or None)
     for name in columns:
         table.add_column(name)
     for row in rows:
-        table.add_row(*(text(row[name]) for name in columns))
+        # Not plain strings: a group named "[red]" is a name, not a colour.
+        table.add_row(*(Text(text(row[name])) for name in columns))
     Console().print(table)
 
 
 def text(cell: Cell) -> str:
-    """A cell as people read it."""
+    """A cell as people read it; one line, whatever a name contains."""
     if cell is None:
         return "-"
     if isinstance(cell, float):
         return f"{cell:.1f}"
-    return str(cell)
+    return str(cell).translate(_CONTROLS)
 
 
 def note(line: str) -> None:

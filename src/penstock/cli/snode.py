@@ -1,60 +1,75 @@
-"""``penstock snode``: a service node in this process, until SIGTERM."""
+"""``penstock snode``: a service node in this process, until SIGTERM.
+
+Its arguments are parsed by argparse, for the reason that `entry` gives.
+"""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import os
 import sys
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
-import typer
-
-from penstock.cli.options import pairs
+from penstock.cli.endings import told
+from penstock.cli.given import pairs
 from penstock.config import snode_config
+from penstock.errors import UsageError
 
 if TYPE_CHECKING:
     from penstock.config import SnodeConfig
     from penstock.snode import Node
 
-Listen = Annotated[
-    list[str] | None,
-    typer.Option("--listen", help="scheme://host:port, one a protocol; port 0 lets the system pick."),
-]
-Advertise = Annotated[
-    list[str] | None,
-    typer.Option("--advertise", help="scheme://host:port that clients are told, where it is another one."),
-]
+_DEFAULT_LISTENER: Final = "kafka://127.0.0.1:9092"
 
 
-def snode(
-    store: Annotated[str, typer.Option("--store", help="file:DIRECTORY, or memory: (gone with the process).")],
-    listen: Listen = None,
-    advertise: Advertise = None,
-    flush: Annotated[
-        str, typer.Option("--flush", help="os (survives kill -9), interval, or always (survives power loss).")
-    ] = "os",
-    allow_remote: Annotated[
-        bool, typer.Option("--allow-remote", help="Permit listeners that other machines can reach.")
-    ] = False,
-    setting: Annotated[
-        list[str] | None, typer.Option("--set", help="Any other node option as name=value; may be repeated.")
-    ] = None,
-    until_stdin_closes: Annotated[
-        bool,
-        typer.Option("--until-stdin-closes", help="Also stop when standard input ends: live no longer than a parent."),
-    ] = False,
-) -> None:
-    """Serve topics to clients. Prints one line when ready; drains and stops on SIGTERM."""
-    config = snode_config(
-        {
-            "store": store,
-            "listen": listen or ["kafka://127.0.0.1:9092"],
-            "advertised": advertise,
-            "flush": flush,
-            "allow_remote": allow_remote,
-            **pairs(setting),
-        }
+def snode(words: Sequence[str]) -> None:
+    """Parse the words after ``snode``, and serve. Raises SystemExit as every verb does."""
+    with told():
+        given = _arguments().parse_args(words)
+        config = snode_config(
+            {
+                "store": given.store,
+                "listen": given.listen or [_DEFAULT_LISTENER],
+                "advertised": given.advertise,
+                "flush": given.flush,
+                "allow_remote": given.allow_remote,
+                **pairs(given.set),
+            }
+        )
+        asyncio.run(_serve(config, until_stdin_closes=given.until_stdin_closes))
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="penstock snode",
+        description="Serve topics to clients. Prints one line when ready; drains and stops on SIGTERM.",
+        allow_abbrev=False,
     )
-    asyncio.run(_serve(config, until_stdin_closes=until_stdin_closes))
+    add = parser.add_argument
+    add("--store", required=True, help="file:DIRECTORY, or memory: (gone with the process)")
+    add(
+        "--listen",
+        action="append",
+        metavar="SCHEME://HOST:PORT",
+        help=f"one a protocol; port 0 lets the system pick; by default {_DEFAULT_LISTENER}",
+    )
+    add(
+        "--advertise",
+        action="append",
+        metavar="SCHEME://HOST:PORT",
+        help="what clients are told, where it is another address",
+    )
+    add("--flush", default="os", help="os (survives kill -9), interval, or always (survives power loss)")
+    add("--allow-remote", action="store_true", help="permit listeners that other machines can reach")
+    add("--set", action="append", metavar="NAME=VALUE", help="any other node option; may be repeated")
+    add(
+        "--until-stdin-closes",
+        action="store_true",
+        help="also stop when standard input ends: live no longer than a parent",
+    )
+    return parser
 
 
 async def _serve(config: SnodeConfig, *, until_stdin_closes: bool) -> None:
@@ -62,7 +77,7 @@ async def _serve(config: SnodeConfig, *, until_stdin_closes: bool) -> None:
 
     stop = asyncio.Event()
     if until_stdin_closes:
-        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), _drain_stdin, stop)
+        _watch_stdin(stop)
 
     def ready(node: Node) -> None:
         sys.stdout.write(f"penstock snode ready: {', '.join(node.listening)} store={config.store}\n")
@@ -71,8 +86,18 @@ async def _serve(config: SnodeConfig, *, until_stdin_closes: bool) -> None:
     await run(config, ready=ready, stop=stop)
 
 
-def _drain_stdin(stop: asyncio.Event) -> None:
-    """Anything read is ignored; the end of the stream means that the parent is gone."""
-    if not sys.stdin.buffer.raw.read(4096):  # type: ignore[attr-defined]
-        asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
-        stop.set()
+def _watch_stdin(stop: asyncio.Event) -> None:
+    """Set ``stop`` at the end of standard input; what is read before is ignored. Raises UsageError."""
+    loop = asyncio.get_running_loop()
+
+    def readable() -> None:
+        if not os.read(number, 4096):
+            loop.remove_reader(number)
+            stop.set()
+
+    try:
+        number = sys.stdin.fileno()
+        loop.add_reader(number, readable)
+    except (OSError, ValueError, AttributeError) as error:
+        # A plain file or /dev/null has no end to wait for; and there may be no standard input at all.
+        raise UsageError("--until-stdin-closes needs a pipe or a terminal on standard input") from error

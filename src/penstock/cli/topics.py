@@ -6,8 +6,10 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.options import Address, Json, Option, pairs
-from penstock.cli.output import note, show
+from penstock.cli.given import client_options, pairs
+from penstock.cli.options import Address, Json, Option
+from penstock.cli.output import Cell, note, show
+from penstock.errors import UsageError
 
 app = typer.Typer(help="Topics of a log.", no_args_is_help=True)
 Names = Annotated[list[str], typer.Argument(help="Topic names.")]
@@ -24,9 +26,9 @@ def list_topics(
     """List topics with their partition counts."""
     from penstock.client import Admin
 
-    with Admin(address, **pairs(option)) as admin:
+    with Admin(address, **client_options(address, option)) as admin:
         found = admin.topics()
-    rows = [
+    rows: list[dict[str, Cell]] = [
         {"topic": name, "partitions": len(topic.partitions), "internal": topic.internal}
         for name, topic in sorted(found.items())
         if internal or not topic.internal
@@ -38,16 +40,15 @@ def list_topics(
 def describe(address: Address, names: Names, option: Option = None, json: Json = False) -> None:
     """Show each partition's leader and offsets."""
     from penstock.client import Admin
-    from penstock.errors import UsageError
 
-    with Admin(address, **pairs(option)) as admin:
+    with Admin(address, **client_options(address, option)) as admin:
         found = admin.topics(names)
         absent = sorted(set(names) - set(found))
         if absent:
             raise UsageError(f"no topic named {', '.join(absent)}", hint="`penstock topics list` shows what there is")
         partitions = [info.partition for topic in found.values() for info in topic.partitions]
         starts, ends = admin.beginning_offsets(partitions), admin.end_offsets(partitions)
-    rows = [
+    rows: list[dict[str, Cell]] = [
         {
             "topic": info.partition.topic,
             "partition": info.partition.id,
@@ -75,7 +76,7 @@ def create(
     from penstock.seams import NewTopic
 
     settings = pairs(config)
-    with Admin(address, **pairs(option)) as admin:
+    with Admin(address, **client_options(address, option)) as admin:
         admin.create_topics([NewTopic(name, partitions, replication, settings) for name in names])
     note(f"created {', '.join(names)}")
 
@@ -85,7 +86,7 @@ def delete(address: Address, names: Names, option: Option = None) -> None:
     """Delete topics and everything in them."""
     from penstock.client import Admin
 
-    with Admin(address, **pairs(option)) as admin:
+    with Admin(address, **client_options(address, option)) as admin:
         admin.delete_topics(names)
     note(f"deleted {', '.join(names)}")
 
@@ -100,6 +101,6 @@ def grow(
     """Add partitions. Keys then map to other partitions than before."""
     from penstock.client import Admin
 
-    with Admin(address, **pairs(option)) as admin:
+    with Admin(address, **client_options(address, option)) as admin:
         admin.add_partitions(name, partitions)
     note(f"{name} has {partitions} partitions")

@@ -1,0 +1,40 @@
+"""How a verb ends: our errors become one line on standard error and an exit code.
+
+0 fine; 1 the peer, the network or the log on disk; 2 you (as usage errors of typer and argparse do); 130 Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from penstock.errors import LocalError, PenstockError, StoreError
+
+INTERRUPTED = 130
+
+
+def exit_code(error: PenstockError) -> int:
+    """2 for what whoever typed the command can put right in the command, else 1."""
+    return 2 if isinstance(error, LocalError) and not isinstance(error, StoreError) else 1
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Around a verb: SystemExit for errors of ours and of files, Ctrl-C, a reader that left; bugs stay as they are."""
+    try:
+        yield
+    except PenstockError as error:
+        sys.stderr.write(f"penstock: {error}\n")
+        raise SystemExit(exit_code(error)) from None
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None
+    except BrokenPipeError:
+        # The reader of our output left (`| head`), which is no error. Python flushes standard output once more at
+        # exit; that must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0) from None
+    except OSError as error:  # of files and standard streams; the network's are errors of ours
+        sys.stderr.write(f"penstock: {error}\n")
+        raise SystemExit(1) from None

@@ -1,0 +1,140 @@
+"""What `doctor` looks at on this machine: one function a thing, each with one finding.
+
+What must not live here: the log; printing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from penstock.errors import PenstockError
+
+Status = Literal["ok", "slow", "absent", "missing"]
+
+SPARK_NEEDS: Final = (4, 2)
+JAVA_NEEDS: Final = 17
+_SMALL_GIB: Final = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at.
+
+    "ok"; "slow": works, but costs; "absent": an optional part is not installed; "missing": something cannot work.
+    """
+
+    what: str
+    status: Status
+    detail: str
+
+
+def of_this_machine() -> list[Finding]:
+    """Everything but the log."""
+    spark = pyspark(installed("pyspark"))
+    found = [python(sys.version_info[:3]), spark]
+    if spark.status != "absent":
+        found += [java(os.environ), unix_sockets(os.environ)]
+    return [*found, kernel(), checksums(), memory()]
+
+
+def installed(name: str) -> str | None:
+    """The version of a package, None if it is not there."""
+    from importlib import metadata
+
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def python(version: tuple[int, ...]) -> Finding:
+    """Whether this Python is new enough."""
+    detail = f"{'.'.join(map(str, version))} at {sys.executable}"
+    if version < (3, 11):
+        return Finding("python", "missing", f"{detail}; 3.11 or newer is needed")
+    return Finding("python", "ok", detail)
+
+
+def pyspark(version: str | None) -> Finding:
+    """Whether there is a Spark, and one with admission control for Python sources."""
+    if version is None:
+        return Finding("pyspark", "absent", "only Spark jobs need it: pip install 'penstock[spark]'")
+    major, minor = (int(part) for part in version.split(".")[:2])
+    if (major, minor) < SPARK_NEEDS:
+        return Finding("pyspark", "missing", f"{version}; streaming needs 4.2 or newer: pip install 'penstock[spark]'")
+    return Finding("pyspark", "ok", version)
+
+
+def java(environment: Mapping[str, str]) -> Finding:
+    """Whether Spark finds a Java that it can run on: in JAVA_HOME, else on the PATH, as Spark looks for it."""
+    import re
+    import shutil
+    import subprocess
+
+    home = environment.get("JAVA_HOME")
+    command = str(Path(home) / "bin" / "java") if home else shutil.which("java", path=environment.get("PATH"))
+    if command is None:
+        return Finding("java", "missing", "Spark needs Java 17 or newer: install one, or set JAVA_HOME")
+    try:
+        told = subprocess.run([command, "-version"], capture_output=True, text=True, check=False, timeout=30)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        where = f"JAVA_HOME={home} has no working bin/java" if home else f"{command} does not run"
+        return Finding("java", "missing", f"{where} ({error.__class__.__name__}); Spark needs Java 17 or newer")
+    match = re.search(r'version "(\d+)', told.stderr)
+    version = int(match[1]) if match else 0
+    if version < JAVA_NEEDS:
+        return Finding("java", "missing", f"{command} is version {version or 'unknown'}; Spark needs 17 or newer")
+    return Finding("java", "ok", f"{version} at {command}")
+
+
+def unix_sockets(environment: Mapping[str, str]) -> Finding:
+    """Whether Spark talks to its Python workers without TCP's delays."""
+    if environment.get("PYSPARK_UDS_MODE", "").lower() == "true":
+        return Finding("unix sockets", "ok", "PYSPARK_UDS_MODE=true")
+    return Finding(
+        "unix sockets",
+        "slow",
+        "PYSPARK_UDS_MODE is not set: each Spark task loses about 40 ms; "
+        "set it to true before the session starts, or use penstock.spark.session()",
+    )
+
+
+def kernel() -> Finding:
+    """Whether decoding runs compiled."""
+    from penstock import kernels
+
+    try:
+        name = kernels.name()
+    except PenstockError as error:
+        return Finding("kernel", "missing", str(error))
+    if name == "pure":
+        return Finding("kernel", "slow", "pure: decoding is about 20 times slower than with numba (pip install numba)")
+    return Finding("kernel", "ok", name)
+
+
+def checksums() -> Finding:
+    """Whether checksums are computed by the processor."""
+    from google_crc32c import implementation
+
+    if implementation == "c":
+        return Finding("checksums", "ok", "google-crc32c, compiled")
+    return Finding(
+        "checksums", "slow", "google-crc32c runs in plain Python: pip install --force-reinstall google-crc32c"
+    )
+
+
+def memory() -> Finding:
+    """Whether there is enough for Spark and a node side by side."""
+    try:
+        gib = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+    except (ValueError, OSError):
+        return Finding("memory", "ok", "unknown on this system")
+    detail = f"{gib:.1f} GiB, {os.cpu_count()} cores"
+    if gib < _SMALL_GIB:
+        return Finding("memory", "slow", f"{detail}; Spark and a node want 4 GiB or more")
+    return Finding("memory", "ok", detail)

@@ -1,0 +1,155 @@
+"""What is produced: lines, JSON lines, rows of CSV and Parquet files, as records and tables to send.
+
+Whatever is wrong with a file is a UsageError that says where. Nothing in here knows producers.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from penstock.errors import UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMATS: Final = ("lines", "json", "csv", "parquet")
+SUFFIXES: Final = {".csv": "csv", ".parquet": "parquet", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
+_FIELDS: Final = ("value", "value_base64", "key", "key_base64", "headers", "partition", "timestamp")
+_IGNORED: Final = ("topic", "offset")
+"""What `penstock consume` writes and only the log can give."""
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """One record, and the line it stood in."""
+
+    line: int
+    value: bytes | None
+    key: bytes | None = None
+    headers: Headers = ()
+    partition: int | None = None
+    timestamp_ms: int | None = None
+
+
+@contextmanager
+def opened(source: str) -> Iterator[BinaryIO]:
+    """A file for reading, or standard input for "-". Raises UsageError."""
+    if source == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        stream = Path(source).open("rb")  # noqa: SIM115 - closed by the with below; only opening may fail here
+    except OSError as error:
+        raise UsageError(f"cannot read {source}: {error.strerror}") from error
+    with stream:
+        yield stream
+
+
+def line_records(stream: BinaryIO, separator: str) -> Iterator[Outgoing]:
+    """Each line without its line feed, byte for byte. What stands before ``separator`` (``\\t``: a tab) is the key."""
+    before_value = separator.replace("\\t", "\t").encode()
+    for number, line in enumerate(stream, 1):
+        text = line.removesuffix(b"\n")
+        if not before_value:
+            yield Outgoing(number, text)
+            continue
+        key, found, value = text.partition(before_value)
+        if not found:
+            raise UsageError(f"line {number} has no key separator '{separator}'")
+        yield Outgoing(number, value, key)
+
+
+def json_records(stream: BinaryIO) -> Iterator[Outgoing]:
+    """Each line an object; empty lines are passed over."""
+    for number, line in enumerate(stream, 1):
+        if not line.strip():
+            continue
+        try:
+            given = json.loads(line)
+        except ValueError as error:  # also what is not UTF-8
+            raise UsageError(f"line {number} is not JSON: {error}") from error
+        try:
+            yield _record(number, given)
+        except ValueError as error:
+            raise UsageError(f"line {number}: {error}") from error
+
+
+def _record(number: int, given: object) -> Outgoing:
+    if not isinstance(given, dict):
+        raise ValueError("not a JSON object")
+    if unknown := [name for name in given if name not in (*_FIELDS, *_IGNORED)]:
+        raise ValueError(
+            f"there is no field {unknown[0]!r}, known are {', '.join(_FIELDS)}"
+            " (--format lines sends whole lines as values)"
+        )
+    if "value" not in given and "value_base64" not in given:
+        raise ValueError('there is no "value" (null is one)')
+    return Outgoing(
+        number,
+        _payload(given, "value"),
+        _payload(given, "key"),
+        tuple(_headers(given.get("headers"))),
+        _whole_number(given, "partition"),
+        _whole_number(given, "timestamp"),
+    )
+
+
+def _payload(given: dict[str, object], name: str) -> bytes | None:
+    encoded = given.get(f"{name}_base64")
+    if encoded is None:
+        return _bytes(given.get(name))
+    try:
+        return base64.b64decode(str(encoded), validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"{name}_base64 is not base64: {error}") from error
+
+
+def _bytes(value: object) -> bytes | None:
+    """Text in UTF-8; anything else is sent as the JSON it is."""
+    if value is None:
+        return None
+    return (value if isinstance(value, str) else json.dumps(value)).encode()
+
+
+def _headers(given: object) -> Iterator[tuple[str, bytes | None]]:
+    """``{"name": "value"}``, ``[["name", "value"]]``, or as consumed: ``[{"key": "name", "value": "value"}]``."""
+    pairs = list(given.items()) if isinstance(given, dict) else given
+    if not isinstance(pairs, list | None):
+        raise ValueError("headers are neither an object nor a list")
+    for pair in pairs or ():
+        match pair:
+            case {"key": str(name)}:
+                yield name, _payload(pair, "value")
+            case [str(name), value] | (str(name), value):
+                yield name, _bytes(value)
+            case _:
+                raise ValueError(f"header {json.dumps(pair)} has no name and value")
+
+
+def _whole_number(given: dict[str, object], name: str) -> int | None:
+    value = given.get(name)
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    raise ValueError(f"{name} is {json.dumps(value)}, wanted is a whole number")
+
+
+def tables(stream: BinaryIO, kind: str, key: str) -> Iterator[pa.Table]:
+    """The rows of a csv or parquet file as tables that a producer takes."""
+    import pyarrow as pa
+
+    from penstock.cli.rows import csv_tables, parquet_tables
+
+    try:
+        yield from csv_tables(stream, key) if kind == "csv" else parquet_tables(stream, key)
+    except pa.ArrowException as error:
+        raise UsageError(f"the {kind} file cannot be read: {error}") from error

@@ -1,0 +1,187 @@
+"""``penstock topics`` and ``penstock groups`` against a node: what they print, what they refuse."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from penstock.client import Admin, Consumer, Producer
+from penstock.model import Partition
+from penstock.testing import Broker
+from tests.unit.cli.running import fill, penstock, records, refused
+
+
+def test_topics_are_listed_by_name_with_their_partitions(log: Broker) -> None:
+    log.create_topic("b", partitions=3)
+    log.create_topic("a")
+    ran = penstock("topics", "list", log.address)
+    assert (ran.code, ran.rows) == (0, [["a", "1", "False"], ["b", "3", "False"]])
+
+
+def test_internal_topics_are_listed_on_request_only(log: Broker) -> None:
+    log.create_topic("t")
+    with Admin(log.address) as admin:
+        admin.commit("g", {Partition("t", 0): 0})
+    assert [row[0] for row in penstock("topics", "list", log.address).rows] == ["t"]
+    assert [row[0] for row in penstock("topics", "list", log.address, "--internal").rows] == ["__consumer_offsets", "t"]
+
+
+def test_json_has_one_object_a_topic(log: Broker) -> None:
+    log.create_topic("t", partitions=2)
+    ran = penstock("topics", "list", log.address, "--json")
+    assert ran.objects == [{"topic": "t", "partitions": 2, "internal": False}]
+
+
+def test_a_log_without_topics_has_an_empty_list(log: Broker) -> None:
+    ran = penstock("topics", "list", log.address)
+    assert (ran.code, ran.stdout, ran.stderr) == (0, b"", "")
+
+
+def test_a_topic_is_described_by_leaders_and_offsets(log: Broker) -> None:
+    log.create_topic("t", partitions=2)
+    fill(log, "t", [b"1", b"2", b"3"], partition=1)
+    ran = penstock("topics", "describe", log.address, "t")
+    assert ran.rows == [["t", "0", "1", "0", "0"], ["t", "1", "1", "0", "3"]]
+
+
+def test_describing_what_is_not_there_names_it(log: Broker) -> None:
+    log.create_topic("t")
+    told = refused("topics", "describe", log.address, "t", "absent", "also")
+    assert "no topic named absent, also" in told
+    assert "penstock topics list" in told
+
+
+def test_topics_are_created_as_asked(log: Broker) -> None:
+    ran = penstock("topics", "create", log.address, "a", "b", "-p", 4, "--config", "retention.ms=5000")
+    assert (ran.code, ran.stderr) == (0, "created a, b\n")
+    with Admin(log.address) as admin:
+        assert {name: len(topic.partitions) for name, topic in admin.topics().items()} == {"a": 4, "b": 4}
+        assert admin.topic_config("b")["retention.ms"] == "5000"
+
+
+def test_creating_a_topic_twice_is_the_servers_no(log: Broker) -> None:
+    log.create_topic("t")
+    ran = penstock("topics", "create", log.address, "t")
+    assert ran.code == 1
+    assert "t" in ran.stderr
+    assert "exists" in ran.stderr
+
+
+def test_a_setting_without_a_value_is_refused(log: Broker) -> None:
+    assert "'retention.ms' is not of the form name=value" in refused(
+        "topics", "create", log.address, "t", "--config", "retention.ms"
+    )
+
+
+def test_a_deleted_topic_is_gone(log: Broker) -> None:
+    log.create_topic("t")
+    assert penstock("topics", "delete", log.address, "t").code == 0
+    assert penstock("topics", "list", log.address).rows == []
+
+
+def test_deleting_what_is_not_there_is_the_servers_no(log: Broker) -> None:
+    ran = penstock("topics", "delete", log.address, "absent")
+    assert ran.code == 1
+    assert "absent" in ran.stderr
+
+
+def test_a_grown_topic_has_the_partitions_asked_for(log: Broker) -> None:
+    log.create_topic("t", partitions=2)
+    ran = penstock("topics", "grow", log.address, "t", "--partitions", 5)
+    assert (ran.code, ran.stderr) == (0, "t has 5 partitions\n")
+    assert len(penstock("topics", "describe", log.address, "t").rows) == 5
+
+
+def test_a_topic_does_not_shrink(log: Broker) -> None:
+    log.create_topic("t", partitions=2)
+    assert penstock("topics", "grow", log.address, "t", "-p", 1).code == 1
+    assert len(penstock("topics", "describe", log.address, "t").rows) == 2
+
+
+def test_lag_is_told_in_offsets_and_in_seconds(log: Broker) -> None:
+    log.create_topic("t", partitions=2)
+    an_hour_ago = int(time.time() * 1_000) - 3_600_000
+    with Producer(log.address) as producer:
+        for number in range(5):
+            producer.send("t", b"", partition=0, timestamp_ms=an_hour_ago + number)
+    with Admin(log.address) as admin:
+        admin.commit("g", {Partition("t", 0): 2, Partition("t", 1): 0})
+    found = penstock("groups", "describe", log.address, "g", "--json").objects
+    seconds = found[0].pop("lag_seconds")
+    assert isinstance(seconds, float)
+    assert 3_599 <= seconds < 3_700
+    common = {"topic": "t", "member": None}
+    assert found == [
+        {**common, "partition": 0, "committed": 2, "end": 5, "lag": 3},
+        {**common, "partition": 1, "committed": 0, "end": 0, "lag": 0, "lag_seconds": 0.0},
+    ]
+
+
+def test_a_member_is_named_beside_its_partitions(log: Broker) -> None:
+    log.create_topic("t")
+    fill(log, "t", [b"1"])
+    with Consumer(f"{log.address}/t", group="g") as consumer:
+        assert len(consumer.poll(10)) == 1
+        ran = penstock("groups", "describe", log.address, "g")
+        assert ran.stderr == f"group g: Stable, 1 members, coordinator {log.bootstrap}\n"
+        assert [row[:2] + row[2:6] for row in ran.rows] == [["t", "0", "-", "-", "-", "-"]]
+        assert ran.rows[0][6].startswith("penstock")
+        listed = penstock("groups", "list", log.address)
+        assert listed.rows == [["g", "Stable", "consumer"]]
+
+
+def test_a_group_that_is_not_there_is_not_described_as_empty(log: Broker) -> None:
+    assert "no group named absent" in refused("groups", "describe", log.address, "absent")
+
+
+def test_a_deleted_group_has_committed_nothing(log: Broker) -> None:
+    log.create_topic("t")
+    with Admin(log.address) as admin:
+        admin.commit("g", {Partition("t", 0): 0})
+        assert penstock("groups", "delete", log.address, "g").code == 0
+        assert admin.committed("g") == {}
+    assert penstock("groups", "list", log.address).rows == []
+
+
+def test_deleting_an_absent_group_is_the_servers_no(log: Broker) -> None:
+    assert penstock("groups", "delete", log.address, "absent").code == 1
+
+
+def test_names_that_would_break_a_line_are_escaped(log: Broker) -> None:
+    log.create_topic("t")
+    with Admin(log.address) as admin:
+        admin.commit("a\tb\nc", {Partition("t", 0): 0})
+    assert penstock("groups", "list", log.address).rows == [["a\\tb\\nc", "Empty", ""]]
+
+
+@pytest.mark.parametrize("verb", [("topics", "list"), ("topics", "describe"), ("groups", "list")])
+def test_nobody_at_the_address_is_the_networks_fault(verb: tuple[str, str]) -> None:
+    words = ("t",) if verb[1] == "describe" else ()
+    ran = penstock(*verb, "kafka://127.0.0.1:1", *words, "-o", "api_timeout_ms=50")
+    assert ran.code == 1
+    assert "127.0.0.1:1" in ran.stderr
+    assert "Is anything listening" in ran.stderr
+
+
+def test_bench_reads_all_partitions_and_commits_nothing(log: Broker) -> None:
+    log.create_topic("t", partitions=2)
+    fill(log, "t", [b"x" * 10] * 50, partition=0)
+    fill(log, "t", [b"y" * 10] * 70, partition=1)
+    (row,) = penstock("bench", f"{log.address}/t", "--json").objects
+    assert (row["topic"], row["records"]) == ("t", 120)
+    assert penstock("groups", "list", log.address).rows == []
+    assert len(records(log, "t")) == 120
+
+
+def test_bench_stops_at_its_limit(log: Broker) -> None:
+    log.create_topic("t", partitions=2)
+    fill(log, "t", [b"x"] * 50, partition=0)
+    fill(log, "t", [b"y"] * 70, partition=1)
+    (row,) = penstock("bench", f"{log.address}/t", "--limit", 20, "--json").objects
+    assert row["records"] == 50  # one batch
+
+
+def test_bench_names_a_topic_that_is_not_there(log: Broker) -> None:
+    assert "no topic named absent" in refused("bench", f"{log.address}/absent")
+    assert "names no topic" in refused("bench", log.address)
