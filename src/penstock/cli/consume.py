@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.cli.endings import INTERRUPTED
+from penstock.cli.endings import StopRequests
 from penstock.cli.given import client_options, said_as, topics_of
 from penstock.cli.options import Address, Option
 from penstock.cli.output import note
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock.columnar import Messages
     from penstock.model import Partition
 
-_POLL_S = 0.5
+_POLL_S = 0.2
 
 
 def consume(
@@ -62,12 +62,16 @@ def consume(
         # Says so where there is no such topic.
         partitions = [partition for topic in topics for partition in consumer.partitions_for(topic)]
         ends = consumer.end_offsets(partitions) if until_end else None
-        with open_sink(kind, out, separator) as sink:
-            reading = Reading(consumer, sink, commits=commits)
-            interrupted = reading.run(limit, ends)
-        reading.commit()
-    if interrupted:
-        raise typer.Exit(INTERRUPTED)
+        with StopRequests() as stop:
+            with open_sink(kind, out, separator) as sink:
+                reading = Reading(consumer, sink, commits=commits)
+                try:
+                    reading.run(stop, limit, ends)
+                finally:
+                    note(f"{reading.count} records")
+            reading.commit()
+    if stop.exit_code:
+        raise typer.Exit(stop.exit_code)
 
 
 class Reading:
@@ -78,34 +82,22 @@ class Reading:
         self._sink = sink
         self._commits = commits
         self._written: dict[Partition, int] = {}
-        self._count = 0
+        self.count = 0
 
-    def run(self, limit: int = 0, ends: Mapping[Partition, int] | None = None) -> bool:
-        """Read ``limit`` records (0: without end), or the partitions that are ours to ``ends``. True if Ctrl-C came.
-
-        That is the usual end, and no reason to lose what was read.
-        """
-        try:
-            self._run(limit, ends)
-        except KeyboardInterrupt:
-            return True
-        finally:
-            note(f"{self._count} records")
-        return False
-
-    def _run(self, limit: int, ends: Mapping[Partition, int] | None) -> None:
-        while not limit or self._count < limit:
+    def run(self, stop: StopRequests, limit: int = 0, ends: Mapping[Partition, int] | None = None) -> None:
+        """Read ``limit`` records (0: without end), or our partitions to ``ends``, or until told to stop."""
+        while not stop.exit_code and (not limit or self.count < limit):
             if ends is not None and self._is_at(ends):
                 return
             batch = self._consumer.poll(_POLL_S)
             if ends is not None:
                 batch = before(ends, batch)
             if limit:
-                batch = batch[: limit - self._count]
+                batch = batch[: limit - self.count]
             if not batch.parts:
                 continue
             self._sink.write(batch)
-            self._count += len(batch)
+            self.count += len(batch)
             self._written.update(batch.next_offsets)
             if self._sink.safe_at_once:
                 self.commit()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Annotated, Final
 
 import typer
@@ -45,7 +46,10 @@ def _log(address: str, option: list[str] | None) -> Iterator[Finding]:
     yield Finding("log", "ok", f"{address}: {len(topics)} topics, {len(partitions)} partitions")
     if absent := [name for name in parse_address(address).topics if name not in topics]:
         names = ", ".join(absent)
-        yield Finding("topics", "missing", f"no topic named {names}: `penstock topics create {address} {names}`")
+        server = replace(parse_address(address), topics=(), options={})
+        yield Finding(
+            "topics", "missing", f"no topic named {names}: `penstock topics create {server} {' '.join(absent)}`"
+        )
     if leaderless := [str(info.partition) for info in partitions if info.leader is None]:
         few = ", ".join(leaderless[:5]) + (", …" if len(leaderless) > 5 else "")
         yield Finding(

@@ -1,18 +1,21 @@
 """How a verb ends: our errors become one line on standard error and an exit code.
 
-0 fine; 1 the peer, the network or the log on disk; 2 you (as usage errors of typer and argparse do); 130 Ctrl-C.
+0 fine; 1 the peer, the network or the log on disk; 2 you (as usage errors of typer and argparse do); 130 Ctrl-C,
+143 SIGTERM, where they end what would have gone on.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 from penstock.errors import LocalError, PenstockError, StoreError
 
-INTERRUPTED = 130
+INTERRUPTED = 128 + signal.SIGINT
 
 
 def exit_code(error: PenstockError) -> int:
@@ -38,3 +41,33 @@ def told() -> Iterator[None]:
     except OSError as error:  # of files and standard streams; the network's are errors of ours
         sys.stderr.write(f"penstock: {error}\n")
         raise SystemExit(1) from None
+
+
+class StopRequests:
+    """Ctrl-C and SIGTERM as a question to ask between two steps, not an exception in the middle of one.
+
+    Used as a block in the main thread. The second signal does what it does without us: somebody is in a hurry.
+    """
+
+    def __init__(self) -> None:
+        self._came: int | None = None
+
+    @property
+    def exit_code(self) -> int | None:
+        """128 and the signal's number; None while none came."""
+        return None if self._came is None else 128 + self._came
+
+    def __enter__(self) -> StopRequests:
+        self._before = {each: signal.signal(each, self._note) for each in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._restore()
+
+    def _note(self, number: int, _: FrameType | None) -> None:
+        self._came = number
+        self._restore()
+
+    def _restore(self) -> None:
+        for each, handler in self._before.items():
+            signal.signal(each, handler)

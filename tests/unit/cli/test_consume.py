@@ -11,6 +11,7 @@ import pytest
 from pyarrow import parquet
 
 from penstock.cli.consume import Reading, before
+from penstock.cli.endings import StopRequests
 from penstock.client import Admin, Consumer, Producer
 from penstock.columnar import Messages
 from penstock.columnar.schema import COLUMNS
@@ -99,10 +100,10 @@ def test_until_end_stops_at_the_end_as_it_was_at_the_start(log: Broker, topic: s
             fill(log, "t", [b"later"] * 2, partition=0)
             fill(log, "t", [b"later"] * 2, partition=1)
 
-    with Consumer(topic, group="g") as consumer:
+    with Consumer(topic, group="g") as consumer, StopRequests() as stop:
         ends = consumer.end_offsets(consumer.partitions_for("t"))
         fill(log, "t", [b"later"])  # in one fetch with those before the end
-        assert not Reading(consumer, MoreComesMeanwhile(), commits=True).run(ends=ends)
+        Reading(consumer, MoreComesMeanwhile(), commits=True).run(stop, ends=ends)
     assert written == [b"1", b"2", b"3"]
     assert committed(log, "g") == {0: 3}
 
