@@ -31,9 +31,14 @@ def kept() -> Path:
 
 
 def environment() -> dict[str, str]:
-    """The environment of child processes: they find this checkout, whether it is installed or not."""
+    """The environment of child processes: they find this checkout, whether it is installed or not.
+
+    Modules are compiled once and kept, as those of installed packages are, whatever the caller's shell says: else every
+    start would be measured with the compiler.
+    """
     path = [str(ROOT), str(ROOT / "src"), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**inherited, "PYTHONPATH": os.pathsep.join(path)}
 
 
 @contextmanager
