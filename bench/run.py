@@ -33,6 +33,11 @@ def main(words: Sequence[str]) -> int:
         print(f"bench knows {', '.join(SCENARIOS)}, not {', '.join(unknown)}", file=sys.stderr)
         return 2
     wanted = options.scenario or ([] if options.write else list(SCENARIOS))
+    with servers.alone():
+        return _run(options, wanted)
+
+
+def _run(options: argparse.Namespace, wanted: Sequence[str]) -> int:
     facts = {**machine.facts(), "load at the start": str(machine.load())}
     session = Session(
         quick=options.quick,

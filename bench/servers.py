@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tools.peers import jvm, kafka
 
-__all__ = ["ROOT", "Snode", "broker", "environment", "kept", "snode"]
+__all__ = ["ROOT", "Snode", "alone", "broker", "environment", "kept", "snode"]
 
 ROOT = Path(__file__).resolve().parent.parent
 READY = re.compile(r"kafka://127\.0\.0\.1:(\d+)")
@@ -28,6 +28,20 @@ def kept() -> Path:
     folder = Path(tempfile.gettempdir()) / f"penstock-bench-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Two benches would share the kept data, and measure each other: the second waits."""
+    import fcntl
+
+    with (kept() / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("another bench is running; waiting for it", file=sys.stderr, flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def environment() -> dict[str, str]:
