@@ -1,7 +1,7 @@
 """``./dev bench [SCENARIO…] [--quick] [--runs N] [--write]``: measure, print tables and verdicts, keep the samples.
 
-A full run's samples go to bench/results, one file a scenario; a quick one's to the temporary folder, because they say
-that the harness works and nothing about speed.
+A full run's samples go to bench/results, one file a scenario, which is what ``--write`` takes. Those of a quick run,
+which says only that the harness works, and of chosen variants go to the temporary folder.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _keep(session: Session, name: str, facts: dict[str, str]) -> None:
         print(f"\n{title}\n{report.text(rows)}", flush=True)
     judged = [row for row in report.verdict_rows(samples) if row[-1] != "not measured"]
     print(f"\n{report.text(judged)}" if len(judged) > 1 else "", flush=True)
-    folder = servers.kept() / "results" if session.quick else results.FOLDER
+    folder = servers.kept() / "results" if session.quick or session.variants else results.FOLDER
     results.write(folder / f"{name}.jsonl", {**facts, "load at the end": str(machine.load())}, samples)
 
 
