@@ -1,7 +1,24 @@
-"""For tests: a node in the test's process (``Broker``), one in its own (``NodeProcess``), and faults on demand."""
+"""For tests: a node in the test's process (``Broker``), one in its own (``NodeProcess``), and faults on demand.
 
-from penstock.testing.broker import Broker
-from penstock.testing.faults import Faults
-from penstock.testing.process import NodeProcess
+Names are loaded when they are first used: pytest's plugin lives in here, and every pytest of every project that has
+penstock installed imports this package.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock.testing.broker import Broker as Broker
+    from penstock.testing.faults import Faults as Faults
+    from penstock.testing.process import NodeProcess as NodeProcess
 
 __all__ = ["Broker", "Faults", "NodeProcess"]
+
+_HOME_OF = {"Broker": "broker", "Faults": "faults", "NodeProcess": "process"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)

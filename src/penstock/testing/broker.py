@@ -36,7 +36,7 @@ class Broker:
 
     def __init__(self, store: str = "memory:", **options: str | int | bool) -> None:
         self.store = store
-        self.faults = Faults()
+        self.faults = Faults(KafkaWording())
         self._options: dict[str, str | int | bool] = {"listen": "kafka://127.0.0.1:0", **options}
         self._addresses: list[str] = []
         self._node: Node | None = None
@@ -79,15 +79,14 @@ class Broker:
     # Life.
 
     def start(self) -> None:
-        """Start; the second time on the same port."""
+        """Start; after the first time on the same port. Raises ConfigError, StoreError, and UsageError if it runs."""
         if self._node is not None:
             raise UsageError("the broker is running already")
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="penstock broker", daemon=True)
-        self._thread.start()
         again = {"listen": self._addresses} if self._addresses else {}
-        config = snode_config({"store": self.store, **self._options, **again})
-        node = Node(config, tap=self.faults.tap(KafkaWording()))
+        node = Node(snode_config({"store": self.store, **self._options, **again}), tap=self.faults.tap())
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=_serve, args=(self._loop,), name="penstock broker", daemon=True)
+        self._thread.start()
         try:
             self._run(node.start())
         except BaseException:
@@ -96,7 +95,11 @@ class Broker:
         self._node = node
         self._addresses = node.listening
 
-    restart = start
+    def restart(self) -> None:
+        """Stop if it runs, and start: the same port; the same records, too, on a ``file:`` store."""
+        if self._node is not None:
+            self.stop()
+        self.start()
 
     def stop(self) -> None:
         """Drain and stop, as on SIGTERM."""
@@ -139,7 +142,12 @@ class Broker:
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         assert self._loop is not None
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_PATIENCE_SECONDS)
+        running = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return running.result(_PATIENCE_SECONDS)
+        except BaseException:
+            running.cancel()  # does nothing to what has ended by itself
+            raise
 
     def _end_thread(self) -> None:
         loop, thread = self._loop, self._thread
@@ -148,5 +156,21 @@ class Broker:
             return
         loop.call_soon_threadsafe(loop.stop)
         thread.join(_PATIENCE_SECONDS)
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    """The thread: the loop until it is stopped, and nothing of it afterwards."""
+    try:
+        loop.run_forever()
+        loop.run_until_complete(_end_what_is_left())
         loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(loop.shutdown_default_executor())
+    finally:
         loop.close()
+
+
+async def _end_what_is_left() -> None:
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)

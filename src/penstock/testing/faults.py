@@ -1,7 +1,7 @@
 """Faults on demand: delays, errors and dropped connections by API, between a client and the node's front.
 
-Rules are tried in the order they were added; each is used up after ``times`` frames. What is asked and answered is
-the protocol's own business: a ``Wording`` tells a frame's API and how an error answer looks.
+Rules are tried in the order they were added; each is used up after ``times`` requests. What is asked and answered is
+the protocol's own business: a ``Wording`` tells a request's API and how an error answer looks.
 """
 
 from __future__ import annotations
@@ -23,12 +23,19 @@ Moment = Literal["before", "after"]
 class Wording(Protocol):
     """One protocol's part: names of APIs, and answers that say no."""
 
-    def api_of(self, frame: Frame) -> str:
-        """The API's name as the protocol spells it, "" for a frame that cannot be read."""
+    def check(self, api: str, error: str = "") -> None:
+        """Raise UsageError for a name of an API or of an error that the protocol does not have."""
         ...
 
-    def refusal(self, frame: Frame, error: str) -> Buffers:
-        """An answer to ``frame`` that carries ``error`` wherever its API can. Raises UsageError if it cannot."""
+    def api_of(self, frame: Frame) -> str:
+        """The API's name as the protocol spells it, "" for a request that cannot be read."""
+        ...
+
+    async def refusal(self, frame: Frame, error: str, handle: Handle) -> Buffers | None:
+        """An answer to ``frame`` that carries ``error`` wherever its API can; None where it takes no answer.
+
+        ``handle`` gives the true answer, for requests that have no effect.
+        """
         ...
 
     def spoilt(self, frame: Frame, answer: Buffers, error: str) -> Buffers:
@@ -38,42 +45,50 @@ class Wording(Protocol):
 
 @dataclass(slots=True)
 class Rule:
-    """One fault: on which API ("" any), how often still (None: always), and what happens."""
+    """One fault: on which API ("" any), how often (None: always), and what happens."""
 
     api: str
     times: int | None
+    moment: Moment
     delay_s: float = 0.0
     error: str = ""
     drop: bool = False
-    moment: Moment = "before"
     used: int = 0
+
+    @property
+    def final(self) -> bool:
+        """Whether the request gets no true answer."""
+        return bool(self.error) or self.drop
 
 
 class Faults:
     """The rules of one broker. Safe to call from the test's thread while the node runs in its own.
 
-    >>> faults = Faults()
-    >>> faults.error("Fetch", "NOT_LEADER_OR_FOLLOWER", times=2)
-    >>> faults.delay("Produce", 0.2)
-    >>> faults.drop("Heartbeat", moment="after")
+    APIs are named as the protocol names them ("Produce"), "" is any of them. ``moment`` "before" leaves the request
+    without effect, "after" lets it have its effect first. ``times`` None is always.
+
+    >>> broker.faults.error("Fetch", "NOT_LEADER_OR_FOLLOWER", times=2)        # doctest: +SKIP
+    >>> broker.faults.delay("Produce", 0.2)                                    # doctest: +SKIP
+    >>> broker.faults.drop("Heartbeat", moment="after")                        # doctest: +SKIP
     """
 
-    def __init__(self) -> None:
+    def __init__(self, wording: Wording) -> None:
+        self._wording = wording
         self._lock = threading.Lock()
         self._rules: list[Rule] = []
         self._seen: Counter[str] = Counter()
 
-    def delay(self, api: str, seconds: float, *, times: int | None = 1) -> None:
-        """Answer ``api`` that much later."""
-        self._add(Rule(api, times, delay_s=seconds))
+    def delay(self, api: str, seconds: float, *, times: int | None = 1, moment: Moment = "before") -> None:
+        """Serve ``api``, or with "after" answer it, that much later; what its connection asks next waits behind it."""
+        self._add(Rule(api, times, moment, delay_s=seconds))
 
     def error(self, api: str, error: str, *, times: int | None = 1, moment: Moment = "before") -> None:
-        """Answer ``api`` with an error by its name; "after" lets the request have its effect first."""
-        self._add(Rule(api, times, error=error, moment=moment))
+        """Answer ``api`` with an error by its name."""
+        self._add(Rule(api, times, moment, error=error))
 
     def drop(self, api: str, *, times: int | None = 1, moment: Moment = "before") -> None:
-        """Hang up instead of answering; "after" lets the request have its effect first."""
-        self._add(Rule(api, times, drop=True, moment=moment))
+        """Hang up instead of answering."""
+        self._add(Rule(api, times, moment, drop=True))
 
     def clear(self) -> None:
         """Forget all rules."""
@@ -81,54 +96,67 @@ class Faults:
             self._rules.clear()
 
     def seen(self, api: str) -> int:
-        """How many requests of ``api`` came since the broker started."""
+        """How many requests of ``api`` came since the broker was made, those with faults included."""
+        self._wording.check(api)
         with self._lock:
-            return self._seen[api]
+            return self._seen[api] if api else self._seen.total()
+
+    def tap(self) -> FaultTap:
+        """The interception point to hand to a node."""
+        return FaultTap(self, self._wording)
 
     def _add(self, rule: Rule) -> None:
+        self._wording.check(rule.api, rule.error)
         if rule.times is not None and rule.times < 1:
             raise UsageError(f"a fault that happens {rule.times} times")
+        if rule.delay_s < 0:
+            raise UsageError(f"a delay of {rule.delay_s} s")
+        if rule.moment not in ("before", "after"):
+            raise UsageError(f"a fault happens before or after the effect, not {rule.moment!r}")
         with self._lock:
             self._rules.append(rule)
 
-    def _take(self, api: str) -> list[Rule]:
-        """Rules for this frame: every delay that fits, and the first of errors and drops."""
+    def take(self, api: str) -> list[Rule]:
+        """The rules that a request of ``api`` uses up: every delay that fits, and the first of errors and drops."""
         taken: list[Rule] = []
         with self._lock:
             self._seen[api] += 1
             for rule in self._rules:
                 fits = rule.api in ("", api) and (rule.times is None or rule.used < rule.times)
-                final = bool(rule.error) or rule.drop
-                if fits and not (final and any(other.error or other.drop for other in taken)):
+                if fits and not (rule.final and any(other.final for other in taken)):
                     rule.used += 1
                     taken.append(rule)
         return taken
 
-    def tap(self, wording: Wording) -> FaultTap:
-        """The interception point to hand to a listener."""
-        return FaultTap(self, wording)
-
 
 class FaultTap:
-    """Stands between one listener's connections and their sessions."""
+    """Stands between a node's connections and their sessions."""
 
     def __init__(self, faults: Faults, wording: Wording) -> None:
         self._faults = faults
         self._wording = wording
 
     async def __call__(self, peer: Peer, frame: Frame, handle: Handle) -> Buffers | None:
-        rules = self._faults._take(self._wording.api_of(frame))
-        for rule in rules:
-            if rule.delay_s:
-                await asyncio.sleep(rule.delay_s)
-        final = next((rule for rule in rules if rule.error or rule.drop), None)
+        rules = self._faults.take(self._wording.api_of(frame))
+        final = next((rule for rule in rules if rule.final), None)
+        await _wait(rules, "before")
         if final is None:
-            return await handle(frame)
-        if final.moment == "after":
             answer = await handle(frame)
-            if final.error and answer is not None:
-                return self._wording.spoilt(frame, answer, final.error)
-        elif final.error:
-            return self._wording.refusal(frame, final.error)
-        peer.hang_up()
-        return None
+        elif final.moment == "after":
+            answer = await handle(frame)
+            if answer is not None and final.error:
+                answer = self._wording.spoilt(frame, answer, final.error)
+        else:
+            answer = await self._wording.refusal(frame, final.error, handle) if final.error else None
+        await _wait(rules, "after")
+        if final is not None and (final.drop or answer is None):
+            # Also where an error has no answer to stand in: that is what servers do.
+            peer.hang_up()
+            return None
+        return answer
+
+
+async def _wait(rules: list[Rule], moment: Moment) -> None:
+    seconds = sum(rule.delay_s for rule in rules if rule.moment == moment)
+    if seconds:
+        await asyncio.sleep(seconds)

@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from difflib import get_close_matches
+from typing import Any, Final
 
 from penstock.errors import ProtocolViolation, UsageError
-from penstock.protocols.kafka.errors import code_of
-from penstock.protocols.kafka.messages import api_of, read_header, read_request, read_response, response
-from penstock.protocols.kafka.messages.fetch import FetchResponse, FetchResponsePartition, FetchResponseTopic
-from penstock.protocols.kafka.messages.list_offsets import (
-    ListOffsetsResponse,
-    ListOffsetsResponsePartition,
-    ListOffsetsResponseTopic,
-)
-from penstock.protocols.kafka.messages.offset_commit import (
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
-from penstock.protocols.kafka.messages.produce import ProduceResponse, ProduceResponsePartition, ProduceResponseTopic
+from penstock.protocols.kafka.errors import ROWS, code_of
+from penstock.protocols.kafka.messages import api_of, known, read_header, read_request, read_response, response
 from penstock.seams import Buffers, Frame
+from penstock.testing.faults import Handle
+from penstock.testing.kafka_refusals import refused, takes_no_answer
+
+_APIS: Final = {pair.name for key in known() if (pair := api_of(key)) is not None}
+_ERRORS: Final = {row.name for row in ROWS.values() if row.code}
+_API_VERSIONS: Final = 18
+_UNSUPPORTED_VERSION: Final = 35
 
 
 class KafkaWording:
     """The Kafka part of fault injection."""
 
+    def check(self, api: str, error: str = "") -> None:
+        """Raise UsageError for a name that Kafka does not have."""
+        if api:
+            _known("API", api, _APIS)
+        if error:
+            _known("error", error, _ERRORS)
+
     def api_of(self, frame: Frame) -> str:
+        """The API's name, "" for a request that cannot be read."""
         try:
             header, _ = read_header(frame.body)
         except ProtocolViolation:
@@ -35,100 +39,37 @@ class KafkaWording:
         pair = api_of(header.api_key)
         return pair.name if pair else ""
 
-    def refusal(self, frame: Frame, error: str) -> Buffers:
+    async def refusal(self, frame: Frame, error: str, handle: Handle) -> Buffers | None:
+        """An answer with ``error`` and no effect."""
         header, request = read_request(frame.body)
-        answer = _refused(request, code_of(error))
-        return response(answer, header.api_version, header.correlation_id)
+        code = code_of(error)
+        if takes_no_answer(request):
+            return None
+        if (header.api_key, code) == (_API_VERSIONS, _UNSUPPORTED_VERSION):
+            # KIP-511: said in version 0, which everybody can read.
+            return response(refused(request, code), 0, header.correlation_id)
+        answer = refused(request, code)
+        if answer is not None:
+            return response(answer, header.api_version, header.correlation_id)
+        true = await handle(frame)
+        return None if true is None else self.spoilt(frame, true, error)
 
     def spoilt(self, frame: Frame, answer: Buffers, error: str) -> Buffers:
+        """The true answer with ``error`` in every ``error_code``."""
         header, _ = read_header(frame.body)
         pair = api_of(header.api_key)
         if pair is None:
             raise UsageError(f"API {header.api_key} is unknown")
-        body = b"".join(answer)[4:]
-        told: object = read_response(pair.response, header.api_version, body)
+        told: object = read_response(pair.response, header.api_version, b"".join(answer)[4:])
         return response(_with_code(told, code_of(error)), header.api_version, header.correlation_id)
 
 
-def _refused(request: Any, code: int) -> Any:
-    """An answer of the request's shape; APIs whose answer has one error code at its top need no shape."""
-    name = type(request).__name__.removesuffix("Request")
-    if name in _SHAPED:
-        return _SHAPED[name](request, code)
-    pair = api_of(request.API.key)
-    assert pair is not None
-    fields = {field.name for field in dataclasses.fields(pair.response)}
-    if "error_code" not in fields:
-        raise UsageError(f"an answer to {name} has no error code of its own", hint='Use moment="after"')
-    return pair.response(error_code=code)
-
-
-def _produce(request: Any, code: int) -> ProduceResponse:
-    return ProduceResponse(
-        responses=[
-            ProduceResponseTopic(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partition_responses=[
-                    ProduceResponsePartition(index=part.index, error_code=code, base_offset=-1)
-                    for part in topic.partition_data
-                ],
-            )
-            for topic in request.topic_data
-        ]
-    )
-
-
-def _fetch(request: Any, code: int) -> FetchResponse:
-    return FetchResponse(
-        responses=[
-            FetchResponseTopic(
-                topic=topic.topic,
-                topic_id=topic.topic_id,
-                partitions=[
-                    FetchResponsePartition(
-                        partition_index=part.partition, error_code=code, high_watermark=-1, records=b""
-                    )
-                    for part in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
-
-
-def _list_offsets(request: Any, code: int) -> ListOffsetsResponse:
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsResponseTopic(
-                name=topic.name,
-                partitions=[
-                    ListOffsetsResponsePartition(partition_index=part.partition_index, error_code=code)
-                    for part in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
-
-
-def _offset_commit(request: Any, code: int) -> OffsetCommitResponse:
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponseTopic(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=[
-                    OffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
-                    for part in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
-
-
-_SHAPED = {"Produce": _produce, "Fetch": _fetch, "ListOffsets": _list_offsets, "OffsetCommit": _offset_commit}
+def _known(what: str, name: str, names: Collection[str]) -> None:
+    if name not in names:
+        nearest = get_close_matches(name, names, n=1, cutoff=0.5)
+        raise UsageError(
+            f"Kafka has no {what} named {name!r}", hint=f"Did you mean {nearest[0]!r}?" if nearest else None
+        )
 
 
 def _with_code(message: Any, code: int) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,10 +12,13 @@ from types import TracebackType
 from penstock.errors import UsageError
 
 _STOP_SECONDS = 20.0
+_READY = re.compile(r" ready: .*kafka://127\.0\.0\.1:(\d+)")
 
 
 class NodeProcess:
     """``penstock snode`` on a folder; started by ``start`` or on entering the block, gone after it.
+
+    It also goes when this process does, however that ends. ``arguments`` are further ones of ``penstock snode``.
 
     >>> with NodeProcess(folder) as node:           # doctest: +SKIP
     ...     Producer(node.address).send("t", value=b"x").result()
@@ -47,21 +50,24 @@ class NodeProcess:
         return self._running().pid
 
     def start(self) -> None:
-        """Start and wait for the ready line; after the first time on the same port."""
+        """Start and wait for the ready line; after the first time on the same port. Raises UsageError."""
+        if self._process is not None:
+            raise UsageError("the node is running already")
         listen = f"kafka://127.0.0.1:{self._port}"
         command = [sys.executable, "-m", "penstock.cli", "snode", "--store", f"file:{self._store}"]
-        self._process = subprocess.Popen(
-            [*command, "--listen", listen, "--flush", self._flush, *self._arguments],
+        process = subprocess.Popen(
+            [*command, "--listen", listen, "--flush", self._flush, "--until-stdin-closes", *self._arguments],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=os.environ | {"PYTHONUNBUFFERED": "1"},
         )
-        assert self._process.stdout is not None
-        ready = self._process.stdout.readline()
-        if "ready" not in ready:
-            self._process.wait()
-            raise UsageError(f"the node did not start: {ready.strip() or 'it said nothing'}")
-        self._port = int(ready.split("kafka://127.0.0.1:")[1].split()[0].rstrip(","))
+        assert process.stdout is not None
+        self._process = process
+        ready = _READY.search(process.stdout.readline())
+        if ready is None:
+            code = self._end(None)
+            raise UsageError(f"the node did not start (exit code {code})", hint="It says why on standard error")
+        self._port = int(ready[1])
 
     def kill(self) -> None:
         """SIGKILL; what was acknowledged is on disk."""
@@ -71,16 +77,20 @@ class NodeProcess:
         """SIGTERM; waits until it has drained. Its exit code."""
         return self._end(signal.SIGTERM)
 
-    def _end(self, how: signal.Signals) -> int:
+    def _end(self, how: signal.Signals | None) -> int:
         process = self._running()
-        process.send_signal(how)
+        if how is not None:
+            process.send_signal(how)
+        elif process.stdin is not None:
+            process.stdin.close()  # which ends it, if it has not ended by itself
         try:
             code = process.wait(_STOP_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             code = process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
         self._process = None
         return code
 
