@@ -39,6 +39,7 @@ class Broker:
         self.faults = Faults(KafkaWording())
         self._options: dict[str, str | int | bool] = {"listen": "kafka://127.0.0.1:0", **options}
         self._addresses: list[str] = []
+        self._tap = self.faults.tap()
         self._node: Node | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -83,7 +84,8 @@ class Broker:
         if self._node is not None:
             raise UsageError("the broker is running already")
         again = {"listen": self._addresses} if self._addresses else {}
-        node = Node(snode_config({"store": self.store, **self._options, **again}), tap=self.faults.tap())
+        self._tap = self.faults.tap()
+        node = Node(snode_config({"store": self.store, **self._options, **again}), tap=self._tap)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=_serve, args=(self._loop,), name="penstock broker", daemon=True)
         self._thread.start()
@@ -103,11 +105,15 @@ class Broker:
 
     def stop(self) -> None:
         """Drain and stop, as on SIGTERM."""
-        self._leave(self.node.stop())
+        self._leave(self._drain(self.node))
 
     def kill(self) -> None:
         """Stop as SIGKILL would: clients are cut off, nothing is flushed or answered."""
         self._leave(self.node.abort())
+
+    async def _drain(self, node: Node) -> None:
+        self._tap.end_delays()
+        await node.stop()
 
     def _leave(self, how: Coroutine[Any, Any, None]) -> None:
         try:

@@ -10,10 +10,11 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from penstock.errors import UsageError
+from penstock.errors import RequestTimeout, UsageError
 from penstock.seams import Buffers, Frame, Peer
 
 Handle = Callable[[Frame], Awaitable[Buffers | None]]
@@ -74,7 +75,7 @@ class Faults:
 
     def __init__(self, wording: Wording) -> None:
         self._wording = wording
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._rules: list[Rule] = []
         self._seen: Counter[str] = Counter()
 
@@ -99,11 +100,21 @@ class Faults:
         """How many requests of ``api`` came since the broker was made, those with faults included."""
         self._wording.check(api)
         with self._lock:
-            return self._seen[api] if api else self._seen.total()
+            return self._count(api)
+
+    def wait_seen(self, api: str, count: int, timeout_s: float = 30.0) -> None:
+        """Wait until ``seen(api)`` is ``count`` or more: instead of a sleep. Raises RequestTimeout."""
+        self._wording.check(api)
+        with self._lock:
+            if not self._lock.wait_for(lambda: self._count(api) >= count, timeout_s):
+                raise RequestTimeout(f"{self._count(api)} of {count} requests of {api or 'any API'} in {timeout_s} s")
 
     def tap(self) -> FaultTap:
         """The interception point to hand to a node."""
         return FaultTap(self, self._wording)
+
+    def _count(self, api: str) -> int:
+        return self._seen[api] if api else self._seen.total()
 
     def _add(self, rule: Rule) -> None:
         self._wording.check(rule.api, rule.error)
@@ -121,6 +132,7 @@ class Faults:
         taken: list[Rule] = []
         with self._lock:
             self._seen[api] += 1
+            self._lock.notify_all()
             for rule in self._rules:
                 fits = rule.api in ("", api) and (rule.times is None or rule.used < rule.times)
                 if fits and not (rule.final and any(other.final for other in taken)):
@@ -135,11 +147,16 @@ class FaultTap:
     def __init__(self, faults: Faults, wording: Wording) -> None:
         self._faults = faults
         self._wording = wording
+        self._over = asyncio.Event()
+
+    def end_delays(self) -> None:
+        """Wait for nothing from now on: the node is to stop, and would wait for what waits here. In the node's loop."""
+        self._over.set()
 
     async def __call__(self, peer: Peer, frame: Frame, handle: Handle) -> Buffers | None:
         rules = self._faults.take(self._wording.api_of(frame))
         final = next((rule for rule in rules if rule.final), None)
-        await _wait(rules, "before")
+        await self._wait(rules, "before")
         if final is None:
             answer = await handle(frame)
         elif final.moment == "after":
@@ -148,15 +165,15 @@ class FaultTap:
                 answer = self._wording.spoilt(frame, answer, final.error)
         else:
             answer = await self._wording.refusal(frame, final.error, handle) if final.error else None
-        await _wait(rules, "after")
+        await self._wait(rules, "after")
         if final is not None and (final.drop or answer is None):
             # Also where an error has no answer to stand in: that is what servers do.
             peer.hang_up()
             return None
         return answer
 
-
-async def _wait(rules: list[Rule], moment: Moment) -> None:
-    seconds = sum(rule.delay_s for rule in rules if rule.moment == moment)
-    if seconds:
-        await asyncio.sleep(seconds)
+    async def _wait(self, rules: list[Rule], moment: Moment) -> None:
+        seconds = sum(rule.delay_s for rule in rules if rule.moment == moment)
+        if seconds:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._over.wait(), seconds)

@@ -24,6 +24,7 @@ from penstock.protocols.kafka.messages import (
     offset_commit,
     offset_delete,
     produce,
+    transactions,
 )
 
 
@@ -60,6 +61,12 @@ _ITEMS: Final = {
         "topics",
         offset_commit.OffsetCommitResponseTopic,
         _partitions(offset_commit.OffsetCommitResponsePartition),
+    ),
+    "TxnOffsetCommit": Items(
+        "topics",
+        "topics",
+        transactions.TxnOffsetCommitResponseTopic,
+        _partitions(transactions.TxnOffsetCommitResponsePartition),
     ),
     "OffsetDelete": Items(
         "topics",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import typing
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
@@ -10,12 +12,14 @@ from typing import Any, Final
 from penstock.errors import ProtocolViolation, UsageError
 from penstock.protocols.kafka.errors import ROWS, code_of
 from penstock.protocols.kafka.messages import api_of, known, read_header, read_request, read_response, response
+from penstock.protocols.kafka.messages.declare import Wire
 from penstock.seams import Buffers, Frame
 from penstock.testing.faults import Handle
 from penstock.testing.kafka_refusals import refused, takes_no_answer
 
 _APIS: Final = {pair.name for key in known() if (pair := api_of(key)) is not None}
 _ERRORS: Final = {row.name for row in ROWS.values() if row.code}
+_CODES: Final = ("error_code", "partition_error_code")
 _API_VERSIONS: Final = 18
 _UNSUPPORTED_VERSION: Final = 35
 
@@ -55,13 +59,13 @@ class KafkaWording:
         return None if true is None else self.spoilt(frame, true, error)
 
     def spoilt(self, frame: Frame, answer: Buffers, error: str) -> Buffers:
-        """The true answer with ``error`` in every ``error_code``."""
+        """The true answer with ``error`` in place of all its codes."""
         header, _ = read_header(frame.body)
         pair = api_of(header.api_key)
         if pair is None:
             raise UsageError(f"API {header.api_key} is unknown")
         told: object = read_response(pair.response, header.api_version, b"".join(answer)[4:])
-        return response(_with_code(told, code_of(error)), header.api_version, header.correlation_id)
+        return response(_with_code(told, header.api_version, code_of(error)), header.api_version, header.correlation_id)
 
 
 def _known(what: str, name: str, names: Collection[str]) -> None:
@@ -72,15 +76,21 @@ def _known(what: str, name: str, names: Collection[str]) -> None:
         )
 
 
-def _with_code(message: Any, code: int) -> Any:
-    """The message with every ``error_code`` in it replaced."""
-    changes: dict[str, Any] = {}
+@functools.cache
+def _error_fields(message: type[object], version: int) -> frozenset[str]:
+    """The message's own error codes that the version has."""
+    hints = typing.get_type_hints(message, include_extras=True)
+    wires: dict[str, Wire] = {name: hints[name].__metadata__[0] for name in _CODES if name in hints}
+    return frozenset(name for name, wire in wires.items() if wire.present(version))
+
+
+def _with_code(message: Any, version: int, code: int) -> Any:
+    """The message with every error code in it replaced."""
+    changes: dict[str, Any] = dict.fromkeys(_error_fields(message.__class__, version), code)
     for field in dataclasses.fields(message):
         value = getattr(message, field.name)
-        if field.name == "error_code":
-            changes[field.name] = code
-        elif dataclasses.is_dataclass(value):
-            changes[field.name] = _with_code(value, code)
+        if dataclasses.is_dataclass(value):
+            changes[field.name] = _with_code(value, version, code)
         elif isinstance(value, Sequence) and value and dataclasses.is_dataclass(value[0]):
-            changes[field.name] = [_with_code(each, code) for each in value]
+            changes[field.name] = [_with_code(each, version, code) for each in value]
     return dataclasses.replace(message, **changes)
