@@ -70,7 +70,7 @@ class _MemoryListening:
 
 
 class _MemoryTransport(asyncio.Transport):
-    """One end. ``_inbox`` holds what the other end wrote and this end has not taken; it counts as unsent there."""
+    """One end. ``_coming`` is on its way here; ``_inbox`` has arrived and was not taken. Both count as unsent there."""
 
     other: _MemoryTransport
 
@@ -82,6 +82,7 @@ class _MemoryTransport(asyncio.Transport):
         self._protocol = protocol
         self._latency_s = latency_s
         self._loop = asyncio.get_running_loop()
+        self._coming: deque[memoryview | None] = deque()
         self._inbox: deque[memoryview] = deque()
         self._inbox_bytes = 0
         self._high, self._low = _HIGH_WATER_BYTES, _HIGH_WATER_BYTES // 4
@@ -96,10 +97,7 @@ class _MemoryTransport(asyncio.Transport):
         if self._closing or not len(data):
             return
         self.other._inbox_bytes += len(data)
-        copy = memoryview(bytes(data))
-        # Never before an earlier write, whatever the latency drawn.
-        self._last_due = max(self._last_due, self._loop.time() + self._latency_s())
-        self._loop.call_at(self._last_due, self.other._deliver, copy)
+        self._send(memoryview(bytes(data)), self._latency_s())
         if self.other._inbox_bytes > self._high and not self._writing_paused:
             self._writing_paused = True
             self._protocol.pause_writing()
@@ -128,7 +126,7 @@ class _MemoryTransport(asyncio.Transport):
     def close(self) -> None:
         if not self._closing:
             self._closing = True
-            self._loop.call_at(max(self._last_due, self._loop.time()), self._end, None)
+            self._send(None, 0.0)
 
     def abort(self) -> None:
         if not self._closing:
@@ -140,9 +138,20 @@ class _MemoryTransport(asyncio.Transport):
 
     # Inside.
 
-    def _deliver(self, data: memoryview) -> None:
-        self._inbox.append(data)
-        self._take()
+    def _send(self, data: memoryview | None, latency_s: float) -> None:
+        """Let ``data``, or the end (None), be there after ``latency_s``, and never before what was sent before it."""
+        # The queue keeps the order: timers of the same moment fire in any.
+        self._last_due = max(self._last_due, self._loop.time() + latency_s)
+        self.other._coming.append(data)
+        self._loop.call_at(self._last_due, self.other._arrive)
+
+    def _arrive(self) -> None:
+        data = self._coming.popleft()
+        if data is None:
+            self.other._end(None)
+        else:
+            self._inbox.append(data)
+            self._take()
 
     def _take(self) -> None:
         while self._inbox and not self._reading_paused and not self._closing:
