@@ -1,7 +1,8 @@
 """A fuzz target: a module ``*_target.py`` in this folder, found by its name.
 
-It defines ``run(data: bytes) -> None``, which feeds any bytes to one of our decoders, and may define
-``seeds() -> Iterable[bytes]``, good inputs to start from. The one rule: any bytes decode or raise PenstockError.
+It defines ``run(data: bytes)``, which feeds any bytes to one of our decoders and may return what kind of answer it
+got, and may define ``seeds() -> Iterable[bytes]``, good inputs to start from. The one rule: any bytes decode or raise
+PenstockError.
 """
 
 import importlib
@@ -34,7 +35,7 @@ class Target:
     """``corpus`` grows by every mutant that is answered in a way not seen before."""
 
     name: str
-    run: Callable[[bytes], None]
+    run: Callable[[bytes], str | None]
     corpus: list[bytes]
     executions: int = 0
     answers: set[str] = field(default_factory=set)
@@ -45,8 +46,7 @@ class Target:
         try:
             with _in_time(), warnings.catch_warnings():
                 warnings.simplefilter("error")
-                self.run(data)
-            answer = "decoded"
+                answer = self.run(data) or "decoded"
         except PenstockError as error:
             answer = f"{type(error).__name__}: {re.sub(r'0x[0-9a-f]+|[0-9]+', '#', error.message)}"
         except KeyboardInterrupt:

@@ -1,0 +1,254 @@
+"""Good requests of every API and version a node serves, and whole conversations: what the node's target starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+from penstock.columnar.builder import BatchBuilder
+from penstock.columnar.encode import Producing
+from penstock.errors import UsageError
+from penstock.model import Codec
+from penstock.protocols.kafka.front.table import TABLE
+from penstock.protocols.kafka.messages import alter_configs as ac
+from penstock.protocols.kafka.messages import api_of, read_request
+from penstock.protocols.kafka.messages import create_topics as ct
+from penstock.protocols.kafka.messages import delete_records as dr
+from penstock.protocols.kafka.messages import describe_topic_partitions as dt
+from penstock.protocols.kafka.messages import fetch as fe
+from penstock.protocols.kafka.messages import join_group as jg
+from penstock.protocols.kafka.messages import list_offsets as lo
+from penstock.protocols.kafka.messages import offset_commit as oc
+from penstock.protocols.kafka.messages import offset_delete as od
+from penstock.protocols.kafka.messages import offset_fetch as of
+from penstock.protocols.kafka.messages import offset_for_leader_epoch as oe
+from penstock.protocols.kafka.messages import produce as pr
+from penstock.protocols.kafka.messages.consumer_protocol import (
+    MemberAssignment,
+    Subscription,
+    TopicPartitions,
+    write_assignment,
+    write_subscription,
+)
+from penstock.protocols.kafka.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsRequestTopic
+from penstock.protocols.kafka.messages.delete_groups import DeleteGroupsRequest
+from penstock.protocols.kafka.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
+from penstock.protocols.kafka.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsRequestResource
+from penstock.protocols.kafka.messages.describe_groups import DescribeGroupsRequest
+from penstock.protocols.kafka.messages.find_coordinator import FindCoordinatorRequest
+from penstock.protocols.kafka.messages.heartbeat import HeartbeatRequest
+from penstock.protocols.kafka.messages.init_producer_id import InitProducerIdRequest
+from penstock.protocols.kafka.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMember
+from penstock.protocols.kafka.messages.metadata import MetadataRequest, MetadataRequestTopic
+from penstock.protocols.kafka.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.fuzz.node_in_memory import World, framed
+from tests.vectors.kafka_frames.recorded import files, recorded
+
+TOPIC = "t"
+_LONGEST = 1_500
+
+
+def batch(*values: bytes, codec: Codec = Codec.NONE, sequence: int = -1, producer: int = -1) -> bytes:
+    """A record batch; with a ``producer`` it is numbered."""
+    builder = BatchBuilder()
+    for number, value in enumerate(values):
+        builder.append(b"k%d" % number, value, 1_700_000_000_000 + number, [("h", b"v")])
+    return bytes(builder.build(codec, Producing(producer, 0 if producer >= 0 else -1, sequence)))
+
+
+def produced(records: bytes, topic: str = TOPIC) -> pr.ProduceRequest:
+    parts = [pr.ProduceRequestPartition(index=0, records=records)]
+    return pr.ProduceRequest(
+        acks=-1, timeout_ms=1_000, topic_data=[pr.ProduceRequestTopic(name=topic, partition_data=parts)]
+    )
+
+
+def fetched(topic: str = TOPIC, *, session: int = 0, epoch: int = -1, offset: int = 0) -> fe.FetchRequest:
+    parts = [fe.FetchRequestPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)]
+    return fe.FetchRequest(
+        max_wait_ms=100,
+        min_bytes=1,
+        session_id=session,
+        session_epoch=epoch,
+        topics=[fe.FetchRequestTopic(topic=topic, partitions=parts)],
+    )
+
+
+def joined(member: str) -> jg.JoinGroupRequest:
+    subscription = write_subscription(Subscription(topics=[TOPIC]))
+    return jg.JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=20_000,
+        member_id=member,
+        protocol_type="consumer",
+        protocols=[jg.JoinGroupRequestProtocol(name="range", metadata=subscription)],
+    )
+
+
+def committed(generation: int = -1, member: str = "") -> oc.OffsetCommitRequest:
+    parts = [oc.OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="m")]
+    return oc.OffsetCommitRequest(
+        group_id="g",
+        generation_id_or_member_epoch=generation,
+        member_id=member,
+        topics=[oc.OffsetCommitRequestTopic(name=TOPIC, partitions=parts)],
+    )
+
+
+def configured() -> list[Any]:
+    config = ac.IncrementalAlterConfigsRequestConfig(name="cleanup.policy", config_operation=0, value="compact")
+    plain = ac.AlterConfigsRequestConfig(name="retention.ms", value="1000")
+    return [
+        ac.IncrementalAlterConfigsRequest(
+            resources=[
+                ac.IncrementalAlterConfigsRequestResource(resource_type=2, resource_name=TOPIC, configs=[config])
+            ]
+        ),
+        ac.AlterConfigsRequest(
+            resources=[ac.AlterConfigsRequestResource(resource_type=2, resource_name=TOPIC, configs=[plain])]
+        ),
+        DescribeConfigsRequest(resources=[DescribeConfigsRequestResource(resource_type=2, resource_name=TOPIC)]),
+    ]
+
+
+def samples() -> list[Any]:
+    """At least one request of each API; where versions differ, one for each manner of speaking."""
+    setting = ct.CreateTopicsRequestConfig(name="retention.ms", value="1000")
+    created = [ct.CreateTopicsRequestTopic(name="new", num_partitions=2, replication_factor=1, configs=[setting])]
+    partition = lo.ListOffsetsRequestPartition(partition_index=0, timestamp=-1)
+    commits = of.OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[0])
+    by_group = of.OffsetFetchRequestGroup(
+        group_id="g", topics=[of.OffsetFetchRequestGroupTopic(name=TOPIC, partition_indexes=[0])]
+    )
+    epoch = oe.OffsetForLeaderEpochRequestPartition(partition=0, leader_epoch=0)
+    return [
+        *(produced(batch(b"a", b"b", codec=codec)) for codec in Codec),
+        fetched(),
+        fetched(epoch=0),
+        lo.ListOffsetsRequest(replica_id=-1, topics=[lo.ListOffsetsRequestTopic(name=TOPIC, partitions=[partition])]),
+        MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)]),
+        MetadataRequest(topics=None),
+        committed(),
+        of.OffsetFetchRequest(group_id="g", topics=[commits]),
+        of.OffsetFetchRequest(groups=[by_group]),
+        FindCoordinatorRequest(key="g"),
+        FindCoordinatorRequest(coordinator_keys=["g"]),
+        joined(""),
+        HeartbeatRequest(group_id="g", generation_id=1, member_id="m"),
+        LeaveGroupRequest(group_id="g", member_id="m"),
+        LeaveGroupRequest(group_id="g", members=[LeaveGroupRequestMember(member_id="m")]),
+        synced("m"),
+        DescribeGroupsRequest(groups=["g"]),
+        ct.CreateTopicsRequest(topics=created),
+        DeleteTopicsRequest(topic_names=[TOPIC]),
+        DeleteTopicsRequest(topics=[DeleteTopicsRequestTopic(name=TOPIC)]),
+        dr.DeleteRecordsRequest(
+            topics=[
+                dr.DeleteRecordsRequestTopic(
+                    name=TOPIC, partitions=[dr.DeleteRecordsRequestPartition(partition_index=0, offset=1)]
+                )
+            ]
+        ),
+        InitProducerIdRequest(transactional_id=None),
+        oe.OffsetForLeaderEpochRequest(topics=[oe.OffsetForLeaderEpochRequestTopic(topic=TOPIC, partitions=[epoch])]),
+        *configured(),
+        CreatePartitionsRequest(topics=[CreatePartitionsRequestTopic(name=TOPIC, count=5, assignments=None)]),
+        DeleteGroupsRequest(groups_names=["g"]),
+        od.OffsetDeleteRequest(
+            group_id="g",
+            topics=[
+                od.OffsetDeleteRequestTopic(name=TOPIC, partitions=[od.OffsetDeleteRequestPartition(partition_index=0)])
+            ],
+        ),
+        dt.DescribeTopicPartitionsRequest(topics=[dt.DescribeTopicPartitionsRequestTopic(name=TOPIC)]),
+    ]
+
+
+def synced(member: str, generation: int = 1) -> SyncGroupRequest:
+    assignment = write_assignment(
+        MemberAssignment(assigned_partitions=[TopicPartitions(topic=TOPIC, partitions=[0, 1])])
+    )
+    return SyncGroupRequest(
+        group_id="g",
+        generation_id=generation,
+        member_id=member,
+        protocol_type="consumer",
+        protocol_name="range",
+        assignments=[SyncGroupRequestAssignment(member_id=member, assignment=assignment)],
+    )
+
+
+def requests() -> Iterator[bytes]:
+    """Each sample in each version that is served and can say it; then what other clients were heard to ask."""
+    empty = [pair.request() for key in TABLE if (pair := api_of(key)) is not None]
+    heard = [read_request(frame.body)[1] for name in files() for frame in recorded(name) if frame.is_request]
+    seen = set()
+    for message in (*samples(), *empty, *heard):
+        row = TABLE.get(type(message).API.key)  # type: ignore[attr-defined]
+        for version in range(row.lowest, row.highest + 1) if row else ():
+            kind = (type(message), version)
+            if message in heard and kind in seen:
+                continue
+            try:
+                wire = framed(message, version)
+            except UsageError:
+                continue
+            if len(wire) <= _LONGEST:
+                seen.add(kind)
+                yield wire
+
+
+class Talk:
+    """A conversation with a node, and every byte of our part in it."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._asked = 0
+        self.said = b""
+
+    async def ask(self, message: Any, version: int | None = None) -> Any:
+        """Ask in the newest version served, or in ``version``."""
+        version = TABLE[message.API.key].highest if version is None else version
+        self._asked += 1
+        self.said += framed(message, version, self._asked)
+        return await self._world.ask(await self._world.line(), message, version)
+
+
+async def in_a_group(talk: Talk) -> None:
+    """Join, commit, leave."""
+    member = (await talk.ask(joined(""))).member_id
+    generation = (await talk.ask(joined(member))).generation_id
+    await talk.ask(synced(member, generation))
+    await talk.ask(HeartbeatRequest(group_id="g", generation_id=generation, member_id=member))
+    await talk.ask(committed(generation, member))
+    await talk.ask(DescribeGroupsRequest(groups=["g"]))
+    await talk.ask(LeaveGroupRequest(group_id="g", members=[LeaveGroupRequestMember(member_id=member)]))
+    await talk.ask(DeleteGroupsRequest(groups_names=["g"]))
+
+
+async def as_a_producer(talk: Talk) -> None:
+    """Numbered batches, one of them twice; then an incremental fetch session."""
+    producer = (await talk.ask(InitProducerIdRequest(transactional_id=None))).producer_id
+    for sequence in (0, 2, 2):
+        await talk.ask(produced(batch(b"a", b"b", sequence=sequence, producer=producer)))
+    session = (await talk.ask(fetched(epoch=0), 12)).session_id
+    for epoch in (1, 2):
+        await talk.ask(fetched(session=session, epoch=epoch, offset=2), 12)
+
+
+async def as_an_operator(talk: Talk) -> None:
+    """Create, write, compact, cut, grow, delete."""
+    for message in samples():
+        if isinstance(message, ct.CreateTopicsRequest | CreatePartitionsRequest | dr.DeleteRecordsRequest):
+            await talk.ask(
+                produced(batch(b"x", b"y"), "new" if isinstance(message, CreatePartitionsRequest) else TOPIC)
+            )
+            await talk.ask(message)
+    for message in configured():
+        await talk.ask(message)
+    await talk.ask(MetadataRequest(topics=None))
+    await talk.ask(DeleteTopicsRequest(topics=[DeleteTopicsRequestTopic(name=TOPIC)]))
+
+
+CONVERSATIONS: tuple[Callable[[Talk], Coroutine[Any, Any, None]], ...] = (in_a_group, as_a_producer, as_an_operator)
