@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from penstock.client._queues import Flight, PartitionQueue
 from penstock.client._surroundings import Backoff
@@ -86,6 +86,11 @@ class Delivering:
                 del self._queues[partition]
                 continue
             self._expire(queue, now)
+            if queue.retries and _at_rest(queue) and self._expiry(queue, now) <= now:
+                # Nobody to send it to, all that time: no answer will come that could be decided about.
+                queue.recovering = True
+                self._begin(self._give_up_at_rest(queue), "give up")
+                continue
             due = self._due(queue, now)
             if due > now:
                 wake = min(wake, due, self._expiry(queue, now))
@@ -157,9 +162,7 @@ class Delivering:
             if not chosen:
                 return
             self._requests[node.name] += 1
-            task = self._loop.create_task(self._send(node, chosen), name=f"penstock send {node.name}")
-            self._tasks.add(task)
-            task.add_done_callback(self._ended)
+            self._begin(self._send(node, chosen), f"send {node.name}")
 
     def _next_flight(self, queue: PartitionQueue, left: int) -> Flight | None:
         if queue.retries:
@@ -201,7 +204,7 @@ class Delivering:
             self._settle(flight, sent.base_offset, sent.timestamp_ms, None)
         else:
             self._known_there.discard(queue.partition)
-            flight.error = sent.error
+            flight.error = flight.reason = sent.error
             flight.failures += 1
             queue.fail(flight)
             queue.retry_at = self._loop.time() + self._backoff.seconds(flight.failures)
@@ -245,8 +248,15 @@ class Delivering:
                 continue
             assert flight.packed is not None
             await self._sender.abandon(flight.packed)
-            error = _too_late(queue.partition, self._config.delivery_timeout_ms, flight.error)
+            error = _too_late(queue.partition, self._config.delivery_timeout_ms, flight.reason)
             self._settle(flight, -1, -1, error)
+
+    async def _give_up_at_rest(self, queue: PartitionQueue) -> None:
+        try:
+            await self._give_up_late(queue)
+        finally:
+            queue.recovering = False
+        self.kick()
 
     async def _split(self, queue: PartitionQueue) -> None:
         """Put two halves in the place of the oldest failed batch; those behind it get numbers after theirs."""
@@ -262,9 +272,10 @@ class Delivering:
         queue.retry_at = 0.0
 
     def _expiry(self, queue: PartitionQueue, now: float) -> float:
-        if queue.oldest is None:
-            return now + _MOST_SECONDS
-        return queue.oldest + self._config.delivery_timeout_ms / 1_000
+        """When the next of what waits is too old; what is under way is looked at when its answer comes."""
+        born = [queue.retries[0].born] if queue.retries and _at_rest(queue) else []
+        born += [] if queue.oldest is None else [queue.oldest]
+        return min(born) + self._config.delivery_timeout_ms / 1_000 if born else now + _MOST_SECONDS
 
     def _expire(self, queue: PartitionQueue, now: float) -> None:
         for flight in queue.expire(now, self._config.delivery_timeout_ms / 1_000):
@@ -278,10 +289,20 @@ class Delivering:
             self._timer.cancel()
         self._timer = self._loop.call_at(when, self.kick)
 
+    def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = self._loop.create_task(work, name=f"penstock {name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._hooks.failed(error)
+
+
+def _at_rest(queue: PartitionQueue) -> bool:
+    """Nothing of it is under way, and nothing is being decided."""
+    return not (queue.in_flight or queue.recovering)
 
 
 def _is_too_large(error: PenstockError) -> bool:

@@ -33,6 +33,7 @@ class Flight:
     """One batch: its rows (kept in case it must be split), who they belong to, and how often it has failed.
 
     ``number`` counts the batches of a partition in the order they were packed; the halves of a split one share it.
+    ``error`` is what has to be decided about, ``reason`` the last one there was.
     """
 
     segments: list[Segment]
@@ -41,6 +42,7 @@ class Flight:
     packed: Packed | None = None
     failures: int = 0
     error: PenstockError | None = None
+    reason: PenstockError | None = None
 
     @property
     def born(self) -> float:

@@ -204,6 +204,27 @@ def test_rows_that_never_left_say_so(log: FakeLog) -> None:
     run(main())
 
 
+def test_a_batch_that_failed_once_and_has_no_leader_since_is_given_up_in_time(log: FakeLog) -> None:
+    async def main() -> None:
+        producer = AsyncProducer(ADDRESS, delivery_timeout_ms=5_000, request_timeout_ms=1_000)
+        await (await producer.send("t", b"a"))
+        log.faults["send"].append(lost())
+        log.faults["topics"].extend(lost() for _ in range(1_000))
+        delivery = await producer.send("t", b"b")
+        behind = await producer.send("t", b"c")
+        await passing(0.01)  # sent, and failed
+        assert producer._engine is not None
+        producer._engine._client.distrust(Partition("t", 0))
+        for each in (delivery, behind):
+            with pytest.raises(DeliveryTimeout, match=r"gone.*may be stored all the same"):
+                await each
+        assert 5 <= asyncio.get_running_loop().time() < 6
+        await producer.close()
+
+    run(main())
+    assert stored(log) == [b"a"]
+
+
 def test_memory_is_bounded_and_waiting_for_it_ends(log: FakeLog) -> None:
     log.faults["send"].extend(lost() for _ in range(10_000))
 
