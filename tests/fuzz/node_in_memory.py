@@ -17,6 +17,7 @@ from penstock.config import ListenAddress, SnodeConfig
 from penstock.model import Endpoint
 from penstock.net.memory import MemoryNetwork
 from penstock.net.runtime import AsyncioRuntime
+from penstock.net.server import Tap
 from penstock.protocols.kafka.messages import api_of, read_response, request
 from penstock.snode import Node
 from tests.unit.client.virtual_time import VirtualLoop
@@ -65,7 +66,7 @@ class Line(asyncio.BufferedProtocol):
 class World:
     """One node and its network, inside a running loop. ``bugs`` are errors that were only logged."""
 
-    def __init__(self, bugs: list[BaseException]) -> None:
+    def __init__(self, bugs: list[BaseException], tap: Tap | None = None) -> None:
         self.network = MemoryNetwork()
         self.bugs = bugs
         loop = asyncio.get_running_loop()
@@ -75,7 +76,7 @@ class World:
             wall_clock_ms=lambda: _EPOCH_MS + int(loop.time() * 1_000),
             random_bytes=lambda count: hashlib.sha256(b"%d" % next(numbers)).digest()[:count],
         )
-        self.node = Node(_CONFIG, network=self.network, runtime=runtime)
+        self.node = Node(_CONFIG, network=self.network, runtime=runtime, tap=tap)
         loop.set_exception_handler(lambda _, context: self.bugs.append(context.get("exception") or Noted(str(context))))
 
     async def line(self) -> Line:

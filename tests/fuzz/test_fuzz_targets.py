@@ -1,12 +1,13 @@
 """A short walk over every fuzz target, the same each time; ``./dev fuzz`` walks further."""
 
+import asyncio
 from random import Random
 
 import pytest
 
 from penstock.errors import ProtocolViolation
 from tests.fuzz.mutate import mutant
-from tests.fuzz.target import CRASHERS, Target, targets
+from tests.fuzz.target import CRASHERS, Target, TooSlow, targets
 
 MUTANTS = 300
 
@@ -45,6 +46,19 @@ def test_a_decoder_that_lets_another_error_out_is_caught() -> None:
     target = Target("careless", careless, [b"\x00" * 64])
     dice = Random(7)
     assert any(isinstance(target.attempt_mutant(dice)[1], IndexError) for _ in range(500))
+
+
+def test_a_decoder_that_never_ends_is_caught_in_an_event_loop_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def busy() -> None:
+        while True:
+            try:
+                await asyncio.sleep(0)
+            except Exception:
+                continue
+
+    monkeypatch.setattr("tests.fuzz.target.SLOWEST_S", 0.05)
+    target = Target("endless", lambda data: asyncio.run(busy()), [b""])
+    assert isinstance(target.attempt(b""), TooSlow)
 
 
 def test_a_seed_repeats_a_run() -> None:
