@@ -6,11 +6,12 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from penstock.client import Producer
 from penstock.errors import OffsetOutOfRange
 from penstock.model import LogRange
 from penstock.spark import _tasks
 from penstock.spark._options import SourceOptions, parse_options
-from penstock.spark._tasks import MOST_ROWS, read_task
+from penstock.spark._tasks import MOST_BYTES, MOST_ROWS, read_task
 from tests.spark.logs import TestTopic
 
 
@@ -31,6 +32,18 @@ def test_batches_are_small_enough_and_ranges_follow_each_other(topic: TestTopic)
     assert max(batch.num_rows for batch in batches) <= MOST_ROWS
     found = [offset for batch in batches for offset in batch["offset"].to_pylist()]
     assert found == [*range(5, 39_990), *range(3, 7)]
+
+
+@pytest.mark.parametrize("size", [1_000, 900_000])
+def test_large_values_make_batches_of_fewer_rows(topic: TestTopic, size: int) -> None:
+    rows = 5 * MOST_BYTES // 2 // size
+    topic.create(1)
+    with Producer(topic.address) as producer:
+        for _ in range(rows):
+            producer.send(topic.name, b"v" * size)
+    batches = list(read_task(options(topic, columns="value,offset"), [LogRange(topic.name, 0, 0, rows)]))
+    assert [offset for batch in batches for offset in batch["offset"].to_pylist()] == list(range(rows))
+    assert max(batch.nbytes for batch in batches) <= MOST_BYTES + size
 
 
 def test_connection_is_kept_for_the_next_task(topic: TestTopic) -> None:

@@ -22,10 +22,13 @@ from penstock.spark._options import SourceOptions
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["MOST_ROWS", "ReadTask", "read_task"]
+__all__ = ["MOST_BYTES", "MOST_ROWS", "ReadTask", "read_task"]
 
 MOST_ROWS = 16_384
 """Rows of one Arrow batch: 4,000 to 200,000 are equally fast, and each is held twice in Python and once in the JVM."""
+
+MOST_BYTES = 2 << 20
+"""Bytes of one Arrow batch, about: larger ones cost the JVM up to a tenth more, as they outgrow its buffer pools."""
 
 _log = logging.getLogger("penstock.spark")
 _readers: dict[tuple[str, tuple[tuple[str, OptionValue], ...]], RangeReader] = {}
@@ -74,7 +77,7 @@ def _read_range(reader: RangeReader, wanted: LogRange, options: SourceOptions) -
     while position < wanted.end:
         try:
             for messages in reader.read(replace(wanted, start=position), columns=options.columns):
-                yield from messages.to_arrow(options.columns).to_batches(max_chunksize=MOST_ROWS)
+                yield from _batches(messages.to_arrow(options.columns))
                 position = messages.next_offsets[partition]
         except OffsetOutOfRange as error:
             if options.fail_on_data_loss:
@@ -87,3 +90,9 @@ def _read_range(reader: RangeReader, wanted: LogRange, options: SourceOptions) -
             position = following
         else:
             return
+
+
+def _batches(rows: pa.Table) -> Iterator[pa.RecordBatch]:
+    """``rows`` in batches of at most MOST_ROWS rows and, as far as whole rows allow, about MOST_BYTES bytes."""
+    fit = rows.num_rows * MOST_BYTES // max(rows.nbytes, 1)
+    yield from rows.to_batches(max_chunksize=min(MOST_ROWS, max(fit, 1)))
