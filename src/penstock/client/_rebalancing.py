@@ -34,6 +34,7 @@ class Rebalancing:
         listener: RebalanceListener,
         call: Call,
         commit_handled: Callable[[], Awaitable[None]],
+        give_back: Callable[[Collection[Partition]], Awaitable[None]] | None = None,
     ) -> None:
         self.member = member
         self.topics = topics
@@ -41,6 +42,7 @@ class Rebalancing:
         self._listener = listener
         self._call = call
         self._commit_handled = commit_handled
+        self._give_back = give_back
         self._prepared = False
         self._complaint: BaseException | None = None
 
@@ -114,6 +116,12 @@ class Rebalancing:
                 await self._commit_before_losing()
                 await self._tell(self._listener.revoked, gone)
                 self._partitions.drop(gone)
+                if self._give_back is not None:
+                    await self._give_back(gone)
+            lost = beat.lost & self._partitions.assigned
+            if lost:
+                await self._tell(self._listener.lost, lost)
+                self._partitions.drop(lost)
             if beat.assigned:
                 await self._begin(beat.assigned - self._partitions.assigned)
 

@@ -7,6 +7,8 @@ services against ``Enode``; the engine (Consumer, Producer) against ``LogClient`
 from penstock.seams.admin import AdminClient, GroupDescription, GroupListing, GroupMember, NewTopic
 from penstock.seams.channel import Channel, Connection, Dialect, Link, Outgoing, Pending
 from penstock.seams.client import (
+    BatchLog,
+    BatchMembership,
     Beat,
     Fetched,
     FoundOffset,
@@ -14,6 +16,7 @@ from penstock.seams.client import (
     LogClient,
     Membership,
     Packed,
+    Pulled,
     RangeRead,
     ReadFrom,
     ReadLimits,
@@ -31,6 +34,8 @@ from penstock.seams.runtime import Promise, Runtime, Timer
 __all__ = [
     "AdminClient",
     "Appended",
+    "BatchLog",
+    "BatchMembership",
     "Beat",
     "Buffer",
     "Buffers",
@@ -63,6 +68,7 @@ __all__ = [
     "Peer",
     "Pending",
     "Promise",
+    "Pulled",
     "RangeRead",
     "ReadFrom",
     "ReadLimits",
