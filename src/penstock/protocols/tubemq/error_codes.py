@@ -1,7 +1,7 @@
 """TubeMQ's error codes as rows, and how a code becomes one of our errors.
 
 Source: Apache InLong TubeMQ 2.x, ``TErrCodeConstants``, and what its master and broker answer with. Some are
-never sent: Java's, C++'s and Go's clients give them to their own callers; they are listed so that a log line can be read.
+never sent: Java's, C++'s and Go's clients give them to their own callers; they are listed to read log lines by.
 A code that is not listed is treated as INTERNAL_SERVER_ERROR and keeps its number.
 """
 

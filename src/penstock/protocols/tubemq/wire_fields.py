@@ -11,7 +11,7 @@ from typing import Final
 
 from penstock.errors import ProtocolViolation
 
-__all__ = ["delimited", "fields", "read_varint", "varint"]
+__all__ = ["delimited", "field_end", "fields", "read_varint", "varint"]
 
 _VARINT: Final = 0
 _LENGTH: Final = 2
@@ -52,16 +52,24 @@ def fields(view: memoryview) -> Iterator[tuple[int, int | memoryview]]:
     """Yield (number, varint as 64 unsigned bits or bytes) of each field. Raises ProtocolViolation."""
     at = 0
     while at < len(view):
-        tag, after = read_varint(view, at)
-        number, kind = tag >> 3, tag & 7
-        if kind == _VARINT:
-            value, at = read_varint(view, after)
-            yield number, value
-        elif kind == _LENGTH:
-            piece, at = delimited(view, after)
-            yield number, piece
-        elif kind in _FIXED and _FIXED[kind] <= len(view) - after:
-            at = after + _FIXED[kind]
-            yield number, view[after:at]
-        else:
-            raise ProtocolViolation(f"field {number} at byte {at} has wire type {kind}, or is cut off")
+        number, value, at = _field(view, at)
+        yield number, value
+
+
+def field_end(view: memoryview, at: int) -> int:
+    """Return the position after the field at ``at``. Raises ProtocolViolation."""
+    return _field(view, at)[2]
+
+
+def _field(view: memoryview, at: int) -> tuple[int, int | memoryview, int]:
+    tag, after = read_varint(view, at)
+    number, kind = tag >> 3, tag & 7
+    if kind == _VARINT:
+        value, after = read_varint(view, after)
+        return number, value, after
+    if kind == _LENGTH:
+        piece, after = delimited(view, after)
+        return number, piece, after
+    if kind in _FIXED and _FIXED[kind] <= len(view) - after:
+        return number, view[after : after + _FIXED[kind]], after + _FIXED[kind]
+    raise ProtocolViolation(f"field {number} at byte {at} has wire type {kind}, or is cut off")
