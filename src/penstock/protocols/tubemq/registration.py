@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from penstock.config.tubemq import TUBE_OPTIONS
 from penstock.model import Endpoint
 from penstock.seams import ChannelFactory, Front, LogClient, Services, WireProtocol
 
@@ -29,4 +30,4 @@ def _front(services: Services, config: SnodeConfig) -> Front:
     return opened
 
 
-PROTOCOL = WireProtocol("tubemq", _client, _front)
+PROTOCOL = WireProtocol("tubemq", _client, _front, TUBE_OPTIONS)

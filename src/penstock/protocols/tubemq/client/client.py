@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.model import Endpoint, Node, Partition, TopicInfo
+from penstock.errors import PenstockError
+from penstock.model import Committed, Endpoint, LogRange, Node, OffsetSpec, Partition, TopicInfo
+from penstock.protocols.tubemq.client.committing import commit, committed
 from penstock.protocols.tubemq.client.dialect import TubeDialect
+from penstock.protocols.tubemq.client.offsets import find_offsets
 from penstock.protocols.tubemq.client.options import TubeOptions, options_of
+from penstock.protocols.tubemq.client.ranges import TubeRangeRead
+from penstock.protocols.tubemq.client.readers import Readers
+from penstock.protocols.tubemq.client.reading import Polling, TubeFetched
 from penstock.protocols.tubemq.client.shared import share
 from penstock.seams.channel import Channel, Dialect
+from penstock.seams.client import FoundOffset, ReadFrom, ReadLimits
 
 if TYPE_CHECKING:
     from penstock.config import ClientConfig, OptionValue
 
 __all__ = ["TubeClient", "open_client"]
+
+_log = logging.getLogger(__name__)
 
 
 class TubeClient:
@@ -23,6 +33,8 @@ class TubeClient:
     def __init__(self, channel: Channel[None], masters: Sequence[Endpoint], options: TubeOptions | None = None) -> None:
         self._channel = channel
         self.shared = share(channel, masters, options or TubeOptions())
+        self._readers = Readers(self.shared)
+        self._polling = Polling(self.shared, self._readers)
 
     async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> Mapping[str, TopicInfo]:
         """Topics by name; see ``LogClient``."""
@@ -32,13 +44,43 @@ class TubeClient:
         """From what is known."""
         return self.shared.placements.leader(partition)
 
+    async def offsets(self, wanted: Mapping[Partition, OffsetSpec]) -> Mapping[Partition, FoundOffset]:
+        """Earliest and latest offsets, from the brokers. Raises UsageError for times: TubeMQ has no offsets by time."""
+        return await find_offsets(self.shared, self._readers, wanted)
+
+    async def read(
+        self, node: Node, reads: Sequence[ReadFrom], limits: ReadLimits, lane: str = ""
+    ) -> Sequence[TubeFetched]:
+        """One poll of one broker, without a group."""
+        return await self._polling.read(node, reads, limits, lane)
+
+    def ranges(self, wanted: LogRange, *, columns: Sequence[str] | None = None, fetch_bytes: int = 0) -> TubeRangeRead:
+        """Read exactly ``[start, end)`` of one partition, asking ahead; brokers decide how large answers are."""
+        del fetch_bytes
+        return TubeRangeRead(self.shared, self._readers, wanted, columns=columns)
+
+    async def committed(self, group: str, partitions: Collection[Partition] | None) -> Mapping[Partition, Committed]:
+        """Where a group stands; a group that stands nowhere yet is put where ``consume_position`` says."""
+        return await committed(self.shared, group, partitions)
+
+    async def commit(self, group: str, offsets: Mapping[Partition, Committed]) -> None:
+        """Move a group without being a member; refused where a member holds the partition."""
+        await commit(self.shared, group, offsets)
+
     def distrust(self, partition: Partition) -> None:
         """Forget who leads it."""
         self.shared.placements.distrust(partition)
 
     async def close(self) -> None:
         """Say goodbye to the master and close all connections."""
-        await self._channel.close()
+        try:
+            await self._polling.close()
+            await self._readers.close()
+            await self.shared.publisher.close()
+        except PenstockError as error:
+            _log.info("servers were not told that this client goes, and will notice by themselves: %s", error)
+        finally:
+            await self._channel.close()
 
 
 def open_client(
