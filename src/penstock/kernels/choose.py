@@ -64,7 +64,7 @@ def kernel(size: int | None = None) -> Kernel:
 
 def tube_kernel(size: int | None = None) -> TubeKernel:
     """Return TubeMQ's part of the kernel that `kernel` would return."""
-    part = "pure"
+    part = "numba" if kernel(size) is _State.loaded and name() == "numba" else "pure"
     return cast(TubeKernel, importlib.import_module(f"penstock.kernels._{part}.tube"))
 
 

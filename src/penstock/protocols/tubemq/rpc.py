@@ -36,12 +36,14 @@ __all__ = [
     "Standby",
     "Status",
     "answer",
+    "answer_around",
     "failure",
     "java_name",
     "read_answer",
     "read_call",
     "read_payload",
     "request",
+    "request_around",
 ]
 
 PROTOCOL_VERSION: Final = 3
@@ -111,16 +113,29 @@ def request(method: Method[Req, Ans], message: Req, *, timeout_ms: int, service:
     """
     header = RequestHeader(service_type=service or method.services[0], protocol_ver=PROTOCOL_VERSION)
     body = RequestBody(method=method.number, timeout=max(1, timeout_ms))
-    content = _content(RpcConnHeader(flag=0), header, body, encode(message), is_answer=False)
+    content = _content(RpcConnHeader(flag=0), header, body, [encode(message)], is_answer=False)
+    return lambda serial: frame(serial, content)
+
+
+def request_around(method: Method[Req, Ans], payload: Buffers, *, timeout_ms: int) -> Outgoing:
+    """Like `request`, with the method's message encoded already, in pieces that are not joined."""
+    header = RequestHeader(service_type=method.services[0], protocol_ver=PROTOCOL_VERSION)
+    body = RequestBody(method=method.number, timeout=max(1, timeout_ms))
+    content = _content(RpcConnHeader(flag=0), header, body, payload, is_answer=False)
     return lambda serial: frame(serial, content)
 
 
 def answer(method: int, message: Message, serial: int) -> Buffers:
     """Return the framed answer of a call that was made."""
+    return answer_around(method, [encode(message)], serial)
+
+
+def answer_around(method: int, payload: Buffers, serial: int) -> Buffers:
+    """Like `answer`, with the method's message encoded already, in pieces that are not joined."""
     header = ResponseHeader(status=Status.SUCCESS, protocol_ver=PROTOCOL_VERSION)
     # The body's own class wants its payload, which is put behind the rest without a copy: so the request's stands in.
     body = RequestBody(method=method)
-    return frame(serial, _content(RpcConnHeader(flag=1), header, body, encode(message), is_answer=True))
+    return frame(serial, _content(RpcConnHeader(flag=1), header, body, payload, is_answer=True))
 
 
 def failure(status: Status, exception: str, text: str, serial: int) -> Buffers:
@@ -200,11 +215,12 @@ def _unit(encoded: bytes) -> bytes:
     return varint(len(encoded)) + encoded
 
 
-def _content(connection: Message, header: Message, body: Message, payload: bytes, *, is_answer: bool) -> Buffers:
+def _content(connection: Message, header: Message, body: Message, payload: Buffers, *, is_answer: bool) -> Buffers:
     _, tag = _PAYLOAD[is_answer]
-    start = encode(body) + tag + varint(len(payload))
-    head = _unit(encode(connection)) + _unit(encode(header)) + varint(len(start) + len(payload)) + start
-    return [head, payload] if payload else [head]
+    size = sum(map(len, payload))
+    start = encode(body) + tag + varint(size)
+    head = _unit(encode(connection)) + _unit(encode(header)) + varint(len(start) + size) + start
+    return [head, *payload]
 
 
 def _signed32(value: int) -> int:
