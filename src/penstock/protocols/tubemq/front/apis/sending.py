@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 
-from penstock.errors import ProtocolViolation
+from penstock.errors import CorruptBatch
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.front.broker.messages import record_of
 from penstock.protocols.tubemq.front.call import Call
@@ -38,8 +38,8 @@ async def send(call: Call, request: SendMessageRequestP2B) -> SendMessageRespons
     _check_payload(call, request)
     now_ms = shared.now_ms
     try:
-        record = record_of(request.data, request.flag, request.msg_type, request.msg_time, now_ms)
-    except ProtocolViolation as error:
+        record = record_of(request.data, request.flag, request.msg_type, now_ms)
+    except CorruptBatch as error:
         raise Refused(Code.BAD_REQUEST, error.message) from error
     offset = await shared.writing.write(partition, record, len(request.data) + _RECORD_BYTES)
     return SendMessageResponseB2P(

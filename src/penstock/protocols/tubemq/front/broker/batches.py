@@ -18,21 +18,26 @@ from penstock.seams.framing import Buffer
 __all__ = ["Stored", "encode_batch", "stored_records"]
 
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+_LOG_APPEND: Final = 8
 _MOST_INFLATED: Final = 256 << 20
 
 
 class Stored(NamedTuple):
-    """One record of the log; ``timestamp_ms`` -1 where it has none."""
+    """One record of the log; ``timed`` where its producer said its time, otherwise it is the log's."""
 
     offset: int
     timestamp_ms: int
+    timed: bool
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
 
 
 def encode_batch(records: Sequence[Stored]) -> bytearray:
-    """One uncompressed batch of ``records`` (at least one), numbered from 0 whatever their offsets say."""
+    """One uncompressed batch of ``records`` (at least one), numbered from 0 whatever their offsets say.
+
+    Whose time it is can be said of a batch only: it is taken from the first record.
+    """
     first = records[0].timestamp_ms
     out = bytearray(HEADER_BYTES)
     for delta, record in enumerate(records):
@@ -49,7 +54,8 @@ def encode_batch(records: Sequence[Stored]) -> bytearray:
         out += body
     last = max(record.timestamp_ms for record in records)
     count = len(records)
-    _HEADER.pack_into(out, 0, 0, len(out) - 12, -1, 2, 0, 0, count - 1, first, last, -1, -1, -1, count)
+    attributes = 0 if records[0].timed else _LOG_APPEND
+    _HEADER.pack_into(out, 0, 0, len(out) - 12, -1, 2, 0, attributes, count - 1, first, last, -1, -1, -1, count)
     struct.pack_into(">I", out, 17, crc32c(out, CRC_START))
     return out
 
@@ -73,7 +79,7 @@ def _plain(data: Buffer, header: BatchHeader) -> bytes:
 
 def _records(data: bytes, header: BatchHeader, start: int) -> Iterator[Stored]:
     at, end = 0, len(data)
-    append_time = header.attributes & 8
+    append_time = bool(header.attributes & _LOG_APPEND)
     for _ in range(header.record_count):
         size, at = _read_varint(data, at, end)
         stop = at + size
@@ -87,7 +93,7 @@ def _records(data: bytes, header: BatchHeader, start: int) -> Iterator[Stored]:
         key, body = _read_bytes(data, body, stop)
         value, body = _read_bytes(data, body, stop)
         time = header.max_timestamp if append_time else header.base_timestamp + time_delta
-        yield Stored(header.base_offset + delta, time, key, value, _read_headers(data, body, stop))
+        yield Stored(header.base_offset + delta, time, not append_time, key, value, _read_headers(data, body, stop))
 
 
 def _read_headers(data: bytes, at: int, end: int) -> tuple[tuple[str, bytes | None], ...]:

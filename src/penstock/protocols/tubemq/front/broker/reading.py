@@ -21,7 +21,7 @@ _RECORD_BYTES: Final = 52
 """What a message takes in a broker's own files beside its payload; lags are told in such bytes."""
 
 _SCANS: Final = 8
-"""A filter that matches nothing looks through so many pieces of the log at most before its reader is answered."""
+"""So many pieces of the log are looked through at most, also where a filter matches nothing in them."""
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ def read_batch(
                 return batch
         if batch.end == batch.start and found.next_offset > batch.end:
             batch.start = batch.end = found.next_offset  # nothing but a hole
-        if batch.messages or batch.end >= log_end:
+        if batch.end >= log_end:
             break
     return batch
 

@@ -75,8 +75,11 @@ class Writing:
     def _take(self, partition: Partition) -> list[_Waiting]:
         waiting = self._waiting[partition]
         count = size = 0
-        while count < len(waiting) and count < _BATCH_RECORDS and (not count or size < _BATCH_BYTES):
-            size += waiting[count].size
+        timed = waiting[0].record.timed
+        for each in waiting[:_BATCH_RECORDS]:
+            if count and (size + each.size > _BATCH_BYTES or each.record.timed != timed):
+                break
+            size += each.size
             count += 1
         taken = waiting[:count]
         if count == len(waiting):
