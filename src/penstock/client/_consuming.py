@@ -97,7 +97,8 @@ class ConsumerEngine:
             member, self.partitions, frozenset(topics), listener, self._call, self._commit_handled, give_back
         )
         self.commits.member = member if self.config.group else None
-        self._topics.want(frozenset(topics))
+        if self.confirming is None:
+            self._topics.want(frozenset(topics))
 
     async def assign(self, starts: Mapping[Partition, int | None], topics: Collection[str] = ()) -> None:
         """Read exactly these, without sharing; kept ones keep their position unless an offset is given.

@@ -90,12 +90,17 @@ class Packed(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The answer for one Packed: ``base_offset`` -1 with acks=0; ``error`` None when it is stored."""
+    """The answer for one Packed: ``base_offset`` -1 with acks=0; ``error`` None when it is stored.
+
+    ``offsets`` has each record's where they do not follow each other by one; -1 for a record that is not stored, which
+    only happens beside an ``error``: then the others are stored for good, and are not sent again.
+    """
 
     packed: Packed
     base_offset: int
     timestamp_ms: int
     error: PenstockError | None
+    offsets: Sequence[int] | None = None
 
 
 class Sender(Protocol):
@@ -130,6 +135,25 @@ class Sender(Protocol):
     async def abandon(self, packed: Packed) -> None:
         """The engine gives this batch up (its delivery time is over) though it may be stored; nothing if it is done."""
         ...
+
+
+@runtime_checkable
+class Beats(Protocol):
+    """A Sender that the log must hear of now and then: the engine calls ``beat`` every ``beat_interval_s``."""
+
+    @property
+    def beat_interval_s(self) -> float: ...
+
+    async def beat(self) -> bool:
+        """Say that this producer is there; True if where topics may be written to has changed."""
+        ...
+
+
+@runtime_checkable
+class Avoids(Protocol):
+    """A Sender that knows which partitions are in trouble: rows that may go anywhere go elsewhere meanwhile."""
+
+    def avoids(self, partition: Partition) -> bool: ...
 
 
 class Verdict(enum.Enum):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import PenstockError
 from penstock.model import Committed, Endpoint, LogRange, Node, OffsetSpec, Partition, TopicInfo
+from penstock.protocols.tubemq.client.client_balanced import ClientBalanced
 from penstock.protocols.tubemq.client.committing import commit, committed
 from penstock.protocols.tubemq.client.dialect import TubeDialect
 from penstock.protocols.tubemq.client.offsets import find_offsets
@@ -15,9 +16,10 @@ from penstock.protocols.tubemq.client.options import TubeOptions, options_of
 from penstock.protocols.tubemq.client.ranges import TubeRangeRead
 from penstock.protocols.tubemq.client.readers import Readers
 from penstock.protocols.tubemq.client.reading import Polling, TubeFetched
+from penstock.protocols.tubemq.client.server_balanced import ServerBalanced
 from penstock.protocols.tubemq.client.shared import share
 from penstock.seams.channel import Channel, Dialect
-from penstock.seams.client import FoundOffset, ReadFrom, ReadLimits
+from penstock.seams.client import BatchMembership, FoundOffset, GroupOptions, ReadFrom, ReadLimits
 
 if TYPE_CHECKING:
     from penstock.config import ClientConfig, OptionValue
@@ -66,6 +68,16 @@ class TubeClient:
     async def commit(self, group: str, offsets: Mapping[Partition, Committed]) -> None:
         """Move a group without being a member; refused where a member holds the partition."""
         await commit(self.shared, group, offsets)
+
+    def membership(self, options: GroupOptions) -> BatchMembership:
+        """A member-to-be of a group: the master shares out, or the members themselves (``client_balance``)."""
+        if self.shared.options.tube.client_balance:
+            return ClientBalanced(self.shared, options)
+        return ServerBalanced(self.shared, options)
+
+    def by_hand(self, options: GroupOptions) -> BatchMembership:
+        """A member-to-be of a group whose partitions the application chooses."""
+        return ClientBalanced(self.shared, options, by_hand=True)
 
     def distrust(self, partition: Partition) -> None:
         """Forget who leads it."""
