@@ -5,7 +5,8 @@ next batch may be read. **READING** a request is on its way, **OUT** its batch i
 broker is being told what became of it. **WAITING** it is left alone for a time, that flow control, an empty answer or
 an error gave; **FROZEN** it is until the application wants it again. A partition that is to be given back is
 **DRAINING** while something of it is under way, then **LEAVING** while its broker is told, and **GONE** in the end,
-also when the broker gave it to somebody else.
+also when the broker gave it to somebody else. A broker that restarted remembers nobody: the partition is still this
+consumer's as far as the master goes, so that it is WANTED again.
 
 Three rules. First, at most one batch of a partition is out, and it has a token; whoever confirms shows the token, and
 an answer or a confirmation with an old one is dropped before it gets here. Second, only a confirmation makes a batch
@@ -63,7 +64,8 @@ class Event(enum.Enum):
     REVOKE = "it is to be given back"
     OVERDUE = "giving it back cannot wait any longer"
     RELEASED = "the broker was told that it is free"
-    LOST = "the broker gave it to another, or forgot who has it"
+    FORGOTTEN = "the broker does not remember who has it"
+    LOST = "the broker gave it to another"
 
 
 class Effect(enum.Enum):
@@ -93,6 +95,7 @@ _E: Final = Event
 _F: Final = Effect
 _BACK: Final = (_F.FORGET_TOKEN, _F.TAKE_BACK)
 _LOSE: Final = Row(_S.GONE, _BACK)
+_FORGOTTEN: Final = Row(_S.WANTED, _BACK)
 
 
 def _while(state: State) -> Mapping[Event, Row]:
@@ -105,6 +108,7 @@ _RESTING: Final[Mapping[Event, Row]] = {
     _E.FREEZE: Row(_S.FROZEN, (_F.FREEZE,)),
     _E.THAW: Row(REST, (_F.THAW,)),
     _E.REVOKE: Row(_S.LEAVING),
+    _E.FORGOTTEN: _FORGOTTEN,
     _E.LOST: _LOSE,
 }
 
@@ -113,7 +117,8 @@ _ROWS: Final[Mapping[State, Mapping[Event, Row]]] = {
         **_while(_S.WANTED),
         _E.ASK: Row(_S.ASKED),
         _E.REVOKE: Row(_S.GONE),
-        _E.LOST: Row(_S.WANTED),
+        _E.FORGOTTEN: _FORGOTTEN,
+        _E.LOST: _LOSE,
     },
     _S.ASKED: {
         **_while(_S.ASKED),
@@ -122,6 +127,7 @@ _ROWS: Final[Mapping[State, Mapping[Event, Row]]] = {
         _E.REFUSED: _LOSE,
         _E.REVOKE: Row(_S.DRAINING),
         # The question is on its way to the same broker; its answer decides.
+        _E.FORGOTTEN: Row(_S.ASKED, _BACK),
         _E.LOST: Row(_S.ASKED, _BACK),
     },
     _S.IDLE: {**_RESTING, _E.SELECT: Row(_S.READING, (_F.NEW_TOKEN,))},
@@ -134,6 +140,7 @@ _ROWS: Final[Mapping[State, Mapping[Event, Row]]] = {
         # Asked for at another place: what is under way is not wanted any more.
         _E.ASK: Row(_S.ASKED, _BACK),
         _E.REVOKE: Row(_S.DRAINING),
+        _E.FORGOTTEN: _FORGOTTEN,
         _E.LOST: _LOSE,
     },
     _S.OUT: {
@@ -142,6 +149,7 @@ _ROWS: Final[Mapping[State, Mapping[Event, Row]]] = {
         _E.EXPIRED: Row(REST, _BACK),
         _E.ASK: Row(_S.ASKED, _BACK),
         _E.REVOKE: Row(_S.DRAINING),
+        _E.FORGOTTEN: _FORGOTTEN,
         _E.LOST: _LOSE,
     },
     _S.CONFIRMING: {
@@ -152,6 +160,7 @@ _ROWS: Final[Mapping[State, Mapping[Event, Row]]] = {
         _E.EXPIRED: Row(_S.CONFIRMING),
         _E.ASK: Row(_S.ASKED, _BACK),
         _E.REVOKE: Row(_S.DRAINING),
+        _E.FORGOTTEN: _FORGOTTEN,
         _E.LOST: _LOSE,
     },
     _S.DRAINING: {
@@ -168,6 +177,7 @@ _ROWS: Final[Mapping[State, Mapping[Event, Row]]] = {
         _E.EXPIRED: Row(_S.LEAVING, _BACK),
         _E.OVERDUE: Row(_S.LEAVING, _BACK),
         _E.REVOKE: Row(_S.DRAINING),
+        _E.FORGOTTEN: _LOSE,
         _E.LOST: _LOSE,
     },
     _S.LEAVING: {
@@ -175,6 +185,7 @@ _ROWS: Final[Mapping[State, Mapping[Event, Row]]] = {
         _E.REVOKE: Row(_S.LEAVING),
         _E.OVERDUE: Row(_S.LEAVING),
         _E.RELEASED: Row(_S.GONE),
+        _E.FORGOTTEN: _LOSE,
         _E.LOST: _LOSE,
     },
     _S.GONE: {
@@ -182,6 +193,7 @@ _ROWS: Final[Mapping[State, Mapping[Event, Row]]] = {
         _E.REVOKE: Row(_S.GONE),
         _E.OVERDUE: Row(_S.GONE),
         _E.RELEASED: Row(_S.GONE),
+        _E.FORGOTTEN: Row(_S.GONE),
         _E.LOST: Row(_S.GONE),
     },
 }
