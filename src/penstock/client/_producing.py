@@ -253,6 +253,9 @@ class ProducerEngine:
                     self._topics.refresh()
             except PenstockError as error:
                 _log.warning("producer heartbeat failed: %s", error)
+            except Exception as error:
+                self._failed(error)
+                return
 
     def _finished(self, runs: Sequence[Run]) -> None:
         for run in runs:

@@ -35,8 +35,8 @@ class Flight:
     """One batch: its rows (kept in case it must be split), who they belong to, and how often it has failed.
 
     ``number`` counts the batches of a partition in the order they were packed; the halves of a split one share it.
-    ``error`` is what has to be decided about, ``reason`` the last one there was. ``offsets`` are those of its rows, where
-    the log says each; -1 for one that is not stored.
+    ``error`` is what has to be decided about, ``reason`` the last one there was. ``offsets`` are those of its rows,
+    where the log says each; -1 for one that is not stored.
     """
 
     segments: list[Segment]
@@ -55,12 +55,11 @@ class Flight:
 
     def settle(self, offset: int, timestamp_ms: int, error: PenstockError | None) -> list[Run]:
         """Tell every row's outcome; returns the runs of which nothing is open any more."""
-        finished = []
+        finished: list[Run] = []
         done = 0
         for segment in self.segments:
-            for fate in self._fates(segment, done, offset, timestamp_ms, error):
-                if segment.run.settle(fate):
-                    finished.append(segment.run)
+            fates = self._fates(segment, done, offset, timestamp_ms, error)
+            finished.extend(segment.run for fate in fates if segment.run.settle(fate))
             done += segment.rows
             offset = offset + segment.rows if offset >= 0 else -1
         for outcome in {id(segment.run.outcome): segment.run.outcome for segment in self.segments}.values():
