@@ -28,7 +28,10 @@ _MOST_PARTITIONS = 1_000_000
 
 
 class Placements:
-    """What is known. ``brokers`` by name; ``max_message_bytes`` by topic, "" for all others."""
+    """What is known. ``brokers`` by name; ``max_message_bytes`` by topic, "" for all others.
+
+    ``version`` grows when brokers or partitions are others than before.
+    """
 
     def __init__(self, *, tls: bool) -> None:
         self._port = BROKER_TLS_PORT if tls else BROKER_PORT
@@ -36,12 +39,15 @@ class Placements:
         self._distrusted: set[Partition] = set()
         self.brokers: Mapping[str, Node] = {}
         self.max_message_bytes: dict[str, int] = {}
+        self.version = 0
 
     def note_brokers(self, texts: Iterable[str]) -> None:
         """Take over a master's list of brokers; an empty one says that nothing changed. Raises ProtocolViolation."""
         nodes = [parse_broker(text, self._port) for text in texts]
-        if nodes:
-            self.brokers = {node.name: node for node in nodes}
+        found = {node.name: node for node in nodes}
+        if found and found != self.brokers:
+            self.version += 1
+            self.brokers = found
 
     def note_published(self, asked: Iterable[str], texts: Iterable[str]) -> None:
         """Take over where the topics ``asked`` for may be written to. Raises ProtocolViolation."""
@@ -108,6 +114,7 @@ class Placements:
 
     def _note(self, topic: str, placements: Iterable[Placement] | None) -> None:
         self._distrusted = {partition for partition in self._distrusted if partition.topic != topic}
+        before = self._placed.get(topic)
         if placements is None:
             self._placed.pop(topic, None)
         else:
@@ -115,6 +122,7 @@ class Placements:
             if sum(place.stores * place.partitions for place in placements) > _MOST_PARTITIONS:
                 raise ProtocolViolation("a topic with more partitions than any cluster has", topic=topic)
             self._placed[topic] = {str(place.broker_id): place for place in placements}
+        self.version += before != self._placed.get(topic)
 
     def _info(self, name: str) -> TopicInfo:
         partitions = [
