@@ -94,6 +94,11 @@ class Cluster:
         return ",".join(master.address for master in self.masters)
 
     @property
+    def url(self) -> str:
+        """The same as our clients take it."""
+        return f"tubemq://{self.address}"
+
+    @property
     def master(self) -> Node:
         return self.masters[0]
 

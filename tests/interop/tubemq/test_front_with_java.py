@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
 import pytest
 
 from penstock.testing import Broker
@@ -40,7 +43,9 @@ def send(masters: str, sent: list[Mail]) -> list[Line]:
 
 
 @pytest.mark.parametrize("consumer", [tubemq_clients.pull, tubemq_clients.balance])
-def test_java_reads_back_what_java_sent(tube_node: Broker, masters: str, consumer: type[Driver]) -> None:
+def test_java_reads_back_what_java_sent(
+    tube_node: Broker, masters: str, consumer: Callable[..., AbstractContextManager[Driver]]
+) -> None:
     tube_node.create_topic("flow", partitions=3)
     sent = mails("flow", 30)
     answers = send(masters, sent)
@@ -48,7 +53,7 @@ def test_java_reads_back_what_java_sent(tube_node: Broker, masters: str, consume
         assert by_body(java.wait_messages(30)) == wanted(sent)
         assert sorted(java.holding) == ["1:flow:0", "1:flow:10000", "1:flow:20000"]
     assert len(java.messages) == 30
-    of = {answer["partition"]: [] for answer in answers}
+    of: dict[str, list[tuple[int, bytes]]] = {answer["partition"]: [] for answer in answers}
     for answer, mail in zip(answers, sent, strict=True):
         of[answer["partition"]].append((answer["offset"], mail.body))
     for partition, pairs in of.items():
