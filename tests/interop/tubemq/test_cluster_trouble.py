@@ -9,7 +9,7 @@ import pytest
 
 from penstock import Producer
 from tests.interop.peers.tubemq_fixtures import NewCluster
-from tests.interop.tubemq.members import Ours, ours
+from tests.interop.tubemq.watched import Ours, ours
 from tools.peers import tubemq, tubemq_clients
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]

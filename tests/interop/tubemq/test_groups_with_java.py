@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from tests.interop.peers.tubemq_fixtures import NewCluster, NewTopic
-from tests.interop.tubemq.members import ours
+from tests.interop.tubemq.watched import ours
 from tools.peers import tubemq, tubemq_clients
 from tools.peers.tubemq_clients import Mail
 
