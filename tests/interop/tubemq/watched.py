@@ -1,112 +1,108 @@
-"""What the tests of group members share: a consumer that notes what it got and confirmed, and messages to get."""
+"""Our consumer as a member of a group in a thread of its own, watched as the Java drivers are."""
 
 from __future__ import annotations
 
-import itertools
-import time
-import uuid
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Self
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
-from penstock.client import Consumer, RebalanceListener
-from penstock.config import OptionValue
-from penstock.errors import PenstockError
-from penstock.model import Partition
-from tools.peers import tubemq_clients
-from tools.peers.tubemq_clients import Mail
+from penstock import Consumer, Partition, Record
 
-WITHIN_S = 40.0
-PATIENCE_MS = {"heartbeat_interval_ms": 500, "heartbeat_after_fail_ms": 500, "register_backoff_ms": 200}
+WITHIN_S = 60.0
 
 
-@dataclass
-class Told(RebalanceListener):
-    """What a listener heard, in order."""
+class Ours:
+    """Polls, notes and commits until it is stopped. ``records`` and ``holding`` grow and change while you look."""
 
-    heard: list[tuple[str, frozenset[str]]] = field(default_factory=list)
-
-    def assigned(self, partitions: Collection[Partition]) -> None:
-        self._note("assigned", partitions)
-
-    def revoked(self, partitions: Collection[Partition]) -> None:
-        self._note("revoked", partitions)
-
-    def lost(self, partitions: Collection[Partition]) -> None:
-        self._note("lost", partitions)
-
-    def _note(self, what: str, partitions: Collection[Partition]) -> None:
-        if partitions:
-            self.heard.append((what, frozenset(map(key_of, partitions))))
-
-
-class Member:
-    """Our consumer in a group: ``got`` are the bodies whose confirmation was answered, ``redelivered`` those whose was
-    refused."""
-
-    def __init__(self, masters: str, group: str, topics: Collection[str], **options: OptionValue) -> None:
-        self.told = Told()
-        self.got: Counter[bytes] = Counter()
-        self.refused = 0
-        self.consumer = Consumer(f"tubemq://{masters}", group=group, **{**PATIENCE_MS, **options})
-        self.consumer.subscribe(topics, self.told)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.consumer.close()
+    def __init__(self, address: str, group: str, *, commit: bool, at: Mapping[Partition, int] | None) -> None:
+        self._address, self._group, self._commit, self._at = address, group, commit, at
+        self.records: list[Record] = []
+        self.holding: list[str] = []
+        self.error: BaseException | None = None
+        self._news = threading.Condition()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"member of {group}")
 
     @property
-    def holds(self) -> set[str]:
-        return set(map(key_of, self.consumer.assignment()))
+    def bodies(self) -> list[bytes | None]:
+        """Values in the order they came."""
+        with self._news:
+            return [record.value for record in self.records]
 
-    def step(self, timeout_s: float = 0.1) -> None:
-        """Poll once, and confirm what came."""
-        batch = self.consumer.poll(timeout_s)
-        if batch:
-            try:
-                self.consumer.commit(batch)
-            except PenstockError:
-                self.refused += len(batch)
-            else:
-                self.got.update(record.value or b"" for record in batch)
+    def wait(self, what: Callable[[Ours], object], timeout_s: float = WITHIN_S) -> None:
+        """Until ``what(self)`` is true. Raises what the consumer raised, or TimeoutError."""
+        with self._news:
+            done = self._news.wait_for(lambda: what(self) or self.error, timeout_s)
+            if self.error is not None:
+                raise self.error
+            if not done:
+                raise TimeoutError(f"{len(self.records)} records, holding {self.holding}")
+
+    def wait_messages(self, count: int) -> list[bytes | None]:
+        """The values, once there are so many."""
+        self.wait(lambda ours: len(ours.records) >= count)
+        return self.bodies
+
+    def wait_holding(self, count: int) -> list[str]:
+        """Keys (broker:topic:partition) of what it holds, once these are so many."""
+        self.wait(lambda ours: len(ours.holding) == count)
+        return self.holding
+
+    def start(self) -> None:
+        """Join the group."""
+        self._thread.start()
+
+    def abandon(self, error: BaseException) -> None:
+        """Leave because the test failed."""
+        self.error = self.error or error
+        self._over.set()
+        self._thread.join(WITHIN_S)
+
+    def stop(self) -> None:
+        """Leave in order. Raises what the consumer raised."""
+        self._over.set()
+        self._thread.join(WITHIN_S)
+        assert not self._thread.is_alive()
+        if self.error is not None:
+            raise self.error
+
+    def _run(self) -> None:
+        try:
+            with Consumer(self._address, group=self._group) as consumer:
+                if self._at is not None:
+                    consumer.assign(self._at)
+                while not self._over.is_set():
+                    batch = consumer.poll(0.1)
+                    with self._news:
+                        self.records += batch
+                        self.holding = sorted(f"{each.node}:{each.topic}:{each.id}" for each in consumer.assignment())
+                        self._news.notify_all()
+                    if batch and self._commit:
+                        consumer.commit(batch)
+        except BaseException as error:  # whoever waits is told
+            with self._news:
+                self.error = error
+                self._news.notify_all()
 
 
-def key_of(partition: Partition) -> str:
-    """As TubeMQ writes it."""
-    return f"{partition.node}:{partition.topic}:{partition.id}"
-
-
-def until(members: Iterable[Member], done: Callable[[], object], timeout_s: float = WITHIN_S) -> None:
-    """Let all of them poll until ``done()``. Raises TimeoutError."""
-    deadline = time.monotonic() + timeout_s
-    for member in itertools.cycle(members):
-        if done():
-            return
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"after {timeout_s:.0f} s")
-        member.step()
-
-
-def fresh(what: str) -> str:
-    """A name that no other test uses."""
-    return f"{what}{uuid.uuid4().hex[:8]}"
-
-
-def send(masters: str, topic: str, count: int, first: int = 0, filters: tuple[str | None, ...] = (None,)) -> list[bytes]:
-    """Have Java's producer send so many; their bodies."""
-    mails = [Mail(topic, b"%d" % i, filters[i % len(filters)]) for i in range(first, first + count)]
-    with tubemq_clients.producer(masters) as producer:
-        answers = producer.send(mails)
-    assert {answer["code"] for answer in answers} == {200}
-    return [mail.body for mail in mails]
-
-
-def once(bodies: Iterable[bytes]) -> Counter[bytes]:
-    """Each of them, one time."""
-    return Counter(bodies)
+@contextmanager
+def ours(
+    address: str,
+    group: str,
+    topic: str = "",
+    *,
+    at: Mapping[Partition, int] | None = None,
+    commit: bool = True,
+    **options: object,
+) -> Iterator[Ours]:
+    """A member of ``group`` that reads ``topic``, or what ``at`` says, until the block ends. Options of an address."""
+    fixed = {"auto_offset_reset": "earliest", "heartbeat_interval_ms": 1_000}
+    query = "&".join(f"{name}={value}" for name, value in {**fixed, **options}.items())
+    member = Ours(f"{address}/{topic}?{query}", group, commit=commit, at=at)
+    member.start()
+    try:
+        yield member
+    except BaseException as error:
+        member.abandon(error)
+        raise
+    member.stop()
