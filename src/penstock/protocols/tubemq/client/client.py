@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import PenstockError
 from penstock.model import Committed, Endpoint, LogRange, Node, OffsetSpec, Partition, TopicInfo
+from penstock.protocols.tubemq.client.admin import TubeAdmin
 from penstock.protocols.tubemq.client.client_balanced import ClientBalanced
 from penstock.protocols.tubemq.client.committing import commit, committed
 from penstock.protocols.tubemq.client.dialect import TubeDialect
+from penstock.protocols.tubemq.client.http import HttpDialect
 from penstock.protocols.tubemq.client.offsets import find_offsets
 from penstock.protocols.tubemq.client.options import TubeOptions, options_of
 from penstock.protocols.tubemq.client.ranges import TubeRangeRead
 from penstock.protocols.tubemq.client.readers import Readers
 from penstock.protocols.tubemq.client.reading import Polling, TubeFetched
+from penstock.protocols.tubemq.client.sender import TubeSender
 from penstock.protocols.tubemq.client.server_balanced import ServerBalanced
 from penstock.protocols.tubemq.client.shared import share
+from penstock.protocols.tubemq.client.web_api import WebApi
 from penstock.seams.channel import Channel, Dialect
 from penstock.seams.client import BatchMembership, FoundOffset, GroupOptions, ReadFrom, ReadLimits
 
@@ -32,14 +36,23 @@ _log = logging.getLogger(__name__)
 class TubeClient:
     """``penstock.seams.client.LogClient`` for TubeMQ clusters, and whatever speaks like one."""
 
-    def __init__(self, channel: Channel[None], masters: Sequence[Endpoint], options: TubeOptions | None = None) -> None:
-        self._channel = channel
+    def __init__(
+        self,
+        channel_of: Callable[[Dialect[None]], Channel[None]],
+        masters: Sequence[Endpoint],
+        options: TubeOptions | None = None,
+    ) -> None:
+        self._channel_of = channel_of
+        self._channel = channel = channel_of(TubeDialect())
+        self._web: WebApi | None = None
         self.shared = share(channel, masters, options or TubeOptions())
         self._readers = Readers(self.shared)
         self._polling = Polling(self.shared, self._readers)
 
     async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> Mapping[str, TopicInfo]:
         """Topics by name; see ``LogClient``."""
+        if names is None and self.shared.options.tube.admin_address:
+            return await self.admin().topics(None, fresh=fresh)
         return await self.shared.topics.topics(names, fresh=fresh)
 
     def leader(self, partition: Partition) -> Node | None:
@@ -62,7 +75,12 @@ class TubeClient:
         return TubeRangeRead(self.shared, self._readers, wanted, columns=columns)
 
     async def committed(self, group: str, partitions: Collection[Partition] | None) -> Mapping[Partition, Committed]:
-        """Where a group stands; a group that stands nowhere yet is put where ``consume_position`` says."""
+        """Where a group stands.
+
+        Without ``admin_address``, a group that stands nowhere yet is put where ``consume_position`` says by asking.
+        """
+        if self.shared.options.tube.admin_address:
+            return await self.admin().committed(group, partitions)
         return await committed(self.shared, group, partitions)
 
     async def commit(self, group: str, offsets: Mapping[Partition, Committed]) -> None:
@@ -79,6 +97,17 @@ class TubeClient:
         """A member-to-be of a group whose partitions the application chooses."""
         return ClientBalanced(self.shared, options, by_hand=True)
 
+    def sender(self, *, idempotent: bool) -> TubeSender:
+        """A producer; TubeMQ has nothing to be idempotent with, so a repeated message may be stored twice."""
+        del idempotent
+        return TubeSender(self.shared)
+
+    def admin(self) -> TubeAdmin:
+        """Topics and groups as operators see them; most of it takes ``admin_address``."""
+        if self._web is None:
+            self._web = WebApi(self._channel_of(HttpDialect()), self.shared.options)
+        return TubeAdmin(self.shared, self._web)
+
     def distrust(self, partition: Partition) -> None:
         """Forget who leads it."""
         self.shared.placements.distrust(partition)
@@ -92,6 +121,8 @@ class TubeClient:
         except PenstockError as error:
             _log.info("servers were not told that this client goes, and will notice by themselves: %s", error)
         finally:
+            if self._web is not None:
+                await self._web.close()
             await self._channel.close()
 
 
@@ -101,6 +132,6 @@ def open_client(
     config: ClientConfig,
     extra: Mapping[str, OptionValue],
 ) -> TubeClient:
-    """A client over the transport that ``channel_of`` makes. Nothing is connected yet. Raises ConfigError."""
+    """A client over the transports that ``channel_of`` makes. Nothing is connected yet. Raises ConfigError."""
     options = options_of(config, extra)
-    return TubeClient(channel_of(TubeDialect()), bootstrap, options)
+    return TubeClient(channel_of, bootstrap, options)
