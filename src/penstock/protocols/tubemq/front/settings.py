@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from penstock.protocols.tubemq.front.broker.pace import Rule
+from penstock.protocols.tubemq.flow_control import Rules, parse_rules
 from penstock.protocols.tubemq.names import MAX_MESSAGE_BYTES
 
 __all__ = ["UNSET", "FlowRules", "GroupSettings", "Limits", "Settings", "TopicSettings"]
@@ -25,6 +25,12 @@ class FlowRules:
     id: int = UNSET
     text: str = "[]"
     priority: int = UNSET
+    enabled: bool = True
+
+    @property
+    def told(self) -> str:
+        """What clients are told: rules that are not in force are none."""
+        return self.text if self.enabled else "[]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +47,16 @@ class GroupSettings:
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
-    """``controlled``: only groups that are allowed may read. The others: whether the topic may be written and read."""
+    """``controlled``: only groups that are allowed may read. The next two: whether the topic may be written and read.
+
+    ``deleted``: hidden until somebody takes that back or the data away. ``max_message_bytes`` 0: the cluster's limit.
+    """
 
     controlled: bool = False
     accepts_publish: bool = True
     accepts_subscribe: bool = True
+    deleted: bool = False
+    max_message_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +72,14 @@ _PLAIN_TOPIC: Final = TopicSettings()
 
 
 class Settings:
-    """``changed(kind, name)`` is called after each change; kinds are "flow", "limits", "group" and "topic"."""
+    """``changed(kind, name)`` is called after each change; kinds are "flow", "limits", "group" and "topic".
+
+    ``rules`` are those of ``flow``, read.
+    """
 
     def __init__(self) -> None:
         self.flow = FlowRules()
+        self.rules = Rules()
         self.limits = Limits()
         self.groups: dict[str, GroupSettings] = {}
         self.topics: dict[str, TopicSettings] = {}
@@ -78,13 +93,9 @@ class Settings:
         """What is set for a topic."""
         return self.topics.get(name, _PLAIN_TOPIC)
 
-    def rule_at(self, now_ms: int) -> Callable[[int], Rule | None]:
-        """Which of the cluster's rules a lag in bytes falls under at a time."""
-        del now_ms
-        return lambda lag: None
-
     def set_flow(self, rules: FlowRules) -> None:
-        """Give all clients these rules."""
+        """Give all clients these rules. Raises ProtocolViolation for ones that are none; nothing is changed then."""
+        self.rules = parse_rules(rules.told)
         self.flow = rules
         self.changed("flow", "")
 
@@ -99,6 +110,11 @@ class Settings:
         if settings == _PLAIN_GROUP:
             del self.groups[name]
         self.changed("group", name)
+
+    def forget_topic(self, name: str) -> None:
+        """The topic is gone; one that is made under the same name begins plain."""
+        if self.topics.pop(name, None) is not None:
+            self.changed("topic", name)
 
     def set_topic(self, name: str, settings: TopicSettings) -> None:
         """Keep what is set for a topic."""

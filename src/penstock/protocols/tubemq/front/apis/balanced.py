@@ -149,12 +149,12 @@ def _tasks(shared: Shared, group: str, held: OpsTaskInfo) -> OpsTaskInfo:
     if default.id != UNSET:
         tasks.def_flow_check_id = default.id
         if held.def_flow_check_id != default.id:
-            tasks.def_flow_control_info = default.text
+            tasks.def_flow_control_info = default.told
     if own.flow.id != UNSET:
         tasks.group_flow_check_id = own.flow.id
         tasks.qry_priority_id = own.flow.priority
         if held.group_flow_check_id != own.flow.id:
-            tasks.group_flow_control_info = own.flow.text
+            tasks.group_flow_control_info = own.flow.told
     if own.from_max_id not in {UNSET, held.csm_frm_max_offset_ctrl_id}:
         tasks.csm_frm_max_offset_ctrl_id = own.from_max_id
     return tasks

@@ -138,6 +138,6 @@ def _add_flow_control(
     answer.group_flow_check_id = own.id
     answer.qry_priority_id = own.priority
     held = request.def_flow_check_id if has(request, "def_flow_check_id") else UNSET
-    answer.def_flow_control_info = _NOTHING_NEW if default.id in (UNSET, held) else default.text
+    answer.def_flow_control_info = _NOTHING_NEW if default.id in (UNSET, held) else default.told
     held = request.group_flow_check_id if has(request, "group_flow_check_id") else UNSET
-    answer.group_flow_control_info = _NOTHING_NEW if own.id in (UNSET, held) else own.text
+    answer.group_flow_control_info = _NOTHING_NEW if own.id in (UNSET, held) else own.told

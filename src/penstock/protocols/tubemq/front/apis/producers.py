@@ -52,7 +52,13 @@ async def heartbeat(call: Call, request: HeartRequestP2M) -> HeartResponseM2P:
     shared.producers.beat(client, topics, shared.now)
     found = [topic for name in topics if (topic := shared.cluster.topic(name)) is not None]
     infos = [
-        format_published(Published(topic.name, (shared.cluster.placement(topic),)))
+        format_published(
+            Published(
+                topic.name,
+                (shared.cluster.placement(topic),),
+                shared.settings.topic(topic.name).max_message_bytes or None,
+            )
+        )
         for topic in found
         if shared.settings.topic(topic.name).accepts_publish
     ]

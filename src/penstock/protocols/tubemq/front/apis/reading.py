@@ -55,21 +55,19 @@ async def _serve(shared: Shared, booking: Booking, request: GetMessageRequestC2B
             booking.flight_end = None
         return _nothing(Code.NOT_FOUND, _AT_END, -1)
     options = shared.options
-    grant = booking.pace.ask(
-        shared.now, options.transfer_bytes, request.esc_flow_ctrl, shared.settings.rule_at(shared.now_ms)
-    )
-    if not grant.size:
+    grant = booking.quota.grant(shared.settings.rules, booking.lag, shared.now_ms, escapes=request.esc_flow_ctrl)
+    if not grant.max_bytes:
         return _nothing(Code.SERVER_CONSUME_SPEED_LIMIT, "RpcServer consume speed limit!", grant.wait_ms)
     batch = read_batch(
         shared.enode,
         partition,
         max(start, log_start),
         booking.filters,
-        most_bytes=grant.size,
+        most_bytes=min(grant.max_bytes, options.transfer_bytes),
         most_records=options.transfer_records,
     )
-    lag = batch.lag(log_end)
-    booking.pace.served(batch.size, lag)
+    booking.lag = batch.lag(log_end)
+    booking.quota.sent(batch.size)
     if batch.end > batch.start or batch.start > start:
         await _note(shared, booking, batch, manual=request.manual_commit_offset)
     return GetMessageResponseB2C(
@@ -80,7 +78,7 @@ async def _serve(shared: Shared, booking: Booking, request: GetMessageRequestC2B
         curr_offset=to_wire(batch.start),
         min_limit_time=0,
         esc_flow_ctrl=False,
-        curr_data_dlt=lag,
+        curr_data_dlt=booking.lag,
         require_slow=bool(booking.filters) and batch.end >= log_end,
         max_offset=to_wire(log_end),
     )

@@ -55,7 +55,9 @@ async def send(call: Call, request: SendMessageRequestP2B) -> SendMessageRespons
 
 def _check_payload(call: Call, request: SendMessageRequestP2B) -> None:
     size = len(request.data)
-    most = call.shared.settings.limits.max_message_bytes + HEADER_ALLOWANCE_BYTES
+    settings = call.shared.settings
+    limit = settings.topic(request.topic_name.strip()).max_message_bytes or settings.limits.max_message_bytes
+    most = limit + HEADER_ALLOWANCE_BYTES
     if not size:
         raise Refused(Code.BAD_REQUEST, "data length is zero!")
     if size > most:

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from penstock.groups.deadlines import Deadlines
 from penstock.model import Partition
 from penstock.protocols.tubemq.error_codes import Code
-from penstock.protocols.tubemq.front.broker.pace import Pace
+from penstock.protocols.tubemq.flow_control import Quota
 from penstock.protocols.tubemq.front.broker.turns import Turns
 from penstock.protocols.tubemq.front.faults import Refused
 from penstock.seams.runtime import Promise
@@ -68,6 +68,7 @@ TABLE: Final[Mapping[tuple[Owner, Action], int]] = {
 class Booking:
     """``filters``: hash codes of the items wanted, empty for everything. ``begin``: where the group stood when it was
     made. ``flight_end``: the offset after what was delivered and not confirmed yet, None where there is no such thing.
+    ``lag``: about how many bytes were left after the last read.
     """
 
     client: str
@@ -77,7 +78,8 @@ class Booking:
     priority: int = -2
     begin: int = 0
     flight_end: int | None = None
-    pace: Pace = field(default_factory=Pace)
+    quota: Quota = field(default_factory=Quota)
+    lag: int = 0
 
 
 class Bookings:
@@ -92,6 +94,10 @@ class Bookings:
 
     def __iter__(self) -> Iterator[Booking]:
         return iter(self._bookings.values())
+
+    def get(self, key: Key) -> Booking | None:
+        """A booking, whoever has it."""
+        return self._bookings.get(key)
 
     def register(self, key: Key, client: str, filters: frozenset[int], priority: int, now: float) -> Booking:
         """Make a booking. Raises Refused."""
