@@ -1,4 +1,4 @@
-"""The shapes that answers of the administration have; `routes` adds ``result``, ``errCode`` and ``errMsg``. Data only."""
+"""The shapes of the administration's answers. Data only; `routes` adds ``result``, ``errCode`` and ``errMsg``."""
 
 from __future__ import annotations
 
