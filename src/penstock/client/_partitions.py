@@ -179,9 +179,23 @@ class Partitions:
         for partition in partitions:
             self._states.pop(partition, None)
 
+    def in_pieces(self, of: Collection[Partition]) -> frozenset[Partition]:
+        """Those of which polls have returned some rows of the batch that is out, and not the last one yet."""
+        states = [state for partition in of if (state := self._states.get(partition)) is not None]
+        handouts = {state.partition: state.handout for state in states}
+        return frozenset(
+            partition for partition, out in handouts.items() if out.context and out.begun == out.context != out.handed
+        )
+
     def by_turn(self) -> list[PartitionState]:
         """The one that was served longest ago first."""
         return sorted(self, key=lambda state: state.served)
+
+    def serve_first(self, partitions: Iterable[Partition]) -> None:
+        """The next poll begins with these."""
+        for partition in partitions:
+            if (state := self._states.get(partition)) is not None:
+                state.served = 0
 
     def turn(self) -> int:
         """A number higher than all before it."""

@@ -43,8 +43,7 @@ class Told(RebalanceListener):
 
 
 class Member:
-    """Our consumer in a group: ``got`` are the bodies whose confirmation was answered, ``redelivered`` those whose was
-    refused."""
+    """Our consumer in a group: ``got`` counts bodies whose confirmation was answered, ``refused`` the others."""
 
     def __init__(self, masters: str, group: str, topics: Collection[str], **options: OptionValue) -> None:
         self.told = Told()
