@@ -45,10 +45,11 @@ class Client:
     async def ask(self, method: Method[Q, A], message: Q, *, service: int | None = None) -> A:
         """The answer to a message."""
         self._serial += 1
-        framed = request(method, message, timeout_ms=10_000, service=service)(self._serial)
+        serial = self._serial
+        framed = request(method, message, timeout_ms=10_000, service=service)(serial)
         answered = await self.send(b"".join(framed))
         assert answered is not None
-        assert answered.correlation == self._serial
+        assert answered.correlation == serial
         return read_answer(method, answered)
 
     async def send(self, data: bytes) -> Frame | None:
