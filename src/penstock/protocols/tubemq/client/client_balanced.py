@@ -212,8 +212,8 @@ class ClientBalanced(GroupMember):
 
     def _ops(self) -> OpsTaskInfo | None:
         """The ids that this member knows of; nothing while it knows none."""
-        group, default, wish = self._pace.group_rules_id, self._pace.default_rules_id, self._to_latest_id
-        priority = self._pace.query_priority
+        control, wish = self._pacing.control, self._to_latest_id
+        group, default, priority = control.group.flow_id, control.shared.flow_id, control.priority
         if max(group, default, wish, priority) < 0:
             return None
         return OpsTaskInfo(
@@ -224,8 +224,8 @@ class ClientBalanced(GroupMember):
         )
 
     def _note_ops(self, said: OpsTaskInfo) -> None:
-        self._pace.note_ops(said)
-        self._holdings.priority = self._pace.priority_for_brokers
+        self._pacing.note_rules(said)
+        self._holdings.priority = self._pacing.priority_for_brokers
         if has(said, "require_auth"):
             self._shared.identity.masters_want_signature = said.require_auth
 

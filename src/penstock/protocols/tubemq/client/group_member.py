@@ -13,7 +13,7 @@ from typing import Final
 from penstock.errors import PenstockError, ServerError, UsageError
 from penstock.model import Committed, Offset, Partition
 from penstock.protocols.tubemq.client.holdings import Holdings
-from penstock.protocols.tubemq.client.pace import Pace
+from penstock.protocols.tubemq.client.pacing import Pacing
 from penstock.protocols.tubemq.client.pulled import PulledBatch
 from penstock.protocols.tubemq.client.pulling import Pulling
 from penstock.protocols.tubemq.client.registration import Registration, RegistrationEvent, RegistrationState
@@ -47,9 +47,9 @@ class GroupMember:
     def _start(self) -> None:
         """A new member, under a new id."""
         self._id = self._shared.identity.consumer_id(self._group)
-        self._pace = Pace(self._shared.options)
+        self._pacing = Pacing(self._channel, self._shared.options)
         self._holdings = Holdings(self._shared, self._group, self._id)
-        self._pulling = Pulling(self._shared, self._holdings, self._pace)
+        self._pulling = Pulling(self._shared, self._holdings, self._pacing)
         self._registration = Registration()
         self._told: set[Partition] = set()
         self._gained: set[Partition] = set()

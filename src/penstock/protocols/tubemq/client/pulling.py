@@ -2,7 +2,7 @@
 
 The broker takes every request for a batch as its opinion of the one before: consumed, or to be sent again. So there is
 one request at a time for a partition, and none while its batch is out.
-What must not live here: taking and giving back partitions (`holdings`), the pace (`pace`).
+What must not live here: taking and giving back partitions (`holdings`), the pace (`pacing`).
 Source: Apache InLong TubeMQ 2.x, ``BaseMessageConsumer`` of the Java client.
 """
 
@@ -15,7 +15,7 @@ from penstock.errors import PenstockError, ServerError
 from penstock.model import Partition
 from penstock.protocols.tubemq.client.booking_states import Event, State
 from penstock.protocols.tubemq.client.holdings import Holding, Holdings
-from penstock.protocols.tubemq.client.pace import Pace
+from penstock.protocols.tubemq.client.pacing import Pacing
 from penstock.protocols.tubemq.client.pulled import PulledBatch
 from penstock.protocols.tubemq.client.retry import Retry
 from penstock.protocols.tubemq.client.shared import Shared
@@ -35,12 +35,12 @@ _EXPECTED: Final = frozenset({Code.NOT_FOUND, Code.SERVER_CONSUME_SPEED_LIMIT})
 class Pulling:
     """Over the holdings of one consumer."""
 
-    def __init__(self, shared: Shared, holdings: Holdings, pace: Pace) -> None:
+    def __init__(self, shared: Shared, holdings: Holdings, pacing: Pacing) -> None:
         self._shared = shared
         self._channel = shared.channel
         self._tube = shared.options.tube
         self._holdings = holdings
-        self._pace = pace
+        self._pacing = pacing
         self._token = 0
 
     async def pull(self, partition: Partition, wait_s: float) -> PulledBatch | None:
@@ -112,7 +112,7 @@ class Pulling:
         if booked.token != token:
             raise _too_late(partition)
         now = self._channel.monotonic()
-        wait_s = self._pace.after_batch(holding.partition, now)
+        wait_s = self._pacing.after_batch(holding.partition)
         booked.see(Event.CONFIRMED, now, wait_s=wait_s, consumed=consumed)
         await self._holdings.settle(holding)
         return holding.offset
@@ -165,7 +165,7 @@ class Pulling:
         from penstock.protocols.tubemq.records import read_messages
 
         booking = self._holdings.booking(holding)
-        escape = self._pace.escapes(self._channel.monotonic())
+        escape = self._pacing.escapes()
         payload = await self._shared.brokers.get(holding.node.endpoint, booking, consumed=consumed, escape=escape)
         return read_messages(payload)
 
@@ -174,14 +174,14 @@ class Pulling:
         answer = found.answer
         holding.offset, holding.max_offset = answer.curr_offset, answer.max_offset
         filters = self._holdings.booking(holding).filters
-        self._pace.note_batch(holding.partition, answer, found.size, now, filtered=bool(filters))
+        self._pacing.note_batch(holding.partition, answer, found.size, filtered=bool(filters))
         if booked.see(Event.DELIVERED, now) is State.LEAVING:
             await self._holdings.settle(holding)
             return None
         if not found.count:
             # Nothing in it was for us; the broker has moved on by itself.
             booked.see(Event.CONFIRM, now)
-            booked.see(Event.CONFIRMED, now, wait_s=self._pace.after_batch(holding.partition, now), consumed=True)
+            booked.see(Event.CONFIRMED, now, wait_s=self._pacing.after_batch(holding.partition), consumed=True)
             return None
         context = self._context(holding)
         return PulledBatch(holding.partition, answer.curr_offset, answer.max_offset, context, found, filters)
@@ -192,7 +192,8 @@ class Pulling:
         if answer.err_code in _NOT_OURS:
             self._holdings.note_lost(holding, answer.err_code)
             return
-        wait_s = self._pace.after_failure(holding.partition, answer, now)
+        filtered = bool(self._holdings.booking(holding).filters)
+        wait_s = self._pacing.after_failure(holding.partition, answer, filtered=filtered)
         holding.booked.see(Event.FAILED, now, wait_s=wait_s)
         await self._holdings.settle(holding)
         if answer.err_code not in _EXPECTED:

@@ -17,11 +17,10 @@ from penstock.config.tube_names import parse_start_offsets
 from penstock.errors import ProtocolViolation
 from penstock.model import Assignment, Node, Partition
 from penstock.protocols.tubemq.client.group_member import GroupMember
-from penstock.protocols.tubemq.client.registration import RegistrationEvent, RegistrationState
+from penstock.protocols.tubemq.client.registration import RegistrationState
 from penstock.protocols.tubemq.client.shared import Shared
 from penstock.protocols.tubemq.error_codes import Code, error_of
 from penstock.protocols.tubemq.messages import (
-    CloseRequestC2M,
     EventProto,
     HeartRequestC2M,
     HeartResponseM2C,
@@ -30,7 +29,6 @@ from penstock.protocols.tubemq.messages import (
     has,
 )
 from penstock.protocols.tubemq.methods import (
-    CONSUMER_CLOSE,
     CONSUMER_HEARTBEAT,
     CONSUMER_REGISTER,
     EventStatus,
@@ -131,9 +129,9 @@ class ServerBalanced(GroupMember):
             total_count=tube.source_count if bound else None,
             select_big=tube.select_big if bound else None,
             required_partition=format_required(starts) if bound else None,
-            group_flow_check_id=self._pace.group_rules_id,
-            def_flow_check_id=self._pace.default_rules_id,
-            qry_priority_id=self._pace.query_priority,
+            group_flow_check_id=self._pacing.control.group.flow_id,
+            def_flow_check_id=self._pacing.control.shared.flow_id,
+            qry_priority_id=self._pacing.control.priority,
             auth_info=self._shared.identity.master_certificate(forced=True),
         )
         answer = await self._shared.masters.call(CONSUMER_REGISTER, request)
@@ -147,9 +145,9 @@ class ServerBalanced(GroupMember):
             subscribe_info=self._holdings_as_text() if report or done else (),
             report_subscribe_info=report or done is not None,
             event=None if done is None else _acknowledged(done),
-            def_flow_check_id=self._pace.default_rules_id,
-            group_flow_check_id=self._pace.group_rules_id,
-            qry_priority_id=self._pace.query_priority,
+            def_flow_check_id=self._pacing.control.shared.flow_id,
+            group_flow_check_id=self._pacing.control.group.flow_id,
+            qry_priority_id=self._pacing.control.priority,
             auth_info=self._shared.identity.master_certificate(),
         )
         answer = await self._shared.masters.ask(CONSUMER_HEARTBEAT, request)
@@ -166,8 +164,8 @@ class ServerBalanced(GroupMember):
         self._shared.identity.note_token(answer.authorized_info)
         if has(answer, "not_allocated"):
             self._not_allocated = answer.not_allocated
-        self._pace.note_rules(answer)
-        self._holdings.priority = self._pace.priority_for_brokers
+        self._pacing.note_rules(answer)
+        self._holdings.priority = self._pacing.priority_for_brokers
 
     def _holdings_as_text(self) -> list[str]:
         return [
