@@ -135,7 +135,7 @@ def test_codes_of_the_errors_are_those_that_were_provoked() -> None:
     assert set(seen[13]) == {200, 400, 403}
     assert set(seen[15]) == {200, 400, 403, 410, 411, 412, 500}
     assert set(seen[17]) == {403, 404, 411, 412}
-    assert set(seen[18]) == {200, 401}
+    assert set(seen[18]) == {401}
 
 
 def test_failures_of_a_heartbeat_name_their_partitions() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock import kernels
-from penstock.columnar.inputs import binary_of, column_of, headers_of, timestamps_of
+from penstock.columnar.inputs import Binary, binary_of, column_of, headers_of, timestamps_of
 from penstock.errors import UsageError
 from penstock.kernels.interface import SLACK_BYTES, Bytes, Int32s, Int64s
 from penstock.kernels.tube_attributes import minute_of
@@ -77,14 +77,16 @@ def encode(rows: pa.RecordBatch, *, timestamp_ms: int = NO_TIME) -> Payloads:
         out, ends, flags, filter_headers,
     )  # fmt: skip
     kernel.checksums(out, ends, sums)
-    return Payloads(out, ends, flags, sums, _filters(rows, filter_headers), times)
+    return Payloads(out, ends, flags, sums, _filters(header_values, filter_headers), times)
 
 
-def _filters(rows: pa.RecordBatch, chosen: Int32s) -> tuple[str | None, ...] | None:
+def _filters(values: Binary, chosen: Int32s) -> tuple[str | None, ...] | None:
     if not len(chosen) or int(chosen.max()) < 0:
         return None
-    values = column_of(rows, "headers").flatten().field(1)  # type: ignore[union-attr]
-    return tuple(None if number < 0 else values[number].as_py().decode() for number in chosen.tolist())
+    texts, ends = values.data.data, values.ends.tolist()
+    return tuple(
+        None if number < 0 else str(texts[ends[number] : ends[number + 1]], "utf-8") for number in chosen.tolist()
+    )
 
 
 def write_messages(payloads: Payloads, message_ids: Int64s) -> memoryview:
