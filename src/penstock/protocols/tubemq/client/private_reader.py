@@ -77,6 +77,7 @@ class PrivateReader:
         self._booking = Booking("", "", partition, filters, priority)
         self._choose()
         self._endpoint: Endpoint | None = None
+        self._booked = False
         self._ahead: deque[tuple[Get, Commit]] = deque()
         self.position = -1
 
@@ -105,6 +106,7 @@ class PrivateReader:
                 self._choose()
             else:
                 self.position = found.offset
+                self._booked = True
                 return found
         raise AssertionError("there is at least one group")
 
@@ -161,8 +163,8 @@ class PrivateReader:
     async def close(self) -> None:
         """Give the partition back. What fails of that the broker will do by itself when it hears no more."""
         self.abandon()
-        if self._endpoint is not None and self.position >= 0:
-            self.position = -1
+        if self._endpoint is not None and self._booked:
+            self._booked = False
             try:
                 await self._shared.brokers.unregister(self._endpoint, self._booking, consumed=True)
             except PenstockError:

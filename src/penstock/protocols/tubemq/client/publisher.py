@@ -32,7 +32,7 @@ from penstock.seams.channel import Channel
 __all__ = ["Publisher"]
 
 _EVERYTHING_ANEW = -1
-_FULL_REFRESH_MS = 7_200_000
+_FULL_REFRESH_S = 7_200.0
 
 
 class Publisher:
@@ -49,7 +49,7 @@ class Publisher:
         self._registration = Registration()
         self._topics: set[str] = set()
         self._brokers_sum = _EVERYTHING_ANEW
-        self._refreshed_ms = 0
+        self._refreshed = channel.monotonic()
         self._limits_id: int | None = None
         self.client_id = identity.producer_id()
 
@@ -116,9 +116,9 @@ class Publisher:
         self._take(answer)
 
     async def _heartbeat(self) -> HeartResponseM2P:
-        now_ms = self._channel.now_ms()
-        if now_ms - self._refreshed_ms > _FULL_REFRESH_MS:
-            self._brokers_sum, self._refreshed_ms = _EVERYTHING_ANEW, now_ms
+        now = self._channel.monotonic()
+        if now - self._refreshed > _FULL_REFRESH_S:
+            self._brokers_sum, self._refreshed = _EVERYTHING_ANEW, now
         asked = sorted(self._topics)
         answer = await self._masters.call(
             PRODUCER_HEARTBEAT,
