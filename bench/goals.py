@@ -93,6 +93,18 @@ GOALS: Sequence[Goal] = (
         "spark", "100 B", CPU, "penstock", "connector tuned", 0.8, 0.65, smaller_is_better=True,
     ),
     Goal(
+        "TubeMQ consume into Arrow, RangeReader ÷ Java's client-balanced consumer (builds no columns)",
+        "tubemq", "consume, 100 B", RATE, "penstock RangeReader", "Java balance (client-balanced)", 1, 2,
+    ),
+    Goal(
+        "… Consumer in a group ÷ Java's server-balanced consumer",
+        "tubemq", "consume, 100 B", RATE, "penstock Consumer, group", "Java pull (server-balanced)", 1, 2,
+    ),
+    Goal(
+        "TubeMQ produce, Arrow ÷ Java's asynchronous send",
+        "tubemq", "produce, 100 B", RATE, "penstock send_batch (Arrow)", "Java async send", 0.5, 1,
+    ),
+    Goal(
         "embedded snode: ready",
         "snode", "memory:", "s", "ready line", "", 0.3, 0.15, smaller_is_better=True, unit=" s",
     ),

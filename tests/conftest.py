@@ -29,7 +29,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 # Starters of real servers; a plugin named here is available in every folder below.
-pytest_plugins = ["tests.interop.peers.fixtures"]
+pytest_plugins = ["tests.interop.peers.fixtures", "tests.interop.peers.tubemq_fixtures"]
 
 
 def kernel_in_use() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bench.scenarios import consume, decoding, produce, serve, snode, spark
+from bench.scenarios import consume, decoding, produce, serve, snode, spark, tubemq
 from bench.session import Session
 
 __all__ = ["SCENARIOS", "Scenario"]
@@ -27,4 +27,5 @@ SCENARIOS: Mapping[str, Scenario] = {
     "spark": Scenario(spark.run, "a topic of a real Kafka broker into Spark's noop sink", spark.RIVALS),
     "snode": Scenario(snode.run, "start and idle memory of the snode; import penstock"),
     "serve": Scenario(serve.run, "clients reading from our snode and from a real Kafka broker", serve.RIVALS),
+    "tubemq": Scenario(tubemq.run, "a real TubeMQ broker: reading and writing", tubemq.RIVALS),
 }

@@ -54,15 +54,25 @@ def server(line: Sequence[str], home: Path, log: Path, ready: Callable[[], None]
 
     Raises Unavailable, with the end of its log, when it ends or stays silent instead of getting ready.
     """
+    process = start(line, home, log, ready)
+    try:
+        yield process
+    finally:
+        end(process)
+
+
+def start(line: Sequence[str], home: Path, log: Path, ready: Callable[[], None]) -> subprocess.Popen[bytes]:
+    """``server`` for a caller that ends it himself, and perhaps starts it again."""
     with log.open("ab") as sink:
         process = subprocess.Popen(
             line, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, cwd=home, start_new_session=True
         )
     try:
         _await(process, ready, log)
-        yield process
-    finally:
+    except BaseException:
         end(process)
+        raise
+    return process
 
 
 def _await(process: subprocess.Popen[bytes], ready: Callable[[], None], log: Path) -> None:

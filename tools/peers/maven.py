@@ -5,6 +5,7 @@ mvn is taken as the machine has set it up; where there is none, ``Unavailable`` 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -30,9 +31,17 @@ def caches() -> list[Path]:
     return [cache / "penstock" / "peers", cache / "penstock-peers"]
 
 
-def jars(name: str, pom: str, properties: Mapping[str, str]) -> Path:
+def jars(
+    name: str,
+    pom: str,
+    properties: Mapping[str, str],
+    *,
+    goal: str = "dependency:copy-dependencies",
+    sums: Mapping[str, str] | None = None,
+) -> Path:
     """The folder ``name`` of the cache, with every jar that ``poms/<pom>`` resolves to under these properties.
 
+    ``goal`` is for a pom that says itself what to copy ("package"); ``sums`` are SHA-256 digests that jars must have.
     Takes 3-30 s the first time. Raises Unavailable.
     """
     for cache in caches():
@@ -42,27 +51,37 @@ def jars(name: str, pom: str, properties: Mapping[str, str]) -> Path:
     home.mkdir(parents=True, exist_ok=True)
     with _alone(home / f".{name}.lock"):
         if not (home / name / COMPLETE).exists():
-            _resolve(home, name, pom, properties)
+            _resolve(home, name, pom, properties, goal, sums or {})
     return home / name
 
 
-def _resolve(home: Path, name: str, pom: str, properties: Mapping[str, str]) -> None:
+def _resolve(
+    home: Path, name: str, pom: str, properties: Mapping[str, str], goal: str, sums: Mapping[str, str]
+) -> None:
     mvn = shutil.which("mvn")
     if mvn is None:
         raise Unavailable(f"no mvn on the PATH to fetch {name}")
     fresh = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=home))
     definitions = [f"-D{key}={value}" for key, value in {**properties, "outputDirectory": str(fresh)}.items()]
-    line = [mvn, "-B", "-q", "-f", str(POMS / pom), *definitions, "dependency:copy-dependencies"]
+    line = [mvn, "-B", "-q", "-f", str(POMS / pom), *definitions, goal]
     try:
         run = subprocess.run(line, capture_output=True, text=True, check=False)
         if run.returncode:
             said = next((line for line in run.stdout.splitlines() if "ERROR" in line), run.stderr[-300:])
             raise Unavailable(f"mvn could not resolve {name}: {said.strip()}")
+        _verify(fresh, sums)
         (fresh / COMPLETE).touch()
         shutil.rmtree(home / name, ignore_errors=True)  # half a download of some earlier day
         fresh.rename(home / name)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _verify(folder: Path, sums: Mapping[str, str]) -> None:
+    for jar, wanted in sums.items():
+        found = hashlib.sha256((folder / jar).read_bytes()).hexdigest()
+        if found != wanted:
+            raise Unavailable(f"{jar} is another one than expected (SHA-256 {found})")
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import typer
 
 from penstock.cli.given import client_options
 from penstock.cli.options import Address, Json, Option
-from penstock.cli.output import Cell, note, show
+from penstock.cli.output import Cell, note, show, with_nodes
 from penstock.errors import UsageError
 
 app = typer.Typer(help="Consumer groups.", no_args_is_help=True)
@@ -49,6 +49,7 @@ def describe(address: Address, group: Group, option: Option = None, json: Json =
         rows.append(
             {
                 "topic": partition.topic,
+                "node": partition.node,
                 "partition": partition.id,
                 "committed": lag.committed if lag else None,
                 "end": lag.end if lag else None,
@@ -60,7 +61,7 @@ def describe(address: Address, group: Group, option: Option = None, json: Json =
     if not json:
         where = f", coordinator {described.coordinator.endpoint}" if described.coordinator else ""
         note(f"group {group}: {described.state}, {len(described.members)} members{where}")
-    columns = ("topic", "partition", "committed", "end", "lag", "lag_seconds", "member")
+    columns = with_nodes(rows, ("topic", "partition", "committed", "end", "lag", "lag_seconds", "member"))
     show(rows, columns, as_json=json, title=f"Group {group}")
 
 

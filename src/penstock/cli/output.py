@@ -27,6 +27,14 @@ def show(rows: Iterable[Mapping[str, Cell]], columns: Sequence[str], *, as_json:
     sys.stdout.flush()
 
 
+def with_nodes(rows: Iterable[Mapping[str, Cell]], columns: Sequence[str]) -> Sequence[str]:
+    """``columns``, with node before partition where partitions belong to named nodes: else their ids say it all."""
+    if not any(row.get("node") for row in rows):
+        return columns
+    at = list(columns).index("partition")
+    return [*columns[:at], "node", *columns[at:]]
+
+
 def _table(rows: Iterable[Mapping[str, Cell]], columns: Sequence[str], title: str) -> None:
     from rich.console import Console
     from rich.table import Table

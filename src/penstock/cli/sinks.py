@@ -66,21 +66,23 @@ def open_sink(kind: str, out: Path | None, separator: str) -> Iterator[Sink]:
         else:
             shown = sys.stdout.isatty() and out is None
             before_value = separator.replace("\\t", "\t").encode()
-            yield Lines(stream, lambda record: text_line(record, before_value, for_people=shown))
+            yield Lines(stream, lambda record, _: text_line(record, before_value, for_people=shown))
 
 
 class Lines:
-    """A line a record."""
+    """A line a record; ``line`` is told the partition's node, too, as records do not know it."""
 
     safe_at_once = True
 
-    def __init__(self, stream: BinaryIO, line: Callable[[Record], bytes]) -> None:
+    def __init__(self, stream: BinaryIO, line: Callable[[Record, str], bytes]) -> None:
         self._stream = stream
         self._line = line
 
     def write(self, batch: Messages) -> None:
         """Hand all lines over to the system."""
-        self._stream.writelines(self._line(record) for record in batch)
+        for run in (type(batch)([part]) for part in batch.parts):
+            (partition,) = run.partitions
+            self._stream.writelines(self._line(record, partition.node) for record in run)
         self._stream.flush()
 
 
@@ -126,10 +128,11 @@ def text_line(record: Record, separator: bytes = b"", *, for_people: bool = Fals
     return line + b"\n"
 
 
-def json_line(record: Record) -> bytes:
+def json_line(record: Record, node: str = "") -> bytes:
     """An object with everything there is to know of a record; bytes that are not UTF-8 in base64."""
     shown: dict[str, object] = {
         "topic": record.topic,
+        **({"node": node} if node else {}),
         "partition": record.partition,
         "offset": record.offset,
         "timestamp": record.timestamp_ms if record.timestamp_ms >= 0 else None,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FORMATS: Final = ("lines", "json", "csv", "parquet")
 SUFFIXES: Final = {".csv": "csv", ".parquet": "parquet", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 _FIELDS: Final = ("value", "value_base64", "key", "key_base64", "headers", "partition", "timestamp")
-_IGNORED: Final = ("topic", "offset")
+_IGNORED: Final = ("topic", "node", "offset")
 """What `penstock consume` writes and only the log can give."""
 
 Headers = tuple[tuple[str, bytes | None], ...]

@@ -8,7 +8,7 @@ import typer
 
 from penstock.cli.given import client_options, pairs
 from penstock.cli.options import Address, Json, Option
-from penstock.cli.output import Cell, note, show
+from penstock.cli.output import Cell, note, show, with_nodes
 from penstock.errors import UsageError
 
 app = typer.Typer(help="Topics of a log.", no_args_is_help=True)
@@ -51,6 +51,7 @@ def describe(address: Address, names: Names, option: Option = None, json: Json =
     rows: list[dict[str, Cell]] = [
         {
             "topic": info.partition.topic,
+            "node": info.partition.node,
             "partition": info.partition.id,
             "leader": info.leader.name if info.leader else None,
             "start": starts[info.partition],
@@ -59,7 +60,8 @@ def describe(address: Address, names: Names, option: Option = None, json: Json =
         for topic in found.values()
         for info in topic.partitions
     ]
-    show(rows, ("topic", "partition", "leader", "start", "end"), as_json=json, title="Partitions")
+    columns = with_nodes(rows, ("topic", "partition", "leader", "start", "end"))
+    show(rows, columns, as_json=json, title="Partitions")
 
 
 @app.command("create")

@@ -6,12 +6,17 @@ protocol.
 
 from __future__ import annotations
 
-from typing import TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.config import ClientConfig, Settings, parse_address
+from penstock.errors import ConfigError
 from penstock.net.options import TransportOptions
 from penstock.protocols import protocol
-from penstock.seams import LogClient, WireProtocol
+from penstock.seams import Dialect, LogClient, WireProtocol
+
+if TYPE_CHECKING:
+    import ssl
 
 __all__ = ["open_asyncio", "open_blocking", "protocol_of"]
 
@@ -29,7 +34,7 @@ def open_asyncio(wire_protocol: WireProtocol, settings: Settings[Config]) -> Log
 
     options = _transport(settings.config)
     return wire_protocol.client(
-        lambda dialect: AsyncioChannel(dialect, options=options),
+        lambda dialect: AsyncioChannel(dialect, options=_options_for(dialect, options)),
         settings.address.endpoints,
         settings.config,
         settings.extra,
@@ -42,16 +47,40 @@ def open_blocking(wire_protocol: WireProtocol, settings: Settings[Config]) -> Lo
 
     options = _transport(settings.config)
     return wire_protocol.client(
-        lambda dialect: BlockingChannel(dialect, options=options),
+        lambda dialect: BlockingChannel(dialect, options=_options_for(dialect, options)),
         settings.address.endpoints,
         settings.config,
         settings.extra,
     )
 
 
+def _options_for(dialect: Dialect[Any], options: TransportOptions) -> TransportOptions:
+    """The same, but without TLS for a dialect that is never spoken over it."""
+    return replace(options, ssl=None) if getattr(dialect, "plaintext", False) else options
+
+
 def _transport(config: ClientConfig) -> TransportOptions:
     return TransportOptions(
+        ssl=_tls(config) if config.tls else None,
+        tls_server_name=config.tls_server_name,
         connect_timeout_s=config.connect_timeout_ms / 1_000,
         reconnect_backoff_ms=config.reconnect_backoff_ms,
         reconnect_backoff_max_ms=config.reconnect_backoff_max_ms,
     )
+
+
+def _tls(config: ClientConfig) -> ssl.SSLContext:
+    """What servers have to show, and what we show. Raises ConfigError for files that cannot be read."""
+    import ssl
+
+    try:
+        context = ssl.create_default_context(cafile=config.tls_ca_file)
+        context.check_hostname = config.tls_check_server_name
+        if config.tls_certificate_file is not None:
+            context.load_cert_chain(config.tls_certificate_file, config.tls_key_file)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(
+            f"tls_ca_file, tls_certificate_file or tls_key_file cannot be read: {error}",
+            hint="They are PEM files; a key must not ask for a password",
+        ) from error
+    return context

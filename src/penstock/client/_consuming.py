@@ -7,10 +7,16 @@ names users call (`async_consumer`, `consumer`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
+from typing import cast
 
+from penstock.client._by_hand import ByHand
 from penstock.client._commits import Commits
+from penstock.client._committable import CommitCallback, OffsetsLike, as_committed
+from penstock.client._confirming import Confirming
 from penstock.client._fetching import Fetching, Reactions
+from penstock.client._handing import Handing, take_handed
 from penstock.client._listening import Call
 from penstock.client._member import Alone, Member
 from penstock.client._member_states import Event, State
@@ -25,7 +31,7 @@ from penstock.columnar import Messages
 from penstock.config import ConsumerConfig, OffsetReset
 from penstock.errors import ConfigError, RequestTimeout, UsageError
 from penstock.model import Committed, Offset, OffsetSpec, Partition
-from penstock.seams import GroupOptions, LogClient, Membership
+from penstock.seams import BatchLog, BatchMembership, GroupOptions, LogClient, Membership
 
 __all__ = ["ConsumerEngine"]
 
@@ -58,6 +64,11 @@ class ConsumerEngine:
         self._fetching = Fetching(client, config, self.partitions, backoff, reactions)
         auto_ms = config.auto_commit_interval_ms if config.enable_auto_commit else None
         self.commits = Commits(client, config.group, auto_ms)
+        self.confirming: Confirming | None = None
+        if config.group and isinstance(client, BatchLog):
+            handing = Handing(config, self.partitions, backoff, self._news.set, self._failed)
+            self.confirming = Confirming(self.partitions, handing, automatic=config.enable_auto_commit)
+        self._by_hand: ByHand | None = None
         self.rebalancing: Rebalancing | None = None
         self._assigned_by_hand = False
 
@@ -78,17 +89,32 @@ class ConsumerEngine:
             self.client.membership(self._group_options()) if self.config.group else Alone(self.client)
         )
         member = Member(membership, self.config.max_poll_interval_ms, self._news.set)
+        give_back = None
+        if self.confirming is not None:
+            self.confirming.handing.membership = cast("BatchMembership", membership)
+            give_back = self.confirming.handing.membership.give_back
         self.rebalancing = Rebalancing(
-            member, self.partitions, frozenset(topics), listener, self._call, self._commit_handled
+            member, self.partitions, frozenset(topics), listener, self._call, self._commit_handled, give_back
         )
         self.commits.member = member if self.config.group else None
-        self._topics.want(frozenset(topics))
+        if self.confirming is None:
+            self._topics.want(frozenset(topics))
 
-    async def assign(self, starts: Mapping[Partition, int | None]) -> None:
-        """Read exactly these, without sharing; kept ones keep their position unless an offset is given."""
+    async def assign(self, starts: Mapping[Partition, int | None], topics: Collection[str] = ()) -> None:
+        """Read exactly these, without sharing; kept ones keep their position unless an offset is given.
+
+        ``topics`` are those the group reads, where it wants to know beside the partitions'.
+        """
         if self.rebalancing is not None:
             raise UsageError("topics are subscribed already", hint="Call unsubscribe() before assign()")
         self._assigned_by_hand = True
+        if self.confirming is not None and isinstance(self.client, BatchLog):
+            if self._by_hand is None:
+                membership = self.client.by_hand(self._group_options())
+                self._by_hand = ByHand(membership, topics, self.partitions, self.confirming, self._news.set)
+            await self._by_hand.assign(starts)
+            self.go_on()
+            return
         await self._commit_handled()
         owned = self.partitions.assigned
         self.partitions.drop(owned - set(starts))
@@ -102,12 +128,17 @@ class ConsumerEngine:
     async def unsubscribe(self, reason: str = "the application unsubscribed", *, commit: bool = True) -> None:
         """Give up everything, however it was got."""
         rebalancing, self.rebalancing = self.rebalancing, None
+        by_hand, self._by_hand = self._by_hand, None
         try:
             if rebalancing is not None:
                 await rebalancing.end(reason, commit=commit)
             elif commit:
                 await self._commit_handled()
         finally:
+            if self.confirming is not None:
+                await self.confirming.handing.forget()
+            if by_hand is not None:
+                await by_hand.leave(reason)
             self._assigned_by_hand = False
             self.commits.member = None
             self.partitions.drop(self.partitions.assigned)
@@ -124,6 +155,7 @@ class ConsumerEngine:
             or (self.rebalancing is not None and self.rebalancing.member.needs_poll)
             or self.commits.due
             or bool(self.commits.finished)
+            or (self.confirming is not None and (self.confirming.due or bool(self.confirming.finished)))
         )
 
     async def ready(self, deadline: float, *, serve: bool = True) -> bool:
@@ -136,15 +168,16 @@ class ConsumerEngine:
         if member is not None:
             member.poll_begins()
         try:
-            if serve:
+            if serve and self.confirming is not None:
+                self.confirming.auto()
+            elif serve:
                 self.commits.auto(self.partitions.handled())
             while True:
                 self._news.clear()
                 self._raise_failure()
                 await self._settle(deadline)
                 self._raise_failure()
-                self._starting.kick()
-                self._fetching.kick()
+                self.go_on()
                 if anything_to_take(self.partitions):
                     # One turn of the loop, in which the next fetches are written, before what came is decoded.
                     await asyncio.sleep(0)
@@ -163,7 +196,7 @@ class ConsumerEngine:
 
     def take(self, max_records: int) -> Messages:
         """What has arrived, decoded; may run in another thread than the loop's, see `_taking`."""
-        return take(self.partitions, max_records)
+        return (take if self.confirming is None else take_handed)(self.partitions, max_records)
 
     def take_ahead(self, max_records: int) -> Messages:
         """``take`` by a poll that needs nothing else from this engine; the group is told that user code came back."""
@@ -174,6 +207,9 @@ class ConsumerEngine:
 
     def go_on(self) -> None:
         """Records were taken, or positions changed: look up and fetch what can be."""
+        if self.confirming is not None:
+            self.confirming.handing.kick()
+            return
         self._starting.kick()
         self._fetching.kick()
 
@@ -211,7 +247,7 @@ class ConsumerEngine:
         while (offset := self.state_of(partition).position) is None:
             self._news.clear()
             self._raise_failure()
-            self._starting.kick()
+            self.go_on()
             try:
                 async with asyncio.timeout_at(deadline):
                     await self._news.wait()
@@ -221,12 +257,48 @@ class ConsumerEngine:
                 ) from None
         return offset
 
-    async def commit(self, offsets: Mapping[Partition, Committed] | None) -> None:
+    async def commit(self, offsets: OffsetsLike | None) -> None:
         """Commit these, or all positions."""
-        await self.commits.commit(self.committable() if offsets is None else offsets)
+        if self.confirming is not None:
+            await self.confirming.commit(offsets)
+        else:
+            await self.commits.commit(self._offsets(offsets))
 
-    def committable(self) -> dict[Partition, Committed]:
-        """Everything that was returned by polls, as offsets to commit."""
+    def commit_async(self, offsets: OffsetsLike | None, callback: CommitCallback | None) -> None:
+        """Commit beside user code."""
+        if self.confirming is not None:
+            self.confirming.commit_async(offsets, callback)
+        else:
+            self.commits.commit_async(self._offsets(offsets), callback)
+
+    async def reject(self, batch: Messages | None) -> None:
+        """Return these records, or all that are not committed, once more. Raises UsageError, ServerError."""
+        if self.confirming is not None:
+            await self.confirming.reject(batch)
+        else:
+            self.partitions.go_back(None if batch is None else batch.first_offsets)
+            self.go_on()
+
+    async def committed(self, partitions: Collection[Partition]) -> Mapping[Partition, Committed]:
+        """What the group has committed. Raises UsageError if there is none."""
+        if self.config.group is None:
+            raise UsageError("there is no group that could have committed", hint="Give the consumer group=NAME")
+        if self.confirming is None:
+            return await self.client.committed(self.config.group, partitions)
+        # The position of a partition stays where it is until its batch is confirmed.
+        held = {partition: Committed(offset) for partition, offset in self.partitions.positions(partitions).items()}
+        others = [partition for partition in partitions if partition not in held]
+        return {**held, **(await self.client.committed(self.config.group, others) if others else {})}
+
+    @property
+    def finished(self) -> deque[Callable[[], None]]:
+        """Callbacks of commits that are through, for the thread that polls."""
+        return self.commits.finished if self.confirming is None else self.confirming.finished
+
+    def _offsets(self, offsets: OffsetsLike | None) -> Mapping[Partition, Committed]:
+        """Everything that was returned by polls, if nothing is said."""
+        if offsets is not None:
+            return as_committed(offsets)
         return {partition: Committed(offset) for partition, offset in self.partitions.positions().items()}
 
     async def close(self, *, commit: bool) -> None:
@@ -238,6 +310,8 @@ class ConsumerEngine:
             raise RequestTimeout("closing took longer than request_timeout_ms") from None
         finally:
             await self.commits.close()
+            if self.confirming is not None:
+                await self.confirming.close()
             await self._starting.close()
             await self._fetching.close()
             await self._topics.close()
@@ -260,12 +334,15 @@ class ConsumerEngine:
         )
 
     async def _commit_handled(self) -> None:
+        if self.confirming is not None:
+            await self.confirming.commit_handled()
+            return
         await self.commits.commit_handled(self.partitions.handled())
 
     async def _renewed(self) -> None:
         if self.rebalancing is not None:
             await self.rebalancing.member.renewed(self.rebalancing.topics)
-        self._fetching.kick()
+        self.go_on()
         self._news.set()
 
     def _found(self) -> None:

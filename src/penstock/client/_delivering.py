@@ -199,6 +199,7 @@ class Delivering:
         self.kick()
 
     async def _answered(self, queue: PartitionQueue, flight: Flight, sent: Sent) -> None:
+        flight.offsets = sent.offsets
         if sent.error is None:
             self._known_there.add(queue.partition)
             self._settle(flight, sent.base_offset, sent.timestamp_ms, None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Final
 
 from penstock.client._member_states import Event, State, after
@@ -20,6 +21,7 @@ __all__ = ["Alone", "Member"]
 
 _log = logging.getLogger(__name__)
 _FOREVER_S: Final = 3_600.0
+_IDLE_S: Final = 0.05
 _HOLDS: Final = frozenset({State.IN, State.STALE})
 """States in which heartbeats are sent: in JOINING the join that waits at the coordinator is the sign of life."""
 
@@ -161,14 +163,14 @@ class Member:
         pause = self.membership.heartbeat_interval_s
         while True:
             await asyncio.sleep(pause)
-            pause = self.membership.heartbeat_interval_s
-            if self.state not in _HOLDS:
-                continue
-            if self._is_overdue():
-                await self._leave_overdue()
+            if self.state not in _HOLDS or self._is_overdue():
+                pause = max(self.membership.heartbeat_interval_s, _IDLE_S)
+                if self.state in _HOLDS:
+                    await self._leave_overdue()
                 continue
             try:
                 self._told(await self.membership.heartbeat())
+                pause = self.membership.heartbeat_interval_s
             except FencedError as error:
                 self.fenced = error
                 if self.state in _HOLDS:
@@ -176,12 +178,14 @@ class Member:
                 return
             except PenstockError as error:
                 _log.warning("heartbeat failed: %s", error)
-                pause = min(pause, 1.0)
+                pause = min(max(self.membership.heartbeat_interval_s, _IDLE_S), 1.0)
 
     def _told(self, beat: Beat) -> None:
         if self.state not in _HOLDS:
             return
-        if beat.revoked or beat.assigned:
+        if beat.revoked or beat.assigned or beat.lost:
+            # What is gone by now must not be revoked in peace by a poll that comes too late.
+            self.events = [replace(each, revoked=each.revoked - beat.lost) for each in self.events]
             self.events.append(beat)
             self._news()
         if beat.verdict is Verdict.REJOIN and self.state is State.IN:

@@ -12,13 +12,17 @@ import itertools
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from penstock.columnar import Messages
 from penstock.errors import PenstockError
 from penstock.model import OffsetSpec, Partition
 from penstock.seams import Fetched
 
-__all__ = ["Buffered", "PartitionState", "Partitions"]
+__all__ = ["UNBOOKED", "Buffered", "Handout", "PartitionState", "Partitions"]
+
+UNBOOKED: Final = -1
+"""No version of a position: the log has to be told where reading goes on."""
 
 
 @dataclass(slots=True)
@@ -29,6 +33,26 @@ class Buffered:
     messages: Messages | None = None
     next_offset: int = -1
     taken: int = 0
+
+
+@dataclass(slots=True)
+class Handout:
+    """Where a partition stands whose log hands out batch by batch; others never look at this.
+
+    The loop's side writes ``booked`` (the version of the position that the log knows of), ``context`` (of the batch
+    that is here and not confirmed), ``confirmed`` (of the last one that was), ``told`` (which batch the log knows to be
+    with the application) and ``paused`` (what the log was told). The user's side writes ``begun`` and ``handed`` (the
+    batch of which polls returned the first, and the last, row) and ``settled`` (``handed`` when the last poll began).
+    """
+
+    booked: int = UNBOOKED
+    context: str = ""
+    confirmed: str = ""
+    told: str = ""
+    paused: bool = False
+    begun: str = ""
+    handed: str = ""
+    settled: str = ""
 
 
 @dataclass(slots=True)
@@ -57,6 +81,7 @@ class PartitionState:
     buffer: deque[Buffered] = field(default_factory=deque)
     arrived_bytes: int = 0
     taken_bytes: int = 0
+    handout: Handout = field(default_factory=Handout)
 
     @property
     def buffered_bytes(self) -> int:
@@ -141,14 +166,36 @@ class Partitions:
                 state.jump(start)
             self._states[partition] = state
 
+    def go_back(self, offsets: Mapping[Partition, int] | None) -> None:
+        """Continue where these say, as far as they are assigned; None: at the committed offsets of all."""
+        for state in self:
+            if offsets is None:
+                state.look_up(None)
+            elif state.partition in offsets:
+                state.jump(offsets[state.partition])
+
     def drop(self, partitions: Iterable[Partition]) -> None:
         """Forget partitions and what is buffered of them."""
         for partition in partitions:
             self._states.pop(partition, None)
 
+    def in_pieces(self, of: Collection[Partition]) -> frozenset[Partition]:
+        """Those of which polls have returned some rows of the batch that is out, and not the last one yet."""
+        states = [state for partition in of if (state := self._states.get(partition)) is not None]
+        handouts = {state.partition: state.handout for state in states}
+        return frozenset(
+            partition for partition, out in handouts.items() if out.context and out.begun == out.context != out.handed
+        )
+
     def by_turn(self) -> list[PartitionState]:
         """The one that was served longest ago first."""
         return sorted(self, key=lambda state: state.served)
+
+    def serve_first(self, partitions: Iterable[Partition]) -> None:
+        """The next poll begins with these."""
+        for partition in partitions:
+            if (state := self._states.get(partition)) is not None:
+                state.served = 0
 
     def turn(self) -> int:
         """A number higher than all before it."""
@@ -170,3 +217,4 @@ class Partitions:
         """Called as each poll begins: all that was returned before it has been dealt with."""
         for state in self:
             state.handled = state.position
+            state.handout.settled = state.handout.handed

@@ -7,6 +7,7 @@ users call (`async_producer`, `producer`).
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -27,9 +28,11 @@ from penstock.columnar.builder import HeadersLike
 from penstock.config import ProducerConfig
 from penstock.errors import Closed, LocalError, PenstockError, UsageError
 from penstock.model import Partition
-from penstock.seams import LogClient
+from penstock.seams import Avoids, Beats, LogClient
 
 __all__ = ["ProducerEngine"]
+
+_log = logging.getLogger(__name__)
 
 _LARGEST_PARTITION: Final = 2**31 - 1
 _LARGEST_TIMESTAMP_MS: Final = (2**63 - 1) // 1_000
@@ -75,6 +78,7 @@ class ProducerEngine:
         self._topics = Topics(client, config, backoff, self._renewed, self._topic_failed)
         hooks = Hooks(self._topics.refresh, self._finished, self._failed)
         self._delivering = Delivering(client, self._sender, config, backoff, hooks)
+        self._beating: asyncio.Task[None] | None = None
         self._opening = self._loop.create_task(self._open_sender(), name="penstock open sender")
 
     def record(
@@ -167,8 +171,10 @@ class ProducerEngine:
             self._stop(Closed("the producer was closed before this was acknowledged", hint="Give close() more time"))
             if self._timer is not None:
                 self._timer.cancel()
-            self._opening.cancel()
-            await asyncio.gather(self._opening, return_exceptions=True)
+            background = [task for task in (self._opening, self._beating) if task is not None]
+            for task in background:
+                task.cancel()
+            await asyncio.gather(*background, return_exceptions=True)
             await self._delivering.close()
             await self._topics.close()
             await self._client.close()
@@ -221,6 +227,7 @@ class ProducerEngine:
                     self.config.batch_size_bytes,
                     self._delivering.waiting_bytes,
                     self.surroundings.dice,
+                    self._sender.avoids if isinstance(self._sender, Avoids) else None,
                 )
             for staged in self._unrouted.pop(topic, ()):
                 self._give(staged)
@@ -234,6 +241,21 @@ class ProducerEngine:
         else:
             self._delivering.open = True
             self._delivering.kick()
+            if isinstance(self._sender, Beats):
+                self._beating = self._loop.create_task(self._beat(self._sender), name="penstock producer heartbeat")
+
+    async def _beat(self, sender: Beats) -> None:
+        """Let the log hear of this producer. A beat that fails is told, and the next one comes all the same."""
+        while True:
+            await asyncio.sleep(sender.beat_interval_s)
+            try:
+                if await sender.beat():
+                    self._topics.refresh()
+            except PenstockError as error:
+                _log.warning("producer heartbeat failed: %s", error)
+            except Exception as error:
+                self._failed(error)
+                return
 
     def _finished(self, runs: Sequence[Run]) -> None:
         for run in runs:

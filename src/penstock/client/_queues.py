@@ -7,7 +7,9 @@ after it, and while one waits for that, nothing new of its partition is packed. 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import pyarrow as pa
 
@@ -33,7 +35,8 @@ class Flight:
     """One batch: its rows (kept in case it must be split), who they belong to, and how often it has failed.
 
     ``number`` counts the batches of a partition in the order they were packed; the halves of a split one share it.
-    ``error`` is what has to be decided about, ``reason`` the last one there was.
+    ``error`` is what has to be decided about, ``reason`` the last one there was. ``offsets`` are those of its rows,
+    where the log says each; -1 for one that is not stored.
     """
 
     segments: list[Segment]
@@ -43,6 +46,7 @@ class Flight:
     failures: int = 0
     error: PenstockError | None = None
     reason: PenstockError | None = None
+    offsets: Sequence[int] | None = None
 
     @property
     def born(self) -> float:
@@ -51,14 +55,33 @@ class Flight:
 
     def settle(self, offset: int, timestamp_ms: int, error: PenstockError | None) -> list[Run]:
         """Tell every row's outcome; returns the runs of which nothing is open any more."""
-        finished = []
+        finished: list[Run] = []
+        done = 0
         for segment in self.segments:
-            if segment.run.settle(Fate(segment.first, segment.rows, offset, timestamp_ms, error)):
-                finished.append(segment.run)
+            fates = self._fates(segment, done, offset, timestamp_ms, error)
+            finished.extend(segment.run for fate in fates if segment.run.settle(fate))
+            done += segment.rows
             offset = offset + segment.rows if offset >= 0 else -1
         for outcome in {id(segment.run.outcome): segment.run.outcome for segment in self.segments}.values():
             outcome.changed()
         return finished
+
+    def _fates(
+        self, segment: Segment, done: int, offset: int, timestamp_ms: int, error: PenstockError | None
+    ) -> Iterator[Fate]:
+        """One fate, but for batches of which only some rows are stored: these have one for each row that is not."""
+        if self.offsets is None:
+            yield Fate(segment.first, segment.rows, offset, timestamp_ms, error)
+            return
+        offsets = self.offsets[done : done + segment.rows]
+        for stored, places in groupby(range(segment.rows), key=lambda place: offsets[place] >= 0):
+            first, *rest = places
+            rows = 1 + len(rest)
+            if stored:
+                own = offsets[first : first + rows]
+                yield Fate(segment.first + first, rows, own[0], timestamp_ms, None, own)
+            else:
+                yield Fate(segment.first + first, rows, -1, -1, error)
 
     def halves(self) -> tuple[Flight, Flight]:
         """The same rows in two batches."""

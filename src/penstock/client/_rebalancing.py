@@ -17,6 +17,7 @@ from penstock.client._partitions import Partitions
 from penstock.client.rebalance import RebalanceListener
 from penstock.errors import PenstockError
 from penstock.model import Assignment, Partition
+from penstock.seams import Beat, Verdict
 
 __all__ = ["Rebalancing"]
 
@@ -34,6 +35,7 @@ class Rebalancing:
         listener: RebalanceListener,
         call: Call,
         commit_handled: Callable[[], Awaitable[None]],
+        give_back: Callable[[Collection[Partition]], Awaitable[None]] | None = None,
     ) -> None:
         self.member = member
         self.topics = topics
@@ -41,6 +43,7 @@ class Rebalancing:
         self._listener = listener
         self._call = call
         self._commit_handled = commit_handled
+        self._give_back = give_back
         self._prepared = False
         self._complaint: BaseException | None = None
 
@@ -55,6 +58,9 @@ class Rebalancing:
                 await self._give_up_fenced()
             elif self.member.state is State.IN:
                 await self._apply_events()
+                if self.member.events:
+                    self._complain()
+                    return
             else:
                 if self.member.state is not State.JOINING and not self._prepared:
                     await self._prepare()
@@ -106,16 +112,33 @@ class Rebalancing:
         await self._begin(assignment.partitions - owned)
 
     async def _apply_events(self) -> None:
-        """What an event-driven group took and gave, in the order it said so."""
+        """What an event-driven group took and gave, in the order it said so.
+
+        A partition whose batch was handed out in part goes once polls have returned the rest; the group does not wait
+        for that any longer than it likes (then the partition is lost).
+        """
+        later = frozenset[Partition]()
         while self.member.events:
             beat = self.member.events.pop(0)
             gone = beat.revoked & self._partitions.assigned
+            in_pieces = self._partitions.in_pieces(gone)
+            later |= in_pieces
+            gone -= in_pieces
             if gone:
                 await self._commit_before_losing()
                 await self._tell(self._listener.revoked, gone)
                 self._partitions.drop(gone)
+                if self._give_back is not None:
+                    await self._give_back(gone)
+            lost = beat.lost & self._partitions.assigned
+            if lost:
+                await self._tell(self._listener.lost, lost)
+                self._partitions.drop(lost)
             if beat.assigned:
                 await self._begin(beat.assigned - self._partitions.assigned)
+        if later & self._partitions.assigned:
+            self.member.events.insert(0, Beat(Verdict.STEADY, revoked=later))
+            self._partitions.serve_first(later)
 
     async def _begin(self, added: frozenset[Partition]) -> None:
         self._partitions.add(dict.fromkeys(sorted(added)))

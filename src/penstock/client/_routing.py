@@ -24,7 +24,10 @@ Int32s = npt.NDArray[np.int32]
 
 
 class TopicRouter:
-    """One topic's. ``waiting_bytes`` tells how much is queued for a partition; ``dice`` is uniform in [0, 1)."""
+    """One topic's. ``waiting_bytes`` tells how much is queued for a partition; ``dice`` is uniform in [0, 1).
+
+    ``avoids`` says which partitions are in trouble: rows that may go anywhere go there only if there are no others.
+    """
 
     def __init__(
         self,
@@ -33,12 +36,14 @@ class TopicRouter:
         batch_bytes: int,
         waiting_bytes: Callable[[Partition], int],
         dice: Callable[[], float],
+        avoids: Callable[[Partition], bool] | None = None,
     ) -> None:
         self._partitions = [each.partition for each in info.partitions]
         self._keys = keys
         self._batch_bytes = batch_bytes
         self._waiting_bytes = waiting_bytes
         self._dice = dice
+        self._avoids = avoids
         self._sticky = self._draw()
         self._sticky_bytes = 0
 
@@ -101,6 +106,8 @@ class TopicRouter:
     def _sticky_targets(self, rows: int, size: int) -> Int32s:
         if self.count == 1:
             return np.zeros(rows, np.int32)
+        if self._avoids is not None and self._avoids(self._partitions[self._sticky]):
+            self._sticky = self._draw(self._sticky)
         # Rows are taken for equally large: what counts is that batches fill up, not to the byte.
         ends = (np.arange(1, rows + 1) * size) // rows + self._sticky_bytes
         turns = (ends - 1) // self._batch_bytes
@@ -114,6 +121,10 @@ class TopicRouter:
     def _draw(self, previous: int = -1) -> int:
         drawn = [int(self._dice() * self.count) for _ in range(2)]
         others = [each for each in drawn if each != previous] or [(previous + 1) % self.count]
+        if self._avoids is not None:
+            # The next one that is well, from the one drawn on; itself if none is.
+            well = [each for each in range(self.count) if not self._avoids(self._partitions[each])]
+            others = [min(well, key=lambda each: (each - drawn) % self.count) for drawn in others] if well else others
         return min(others, key=lambda each: self._waiting_bytes(self._partitions[each]))
 
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from types import TracebackType
 from typing import Self
 
-from penstock.client._committable import CommitCallback, OffsetsLike, as_committed
+from penstock.client._committable import CommitCallback, OffsetsLike
 from penstock.client._connect import open_asyncio, protocol_of
 from penstock.client._consuming import ConsumerEngine
 from penstock.client._listening import Call, call_on_loop
@@ -86,7 +86,7 @@ class AsyncConsumer:
         for partition, start in starts.items():
             _check_offset(partition, start)
         engine = await self._start(subscribe=False)
-        await engine.assign(starts)
+        await engine.assign(starts, self._settings.address.topics)
 
     async def unsubscribe(self) -> None:
         """Give up all partitions, and leave the group."""
@@ -176,19 +176,23 @@ class AsyncConsumer:
         """
         engine = await self._start()
         await self._run_finished(engine)
-        await engine.commit(None if offsets is None else as_committed(offsets))
+        await engine.commit(offsets)
 
     async def commit_async(self, offsets: OffsetsLike | None = None, callback: CommitCallback | None = None) -> None:
         """Commit beside what you do next; ``callback(offsets, error)`` runs in a later poll, commit or close."""
         engine = await self._start()
-        engine.commits.commit_async(engine.committable() if offsets is None else as_committed(offsets), callback)
+        engine.commit_async(offsets, callback)
+
+    async def reject(self, batch: Messages | None = None) -> None:
+        """Have these records returned by ``poll`` once more, with all after them; or everything that is not committed.
+
+        Where the log waits for batches to be confirmed (TubeMQ) it is told that they were not dealt with.
+        """
+        await (await self._start()).reject(batch)
 
     async def committed(self, partitions: Collection[Partition]) -> Mapping[Partition, Committed | None]:
         """What the group has committed; None where nothing."""
-        engine = await self._start()
-        if engine.config.group is None:
-            raise UsageError("there is no group that could have committed", hint="Give the consumer group=NAME")
-        found = await engine.client.committed(engine.config.group, partitions)
+        found = await (await self._start()).committed(partitions)
         return {partition: found.get(partition) for partition in partitions}
 
     # Offsets of the log.
@@ -248,8 +252,8 @@ class AsyncConsumer:
         engine.go_on()
 
     async def _run_finished(self, engine: ConsumerEngine) -> None:
-        while engine.commits.finished:
-            await self._call(engine.commits.finished.popleft())
+        while engine.finished:
+            await self._call(engine.finished.popleft())
 
 
 def _check_offset(partition: Partition, offset: int | None) -> None:

@@ -160,6 +160,14 @@ class Consumer:
         with self._turn as run:
             run(lambda: self._inner.commit_async(offsets, callback))
 
+    def reject(self, batch: Messages | None = None) -> None:
+        """Have these records returned by ``poll`` once more, with all after them; or everything that is not committed.
+
+        Where the log waits for batches to be confirmed (TubeMQ) it is told that they were not dealt with.
+        """
+        with self._turn as run:
+            run(lambda: self._inner.reject(batch))
+
     def committed(self, partitions: Collection[Partition]) -> Mapping[Partition, Committed | None]:
         """What the group has committed; None where nothing."""
         with self._turn as run:

@@ -39,13 +39,23 @@ class RecordMetadata:
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What became of rows ``first`` and following of a run: stored from ``offset`` on, or an error."""
+    """What became of rows ``first`` and following of a run: stored from ``offset`` on, or an error.
+
+    ``offsets`` has each row's where they do not follow each other by one.
+    """
 
     first: int
     rows: int
     offset: int
     timestamp_ms: int
     error: PenstockError | None
+    offsets: Sequence[int] | None = None
+
+    def offset_of(self, row: int) -> int:
+        """The offset of one row of the run; -1 where it is not known."""
+        if self.offsets is not None:
+            return self.offsets[row - self.first]
+        return self.offset + row - self.first if self.offset >= 0 else -1
 
 
 class Run:
@@ -259,7 +269,7 @@ class Delivery(Waitable[RecordMetadata]):
             self.outcome.seen = True
             raise fate.error
         run, place = self.outcome.run_of(self._row)
-        offset = fate.offset + place - fate.first if fate.offset >= 0 else -1
+        offset = fate.offset_of(place)
         timestamp_ms = fate.timestamp_ms if fate.timestamp_ms >= 0 else self._timestamp_ms
         return RecordMetadata(run.partition.topic, run.partition.id, offset, timestamp_ms)
 
@@ -297,7 +307,8 @@ class BatchDelivery(Waitable[tuple[LogRange, ...]]):
 
 
 def _add_range(spans: list[LogRange], partition: Partition, fate: Fate) -> None:
-    start, end = (fate.offset, fate.offset + fate.rows) if fate.offset >= 0 else (-1, -1)
+    start = fate.offset_of(fate.first)
+    end = fate.offset_of(fate.first + fate.rows - 1) + 1 if start >= 0 else -1
     if spans and spans[-1].end == start:
         start = spans.pop().start
     spans.append(LogRange(partition.topic, partition.id, start, end, partition.node))

@@ -17,7 +17,18 @@ from penstock.columnar.buffers import Bytes
 from penstock.columnar.schema import HEADERS_TYPE
 from penstock.kernels.interface import SLACK_BYTES, Int32s, Int64s, Kernel
 
-__all__ = ["Pieces", "binary", "binary_of", "headers", "headers_of", "numbers", "pool_int32s", "pool_int64s"]
+__all__ = [
+    "Pieces",
+    "binary",
+    "binary_of",
+    "binary_over",
+    "headers",
+    "headers_of",
+    "headers_over",
+    "numbers",
+    "pool_int32s",
+    "pool_int64s",
+]
 
 _BINARY = pa.binary()
 
@@ -64,7 +75,7 @@ def headers_of(rows: Sequence[Sequence[tuple[str, bytes | None]]]) -> pa.Array:
     np.cumsum(np.fromiter(map(len, rows), np.int32, len(rows)), out=ends[1:])
     names = binary_of([name.encode() for row in rows for name, _ in row], pa.string())
     values = binary_of([value for row in rows for _, value in row])
-    return _lists(names, values, ends, len(rows))
+    return headers_over(names, values, ends, len(rows))
 
 
 def binary(kernel: Kernel, kind: pa.DataType, pieces: Pieces, at: Int32s, ends: Int32s) -> pa.Array:
@@ -75,13 +86,18 @@ def binary(kernel: Kernel, kind: pa.DataType, pieces: Pieces, at: Int32s, ends: 
     out = np.frombuffer(buffer, np.uint8)
     for data, first, last in pieces:
         kernel.gather(data, at, ends, first, last, out)
+    return binary_over(kind, rows, at, ends, buffer.slice(0, total))
+
+
+def binary_over(kind: pa.DataType, rows: int, at: Int32s, ends: Int32s, buffer: pa.Buffer) -> pa.Array:
+    """Return a binary or string array over bytes that are in place; -1 in ``at`` is null."""
     nulls = 0
     bitmap = None
     if rows and int(at[:rows].min()) < 0:
         valid = at[:rows] >= 0
         nulls = rows - int(np.count_nonzero(valid))
         bitmap = _bitmap(valid)
-    return pa.Array.from_buffers(kind, rows, [bitmap, pa.py_buffer(ends), buffer.slice(0, total)], nulls)
+    return pa.Array.from_buffers(kind, rows, [bitmap, pa.py_buffer(ends), buffer], nulls)
 
 
 def headers(kernel: Kernel, pieces: Pieces, header_at: Int32s, header_ends: Int32s) -> pa.Array:
@@ -96,13 +112,14 @@ def headers(kernel: Kernel, pieces: Pieces, header_at: Int32s, header_ends: Int3
     for data, first, last in pieces:
         kernel.walk_headers(data, header_at, header_ends, first, last, name_at, name_ends, value_at, value_ends)
     inner = [(data, int(header_ends[first]), int(header_ends[last])) for data, first, last in pieces]
-    names = _text(binary(kernel, pa.string(), inner, name_at, name_ends))
+    names = binary(kernel, pa.string(), inner, name_at, name_ends)
     values = binary(kernel, pa.binary(), inner, value_at, value_ends)
-    return _lists(names, values, header_ends, rows)
+    return headers_over(names, values, header_ends, rows)
 
 
-def _lists(names: pa.Array, values: pa.Array, ends: Int32s, rows: int) -> pa.Array:
-    pairs = pa.StructArray.from_arrays([names, values], fields=list(HEADERS_TYPE.value_type))
+def headers_over(names: pa.Array, values: pa.Array, ends: Int32s, rows: int) -> pa.Array:
+    """Return a headers column of names and values that are in place; ``ends`` counts each row's headers."""
+    pairs = pa.StructArray.from_arrays([_text(names), values], fields=list(HEADERS_TYPE.value_type))
     return pa.Array.from_buffers(HEADERS_TYPE, rows, [None, pa.py_buffer(ends)], 0, children=[pairs])
 
 

@@ -24,7 +24,10 @@ _UNKNOWN: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows of one partition: record columns, the offset to read next, and what the protocol needs to confirm them."""
+    """Rows of one partition: record columns, the offset to read next, and what the protocol needs to confirm them.
+
+    ``context`` confirms the whole batch these rows end; it is "" where they do not, or where offsets are committed.
+    """
 
     partition: Partition
     batch: pa.RecordBatch
@@ -78,13 +81,24 @@ class Messages:
         found: dict[Partition, int] = {}
         for part in self._parts:
             if part.next_offset == _UNKNOWN:
-                raise UsageError(
-                    "these records were read without their offsets",
-                    topic=part.partition.topic,
-                    partition=part.partition.id,
-                    hint="Add 'offset' to the columns to commit parts of a batch",
-                )
+                raise _without_offsets(part.partition)
             found[part.partition] = max(part.next_offset, found.get(part.partition, 0))
+        return found
+
+    @property
+    def first_offsets(self) -> Mapping[Partition, int]:
+        """For each partition the offset of its first record here: where to go back to in order to read these again.
+
+        Raises UsageError for records that were read without the column ``offset``.
+        """
+        found: dict[Partition, int] = {}
+        for part in self._parts:
+            if not part.batch.num_rows:
+                continue
+            if part.batch.schema.get_field_index("offset") < 0:
+                raise _without_offsets(part.partition)
+            first = part.batch.column("offset")[0].as_py()
+            found[part.partition] = min(first, found.get(part.partition, first))
         return found
 
     def __len__(self) -> int:
@@ -176,13 +190,23 @@ class Messages:
         return [name for name in COLUMNS if name in common]
 
 
+def _without_offsets(partition: Partition) -> UsageError:
+    return UsageError(
+        "these records were read without their offsets",
+        topic=partition.topic,
+        partition=partition.id,
+        hint="Add 'offset' to the columns to commit parts of a batch",
+    )
+
+
 def _cut(part: Part, first: int, last: int) -> Part:
     batch = part.batch.slice(first, last - first)
-    next_offset = part.next_offset
-    if last < part.batch.num_rows:
-        index = batch.schema.get_field_index("offset")
-        next_offset = _UNKNOWN if index < 0 else batch.column(index)[-1].as_py() + 1
-    return Part(part.partition, batch, next_offset, part.context)
+    if last == part.batch.num_rows:
+        return Part(part.partition, batch, part.next_offset, part.context)
+    index = batch.schema.get_field_index("offset")
+    next_offset = _UNKNOWN if index < 0 else batch.column(index)[-1].as_py() + 1
+    # What confirms the whole travels with its last row only.
+    return Part(part.partition, batch, next_offset)
 
 
 def _records(partition: Partition, batch: pa.RecordBatch) -> Iterator[Record]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.config.fields import check, number, text
+from penstock.config.fields import check, flag, number, optional_text, text
 from penstock.errors import ConfigError
 
 __all__ = ["ClientConfig"]
@@ -21,6 +21,11 @@ class ClientConfig:
     connect, TLS and greeting included; ``reconnect_backoff_ms`` and ``retry_backoff_ms`` double, give or take 20 %, up
     to their ``…_max_ms``, so that a restarted server is not stormed; ``metadata_max_age_ms`` is how long a new
     partition may stay unseen.
+
+    ``tls`` encrypts; servers are believed if their certificate is signed by one of ``tls_ca_file`` (PEM; None: those
+    the system trusts) and names the host, or ``tls_server_name`` if that is set; ``tls_check_server_name`` false leaves
+    the name out, as TubeMQ's Java client does. ``tls_certificate_file`` and ``tls_key_file`` are this client's own, for
+    servers that ask for one.
     """
 
     client_id: str = text("penstock")
@@ -32,6 +37,12 @@ class ClientConfig:
     retry_backoff_ms: int = number(100, low=0)
     retry_backoff_max_ms: int = number(1_000, low=0)
     metadata_max_age_ms: int = number(300_000, low=1)
+    tls: bool = flag(False)
+    tls_ca_file: str | None = optional_text()
+    tls_certificate_file: str | None = optional_text()
+    tls_key_file: str | None = optional_text()
+    tls_server_name: str | None = optional_text()
+    tls_check_server_name: bool = flag(True)
 
     def __post_init__(self) -> None:
         check(self)
@@ -47,3 +58,8 @@ class ClientConfig:
                 raise ConfigError(
                     f"{first} is {getattr(self, first)}, more than {last}, which is {getattr(self, last)}"
                 )
+        for name in ("tls_ca_file", "tls_certificate_file", "tls_key_file", "tls_server_name"):
+            if getattr(self, name) is not None and not self.tls:
+                raise ConfigError(f"{name} is set, but tls is not", hint="Add tls=true, or drop the option")
+        if self.tls_key_file is not None and self.tls_certificate_file is None:
+            raise ConfigError("there is a tls_key_file, but no tls_certificate_file")

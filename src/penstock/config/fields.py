@@ -10,11 +10,24 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
-from typing import Any, ClassVar, Final, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Protocol, TypeVar, cast
 
 from penstock.errors import ConfigError
 
-__all__ = ["INT32_MAX", "Kind", "check", "choice", "flag", "kind_of", "names", "number", "optional_text", "text"]
+__all__ = [
+    "INT32_MAX",
+    "Kind",
+    "check",
+    "choice",
+    "flag",
+    "kind_of",
+    "names",
+    "number",
+    "optional_flag",
+    "optional_text",
+    "ratio",
+    "text",
+]
 
 INT32_MAX: Final = 2**31 - 1
 _TRUE: Final = frozenset({"true", "yes", "on", "1"})
@@ -94,6 +107,38 @@ def flag(default: bool) -> bool:
     return field(default=default, metadata={_KEY: Kind(read, check_flag)})
 
 
+def optional_flag() -> bool | None:
+    """True or false as in `flag`, or None: not said."""
+    options: Field[Any] = cast("Field[Any]", flag(False))
+    said = kind_of(options)
+
+    def check_flag(name: str, value: object) -> None:
+        if value is not None:
+            said.check(name, value)
+
+    return field(default=None, metadata={_KEY: Kind(said.read, check_flag)})
+
+
+def ratio(default: float, *, low: float = 0.0, high: float = 1.0) -> float:
+    """A number from ``low`` to ``high``, both included."""
+
+    def check_bounds(name: str, value: object) -> None:
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise ConfigError(f"{name} is {value!r}, wanted is a number")
+        if not low <= value <= high:
+            raise ConfigError(f"{name} is {value}, allowed is {low:g} to {high:g}")
+
+    def read(name: str, given: object) -> object:
+        if isinstance(given, str):
+            try:
+                return float(given.strip())
+            except ValueError:
+                raise ConfigError(f"{name} is {given!r}, wanted is a number") from None
+        return given
+
+    return field(default=default, metadata={_KEY: Kind(read, check_bounds)})
+
+
 def text(default: str) -> str:
     """Any text."""
 
@@ -135,8 +180,13 @@ def names(default: tuple[str, ...], *, aliases: Mapping[str, str]) -> tuple[str,
     return field(default=default, metadata={_KEY: Kind(read, check_names)})
 
 
-def choice(kind: type[Word], aliases: Mapping[str, Word] | None = None) -> Mapping[str, Kind]:
-    """Metadata of a member of the enum ``kind``: by its name or value in small letters, or by one of ``aliases``."""
+def choice(
+    kind: type[Word], aliases: Mapping[str, Word] | None = None, *, optional: bool = False
+) -> Mapping[str, Kind]:
+    """Metadata of a member of the enum ``kind``: by its name or value in small letters, or by one of ``aliases``.
+
+    ``optional``: or None.
+    """
     words = {**{str(word.value).lower(): word for word in kind}, **(aliases or {})}
     shown = ", ".join(word.name.lower() for word in kind)
     words.update({word.name.lower(): word for word in kind})
@@ -147,7 +197,7 @@ def choice(kind: type[Word], aliases: Mapping[str, Word] | None = None) -> Mappi
         return words.get(str(given).strip().lower(), given)
 
     def check_choice(name: str, value: object) -> None:
-        if not isinstance(value, kind):
+        if not isinstance(value, kind) and not (optional and value is None):
             raise ConfigError(f"{name} is {value!r}, wanted is one of {shown}")
 
     return {_KEY: Kind(read, check_choice)}

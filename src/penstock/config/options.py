@@ -17,6 +17,7 @@ from penstock.config.consumer import ConsumerConfig
 from penstock.config.fields import kind_of
 from penstock.config.producer import ProducerConfig
 from penstock.config.spellings import ABSENT, BOOTSTRAP, SPELLINGS, Spelling, normal
+from penstock.config.tube_spellings import TOPICS, TUBE_MEANINGLESS, TUBE_SPELLINGS
 from penstock.errors import ConfigError
 
 __all__ = [
@@ -98,6 +99,7 @@ def _settings(
     for source in (file, parsed.options, options):
         given.update(canonical_options(role, source, protocol_options))
     parsed = _with_endpoints(parsed, given.pop(BOOTSTRAP, None))
+    parsed = _with_topics(parsed, given.pop(TOPICS, None))
     extra = {name: given.pop(name) for name in protocol_options if name in given}
     return Settings(parsed, read_options(role, given), extra)
 
@@ -114,6 +116,23 @@ def _with_endpoints(address: Address, servers: OptionValue) -> Address:
     return replace(address, endpoints=endpoints)
 
 
+def _with_topics(address: Address, topics: OptionValue) -> Address:
+    if topics is None:
+        return address
+    names = tuple(name.strip() for name in (topics.split(",") if isinstance(topics, str) else _texts(topics)))
+    if "" in names or len(set(names)) < len(names):
+        raise ConfigError(f"topics is {topics!r}", hint="Write names that differ, separated by commas")
+    if address.topics and address.topics != names:
+        raise ConfigError(f"address '{address}' and topics={topics!r} name different topics", hint="Keep one")
+    return replace(address, topics=names)
+
+
+def _texts(value: OptionValue) -> Sequence[str]:
+    if isinstance(value, Sequence):
+        return value
+    raise ConfigError(f"topics is {value!r}, wanted are names")
+
+
 def read_options(role: type[Config], given: Mapping[str, OptionValue]) -> Config:
     """The config of ``role`` from options under our names. Raises ConfigError."""
     kinds = {option.name: kind_of(option) for option in fields(role)}
@@ -125,7 +144,7 @@ def canonical_options(
     role: type[ClientConfig], given: Mapping[str, OptionValue], protocol_options: Collection[str] = ()
 ) -> dict[str, OptionValue]:
     """The same options under our names, in our units. Raises ConfigError for one that is unknown or given twice."""
-    known = {option.name for option in fields(role)} | {BOOTSTRAP} | set(protocol_options)
+    known = {option.name for option in fields(role)} | {BOOTSTRAP, TOPICS} | set(protocol_options)
     found: dict[str, OptionValue] = {}
     written: dict[str, str] = {}
     for name, value in given.items():
@@ -160,14 +179,17 @@ def _names_of(spelling: Spelling) -> Iterable[tuple[str, int]]:
         yield name, spelling.unit
 
 
-_BY_NAME: Final = {normal(name): (row.ours, unit) for row in SPELLINGS for name, unit in _names_of(row)}
+_BY_NAME: Final = {
+    normal(name): (row.ours, unit) for row in (*TUBE_SPELLINGS, *SPELLINGS) for name, unit in _names_of(row)
+}
 
 
 def _unknown(name: str, role: type[ClientConfig], known: Collection[str]) -> ConfigError:
     """The error for an option that ``role`` does not have, with the most useful thing there is to say."""
     wanted = normal(name)
-    if wanted in ABSENT:
-        return ConfigError(f"there is no option {name!r} here", hint=ABSENT[wanted])
+    instead = ABSENT.get(wanted) or TUBE_MEANINGLESS.get(wanted)
+    if instead:
+        return ConfigError(f"there is no option {name!r} here", hint=instead)
     ours = _BY_NAME.get(wanted, (wanted, 1))[0]
     for other, config in _ROLES.items():
         if config is not role and any(option.name == ours for option in fields(config)):

@@ -15,8 +15,9 @@ from typing import Final, cast
 
 from penstock.errors import ConfigError
 from penstock.kernels.interface import Kernel
+from penstock.kernels.tube_interface import TubeKernel
 
-__all__ = ["kernel", "load", "name", "using"]
+__all__ = ["kernel", "load", "name", "tube_kernel", "using"]
 
 _NAMES: Final = ("pure", "numba")
 _VARIABLE: Final = "PENSTOCK_KERNEL"
@@ -59,6 +60,12 @@ def kernel(size: int | None = None) -> Kernel:
     if _State.walked > _WARM_UP_BYTES:
         return load()
     return _import("pure")
+
+
+def tube_kernel(size: int | None = None) -> TubeKernel:
+    """Return TubeMQ's part of the kernel that `kernel` would return."""
+    part = "numba" if kernel(size) is _State.loaded and name() == "numba" else "pure"
+    return cast(TubeKernel, importlib.import_module(f"penstock.kernels._{part}.tube"))
 
 
 @contextlib.contextmanager

@@ -45,7 +45,7 @@ class AsyncioChannel(Generic[State]):
     ) -> None:
         self._dialect = dialect
         self._options = options or TransportOptions()
-        self._network = network or Tcp(ssl=self._options.ssl)
+        self._network = network or Tcp(ssl=self._options.ssl, tls_server_name=self._options.tls_server_name)
         self._dice = dice
         self._wall_clock_ms = wall_clock_ms
         self._loop = asyncio.get_running_loop()

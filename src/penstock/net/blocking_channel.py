@@ -112,7 +112,8 @@ class BlockingChannel(Generic[State]):
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._options.ssl is not None:
-                sock = self._options.ssl.wrap_socket(sock, server_hostname=endpoint.host)
+                name = self._options.tls_server_name or endpoint.host
+                sock = self._options.ssl.wrap_socket(sock, server_hostname=name)
             connection = BlockingConnection(endpoint, sock, self._dialect)
             return OpenLink(connection, await self._dialect.greet(connection))
         except OSError as error:

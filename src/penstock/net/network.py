@@ -50,10 +50,12 @@ class Tcp:
     """The real network; asyncio sets TCP_NODELAY on every connection. TLS is used where ``ssl`` is given."""
 
     ssl: ssl.SSLContext | None = None
+    tls_server_name: str | None = None
 
     async def connect(self, factory: ProtocolFactory, endpoint: Endpoint) -> None:
         loop = asyncio.get_running_loop()
-        await loop.create_connection(factory, endpoint.host, endpoint.port, ssl=self.ssl)
+        name = self.tls_server_name if self.ssl is not None else None
+        await loop.create_connection(factory, endpoint.host, endpoint.port, ssl=self.ssl, server_hostname=name)
 
     async def listen(self, factory: ProtocolFactory, endpoint: Endpoint, *, backlog: int) -> Listening:
         loop = asyncio.get_running_loop()

@@ -7,13 +7,18 @@ services against ``Enode``; the engine (Consumer, Producer) against ``LogClient`
 from penstock.seams.admin import AdminClient, GroupDescription, GroupListing, GroupMember, NewTopic
 from penstock.seams.channel import Channel, Connection, Dialect, Link, Outgoing, Pending
 from penstock.seams.client import (
+    Avoids,
+    BatchLog,
+    BatchMembership,
     Beat,
+    Beats,
     Fetched,
     FoundOffset,
     GroupOptions,
     LogClient,
     Membership,
     Packed,
+    Pulled,
     RangeRead,
     ReadFrom,
     ReadLimits,
@@ -31,7 +36,11 @@ from penstock.seams.runtime import Promise, Runtime, Timer
 __all__ = [
     "AdminClient",
     "Appended",
+    "Avoids",
+    "BatchLog",
+    "BatchMembership",
     "Beat",
+    "Beats",
     "Buffer",
     "Buffers",
     "Channel",
@@ -63,6 +72,7 @@ __all__ = [
     "Peer",
     "Pending",
     "Promise",
+    "Pulled",
     "RangeRead",
     "ReadFrom",
     "ReadLimits",

@@ -10,10 +10,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from penstock.errors import PenstockError
-from penstock.model import Assignment, Codec, Committed, LogRange, Node, OffsetSpec, Partition, TopicInfo
+from penstock.model import Assignment, Codec, Committed, LogRange, Node, Offset, OffsetSpec, Partition, TopicInfo
 from penstock.seams.admin import AdminClient
 
 if TYPE_CHECKING:
@@ -90,12 +90,17 @@ class Packed(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The answer for one Packed: ``base_offset`` -1 with acks=0; ``error`` None when it is stored."""
+    """The answer for one Packed: ``base_offset`` -1 with acks=0; ``error`` None when it is stored.
+
+    ``offsets`` has each record's where they do not follow each other by one; -1 for a record that is not stored, which
+    only happens beside an ``error``: then the others are stored for good, and are not sent again.
+    """
 
     packed: Packed
     base_offset: int
     timestamp_ms: int
     error: PenstockError | None
+    offsets: Sequence[int] | None = None
 
 
 class Sender(Protocol):
@@ -132,6 +137,25 @@ class Sender(Protocol):
         ...
 
 
+@runtime_checkable
+class Beats(Protocol):
+    """A Sender that the log must hear of now and then: the engine calls ``beat`` every ``beat_interval_s``."""
+
+    @property
+    def beat_interval_s(self) -> float: ...
+
+    async def beat(self) -> bool:
+        """Say that this producer is there; True if where topics may be written to has changed."""
+        ...
+
+
+@runtime_checkable
+class Avoids(Protocol):
+    """A Sender that knows which partitions are in trouble: rows that may go anywhere go elsewhere meanwhile."""
+
+    def avoids(self, partition: Partition) -> bool: ...
+
+
 class Verdict(enum.Enum):
     STEADY = "steady"
     REJOIN = "rejoin"  # call join() again; partitions may be kept or not, as the Membership's rebalance() says
@@ -140,12 +164,16 @@ class Verdict(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """What a heartbeat told: a verdict, and for event-driven protocols partitions taken and given at once."""
+    """What a heartbeat told: a verdict, and for event-driven protocols partitions taken and given at once.
+
+    ``revoked`` are still this member's until it gives them back; ``lost`` are others' already.
+    """
 
     verdict: Verdict
     revoked: frozenset[Partition] = frozenset()
     assigned: frozenset[Partition] = frozenset()
     reason: str = ""
+    lost: frozenset[Partition] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +217,66 @@ class Membership(Protocol):
         ...
 
     async def leave(self, reason: str) -> None: ...
+
+
+class Pulled(Fetched, Protocol):
+    """One batch that a log handed out and waits for; ``context``, also in its messages' parts, is what confirms it.
+
+    ``next_offset`` is ``offset`` where only the confirmation tells where the next batch begins.
+    """
+
+    @property
+    def context(self) -> str: ...
+
+
+class BatchMembership(Membership, Protocol):
+    """A membership of a log that hands out one batch of a partition at a time and waits until it is confirmed.
+
+    ``heartbeat_interval_s`` is asked for after every heartbeat: it is the time until there is something to do again.
+    """
+
+    async def book(self, partition: Partition, at: int | Offset | None) -> int:
+        """See that the partition is this member's where it is kept. ``at`` first moves it there, for the whole group.
+
+        Returns the offset of the next batch. Raises ServerError: somebody else has it, or it is not there.
+        """
+        ...
+
+    async def pull(self, partition: Partition, wait_s: float) -> Pulled | None:
+        """The next batch; None if there is none within ``wait_s``, or the partition is no longer to be read."""
+        ...
+
+    def pause(self, partition: Partition, paused: bool) -> None:
+        """Whether the application wants none of it for now."""
+        ...
+
+    def taken(self, partition: Partition, context: str) -> float:
+        """The application has (the beginning of) this batch; returns the seconds from now within which to confirm."""
+        ...
+
+    def is_out(self, partition: Partition, context: str) -> bool:
+        """Whether this batch is still waited for: neither confirmed nor given up."""
+        ...
+
+    async def confirm(self, partition: Partition, context: str, *, consumed: bool) -> int:
+        """Confirm a batch; not ``consumed``: it will be handed out again. Returns the offset of the next one.
+
+        Raises UsageError if the batch is not this member's to confirm any more, ServerError, ConnectionLost.
+        """
+        ...
+
+    async def give_back(self, partitions: Collection[Partition]) -> None:
+        """Others may have them; batches of them that are not confirmed will be handed out again."""
+        ...
+
+
+@runtime_checkable
+class BatchLog(Protocol):
+    """A LogClient whose groups read batch by batch: what its ``membership`` makes is a BatchMembership."""
+
+    def by_hand(self, options: GroupOptions) -> BatchMembership:
+        """A member of a group whose partitions the application chooses: it gets those that it books."""
+        ...
 
 
 class RangeRead(Protocol):

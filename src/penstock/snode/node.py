@@ -7,7 +7,7 @@ that starts it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 class Node:
     """``store`` and ``listen`` are shorthands for what ``config`` would say. ``network`` None is TCP.
 
-    ``tap`` sees every frame and may delay, change or refuse it: for tests.
+    ``taps``, by scheme, see every frame and may delay, change or refuse it: for tests.
 
     >>> async with Node(store="memory:", listen=("kafka://127.0.0.1:0",)) as node:    # doctest: +SKIP
     ...     print(node.address("kafka"))
@@ -50,7 +50,7 @@ class Node:
         store: str | None = None,
         listen: Sequence[str | ListenAddress] | None = None,
         network: Network | None = None,
-        tap: Tap | None = None,
+        taps: Mapping[str, Tap] | None = None,
         runtime: AsyncioRuntime | None = None,
     ) -> None:
         config = config or SnodeConfig(listen=(ListenAddress("kafka", Endpoint("127.0.0.1", 0)),))
@@ -61,7 +61,7 @@ class Node:
             config = replace(config, listen=parsed)
         self.config = config
         self._network = network
-        self._tap = tap
+        self._taps = dict(taps or {})
         self._runtime = self._given_runtime = runtime
         self._store: Store | None = None
         self._enode: Enode | None = None
@@ -139,7 +139,8 @@ class Node:
         self._fronts.append(front)
         options = ListenerOptions(max_connections=self.config.max_connections)
         try:
-            listener = await serve(front, listen.endpoint, options=options, network=self._network, tap=self._tap)
+            tap = self._taps.get(listen.scheme)
+            listener = await serve(front, listen.endpoint, options=options, network=self._network, tap=tap)
         except OSError as error:
             raise ConfigError(f"cannot listen on {listen}: {error.strerror or error}") from error
         self._listeners[listen.scheme] = listener

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from penstock.config import snode_config
+from penstock.config import OptionValue, snode_config
 from penstock.errors import UsageError
 from penstock.snode import Node
 from penstock.testing.faults import Faults
@@ -25,19 +25,21 @@ _PATIENCE_SECONDS = 30.0
 class Broker:
     """A running node.
 
-    ``store`` is ``memory:`` or ``file:DIRECTORY``; further options are those of ``SnodeConfig``. ``faults`` injects
-    delays, errors and dropped connections.
+    ``store`` is ``memory:`` or ``file:DIRECTORY``; further options are those of ``SnodeConfig``: ``listen`` names the
+    protocols, Kafka alone if it is left out. ``faults`` injects delays, errors and dropped connections (into Kafka's).
 
     >>> from penstock.testing import Broker
     >>> with Broker() as broker:                       # doctest: +SKIP
     ...     broker.create_topic("t", partitions=2)
     ...     producer = Producer(broker.address)        # or any Kafka client on broker.bootstrap
+    >>> with Broker(listen=["kafka://127.0.0.1:0", "tubemq://127.0.0.1:0"]) as broker:    # doctest: +SKIP
+    ...     consumer = Consumer(f"{broker.url('tubemq')}/t", group="readers")
     """
 
-    def __init__(self, store: str = "memory:", **options: str | int | bool) -> None:
+    def __init__(self, store: str = "memory:", **options: OptionValue) -> None:
         self.store = store
         self.faults = Faults(KafkaWording())
-        self._options: dict[str, str | int | bool] = {"listen": "kafka://127.0.0.1:0", **options}
+        self._options: dict[str, OptionValue] = {"listen": "kafka://127.0.0.1:0", **options}
         self._addresses: list[str] = []
         self._tap = self.faults.tap()
         self._node: Node | None = None
@@ -85,7 +87,7 @@ class Broker:
             raise UsageError("the broker is running already")
         again = {"listen": self._addresses} if self._addresses else {}
         self._tap = self.faults.tap()
-        node = Node(snode_config({"store": self.store, **self._options, **again}), tap=self._tap)
+        node = Node(snode_config({"store": self.store, **self._options, **again}), taps={"kafka": self._tap})
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=_serve, args=(self._loop,), name="penstock broker", daemon=True)
         self._thread.start()

@@ -1,0 +1,179 @@
+"""Confirming: the commits of logs that hand out batch by batch. What is committed is a batch, not an offset.
+
+In order, one commit at a time; by hand, beside user code, or automatic: then each poll confirms what the polls before
+it returned. What must not live here: pulling (`_handing`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from penstock.client._committable import CommitCallback, OffsetsLike
+from penstock.client._handing import Handing
+from penstock.client._partitions import Partitions
+from penstock.columnar import Messages
+from penstock.errors import PenstockError, UsageError
+from penstock.model import Committed, Partition
+from penstock.seams import BatchMembership
+
+__all__ = ["Confirming"]
+
+_log = logging.getLogger(__name__)
+
+Contexts = list[tuple[Partition, str]]
+"""Batches by what confirms them."""
+
+
+class Confirming:
+    """The commits of one consumer. ``finished`` are callbacks that wait for the thread that polls."""
+
+    def __init__(self, partitions: Partitions, handing: Handing, *, automatic: bool) -> None:
+        self._partitions = partitions
+        self.handing = handing
+        self._automatic = automatic
+        self._loop = asyncio.get_running_loop()
+        self._one_at_a_time = asyncio.Lock()
+        self._running: set[asyncio.Task[None]] = set()
+        self._auto: asyncio.Task[None] | None = None
+        self._auto_failure: PenstockError | None = None
+        self.finished: deque[Callable[[], None]] = deque()
+
+    async def commit(self, what: OffsetsLike | None) -> None:
+        """Confirm these batches, or all that were handed out whole. Raises UsageError, ServerError, ConnectionLost.
+
+        A part of a batch without its last row confirms nothing yet: the log waits for the whole.
+        """
+        await self._confirm(self._contexts(what), consumed=True)
+
+    async def reject(self, what: Messages | None) -> None:
+        """Have the log hand these batches out again, or all that are out; rows not polled yet come again with them."""
+        wanted = None if what is None else what.partitions
+        states = [state for state in self._partitions if wanted is None or state.partition in wanted]
+        contexts = [(state.partition, state.handout.context) for state in states if state.handout.begun]
+        await self._confirm([each for each in contexts if each[1]], consumed=False)
+
+    def commit_async(self, what: OffsetsLike | None, callback: CommitCallback | None) -> None:
+        """Confirm beside user code; ``callback`` waits in ``finished`` for the thread that polls."""
+        self._run(self._commit_and_tell(self._contexts(what), callback))
+
+    @property
+    def due(self) -> bool:
+        """Whether a poll has something to confirm by itself, or to raise. May be asked from any thread."""
+        return self._auto_failure is not None or (self._automatic and bool(self._settled()))
+
+    def auto(self) -> None:
+        """Called by each poll: confirm what the polls before it returned. Raises what that failed with before."""
+        failure, self._auto_failure = self._auto_failure, None
+        if failure is not None:
+            raise failure
+        if self._automatic and self._auto is None and (settled := self._settled()):
+            self._auto = self._run(self._commit_auto(settled))
+
+    async def commit_handled(self) -> None:
+        """The automatic commit at the end of an ownership; nothing if commits are not automatic."""
+        if self._automatic:
+            await self._confirm(self._settled(), consumed=True)
+
+    async def close(self) -> None:
+        """Wait for what is under way."""
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    # Inside.
+
+    def _settled(self) -> Contexts:
+        return [
+            (state.partition, state.handout.settled)
+            for state in self._partitions
+            if state.handout.context and state.handout.context == state.handout.settled
+        ]
+
+    def _contexts(self, what: OffsetsLike | None) -> Contexts:
+        if what is None:
+            states = [state for state in self._partitions if state.handout.context]
+            return [
+                (each.partition, each.handout.context) for each in states if each.handout.handed == each.handout.context
+            ]
+        if isinstance(what, Messages):
+            return [(part.partition, part.context) for part in what.parts if part.context]
+        return [each for partition, offset in what.items() for each in self._reaching(partition, offset)]
+
+    def _reaching(self, partition: Partition, offset: int | Committed) -> Contexts:
+        """What has to be confirmed so that the group stands at ``offset``."""
+        wanted = offset.offset if isinstance(offset, Committed) else offset
+        state = self._partitions.get(partition)
+        if state is not None and wanted == state.position and not state.handout.context:
+            return []
+        if state is not None and state.handout.context and wanted == state.fetch_offset != state.position:
+            return [(partition, state.handout.context)]
+        raise UsageError(
+            f"offset {wanted} is not where a batch ends that is to be confirmed",
+            topic=partition.topic,
+            partition=partition.id,
+            hint="This log confirms batches: commit(batch), or commit() for all that was polled; seek() jumps",
+        )
+
+    async def _confirm(self, contexts: Contexts, *, consumed: bool) -> None:
+        if not contexts:
+            return
+        async with self._one_at_a_time:
+            membership = self.handing.membership
+            if membership is None:
+                raise UsageError("this consumer has no part in a group any more", hint="poll() joins again")
+            work = (self._one(membership, partition, context, consumed) for partition, context in contexts)
+            outcomes = await asyncio.gather(*work, return_exceptions=True)
+        self.handing.kick()
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    async def _one(self, membership: BatchMembership, partition: Partition, context: str, consumed: bool) -> None:
+        state = self._partitions.get(partition)
+        if consumed and state is not None and context == state.handout.confirmed:
+            return  # once is enough
+        try:
+            position = await membership.confirm(partition, context, consumed=consumed)
+        except PenstockError as error:
+            if not error.retriable and state is not None and context == state.handout.context:
+                state.handout.context = ""  # the log does not wait for it any more
+            raise
+        if state is not None and context == state.handout.context:
+            if consumed:
+                state.handout.confirmed = context
+            state.handout.context = ""
+            state.position = position
+
+    async def _commit_auto(self, contexts: Contexts) -> None:
+        try:
+            await self._confirm(contexts, consumed=True)
+        except PenstockError as error:
+            if error.retriable:
+                _log.warning("automatic commit failed, the next poll tries again: %s", error)
+            else:
+                self._auto_failure = error
+        finally:
+            self._auto = None
+
+    async def _commit_and_tell(self, contexts: Contexts, callback: CommitCallback | None) -> None:
+        failure: PenstockError | None = None
+        try:
+            await self._confirm(contexts, consumed=True)
+        except PenstockError as error:
+            failure = error
+            if callback is None:
+                _log.warning("asynchronous commit failed: %s", error)
+        if callback is not None:
+            offsets = {
+                partition: Committed(position)
+                for partition, position in self._partitions.positions({each for each, _ in contexts}).items()
+            }
+            self.finished.append(lambda: callback(offsets, failure))
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work, name="penstock commit")
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return task

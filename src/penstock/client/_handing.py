@@ -1,0 +1,225 @@
+"""Handing: the fetching of logs that hand out one batch of a partition at a time and wait until it is confirmed.
+
+Several partitions are served side by side, a task each; within a partition nothing is fetched ahead, because the log
+would take the next request for a rejection of the batch that is out. ``take`` runs in the thread of whoever polls.
+What must not live here: which batches are confirmed and when (`_confirming`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final, TypeAlias, cast
+
+from penstock.client._partitions import Partitions, PartitionState
+from penstock.client._surroundings import Backoff
+from penstock.columnar import Messages
+from penstock.config import ConsumerConfig
+from penstock.errors import PenstockError
+from penstock.model import Offset
+from penstock.seams import BatchMembership, Pulled
+
+__all__ = ["Handing", "take_handed"]
+
+_log = logging.getLogger(__name__)
+_SHORTEST_WAIT_S: Final = 0.02
+
+
+PartitionStateId: TypeAlias = int
+"""``id`` of a PartitionState: the same partition may be lost and come again while a pull of before is under way."""
+
+
+class Handing:
+    """Keeps a pull going for every partition whose last batch is confirmed.
+
+    ``arrived``: a poll may find something now. ``failed``: raise this from the next poll.
+    """
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        partitions: Partitions,
+        backoff: Backoff,
+        arrived: Callable[[], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self._partitions = partitions
+        self._backoff = backoff
+        self._buffer_bytes = self._room = config.fetch_buffer_bytes
+        self._wait_s = max(config.fetch_max_wait_ms / 1_000, _SHORTEST_WAIT_S)
+        self._arrived = arrived
+        self._failed = failed
+        self._loop = asyncio.get_running_loop()
+        self._tasks: dict[PartitionStateId, asyncio.Task[None]] = {}
+        self._failures: dict[PartitionStateId, int] = {}
+        self._closed = False
+        self.membership: BatchMembership | None = None
+
+    def kick(self) -> None:
+        """Pull what can be pulled. Cheap when nothing can."""
+        # At most one batch a partition is here, which bounds memory as long as partitions are few.
+        self._room = self._buffer_bytes - self._partitions.buffered_bytes
+        for state in self._partitions:
+            self._go_on(state)
+
+    def _go_on(self, state: PartitionState) -> None:
+        membership = self.membership
+        if self._closed or membership is None or self._partitions.get(state.partition) is not state:
+            return
+        self._tell(membership, state)
+        if id(state) in self._tasks or state.paused or state.retry_at > self._loop.time():
+            return
+        if _unbooked(state) or _was_empty(state) or (not state.handout.context and self._room > 0):
+            work = self._serve(membership, state)
+            self._tasks[id(state)] = self._loop.create_task(work, name=f"penstock pull {state.partition}")
+
+    def _tell(self, membership: BatchMembership, state: PartitionState) -> None:
+        handout = state.handout
+        if handout.paused != state.paused:
+            handout.paused = state.paused
+            membership.pause(state.partition, state.paused)
+        if handout.context and handout.begun == handout.context != handout.told:
+            handout.told = handout.context
+            self._loop.call_later(membership.taken(state.partition, handout.context), self._go_on, state)
+        if handout.context and not membership.is_out(state.partition, handout.context):
+            handout.context = ""  # its time is over: what polls have not returned of it comes again
+
+    async def forget(self) -> None:
+        """Another membership comes, or none: stop what is under way."""
+        self.membership = None
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._failures.clear()
+
+    async def close(self) -> None:
+        """Stop for good."""
+        self._closed = True
+        await self.forget()
+
+    async def _serve(self, membership: BatchMembership, state: PartitionState) -> None:
+        pause = 0.0
+        try:
+            await self._step(membership, state)
+            self._failures.pop(id(state), None)
+        except PenstockError as error:
+            pause = self._troubled(state, error)
+        except Exception as error:
+            self._failed(error)
+            return
+        finally:
+            del self._tasks[id(state)]
+        if pause:
+            self._loop.call_later(pause, self._go_on, state)
+        else:
+            self._go_on(state)
+
+    async def _step(self, membership: BatchMembership, state: PartitionState) -> None:
+        handout, version = state.handout, state.version
+        if _unbooked(state):
+            await self._book(membership, state)
+            return
+        if handout.context:
+            position = await membership.confirm(state.partition, handout.context, consumed=True)
+            if state.version == version:
+                handout.confirmed, handout.context, state.position = handout.context, "", position
+            return
+        pulled = await membership.pull(state.partition, self._wait_s)
+        if pulled is None:
+            return
+        if self._partitions.get(state.partition) is state and state.version == version:
+            self._receive(state, pulled)
+        elif self._partitions.get(state.partition) is state:
+            # The application went elsewhere while this batch was on its way.
+            await membership.confirm(state.partition, pulled.context, consumed=False)
+
+    async def _book(self, membership: BatchMembership, state: PartitionState) -> None:
+        version = state.version
+        at: int | Offset | None = state.position
+        if at is None and state.reset is not None:
+            at = state.reset.name
+        position = await membership.book(state.partition, at)
+        if state.version == version:
+            state.reset = None
+            state.position = position
+            state.handout.booked, state.handout.context = version, ""
+            self._arrived()
+
+    def _receive(self, state: PartitionState, pulled: Pulled) -> None:
+        state.position = pulled.offset
+        state.high_watermark = pulled.high_watermark
+        # In this order: the user's side drops what is buffered of any other batch than the one that is out.
+        state.handout.context = pulled.context
+        state.arrive(pulled)
+        self._room -= pulled.size
+        self._arrived()
+
+    def _troubled(self, state: PartitionState, error: PenstockError) -> float:
+        """Tell the application, or try again; returns how long to leave the partition alone."""
+        if self._partitions.get(state.partition) is not state:
+            return 0.0
+        failures = self._failures[id(state)] = self._failures.get(id(state), 0) + 1
+        pause = self._backoff.seconds(failures)
+        state.retry_at = self._loop.time() + pause
+        if not error.retriable:
+            self._failed(error)
+        elif failures == 1:
+            _log.warning("reading %s failed, and is tried again: %s", state.partition, error)
+        return pause
+
+
+def _unbooked(state: PartitionState) -> bool:
+    """Whether the log has not heard yet where this reader wants to go on."""
+    return state.handout.booked != state.version
+
+
+def _was_empty(state: PartitionState) -> bool:
+    """Whether the batch that is out had no rows for the application, which will never confirm it then."""
+    handout = state.handout
+    return bool(handout.context) and handout.handed == handout.context != handout.begun
+
+
+def take_handed(partitions: Partitions, max_records: int) -> Messages:
+    """Up to ``max_records`` rows, from the partition that waited longest on; positions stay until a batch is confirmed.
+
+    An error of a batch is raised once everything before it was handed out, and again by every later call until the
+    application seeks past it.
+    """
+    runs: list[Messages] = []
+    left = max_records
+    for state in partitions.by_turn():
+        if left == 0:
+            break
+        if state.paused or not state.buffer:
+            continue
+        try:
+            part = _take_from(state, left)
+        except PenstockError:
+            if runs:
+                break  # first what was good; the next call comes here again
+            raise
+        if part is not None and len(part):
+            state.served = partitions.turn()
+            runs.append(part)
+            left -= len(part)
+    return runs[0] if len(runs) == 1 else Messages.concat(runs)
+
+
+def _take_from(state: PartitionState, most: int) -> Messages | None:
+    entry = state.buffer[0]
+    context = cast("Pulled", entry.fetched).context
+    if context != state.handout.context:
+        state.done(entry)
+        return None
+    if entry.messages is None:
+        entry.messages, entry.next_offset = entry.fetched.decode()
+    part = entry.messages[entry.taken : entry.taken + most]
+    entry.taken += len(part)
+    if len(part):
+        state.handout.begun = context
+    if entry.taken == len(entry.messages):
+        state.handout.handed = context
+        state.done(entry)
+    return part

@@ -1,0 +1,58 @@
+"""Options in an INI file as TubeMQ's C++ client reads it: sections, ``key=value``, comments behind ``;`` or ``//``.
+
+``[TubeMQ]`` is for every client (its own keys, ``log_level`` and the like, mean nothing here and are let pass), and
+``[consumer]``, ``[producer]``, ``[reader]`` for one role. Names as everywhere.
+Source: Apache InLong TubeMQ 2.x, C++ client, ``conf/client.conf`` and ``flexible INI`` reader.
+What must not live here: reading files.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.config.options import OptionValue
+from penstock.config.spellings import normal
+from penstock.config.tube_spellings import TUBE_MEANINGLESS
+from penstock.errors import ConfigError
+
+__all__ = ["SECTIONS", "ini_options"]
+
+SECTIONS: Final = ("tubemq", "client", "consumer", "producer", "reader")
+_COMMENTS: Final = (";", "#", "//")
+
+
+def ini_options(text: str, role: str, source: str = "the INI file") -> dict[str, OptionValue]:
+    """The options that ``text`` holds for ``role``; what its own section says wins. Raises ConfigError.
+
+    >>> ini_options("[TubeMQ]\\n// unit: M\\nlog_size=100\\nmasterAddrInfo=127.0.0.1:8715\\n", "consumer")
+    {'masterAddrInfo': '127.0.0.1:8715'}
+    """
+    shared: dict[str, OptionValue] = {}
+    own: dict[str, OptionValue] = {}
+    section: str | None = None
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip()
+        if not line or line.startswith(_COMMENTS):
+            continue
+        if line.startswith("["):
+            section = _section(line, f"line {number} of {source}")
+            continue
+        key, equals, value = (part.strip() for part in line.partition("="))
+        if not equals or not key:
+            raise ConfigError(f"line {number} of {source} is {line!r}", hint="Write key=value")
+        if section is None:
+            raise ConfigError(f"line {number} of {source} stands before any section", hint="Begin with [TubeMQ]")
+        if normal(key) in TUBE_MEANINGLESS or section not in ("tubemq", "client", role):
+            continue
+        target = own if section == role else shared
+        if key in target:
+            raise ConfigError(f"{key} stands twice in {source}, the second time in line {number}")
+        target[key] = value
+    return {**shared, **own}
+
+
+def _section(line: str, where: str) -> str:
+    name = line[1:-1].strip().lower()
+    if not line.endswith("]") or name not in SECTIONS:
+        raise ConfigError(f"{where} is {line!r}", hint="Sections are [TubeMQ], [consumer], [producer], [reader]")
+    return name

@@ -1,0 +1,155 @@
+"""What a TubeMQ client has beyond any client: options of ``tubemq://`` addresses, under their own names and Java's.
+
+Data and its bounds only; other spellings (Java's, Go's) are rows in `tube_spellings`.
+Source: Apache InLong TubeMQ 2.x, ``TubeClientConfig`` and ``ConsumerConfig`` of the Java client.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+
+from penstock.config.fields import check, choice, flag, kind_of, number, optional_flag, optional_text, ratio, text
+from penstock.config.options import OptionValue
+from penstock.config.tube_names import check_group, parse_filters, parse_start_offsets
+from penstock.errors import ConfigError
+
+__all__ = ["TUBE_OPTIONS", "ConsumePosition", "TubeConfig", "tube_config"]
+
+
+class ConsumePosition(enum.Enum):
+    """Where a group begins in a partition: at its first record or behind its last one (both only where the group has no
+    position yet), or behind the last one whenever the partition is taken for the first time."""
+
+    FIRST = -1
+    LATEST = 0
+    ALWAYS_LATEST = 1
+
+
+_POSITIONS = {"always-latest": ConsumePosition.ALWAYS_LATEST, "max": ConsumePosition.ALWAYS_LATEST}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TubeConfig:
+    """Defaults are those of the Java client unless said otherwise.
+
+    ``rpc_timeout_ms`` bounds one request; it travels with it, and the server drops what it cannot answer in time.
+    ``heartbeat_period_ms``: 0 leaves a group's to ``heartbeat_interval_ms`` and a producer's at Java's 13 s.
+    After ``heartbeat_retries`` heartbeats that failed in a row the next one waits ``heartbeat_after_fail_ms``.
+    Registering is tried ``register_retries`` times, ``register_backoff_ms`` apart.
+
+    ``user`` and ``password`` sign every registration; ``authenticate`` false leaves that out. ``local_address``: what
+    servers are told as this client's host, and messages carry as their sender's: no part of the protocol depends on it.
+
+    Consuming. ``consume_position``: None follows ``auto_offset_reset``. ``filters``: ``topic@item,item;topic2@item``,
+    or ``item,item`` for every topic. ``bound_consume`` with ``session_key``, ``source_count``, ``select_big`` and
+    ``start_offsets`` (``broker:topic:partition=offset,…``) begins at given offsets; ``client_balance`` leaves the
+    choice of partitions to the members, of which there are ``source_count``, this one being number ``node_id``.
+    ``confirm_locally``: a confirmation travels with the next read, not by itself. ``confirm_timeout_ms``: a batch not
+    confirmed by then is delivered again. A rebalance waits ``rebalance_confirm_wait_ms`` for batches in use, and then
+    takes them for not consumed if ``rollback_if_confirm_timeout``. ``not_found_wait_ms``: the pause after an answer
+    without messages. Every ``report_interval_beats``-th heartbeat says what is held. ``metadata_check_ms``: how old
+    what is known of partitions may get. ``query_priority``: three digits, what is read from memory by whom; 0 leaves it
+    to the servers.
+
+    Producing. A link with ``link_max_failures`` or more failures and a higher share than ``link_max_forbidden_rate``
+    within ``link_stats_duration_ms`` is left alone for ``link_forbidden_duration_ms``; a broker that says it is
+    unavailable for ``unavailable_broker_ms``; both for at most a share of ``max_sent_forbidden_rate`` of all brokers
+    that is judged anew every ``max_forbidden_check_ms``. ``link_max_delayed`` and ``session_max_delayed`` bound how
+    many messages are unanswered, by broker and in all.
+
+    Reading ranges and offsets books partitions under groups named ``reader_group`` with a number behind: a bounded set,
+    so that brokers do not have to remember one more group for each read. ``admin_address`` ``host:port[,…]``: the
+    master's web port, for what only its HTTP API can do, with ``admin_token`` and in the name of ``admin_user``.
+    """
+
+    rpc_timeout_ms: int = number(10_000, low=3_000, high=600_000)
+    heartbeat_period_ms: int = number(0, low=0)
+    heartbeat_retries: int = number(5, low=0)
+    heartbeat_after_fail_ms: int = number(60_000, low=0)
+    register_retries: int = number(5, low=1)
+    register_backoff_ms: int = number(1_000, low=0)
+    user: str | None = optional_text()
+    password: str | None = optional_text()
+    authenticate: bool | None = optional_flag()
+    local_address: str = text("127.0.0.1")
+
+    consume_position: ConsumePosition | None = field(
+        default=None, metadata=choice(ConsumePosition, _POSITIONS, optional=True)
+    )
+    filters: str = text("")
+    bound_consume: bool = flag(False)
+    session_key: str = text("")
+    select_big: bool = flag(True)
+    start_offsets: str = text("")
+    client_balance: bool = flag(False)
+    source_count: int = number(-2, low=-2)
+    node_id: int = number(-2, low=-2)
+    confirm_locally: bool = flag(False)
+    confirm_timeout_ms: int = number(60_000, low=1)
+    rebalance_confirm_wait_ms: int = number(3_000, low=0)
+    rollback_if_confirm_timeout: bool = flag(True)
+    shutdown_rebalance_wait_ms: int = number(10_000, low=0)
+    not_found_wait_ms: int = number(400, low=0)
+    report_interval_beats: int = number(6, low=3)
+    metadata_check_ms: int = number(10_000, low=5_000)
+    query_priority: int = number(0, low=0, high=999)
+
+    link_stats_duration_ms: int = number(60_000, low=1)
+    link_forbidden_duration_ms: int = number(1_800_000, low=0)
+    link_max_failures: int = number(5, low=1)
+    link_max_forbidden_rate: float = ratio(0.3)
+    unavailable_broker_ms: int = number(50_000, low=0)
+    max_sent_forbidden_rate: float = ratio(0.15)
+    max_forbidden_check_ms: int = number(30_000, low=1)
+    link_max_delayed: int = number(50_000, low=1)
+    session_max_delayed: int = number(500_000, low=1)
+
+    reader_group: str = text("penstock-reader")
+    admin_address: str = text("")
+    admin_token: str = text("")
+    admin_user: str = text("penstock")
+
+    def __post_init__(self) -> None:
+        check(self)
+        self.validate()
+
+    @property
+    def signs(self) -> bool:
+        """Whether registrations are signed."""
+        return self.user is not None and self.authenticate is not False
+
+    def validate(self) -> None:
+        """Raise ConfigError for options that contradict each other."""
+        if (self.user is None) != (self.password is None):
+            given, lacks = ("user", "password") if self.user is not None else ("password", "user")
+            raise ConfigError(f"there is a {given}, but no {lacks}")
+        if self.authenticate and self.user is None:
+            raise ConfigError("authenticate is set, but there is no user", hint="Add user=NAME and password=…")
+        parse_filters(self.filters)
+        parse_start_offsets(self.start_offsets)
+        check_group(self.reader_group + "-0", "reader_group")
+        if len(self.session_key) > 1_024:
+            raise ConfigError(f"session_key has {len(self.session_key)} characters, allowed are 1,024")
+        if self.bound_consume and self.client_balance:
+            raise ConfigError("bound_consume and client_balance are two ways to choose, keep one")
+        if self.bound_consume and not (self.session_key and self.source_count > 0):
+            raise ConfigError(
+                "bound_consume needs a session_key and a source_count",
+                hint="Give all members of the group the same key, and say how many members there will be",
+            )
+        if self.source_count > 0 and self.client_balance and not 0 <= self.node_id < self.source_count:
+            raise ConfigError(
+                f"node_id is {self.node_id}, but source_count is {self.source_count}: allowed is 0 to that less one"
+            )
+
+
+TUBE_OPTIONS = frozenset(option.name for option in fields(TubeConfig))
+"""Their names."""
+
+
+def tube_config(given: Mapping[str, OptionValue]) -> TubeConfig:
+    """The config from options under our names, as addresses, arguments and files give them. Raises ConfigError."""
+    kinds = {option.name: kind_of(option) for option in fields(TubeConfig)}
+    return TubeConfig(**{name: kinds[name].read(name, value) for name, value in given.items()})  # type: ignore[arg-type]

@@ -1,0 +1,16 @@
+"""TubeMQ's part of the plain kernel."""
+
+from penstock.kernels._pure.tube_encode import encode_payloads
+from penstock.kernels._pure.tube_headers import gather_texts, walk_attributes
+from penstock.kernels._pure.tube_walk import count_messages, walk_messages
+from penstock.kernels._pure.tube_wrap import checksums, wrap_messages
+
+__all__ = [
+    "checksums",
+    "count_messages",
+    "encode_payloads",
+    "gather_texts",
+    "walk_attributes",
+    "walk_messages",
+    "wrap_messages",
+]

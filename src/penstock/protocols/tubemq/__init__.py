@@ -1,0 +1,5 @@
+"""TubeMQ: messages, records, client and front. See ``README.md`` beside this file for what is spoken."""
+
+from penstock.protocols.tubemq.registration import PROTOCOL as PROTOCOL
+
+__all__ = ["PROTOCOL"]

@@ -1,0 +1,44 @@
+"""Allocation: which partitions are a member's own where the members of a group share out by themselves.
+
+A partition belongs to member ``hash(key) mod source_count``, where the key is ``brokerId:topic:partitionId`` and the
+hash is Java's ``String.hashCode`` without its sign bit. Java applications share out the same way (it is what TubeMQ's
+``ClientBalanceConsumerExample`` does), so that a group may be mixed. No member has to know who else is there.
+Source: Java Language, ``String.hashCode``; Apache InLong TubeMQ 2.x, client-balanced consumers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from penstock.model import Partition
+from penstock.protocols.tubemq.strings import format_key
+
+__all__ = ["java_hash", "share_of"]
+
+_INT32: Final = 0xFFFF_FFFF
+_SIGNLESS: Final = 0x7FFF_FFFF
+
+
+def java_hash(text: str) -> int:
+    """``String.hashCode`` as 32 unsigned bits.
+
+    >>> java_hash("hello")
+    99162322
+    """
+    found = 0
+    units = text.encode("utf-16-be")
+    for at in range(0, len(units), 2):
+        found = (31 * found + (units[at] << 8 | units[at + 1])) & _INT32
+    return found
+
+
+def share_of(partitions: Iterable[Partition], source_count: int, node_id: int) -> frozenset[Partition]:
+    """Those of ``partitions`` that are member ``node_id``'s of ``source_count``; 0 or less: all, nobody shares."""
+    if source_count <= 0:
+        return frozenset(partitions)
+    return frozenset(
+        partition
+        for partition in partitions
+        if (java_hash(format_key(partition)) & _SIGNLESS) % source_count == node_id
+    )

@@ -1,0 +1,137 @@
+"""TubeClient: the LogClient of TubeMQ. It only puts the parts together; each family of requests has its own file."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from penstock.errors import PenstockError
+from penstock.model import Committed, Endpoint, LogRange, Node, OffsetSpec, Partition, TopicInfo
+from penstock.protocols.tubemq.client.admin import TubeAdmin
+from penstock.protocols.tubemq.client.client_balanced import ClientBalanced
+from penstock.protocols.tubemq.client.committing import commit, committed
+from penstock.protocols.tubemq.client.dialect import TubeDialect
+from penstock.protocols.tubemq.client.http import HttpDialect
+from penstock.protocols.tubemq.client.offsets import find_offsets
+from penstock.protocols.tubemq.client.options import TubeOptions, options_of
+from penstock.protocols.tubemq.client.ranges import TubeRangeRead
+from penstock.protocols.tubemq.client.readers import Readers
+from penstock.protocols.tubemq.client.reading import Polling, TubeFetched
+from penstock.protocols.tubemq.client.sender import TubeSender
+from penstock.protocols.tubemq.client.server_balanced import ServerBalanced
+from penstock.protocols.tubemq.client.shared import share
+from penstock.protocols.tubemq.client.web_api import WebApi
+from penstock.seams.channel import Channel, Dialect
+from penstock.seams.client import BatchMembership, FoundOffset, GroupOptions, ReadFrom, ReadLimits
+
+if TYPE_CHECKING:
+    from penstock.config import ClientConfig, OptionValue
+
+__all__ = ["TubeClient", "open_client"]
+
+_log = logging.getLogger(__name__)
+
+
+class TubeClient:
+    """``penstock.seams.client.LogClient`` for TubeMQ clusters, and whatever speaks like one."""
+
+    def __init__(
+        self,
+        channel_of: Callable[[Dialect[None]], Channel[None]],
+        masters: Sequence[Endpoint],
+        options: TubeOptions | None = None,
+    ) -> None:
+        self._channel_of = channel_of
+        self._channel = channel = channel_of(TubeDialect())
+        self._web: WebApi | None = None
+        self.shared = share(channel, masters, options or TubeOptions())
+        self._readers = Readers(self.shared)
+        self._polling = Polling(self.shared, self._readers)
+
+    async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> Mapping[str, TopicInfo]:
+        """Topics by name; see ``LogClient``."""
+        if names is None and self.shared.options.tube.admin_address:
+            return await self.admin().topics(None, fresh=fresh)
+        return await self.shared.topics.topics(names, fresh=fresh)
+
+    def leader(self, partition: Partition) -> Node | None:
+        """From what is known."""
+        return self.shared.placements.leader(partition)
+
+    async def offsets(self, wanted: Mapping[Partition, OffsetSpec]) -> Mapping[Partition, FoundOffset]:
+        """Earliest and latest offsets, from the brokers. Raises UsageError for times: TubeMQ has no offsets by time."""
+        return await find_offsets(self.shared, self._readers, wanted)
+
+    async def read(
+        self, node: Node, reads: Sequence[ReadFrom], limits: ReadLimits, lane: str = ""
+    ) -> Sequence[TubeFetched]:
+        """One poll of one broker, without a group."""
+        return await self._polling.read(node, reads, limits, lane)
+
+    def ranges(self, wanted: LogRange, *, columns: Sequence[str] | None = None, fetch_bytes: int = 0) -> TubeRangeRead:
+        """Read exactly ``[start, end)`` of one partition, asking ahead; brokers decide how large answers are."""
+        del fetch_bytes
+        return TubeRangeRead(self.shared, self._readers, wanted, columns=columns)
+
+    async def committed(self, group: str, partitions: Collection[Partition] | None) -> Mapping[Partition, Committed]:
+        """Where a group stands.
+
+        Without ``admin_address``, a group that stands nowhere yet is put where ``consume_position`` says by asking.
+        """
+        if self.shared.options.tube.admin_address:
+            return await self.admin().committed(group, partitions)
+        return await committed(self.shared, group, partitions)
+
+    async def commit(self, group: str, offsets: Mapping[Partition, Committed]) -> None:
+        """Move a group without being a member; refused where a member holds the partition."""
+        await commit(self.shared, group, offsets)
+
+    def membership(self, options: GroupOptions) -> BatchMembership:
+        """A member-to-be of a group: the master shares out, or the members themselves (``client_balance``)."""
+        if self.shared.options.tube.client_balance:
+            return ClientBalanced(self.shared, options)
+        return ServerBalanced(self.shared, options)
+
+    def by_hand(self, options: GroupOptions) -> BatchMembership:
+        """A member-to-be of a group whose partitions the application chooses."""
+        return ClientBalanced(self.shared, options, by_hand=True)
+
+    def sender(self, *, idempotent: bool) -> TubeSender:
+        """A producer; TubeMQ has nothing to be idempotent with, so a repeated message may be stored twice."""
+        del idempotent
+        return TubeSender(self.shared)
+
+    def admin(self) -> TubeAdmin:
+        """Topics and groups as operators see them; most of it takes ``admin_address``."""
+        if self._web is None:
+            self._web = WebApi(self._channel_of(HttpDialect()), self.shared.options)
+        return TubeAdmin(self.shared, self._web)
+
+    def distrust(self, partition: Partition) -> None:
+        """Forget who leads it."""
+        self.shared.placements.distrust(partition)
+
+    async def close(self) -> None:
+        """Say goodbye to the master and close all connections."""
+        try:
+            await self._polling.close()
+            await self._readers.close()
+            await self.shared.publisher.close()
+        except PenstockError as error:
+            _log.info("servers were not told that this client goes, and will notice by themselves: %s", error)
+        finally:
+            if self._web is not None:
+                await self._web.close()
+            await self._channel.close()
+
+
+def open_client(
+    channel_of: Callable[[Dialect[None]], Channel[None]],
+    bootstrap: Sequence[Endpoint],
+    config: ClientConfig,
+    extra: Mapping[str, OptionValue],
+) -> TubeClient:
+    """A client over the transports that ``channel_of`` makes. Nothing is connected yet. Raises ConfigError."""
+    options = options_of(config, extra)
+    return TubeClient(channel_of, bootstrap, options)

@@ -1,0 +1,263 @@
+"""Holdings: the partitions that one consumer holds at brokers: taken, kept by heartbeats, given back.
+
+Each walks the table of `booking_states`. What must not live here: reading them (`pulling`), who decides which ones to
+hold (`server_balanced`, `client_balanced`).
+Source: Apache InLong TubeMQ 2.x, ``SimplePullMessageConsumer`` and ``BaseMessageConsumer`` of the Java client.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from penstock.errors import PenstockError, ServerError
+from penstock.model import Node, Offset, Partition
+from penstock.protocols.tubemq.client.booking_states import Booked, Event, State
+from penstock.protocols.tubemq.client.brokers import Booking
+from penstock.protocols.tubemq.client.shared import Shared
+from penstock.protocols.tubemq.error_codes import Code, error_of
+from penstock.protocols.tubemq.methods import ReadStatus
+
+__all__ = ["GIVEN_UP_AT_ONCE", "Holding", "Holdings"]
+
+_log = logging.getLogger(__name__)
+
+GIVEN_UP_AT_ONCE = frozenset({Code.PARTITION_OCCUPIED, Code.CERTIFICATE_FAILURE})
+"""Refusals of a registration that asking again at once would not change."""
+
+_BETWEEN_ROUNDS_S = 1.0
+_HELD = frozenset(State) - {State.WANTED, State.ASKED, State.LEAVING, State.GONE}
+_NOT_YET = frozenset({State.WANTED, State.ASKED})
+
+
+@dataclass(slots=True)
+class Holding:
+    """One partition. ``offset`` is where its next batch begins, as far as its broker has told; ``rounds`` counts
+    registrations that failed since the last one that did not; ``start`` is where the next registration moves it."""
+
+    partition: Partition
+    node: Node
+    booked: Booked = field(default_factory=Booked)
+    offset: int = -1
+    max_offset: int = -1
+    rounds: int = 0
+    start: int | None = None
+
+    @property
+    def held(self) -> bool:
+        """Whether its broker has given it to us."""
+        return self.booked.state in _HELD
+
+
+class Holdings:
+    """All of one consumer. ``lost`` collects those that were taken away, until somebody asks."""
+
+    def __init__(self, shared: Shared, group: str, client_id: str) -> None:
+        self._shared = shared
+        self._channel = shared.channel
+        self._options = shared.options
+        self._all: dict[Partition, Holding] = {}
+        self._known: set[Partition] = set()
+        self.group = group
+        self.client_id = client_id
+        self.priority = shared.options.tube.query_priority
+        self.lost: set[Partition] = set()
+
+    def __iter__(self) -> Iterator[Holding]:
+        return iter(list(self._all.values()))
+
+    def get(self, partition: Partition) -> Holding | None:
+        """None for one that is not ours, nor wanted."""
+        return self._all.get(partition)
+
+    @property
+    def held(self) -> Mapping[Partition, Holding]:
+        """Those whose brokers have given them to us."""
+        return {partition: holding for partition, holding in self._all.items() if holding.held}
+
+    @property
+    def unsettled(self) -> Collection[Partition]:
+        """Those whose brokers have not decided yet."""
+        return [partition for partition, holding in self._all.items() if holding.booked.state in _NOT_YET]
+
+    def want(self, partition: Partition, node: Node, start: int | None = None) -> Holding:
+        """This one is to be ours."""
+        holding = self._all.get(partition)
+        if holding is None:
+            holding = self._all[partition] = Holding(partition, node, start=start)
+        return holding
+
+    def booking(self, holding: Holding) -> Booking:
+        """As brokers' calls want it."""
+        tube = self._options.tube
+        bound = tube.bound_consume
+        return Booking(
+            self.client_id,
+            self.group,
+            holding.partition,
+            filters=tuple(self._options.filters_of(holding.partition.topic)),
+            priority=self.priority,
+            session_key=tube.session_key if bound else "",
+        )
+
+    # Taking.
+
+    def due_s(self, now: float) -> float | None:
+        """Seconds until a registration is due; None if there is none."""
+        waits = [each.booked.until - now for each in self._all.values() if each.booked.state is State.WANTED]
+        return max(0.0, min(waits)) if waits else None
+
+    async def register_due(self, rounds: int) -> frozenset[Partition]:
+        """Ask for what is wanted and due, each at most ``rounds`` times in all; returns those that are ours now."""
+        now = self._channel.monotonic()
+        due = [each for each in self._all.values() if each.booked.state is State.WANTED and each.booked.until <= now]
+        await self._channel.gather([self._register_quietly(each, rounds) for each in due])
+        return frozenset(each.partition for each in due if each.held)
+
+    async def register(self, holding: Holding, at: int | Offset | None = None, *, rounds: int = 1) -> int:
+        """Ask the broker for one, moving the group to ``at`` first; returns where its next batch begins.
+
+        Raises what the broker answers; after ``rounds`` failures the partition is given up.
+        """
+        booked = holding.booked
+        booked.see(Event.ASK, self._channel.monotonic())
+        latest = at is Offset.LATEST
+        start = 0 if at is Offset.EARLIEST else None if at is None or latest else int(at)
+        try:
+            position = await self._shared.brokers.register(
+                holding.node.endpoint,
+                self.booking(holding),
+                start=holding.start if start is None and not latest else start,
+                read_status=ReadStatus.FROM_MAX_ALWAYS if latest else self._read_status(holding.partition),
+            )
+        except PenstockError as error:
+            self._not_registered(holding, error, rounds)
+            raise
+        holding.offset, holding.max_offset = position.offset, position.max_offset
+        holding.rounds, holding.start = 0, None
+        self._known.add(holding.partition)
+        if booked.state in (State.ASKED, State.DRAINING):
+            booked.see(Event.ACCEPTED, self._channel.monotonic())
+            await self.settle(holding)
+        return position.offset
+
+    async def _register_quietly(self, holding: Holding, rounds: int) -> None:
+        try:
+            await self.register(holding, rounds=rounds)
+        except PenstockError as error:
+            _log.warning("%s could not be taken: %s", holding.partition, error)
+
+    def _not_registered(self, holding: Holding, error: PenstockError, rounds: int) -> None:
+        booked = holding.booked
+        if booked.state not in (State.ASKED, State.DRAINING):
+            return
+        holding.rounds += 1
+        final = isinstance(error, ServerError) and error.code in GIVEN_UP_AT_ONCE
+        now = self._channel.monotonic()
+        if final or holding.rounds >= rounds:
+            booked.see(Event.REFUSED, now)
+            self._gone(holding, lost=True)
+            return
+        if booked.see(Event.POSTPONED, now) is State.GONE:
+            self._gone(holding, lost=False)
+        booked.until = now + _BETWEEN_ROUNDS_S
+
+    def _read_status(self, partition: Partition) -> ReadStatus:
+        """Where a new group begins: said only when the partition is taken for the first time in this client's life."""
+        if partition in self._known:
+            return ReadStatus.NORMAL
+        return ReadStatus(self._options.position.value + 1)
+
+    # Keeping.
+
+    async def beat(self) -> None:
+        """One heartbeat to each broker that something is held at. Trouble is told in the log, and may pass."""
+        by_node: dict[Node, list[Partition]] = {}
+        for holding in self.held.values():
+            by_node.setdefault(holding.node, []).append(holding.partition)
+        await self._channel.gather([self._beat(node, partitions) for node, partitions in by_node.items()])
+
+    async def _beat(self, node: Node, partitions: Sequence[Partition]) -> None:
+        try:
+            failures = await self._shared.brokers.heartbeat(node, self.client_id, self.group, partitions, self.priority)
+        except ServerError as error:
+            if error.code != Code.CERTIFICATE_FAILURE:
+                _log.warning("broker %s refused a heartbeat: %s", node.name, error)
+                return
+            failures = [(error.code, partition) for partition in partitions]
+        except PenstockError as error:
+            # The broker counts 30 s; by then it is back and knows us, or the master takes its partitions from everyone.
+            _log.warning("no heartbeat reached broker %s: %s", node.name, error)
+            return
+        for code, partition in failures:
+            if (holding := self._all.get(partition)) is not None and holding.held:
+                self.note_lost(holding, code)
+
+    def note_lost(self, holding: Holding, code: int) -> None:
+        """The broker says that this one is not ours. Raises nothing: whoever reads finds it gone."""
+        now = self._channel.monotonic()
+        forgotten = code == Code.HB_NO_NODE
+        _log.warning("broker %s: %s", holding.node.name, self.error(holding, code))
+        holding.rounds = 0
+        holding.booked.until = now
+        if holding.booked.see(Event.FORGOTTEN if forgotten else Event.LOST, now) is State.GONE:
+            self._gone(holding, lost=True)
+
+    def error(self, holding: Holding, code: int, text: str = "") -> ServerError:
+        """What a code means for this one."""
+        partition = holding.partition
+        return error_of(code, text, topic=partition.topic, partition=partition.id, node=str(holding.node.endpoint))
+
+    # Giving back.
+
+    def revoke(self, partitions: Iterable[Partition]) -> frozenset[Partition]:
+        """Nothing new of these; returns those that have to be given back."""
+        now = self._channel.monotonic()
+        found = set()
+        for partition in partitions:
+            holding = self._all.get(partition)
+            if holding is None:
+                continue
+            if holding.booked.see(Event.REVOKE, now) is State.GONE:
+                self._gone(holding, lost=False)
+            else:
+                found.add(partition)
+        return frozenset(found)
+
+    async def give_back(self, partitions: Iterable[Partition], *, if_out: bool = False) -> None:
+        """Tell their brokers that others may have them. ``if_out``: whether a batch that is out counts as consumed."""
+        leaving = [self._all[partition] for partition in self.revoke(partitions)]
+        now = self._channel.monotonic()
+        for holding in leaving:
+            if holding.booked.state is State.DRAINING:
+                was_out = holding.booked.confirm_by is not None
+                holding.booked.see(Event.OVERDUE, now)
+                holding.booked.consumed = was_out and if_out
+        await self._channel.gather([self._leave(holding) for holding in leaving])
+
+    async def give_back_all(self) -> None:
+        """Everything."""
+        await self.give_back(list(self._all))
+
+    async def settle(self, holding: Holding) -> None:
+        """Called where something that was under way has ended."""
+        if holding.booked.state is State.LEAVING:
+            await self._leave(holding)
+
+    async def _leave(self, holding: Holding) -> None:
+        try:
+            await self._shared.brokers.unregister(
+                holding.node.endpoint, self.booking(holding), consumed=holding.booked.consumed
+            )
+        except PenstockError as error:
+            # It is free all the same: at once if the broker does not know us, else when no heartbeat comes.
+            _log.info("giving back %s: %s", holding.partition, error)
+        holding.booked.see(Event.RELEASED, self._channel.monotonic())
+        self._gone(holding, lost=False)
+
+    def _gone(self, holding: Holding, *, lost: bool) -> None:
+        if self._all.get(holding.partition) is holding:
+            del self._all[holding.partition]
+            if lost:
+                self.lost.add(holding.partition)

@@ -1,0 +1,85 @@
+"""Identity: what this client tells servers about itself: ids, host, signatures.
+
+An id is ``<group>_<address>-<process>-<ms>-<number>-<version>``, as those of TubeMQ's own clients are built; brokers'
+statistics take apart what follows the last ``_``, so nothing behind it may contain one.
+Source: Apache InLong TubeMQ 2.x, ``TubeClientConfigUtils`` and ``SimpleClientAuthenticateHandler``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from penstock._version import __version__
+from penstock.protocols.tubemq.authentication import NO_TOKEN, broker_authorization, master_certificate
+from penstock.protocols.tubemq.client.options import TubeOptions
+from penstock.protocols.tubemq.messages import AuthorizedInfo, MasterAuthorizedInfo, MasterCertificateInfo
+from penstock.seams.channel import Channel
+
+__all__ = ["Identity"]
+
+_MOST_NONCE = (1 << 31) - 1
+_VERSION = "penstock-" + re.sub(r"[^a-zA-Z0-9.-]", "-", __version__)
+
+
+class Identity:
+    """One client's. ``visit_token`` is the latest that a master gave; ``…_want_signature``: servers asked for one."""
+
+    def __init__(self, channel: Channel[Any], options: TubeOptions) -> None:
+        self._channel = channel
+        self._options = options
+        self._born_ms = channel.now_ms()
+        self._dice = int(channel.random() * 1_000_000)
+        self._made = 0
+        self.visit_token = NO_TOKEN
+        self.brokers_want_signature = False
+        self.masters_want_signature = False
+
+    @property
+    def host(self) -> str:
+        """What servers are told as this client's host name."""
+        return self._options.tube.local_address
+
+    @property
+    def address(self) -> int:
+        """The same as four bytes in an int32, for messages; 127.0.0.1 where it is no IPv4 address."""
+        parts = self.host.split(".")
+        if len(parts) != 4 or not all(part.isdigit() and int(part) < 256 for part in parts):
+            return 0x7F000001
+        return int.from_bytes(bytes(map(int, parts)), "big", signed=True)
+
+    def consumer_id(self, group: str) -> str:
+        """A fresh id for a consumer of a group."""
+        return f"{group}_{self._tail()}"
+
+    def producer_id(self) -> str:
+        """A fresh id for a producer."""
+        return self._tail()
+
+    def master_certificate(self, *, forced: bool = False) -> MasterCertificateInfo | None:
+        """What is shown to a master: on registering (``forced``), and whenever one asked for it."""
+        credentials = self._options.credentials
+        if credentials is None or not (forced or self.masters_want_signature):
+            return None
+        return master_certificate(credentials, self._channel.now_ms(), self._nonce())
+
+    def broker_authorization(self, *, forced: bool = False) -> AuthorizedInfo:
+        """What is shown to a broker: always the token, the signature on registering and when brokers asked for it."""
+        credentials = self._options.credentials
+        if credentials is None or not (forced or self.brokers_want_signature):
+            return broker_authorization(self.visit_token)
+        return broker_authorization(self.visit_token, credentials, self._channel.now_ms(), self._nonce())
+
+    def note_token(self, info: MasterAuthorizedInfo) -> None:
+        """Keep what a master's answer carried, if it carried anything."""
+        if info.visit_authorized_token > 0:
+            self.visit_token = info.visit_authorized_token
+
+    def _tail(self) -> str:
+        self._made += 1
+        host = re.sub(r"[^a-zA-Z0-9.]", "-", self.host)
+        return f"{host}-{os.getpid()}-{self._born_ms}-{self._dice}.{self._made}-{_VERSION}"
+
+    def _nonce(self) -> int:
+        return int(self._channel.random() * _MOST_NONCE)

@@ -1,0 +1,77 @@
+"""PulledBatch: one answer to GET_MESSAGE as the engine sees it; decoded later, and in another thread.
+
+A broker says where a batch begins, not where it ends: that is known beforehand only where every message took one step
+of the index, in a store without other partitions, read without a filter. Elsewhere offsets of records count up from the
+batch's own in steps of the index, which is the least they can be.
+Source: Apache InLong TubeMQ 2.x, broker's ``getMessagesC2B``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.errors import CorruptBatch, PenstockError
+from penstock.model import Partition
+from penstock.protocols.tubemq.partition_ids import INDEX_BYTES
+
+if TYPE_CHECKING:
+    from penstock.columnar import Messages
+    from penstock.protocols.tubemq.records import MessageSet
+
+__all__ = ["PulledBatch"]
+
+
+@dataclass(frozen=True, slots=True)
+class PulledBatch:
+    """``penstock.seams.Pulled``. ``filters`` are checked here once more: brokers compare hash codes."""
+
+    partition: Partition
+    offset: int
+    high_watermark: int
+    context: str
+    found: MessageSet
+    filters: tuple[str, ...] = ()
+
+    @property
+    def error(self) -> PenstockError | None:
+        """Answers that are errors do not become batches."""
+        return None
+
+    @property
+    def log_start_offset(self) -> int:
+        """Not told."""
+        return -1
+
+    @property
+    def next_offset(self) -> int:
+        """Where the next batch begins, at least."""
+        return self.offset + INDEX_BYTES * self.found.count
+
+    @property
+    def size(self) -> int:
+        """Bytes held."""
+        return self.found.size
+
+    def decode(self, *, stop: int | None = None, columns: Sequence[str] | None = None) -> tuple[Messages, int]:
+        """All records of the batch: whoever confirms confirms the whole, so there is nothing to stop at.
+
+        Raises CorruptBatch, ProtocolViolation.
+        """
+        from penstock.columnar import Messages
+        from penstock.protocols.tubemq.records import decode
+
+        del stop
+        decoded = decode(self.found, offset=self.offset, columns=columns, filters=self.filters)
+        if decoded.corrupt:
+            bad = self.offset + INDEX_BYTES * decoded.first_corrupt
+            raise CorruptBatch(
+                f"{decoded.corrupt} of {self.found.count} messages are damaged (checksum or attribute length)",
+                topic=self.partition.topic,
+                partition=self.partition.id,
+                offset=bad,
+                node=self.partition.node,
+                hint="seek() to an offset behind the damage to go on",
+            )
+        return Messages.of(self.partition, decoded.batch, self.next_offset, self.context), self.next_offset

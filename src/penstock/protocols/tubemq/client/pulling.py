@@ -1,0 +1,219 @@
+"""Pulling: reading the partitions that one consumer holds, a batch at a time, and confirming them.
+
+The broker takes every request for a batch as its opinion of the one before: consumed, or to be sent again. So there is
+one request at a time for a partition, and none while its batch is out.
+What must not live here: taking and giving back partitions (`holdings`), the pace (`pacing`).
+Source: Apache InLong TubeMQ 2.x, ``BaseMessageConsumer`` of the Java client.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from penstock.errors import PenstockError, ServerError
+from penstock.model import Partition
+from penstock.protocols.tubemq.client.booking_states import Event, State
+from penstock.protocols.tubemq.client.holdings import Holding, Holdings
+from penstock.protocols.tubemq.client.pacing import Pacing
+from penstock.protocols.tubemq.client.pulled import PulledBatch
+from penstock.protocols.tubemq.client.retry import Retry
+from penstock.protocols.tubemq.client.shared import Shared
+from penstock.protocols.tubemq.error_codes import Code, error_of
+from penstock.protocols.tubemq.strings import format_key
+
+if TYPE_CHECKING:
+    from penstock.protocols.tubemq.records import MessageSet
+
+__all__ = ["Pulling"]
+
+_log = logging.getLogger(__name__)
+_NOT_OURS: Final = frozenset({Code.HB_NO_NODE, Code.DUPLICATE_PARTITION, Code.CERTIFICATE_FAILURE})
+_EXPECTED: Final = frozenset({Code.NOT_FOUND, Code.SERVER_CONSUME_SPEED_LIMIT})
+
+
+class Pulling:
+    """Over the holdings of one consumer."""
+
+    def __init__(self, shared: Shared, holdings: Holdings, pacing: Pacing) -> None:
+        self._shared = shared
+        self._channel = shared.channel
+        self._tube = shared.options.tube
+        self._holdings = holdings
+        self._pacing = pacing
+        self._token = 0
+
+    async def pull(self, partition: Partition, wait_s: float) -> PulledBatch | None:
+        """The next batch; None if there is none within ``wait_s``. Raises ServerError, ConnectionLost."""
+        deadline = self._channel.monotonic() + wait_s
+        while True:
+            now = self._channel.monotonic()
+            holding = self._holdings.get(partition)
+            state = State.GONE if holding is None else holding.booked.tick(now)
+            if holding is not None and state is State.IDLE:
+                pulled = await self._read(holding)
+                if pulled is not None:
+                    return pulled
+            elif now >= deadline:
+                return None
+            else:
+                waiting = holding is not None and state is State.WAITING
+                until = min(deadline, holding.booked.until) if holding is not None and waiting else deadline
+                await self._channel.sleep(until - now)
+
+    def pause(self, partition: Partition, paused: bool) -> None:
+        """Nothing of it from now on, or again."""
+        holding = self._holdings.get(partition)
+        if holding is not None:
+            holding.booked.see(Event.FREEZE if paused else Event.THAW, self._channel.monotonic())
+
+    def taken(self, partition: Partition, context: str) -> float:
+        """The application has the batch: its time to confirm begins."""
+        seconds = self._tube.confirm_timeout_ms / 1_000
+        holding = self._holdings.get(partition)
+        if holding is not None and self._is_current(holding, context):
+            holding.booked.confirm_by = self._channel.monotonic() + seconds
+        return seconds
+
+    def is_out(self, partition: Partition, context: str) -> bool:
+        """Whether it is still waited for."""
+        holding = self._holdings.get(partition)
+        if holding is None:
+            return False
+        was_out = self._is_current(holding, context)
+        holding.booked.tick(self._channel.monotonic())
+        if was_out and not self._is_current(holding, context):
+            _log.warning(
+                "%s: a batch was not confirmed within confirm_timeout_ms=%d, and will be read again."
+                " Confirm sooner, take fewer records a poll, or raise the limit",
+                partition,
+                self._tube.confirm_timeout_ms,
+            )
+            return False
+        return was_out
+
+    async def confirm(self, partition: Partition, context: str, *, consumed: bool) -> int:
+        """Say what became of a batch; returns where the next one begins, as far as it is known.
+
+        Raises ServerError (401) for a batch that is not ours to confirm any more, ConnectionLost, RequestTimeout.
+        """
+        holding = self._holdings.get(partition)
+        if holding is None or not self._is_current(holding, context):
+            raise _too_late(partition)
+        booked, token = holding.booked, holding.booked.token
+        booked.see(Event.CONFIRM, self._channel.monotonic())
+        try:
+            if not self._tube.confirm_locally:
+                await self._commit(holding, token, consumed=consumed)
+        except PenstockError as error:
+            if booked.token == token:
+                self._not_confirmed(holding, error)
+            raise
+        if booked.token != token:
+            raise _too_late(partition)
+        now = self._channel.monotonic()
+        wait_s = self._pacing.after_batch(holding.partition)
+        booked.see(Event.CONFIRMED, now, wait_s=wait_s, consumed=consumed)
+        await self._holdings.settle(holding)
+        return holding.offset
+
+    # Inside.
+
+    async def _commit(self, holding: Holding, token: int, *, consumed: bool) -> None:
+        retry = Retry(self._channel, self._shared.options)
+        while True:
+            try:
+                booking = self._holdings.booking(holding)
+                position = await self._shared.brokers.commit(holding.node.endpoint, booking, consumed=consumed)
+            except PenstockError as error:
+                if holding.booked.token != token:
+                    raise _too_late(holding.partition) from error
+                await retry.after(error)
+            else:
+                if holding.booked.token == token:
+                    holding.offset, holding.max_offset = position.offset, position.max_offset
+                return
+
+    def _not_confirmed(self, holding: Holding, error: PenstockError) -> None:
+        now = self._channel.monotonic()
+        if isinstance(error, ServerError) and error.code == Code.UNAUTHORIZED:
+            self._holdings.note_lost(holding, Code.HB_NO_NODE)
+        else:
+            holding.booked.see(Event.UNCONFIRMED, now)
+
+    async def _read(self, holding: Holding) -> PulledBatch | None:
+        """One request; None if no batch came, for reasons that pass."""
+        booked, begun = holding.booked, self._channel.monotonic()
+        self._token = token = max(self._token + 1, self._channel.now_ms())
+        consumed, booked.consumed = booked.consumed, False
+        booked.see(Event.SELECT, begun, token=token)
+        try:
+            found = await self._ask(holding, consumed=consumed)
+        except BaseException:
+            # Cancelled, too: the batch may come, and will be sent again.
+            if booked.token == token:
+                booked.see(Event.FAILED, self._channel.monotonic())
+            raise
+        if booked.token != token:
+            return None  # given up, lost or moved while the answer was on its way
+        if found.answer.err_code == Code.SUCCESS:
+            return await self._delivered(holding, found)
+        await self._failed(holding, found)
+        return None
+
+    async def _ask(self, holding: Holding, *, consumed: bool) -> MessageSet:
+        from penstock.protocols.tubemq.records import read_messages
+
+        booking = self._holdings.booking(holding)
+        escape = self._pacing.escapes()
+        payload = await self._shared.brokers.get(holding.node.endpoint, booking, consumed=consumed, escape=escape)
+        return read_messages(payload)
+
+    async def _delivered(self, holding: Holding, found: MessageSet) -> PulledBatch | None:
+        booked, now = holding.booked, self._channel.monotonic()
+        answer = found.answer
+        holding.offset, holding.max_offset = answer.curr_offset, answer.max_offset
+        filters = self._holdings.booking(holding).filters
+        self._pacing.note_batch(holding.partition, answer, found.size, filtered=bool(filters))
+        if booked.see(Event.DELIVERED, now) is State.LEAVING:
+            await self._holdings.settle(holding)
+            return None
+        if not found.count:
+            # Nothing in it was for us; the broker has moved on by itself.
+            booked.see(Event.CONFIRM, now)
+            booked.see(Event.CONFIRMED, now, wait_s=self._pacing.after_batch(holding.partition), consumed=True)
+            return None
+        context = self._context(holding)
+        return PulledBatch(holding.partition, answer.curr_offset, answer.max_offset, context, found, filters)
+
+    async def _failed(self, holding: Holding, found: MessageSet) -> None:
+        """An answer without a batch: drop the partition, or leave it alone for a while. Raises what is not expected."""
+        answer, now = found.answer, self._channel.monotonic()
+        if answer.err_code in _NOT_OURS:
+            self._holdings.note_lost(holding, answer.err_code)
+            return
+        filtered = bool(self._holdings.booking(holding).filters)
+        wait_s = self._pacing.after_failure(holding.partition, answer, filtered=filtered)
+        holding.booked.see(Event.FAILED, now, wait_s=wait_s)
+        await self._holdings.settle(holding)
+        if answer.err_code not in _EXPECTED:
+            raise self._holdings.error(holding, answer.err_code, answer.err_msg)
+
+    @staticmethod
+    def _context(holding: Holding) -> str:
+        return f"{format_key(holding.partition)}:{holding.booked.token}"
+
+    def _is_current(self, holding: Holding, context: str) -> bool:
+        return holding.booked.token != 0 and context == self._context(holding)
+
+
+def _too_late(partition: Partition) -> ServerError:
+    error = error_of(
+        Code.UNAUTHORIZED,
+        "this batch is not this consumer's to confirm any more",
+        topic=partition.topic,
+        partition=partition.id,
+        node=partition.node,
+    )
+    error.hint = "Its records will be read again, by whoever has the partition then"
+    return error

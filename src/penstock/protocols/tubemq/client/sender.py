@@ -1,0 +1,250 @@
+"""Sending: one producer's identity towards the cluster, and its messages.
+
+A broker takes messages one by one. A batch of the engine becomes as many requests to one partition, sent without
+waiting for each other's answers; brokers work off a connection's requests in the order they came. What was stored is
+remembered row by row, so that after a failure only the others are sent again. If one of a batch is refused for a moment
+(419) while those behind it are stored, it will be stored behind them; who cannot have that sets ``max_in_flight=1``,
+and each message then waits for the one before.
+
+| answer | what is done |
+| --- | --- |
+| 200 | stored, at its own offset |
+| 503, a broken connection, no answer in time, 419, 500 | sent again; the broker or partition is avoided (`avoidance`) |
+| 403 | the error; a master is asked anew where the topic is |
+| 415 | signed and sent again once, if there are credentials; else the error |
+| anything else | the error |
+
+Source: Apache InLong TubeMQ 2.x, ``SimpleMessageProducer`` and broker method 13.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from penstock.errors import PenstockError, ServerError
+from penstock.model import Codec, Node, Partition
+from penstock.protocols.tubemq.client.avoidance import Avoidance
+from penstock.protocols.tubemq.client.retry import Retry
+from penstock.protocols.tubemq.client.send_request import SendRequests
+from penstock.protocols.tubemq.error_codes import Code, error_of
+from penstock.protocols.tubemq.messages import SendMessageResponseB2P
+from penstock.protocols.tubemq.methods import SEND_MESSAGE
+from penstock.protocols.tubemq.names import MAX_MESSAGE_BYTES, check_topic
+from penstock.protocols.tubemq.rpc import read_answer
+from penstock.seams.channel import Connection, Pending
+from penstock.seams.client import Packed, Sent
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from penstock.protocols.tubemq.client.shared import Shared
+    from penstock.protocols.tubemq.records import Payloads
+
+__all__ = ["TubePacked", "TubeSender"]
+
+_BODY_EMPTY = 442
+_WINDOW = 1_024
+_SLACK_S = 0.5
+_ATTRIBUTE_LENGTH_BYTES = 4
+
+
+@dataclass(slots=True)
+class TubePacked:
+    """Encoded messages of one partition. ``offsets``: -1 where one is not stored yet; ``refused``: what cannot be."""
+
+    partition: Partition
+    payloads: Payloads
+    offsets: list[int]
+    refused: dict[int, PenstockError] = field(default_factory=dict)
+
+    @property
+    def records(self) -> int:
+        """How many."""
+        return len(self.offsets)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all payloads."""
+        return int(self.payloads.ends[-1])
+
+    def open_rows(self) -> list[int]:
+        """Rows to send."""
+        return [row for row, offset in enumerate(self.offsets) if offset < 0 and row not in self.refused]
+
+
+class TubeSender:
+    """``penstock.seams.client.Sender``, ``Beats`` and ``Avoids``."""
+
+    numbered = False
+    """Nothing tells a broker which message comes after which."""
+
+    def __init__(self, shared: Shared, *, window: int = _WINDOW) -> None:
+        self._shared = shared
+        self._window = window
+        self._avoidance = Avoidance(shared.options.tube)
+        self._delayed: Counter[str] = Counter()
+        self._failed_beats = 0
+        self._signed_once = False
+
+    @property
+    def beat_interval_s(self) -> float:
+        """How long to wait before the next ``beat``."""
+        tube = self._shared.options.tube
+        if self._failed_beats > tube.heartbeat_retries:
+            return tube.heartbeat_after_fail_ms / 1_000
+        return self._shared.options.producer_heartbeat_ms / 1_000
+
+    async def open(self) -> None:
+        """Register at the master. Raises ServerError, ConnectionLost."""
+        retry = Retry(self._shared.channel, self._shared.options)
+        while True:
+            try:
+                await self._shared.publisher.open()
+            except PenstockError as error:
+                await retry.after(error)
+            else:
+                return
+
+    async def beat(self) -> bool:
+        """One heartbeat; True if it told of other brokers or partitions."""
+        placements = self._shared.placements
+        before = placements.version
+        self._failed_beats += 1
+        await self._shared.publisher.beat()
+        self._failed_beats = 0
+        return placements.version != before
+
+    def avoids(self, partition: Partition) -> bool:
+        """Whether its broker or itself had trouble lately."""
+        return self._avoidance.avoids(partition, self._shared.channel.monotonic())
+
+    def partition_for(self, key: bytes, partitions: int) -> int:
+        """By CRC-32: TubeMQ has no keys, so there is nobody to agree with but ourselves."""
+        return zlib.crc32(key) % partitions
+
+    def pack(self, partition: Partition, rows: pa.RecordBatch, codec: Codec) -> TubePacked:
+        """Encode rows; messages are never compressed. Raises UsageError."""
+        from penstock.protocols.tubemq.records import encode
+
+        del codec
+        check_topic(partition.topic)
+        payloads = encode(rows, timestamp_ms=self._shared.channel.now_ms())
+        packed = TubePacked(partition, payloads, [-1] * rows.num_rows)
+        limits = self._shared.placements.max_message_bytes
+        limit = limits.get(partition.topic) or limits.get("") or MAX_MESSAGE_BYTES
+        for row, size in enumerate((payloads.ends[1:] - payloads.ends[:-1]).tolist()):
+            if size > limit + _ATTRIBUTE_LENGTH_BYTES:
+                text = f"body and attributes have {size} bytes, the topic allows {limit}"
+                packed.refused[row] = self._error(packed, Code.PARAMETER_MSG_OVER_MAX_LENGTH, text)
+            elif not size:
+                packed.refused[row] = self._error(packed, _BODY_EMPTY, "")
+        return packed
+
+    async def send(self, node: Node, batches: Sequence[Packed], *, acks: int, timeout_s: float) -> Sequence[Sent]:
+        """One request a message. ``acks`` 0 waits for answers all the same: brokers always send them."""
+        del acks
+        ours = [packed for packed in batches if isinstance(packed, TubePacked)]
+        timeout_ms = min(int(timeout_s * 1_000), self._shared.options.rpc_timeout_ms)
+        try:
+            link = await self._shared.channel.link(node.endpoint)
+        except PenstockError as error:
+            return [self._sent(packed, error) for packed in ours]
+        work = [self._send(node, link.connection, packed, timeout_ms) for packed in ours]
+        outcomes = await self._shared.channel.gather(work)
+        found = []
+        for packed, outcome in zip(ours, outcomes, strict=True):
+            if isinstance(outcome, BaseException) and not isinstance(outcome, PenstockError):
+                raise outcome
+            found.append(self._sent(packed, outcome))
+        return found
+
+    async def recover(self, packed: Packed, error: PenstockError) -> TubePacked | None:
+        """The same again, of which only what is not stored is sent; None for what no repetition helps."""
+        assert isinstance(packed, TubePacked)
+        if isinstance(error, ServerError) and error.code == Code.CERTIFICATE_FAILURE and not self._signed_once:
+            self._signed_once = self._shared.identity.brokers_want_signature = True
+            return packed if self._shared.options.credentials is not None else None
+        return packed if error.retriable else None
+
+    async def abandon(self, packed: Packed) -> None:
+        """Nothing has to be undone."""
+        del packed
+
+    async def _send(
+        self, node: Node, connection: Connection, packed: TubePacked, timeout_ms: int
+    ) -> PenstockError | None:
+        """Send what is open of one batch; the first error that another attempt may mend, or else the first one."""
+        identity = self._shared.identity
+        requests = SendRequests(
+            packed.partition,
+            self._shared.publisher.client_id,
+            identity.address,
+            identity.broker_authorization(),
+            timeout_ms,
+        )
+        errors: list[PenstockError] = list(packed.refused.values())
+        under_way: deque[tuple[int, Pending]] = deque()
+        timeout_s = timeout_ms / 1_000 + _SLACK_S
+        try:
+            for row in packed.open_rows():
+                while len(under_way) >= self._room(node.name, len(under_way)):
+                    errors += await self._take(node, packed, *under_way.popleft())
+                under_way.append((row, connection.start(requests.request(packed.payloads, row), timeout_s=timeout_s)))
+                self._delayed[node.name] += 1
+        except PenstockError as error:
+            errors.append(error)
+            self._avoidance.failed(packed.partition, self._shared.channel.monotonic())
+        while under_way:
+            errors += await self._take(node, packed, *under_way.popleft())
+        return next((error for error in errors if error.retriable), errors[0] if errors else None)
+
+    def _room(self, broker: str, own: int) -> int:
+        """How many of a batch may be unanswered: at least one, fewer while the broker is slow to answer others."""
+        tube = self._shared.options.tube
+        others = self._delayed[broker] - own
+        in_all = self._delayed.total() - own
+        return max(1, min(self._window, tube.link_max_delayed - others, tube.session_max_delayed - in_all))
+
+    async def _take(self, node: Node, packed: TubePacked, row: int, pending: Pending) -> list[PenstockError]:
+        """One answer; the error it is, if it is one."""
+        now = self._shared.channel.monotonic
+        try:
+            answer = read_answer(SEND_MESSAGE, await pending.reply(), node=str(node.endpoint))
+        except PenstockError as error:
+            self._avoidance.failed(packed.partition, now())
+            return [error]
+        finally:
+            self._delayed[node.name] -= 1
+        if answer.err_code == Code.SUCCESS:
+            packed.offsets[row] = answer.append_offset
+            self._avoidance.stored(packed.partition, now())
+            return []
+        return [self._refused(packed, row, answer)]
+
+    def _refused(self, packed: TubePacked, row: int, answer: SendMessageResponseB2P) -> PenstockError:
+        now = self._shared.channel.monotonic()
+        error = self._error(packed, answer.err_code, answer.err_msg)
+        if answer.require_auth:
+            self._shared.identity.brokers_want_signature = True
+        if answer.err_code == Code.SERVICE_UNAVAILABLE:
+            self._avoidance.unavailable(packed.partition.node, now)
+        self._avoidance.failed(packed.partition, now)
+        if not error.retriable and answer.err_code != Code.CERTIFICATE_FAILURE:
+            packed.refused[row] = error
+        return error
+
+    def _sent(self, packed: TubePacked, error: PenstockError | None) -> Sent:
+        if error is not None:
+            error.topic, error.partition = error.topic or packed.partition.topic, packed.partition.id
+            if not isinstance(error, ServerError) or error.code == Code.FORBIDDEN:
+                self._shared.placements.distrust(packed.partition)
+        return Sent(packed, packed.offsets[0], -1, error, tuple(packed.offsets))
+
+    def _error(self, packed: TubePacked, code: int, text: str) -> ServerError:
+        return error_of(
+            code, text, topic=packed.partition.topic, partition=packed.partition.id, node=packed.partition.node
+        )

@@ -1,0 +1,104 @@
+"""Topics: answering who asks for topics and their partitions, from what is known or from a master."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from penstock.errors import PenstockError, ServerError, UsageError
+from penstock.model import Node, Partition, TopicInfo
+from penstock.protocols.tubemq.client.discovery import discover
+from penstock.protocols.tubemq.client.identity import Identity
+from penstock.protocols.tubemq.client.masters import Masters
+from penstock.protocols.tubemq.client.options import TubeOptions
+from penstock.protocols.tubemq.client.placements import Placements
+from penstock.protocols.tubemq.client.publisher import Publisher
+from penstock.protocols.tubemq.client.retry import Retry
+from penstock.protocols.tubemq.error_codes import Code, error_of
+from penstock.seams.channel import Channel
+
+__all__ = ["Topics"]
+
+_UNSUBSCRIBABLE = 422
+_NEEDS_PERMISSION = frozenset({Code.CONSUME_GROUP_FORBIDDEN, Code.CONSUME_CONTENT_FORBIDDEN})
+
+
+class Topics:
+    """Who writes is told what may be written to, everybody else what may be read."""
+
+    def __init__(
+        self,
+        channel: Channel[None],
+        masters: Masters,
+        identity: Identity,
+        placements: Placements,
+        publisher: Publisher,
+        options: TubeOptions,
+    ) -> None:
+        self._channel = channel
+        self._masters = masters
+        self._identity = identity
+        self._placements = placements
+        self._publisher = publisher
+        self._options = options
+        self._asked_at: dict[str, float] = {}
+        self._group = f"{options.tube.reader_group}-topics"
+
+    async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> Mapping[str, TopicInfo]:
+        """Topics by name; those that do not exist are absent. Raises UsageError for None: no request lists them all."""
+        if names is None:
+            raise UsageError(
+                "TubeMQ's clients cannot list topics",
+                hint="Name the topics, or say admin_address=HOST:PORT (the master's web port)",
+            )
+        now = self._channel.monotonic()
+        oldest = now - self._options.metadata_max_age_ms / 1_000
+        due = [name for name in names if fresh or self._asked_at.get(name, -1e9) < oldest]
+        if due:
+            await self._ask(due)
+            self._asked_at.update(dict.fromkeys(due, now))
+        return self._placements.topics(names)
+
+    async def leader(self, partition: Partition) -> Node:
+        """The broker of a partition, asking a master if need be. Raises ServerError if there is none now."""
+        node = self._placements.leader(partition)
+        if node is None:
+            await self.topics([partition.topic], fresh=True)
+            node = self._placements.leader(partition)
+        if node is None:
+            raise self._no_leader(partition)
+        return node
+
+    def _no_leader(self, partition: Partition) -> ServerError:
+        status = self._placements.status(partition)
+        code, text = _UNSUBSCRIBABLE, "the master lets nobody read it"
+        if status is None and self._placements.topics([partition.topic]):
+            code, text = Code.FORBIDDEN, "the topic has no such partition"
+        elif status is None:
+            code, text = Code.TOPIC_NOT_DEPLOYED, "the master knows no such topic"
+        elif status == 1:
+            code, text = Code.SERVICE_UNAVAILABLE, f"broker {partition.node} is not registered at the master now"
+        error = error_of(code, text, topic=partition.topic, partition=partition.id, node=partition.node or None)
+        if not partition.node:
+            error.hint = "A partition of TubeMQ has a node, too: the id of its broker"
+        return error
+
+    async def _ask(self, names: Collection[str]) -> None:
+        retry = Retry(self._channel, self._options)
+        while True:
+            try:
+                await self._ask_once(names)
+            except PenstockError as error:
+                await retry.after(error)
+            else:
+                return
+
+    async def _ask_once(self, names: Collection[str]) -> None:
+        if not self._options.publishing:
+            try:
+                await discover(self._masters, self._identity, self._placements, names, self._group)
+            except ServerError as error:
+                if error.code not in _NEEDS_PERMISSION:
+                    raise
+            else:
+                return
+        await self._publisher.publish(names)

@@ -1,0 +1,162 @@
+"""WebApi: the HTTP admin APIs of masters and brokers: one method, its parameters, its rows.
+
+A master on standby sends us to the active one (302). Answers are JSON objects with ``result``, ``errMsg`` and rows
+under ``data`` (masters) or ``dataSet`` (brokers); rows of changes say ``success`` each.
+Source: Apache InLong TubeMQ 2.x, "HTTP API" documentation of master and broker.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import urlencode, urlsplit
+
+from penstock.config import parse_endpoints
+from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation, RequestTimeout, ServerError, UsageError
+from penstock.model import Endpoint
+from penstock.protocols.tubemq.client.http import get, read_response
+from penstock.protocols.tubemq.client.options import TubeOptions
+from penstock.seams.channel import Channel
+
+__all__ = ["Row", "WebApi", "list_in", "number_in", "text_in"]
+
+Row = Mapping[str, Any]
+
+_MASTER_PORT: Final = 8080
+_BAD_REQUEST: Final = 400
+
+
+class WebApi:
+    """Asks the masters of ``admin_address``, and brokers at the web ports that a master tells."""
+
+    def __init__(self, channel: Channel[None], options: TubeOptions) -> None:
+        self._channel = channel
+        self._options = options
+        self._masters = list(parse_endpoints(options.tube.admin_address, _MASTER_PORT))
+
+    async def change(self, method: str, **parameters: object) -> Sequence[Row]:
+        """Change something at the master. Raises ServerError if it, or one row of it, was refused."""
+        tube = self._options.tube
+        secret = {"confModAuthToken": tube.admin_token, "createUser": tube.admin_user, "modifyUser": tube.admin_user}
+        rows = await self.ask(method, **secret, **parameters)
+        for row in rows:
+            if row.get("success") is False:
+                raise _refused(method, row.get("errCode"), row.get("errInfo") or row.get("errMsg"))
+        return rows
+
+    async def ask(self, method: str, **parameters: object) -> Sequence[Row]:
+        """Ask the active master. Raises ServerError, ConnectionLost, RequestTimeout."""
+        return _rows(await self.document(method, **parameters), "data")
+
+    async def document(self, method: str, **parameters: object) -> Row:
+        """As `ask`, but the whole answer: some say more beside their rows."""
+        if not self._masters:
+            raise UsageError(
+                f"only the master's web API can do this ({method})",
+                hint="Say admin_address=HOST:PORT, the master's web port, and admin_token for changes",
+            )
+        for attempt, endpoint in enumerate(list(self._masters)):
+            try:
+                return await self._document(endpoint, method, parameters)
+            except (ConnectionLost, RequestTimeout):
+                self._masters.append(self._masters.pop(0))
+                if attempt == len(self._masters) - 1:
+                    raise
+        raise AssertionError("there is at least one master")
+
+    async def ask_broker(self, endpoint: Endpoint, method: str, **parameters: object) -> Sequence[Row]:
+        """Ask a broker at its web port."""
+        return _rows(await self._document(endpoint, method, parameters), "dataSet")
+
+    async def brokers(self) -> Mapping[str, Endpoint]:
+        """Web ports of the brokers that are online, by broker."""
+        rows = await self.ask("admin_query_broker_run_status")
+        return {
+            text_in(row, "brokerId"): Endpoint(text_in(row, "brokerIp"), number_in(row, "brokerWebPort"))
+            for row in rows
+            if str(row.get("isBrokerOnline", "true")).lower() == "true"
+        }
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._channel.close()
+
+    async def _document(self, endpoint: Endpoint, method: str, parameters: Mapping[str, object]) -> Row:
+        query = urlencode({"method": method, **{name: _text(value) for name, value in parameters.items()}})
+        status, fields, body = await self._get(endpoint, f"/webapi.htm?{query}")
+        if status in {301, 302, 307}:
+            active = _authority(fields.get("location", ""), endpoint)
+            status, fields, body = await self._get(active, f"/webapi.htm?{query}")
+        if status != 200:
+            raise _refused(method, status, f"HTTP status {status}")
+        try:
+            document = json.loads(body)
+        except ValueError:
+            document = None
+        if not isinstance(document, dict):
+            raise ProtocolViolation(f"{method}: an answer that is no JSON object: {body[:80]!r}", node=str(endpoint))
+        if document.get("result") is not True:
+            raise _refused(method, document.get("errCode"), document.get("errMsg"))
+        return document
+
+    async def _get(self, endpoint: Endpoint, target: str) -> tuple[int, dict[str, str], bytes]:
+        link = await self._channel.link(endpoint)
+        frame = await link.connection.call(get(endpoint, target), timeout_s=self._options.rpc_timeout_ms / 1_000)
+        try:
+            status, fields, body = read_response(frame.body)
+        except PenstockError as error:
+            error.node = str(endpoint)
+            raise
+        if fields.get("connection", "").lower() == "close":
+            link.connection.close()
+        return status, fields, body
+
+
+def text_in(row: Row, name: str) -> str:
+    """A field as text. Raises ProtocolViolation if it is not there."""
+    value = row.get(name)
+    if not isinstance(value, str | int):
+        raise ProtocolViolation(f"a row of the web API without {name}")
+    return str(value)
+
+
+def number_in(row: Row, name: str) -> int:
+    """A field as a whole number. Raises ProtocolViolation if it is none."""
+    text = text_in(row, name).strip()
+    if not text.removeprefix("-").isdecimal() or len(text) > 20:
+        raise ProtocolViolation(f"a row of the web API whose {name} is {text[:40]!r}")
+    return int(text)
+
+
+def list_in(row: Row, name: str) -> Sequence[Row]:
+    """A field as rows. Raises ProtocolViolation if it is no list of objects."""
+    found = row.get(name)
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise ProtocolViolation(f"an answer of the web API whose {name} is no list of objects")
+    return found
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _rows(document: Row, name: str) -> Sequence[Row]:
+    return list_in(document, name) if name in document else []
+
+
+def _authority(location: str, asked: Endpoint) -> Endpoint:
+    try:
+        parts = urlsplit(location)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    if host is None:
+        raise ProtocolViolation(f"sent away to {location[:200]!r}", node=str(asked))
+    return Endpoint(host, port or asked.port)
+
+
+def _refused(method: str, code: object, text: object) -> ServerError:
+    number = code if isinstance(code, int) else _BAD_REQUEST
+    hint = "Say admin_token=…, the master's confModAuthToken" if "unauthorized" in str(text) else None
+    return ServerError(f"{method}: {text}", code=number, name=f"WEB_API_{number}", hint=hint)

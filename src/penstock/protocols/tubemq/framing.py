@@ -1,0 +1,121 @@
+"""TubeMQ's frames: a token, a serial number, a count of blocks, and the blocks, each behind its length.
+
+Only the blocks' contents, put together, mean anything; where one ends is without meaning. Source: Apache InLong TubeMQ
+2.x, RPC protocol (``RpcConstants``, ``NettyProtocolEncoder``/``NettyProtocolDecoder``): writers cut at 8192 bytes,
+readers take any length and at most 3584 blocks. Here the sum of the lengths is bounded by what such a frame can hold;
+Java leaves it open, and a count of 0 makes it wait for ever.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+from penstock.errors import ProtocolViolation, UsageError
+from penstock.seams.framing import Buffer, Buffers, Frame
+
+__all__ = ["BLOCK_BYTES", "MAX_BLOCKS", "MAX_FRAME_BYTES", "TOKEN", "TubeFraming", "frame"]
+
+TOKEN: Final = 0xFF7FF4FE
+BLOCK_BYTES: Final = 8192
+MAX_BLOCKS: Final = 3584
+MAX_FRAME_BYTES: Final = MAX_BLOCKS * BLOCK_BYTES
+
+_HEAD: Final = struct.Struct(">Iii")
+_HEAD_AND_LENGTH: Final = struct.Struct(">Iiii")
+_LENGTH: Final = struct.Struct(">i")
+
+
+class TubeFraming:
+    """Cuts frames; ``answers`` True for a client (reads responses), False for a server (reads requests)."""
+
+    __slots__ = ("_answers", "_blocks", "_left", "_length", "_limit", "_need", "_serial", "_size")
+
+    def __init__(self, *, answers: bool, limit: int = MAX_FRAME_BYTES) -> None:
+        self._answers = answers
+        self._limit = limit
+        self._serial = 0
+        self._restart()
+
+    def need(self) -> int:
+        return self._need
+
+    def feed(self, chunk: memoryview) -> Frame | None:
+        """Three kinds of chunk: the head; a first length; a block together with the next one's length."""
+        if self._left < 0:
+            self._head(chunk)
+            return None
+        if self._length < 0:
+            return self._next_block(chunk)
+        block, rest = chunk[: self._length], chunk[self._length :]
+        self._blocks.append(block)
+        return self._next_block(rest) if self._left else self._complete()
+
+    def _restart(self) -> None:
+        self._need = _HEAD.size
+        self._left = self._length = -1
+        self._size = 0
+        self._blocks: list[memoryview] = []
+
+    def _head(self, chunk: memoryview) -> None:
+        token, self._serial, count = _HEAD.unpack(chunk)
+        if token != TOKEN:
+            raise ProtocolViolation(
+                f"a frame begins with {token:#010x}; TubeMQ's begin with {TOKEN:#010x}",
+                hint="is the other side speaking TubeMQ, without TLS?",
+            )
+        if not 1 <= count <= MAX_BLOCKS:
+            raise ProtocolViolation(f"a frame of {count} blocks; 1 to {MAX_BLOCKS} are allowed")
+        self._left = count
+        self._need = _LENGTH.size
+
+    def _next_block(self, chunk: memoryview) -> Frame | None:
+        (length,) = _LENGTH.unpack(chunk)
+        if not 0 <= length <= self._limit - self._size:
+            raise ProtocolViolation(
+                f"a block of {length} bytes after {self._size} bytes of frame {self._serial}; "
+                f"a frame holds {self._limit} at most"
+            )
+        self._left -= 1
+        self._length = length
+        self._size += length
+        self._need = length + (_LENGTH.size if self._left else 0)
+        return None if self._need else self._complete()
+
+    def _complete(self) -> Frame:
+        blocks = self._blocks
+        body = blocks[0] if len(blocks) == 1 else memoryview(b"".join(blocks))
+        complete = Frame(self._serial, self._answers, body)
+        self._restart()
+        return complete
+
+
+def frame(serial: int, content: Buffers) -> Buffers:
+    """Return the buffers of a frame around ``content``, at least one byte; nothing is copied.
+
+    Raises UsageError for more than a frame can hold.
+    """
+    size = sum(map(len, content))
+    if not 0 < size <= MAX_FRAME_BYTES:
+        raise UsageError(f"a frame of {size} bytes; 1 to {MAX_FRAME_BYTES} are allowed")
+    count = -(-size // BLOCK_BYTES)
+    head = _HEAD_AND_LENGTH.pack(TOKEN, serial, count, min(size, BLOCK_BYTES))
+    return [head, *content] if count == 1 else [head, *_cut(content, size)]
+
+
+def _cut(content: Buffers, size: int) -> Iterator[Buffer]:
+    """Yield ``content`` with a length before each block but the first."""
+    room = BLOCK_BYTES
+    for piece in content:
+        view = memoryview(piece)
+        at = 0
+        while at < len(view):
+            if not room:
+                room = min(size, BLOCK_BYTES)
+                yield _LENGTH.pack(room)
+            taken = view[at : at + room]
+            yield taken
+            at += len(taken)
+            room -= len(taken)
+            size -= len(taken)

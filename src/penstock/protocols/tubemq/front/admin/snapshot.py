@@ -1,0 +1,40 @@
+"""A look at the last messages of a partition."""
+
+from __future__ import annotations
+
+import base64
+
+from penstock.protocols.tubemq.front.admin.answers import Answer, from_broker
+from penstock.protocols.tubemq.front.admin.routes import AdminCall
+from penstock.protocols.tubemq.front.broker.messages import key_code
+from penstock.protocols.tubemq.front.broker.reading import read_batch
+from penstock.protocols.tubemq.messages.broker import TransferedMessage
+
+__all__ = ["messages"]
+
+_MOST_BYTES = 4 << 20
+_LENGTH = 4
+
+
+async def messages(call: AdminCall) -> Answer:
+    """Serve admin_snapshot_message: up to ``msgCount`` of the last messages, those that fit ``filterConds``."""
+    given = call.parameters
+    topic = call.shared.cluster.known(given.text("topicName"))
+    partition = call.shared.cluster.own(topic, given.number("partitionId", low=0, high=2**31 - 1))
+    count = given.number("msgCount", 3, low=1, high=50)
+    filters = frozenset(key_code(each) for each in given.names("filterConds"))
+    start, end = call.shared.enode.bounds(partition)
+    begin = max(start, end - count)
+    if begin == end:
+        return from_broker([])
+    batch = read_batch(call.shared.enode, partition, begin, filters, most_bytes=_MOST_BYTES, most_records=count)
+    return from_broker([_shown(row, message) for row, message in enumerate(batch.messages)])
+
+
+def _shown(row: int, message: TransferedMessage) -> dict[str, object]:
+    payload = message.pay_load_data
+    attributes, body = b"", payload
+    if message.flag & 1:
+        size = int.from_bytes(payload[:_LENGTH], "big")
+        attributes, body = payload[_LENGTH : _LENGTH + size], payload[_LENGTH + size :]
+    return {"index": row, "data": base64.b64encode(body).decode(), "attr": attributes.decode("utf-8", "replace")}

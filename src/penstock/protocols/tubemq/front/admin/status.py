@@ -1,0 +1,141 @@
+"""What there is: methods, versions, the broker, who has booked what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock import __version__
+from penstock.protocols.tubemq.front.admin.answers import Answer, from_broker, from_master
+from penstock.protocols.tubemq.front.admin.routes import ROUTES, AdminCall
+from penstock.protocols.tubemq.front.broker.bookings import Booking
+from penstock.protocols.tubemq.front.cluster import to_wire
+from penstock.protocols.tubemq.partition_ids import STORE_BASE
+
+__all__ = [
+    "bookings",
+    "broker_configure",
+    "broker_run_status",
+    "consumers",
+    "master_group",
+    "methods",
+    "version",
+]
+
+
+async def methods(call: AdminCall) -> Answer:
+    """Serve admin_get_methods; both under a master's names and a broker's."""
+    del call
+    rows = [{"method": name, "needAuth": ROUTES[name].token} for name in sorted(ROUTES)]
+    return {**from_broker(rows), **from_master(rows), "errMsg": "OK"}
+
+
+async def version(call: AdminCall) -> Answer:
+    """Serve admin_query_server_version."""
+    del call
+    return from_master([{"version": f"penstock {__version__}"}])
+
+
+async def broker_configure(call: AdminCall) -> Answer:
+    """Serve admin_query_broker_configure: the one broker, which nobody had to configure."""
+    return from_master([{**_broker(call), "isConfChanged": False, "isConfLoaded": True}])
+
+
+async def broker_run_status(call: AdminCall) -> Answer:
+    """Serve admin_query_broker_run_status: it runs."""
+    wanted = call.parameters.names("brokerId")
+    shown = {
+        **_broker(call),
+        "enableTLS": False,
+        "isRepAbnormal": False,
+        "isAutoForbidden": False,
+        "runStatus": "running",
+        "subStatus": "idle",
+        "isConfChanged": "false",
+        "isConfLoaded": "true",
+        "isBrokerOnline": "true",
+        "brokerVersion": f"penstock {__version__}",
+        "acceptPublish": "true",
+        "acceptSubscribe": "true",
+    }
+    return from_master([shown] if not wanted or str(shown["brokerId"]) in wanted else [])
+
+
+async def master_group(call: AdminCall) -> Answer:
+    """Serve admin_query_master_group_info: the one master."""
+    endpoint = call.shared.cluster.node.endpoint
+    node = {
+        "index": 1,
+        "name": f"penstock-{call.shared.cluster.broker_id}",
+        "hostName": endpoint.host,
+        "port": str(endpoint.port),
+        "statusInfo": {"nodeStatus": "MASTER"},
+    }
+    return {
+        "errMsg": "Ok",
+        "groupName": "penstock",
+        "isPrimaryNodeActive": True,
+        **from_master([node]),
+        "groupStatus": "Running-ReadWrite",
+    }
+
+
+async def bookings(call: AdminCall) -> Answer:
+    """Serve admin_get_partition_reginfo and admin_query_consumer_regmap: which consumer has which partition."""
+    rows = [
+        {"Partition": _name(booking), "Consumer": booking.client, "index": row}
+        for row, booking in enumerate(_chosen(call), 1)
+    ]
+    return from_broker(rows)
+
+
+async def consumers(call: AdminCall) -> Answer:
+    """Serve admin_query_broker_all_consumer_info: the same with offsets."""
+    rows = []
+    for row, booking in enumerate(_chosen(call), 1):
+        group, partition = booking.key
+        start, end = call.shared.enode.bounds(partition)
+        committed = call.shared.positions.of(group, partition)
+        rows.append(
+            {
+                "index": row,
+                "groupName": group,
+                "topicName": partition.topic,
+                "partitionId": partition.id * STORE_BASE,
+                "consumerId": booking.client,
+                "isRegOk": True,
+                "isFilterConsume": bool(booking.filters),
+                "qryPriorityId": booking.priority,
+                "isMessageStoreOk": True,
+                "minOffset": to_wire(start),
+                "maxOffset": to_wire(end),
+                "zkOffset": to_wire(booking.begin if committed is None else committed),
+            }
+        )
+    return from_broker(rows)
+
+
+def _chosen(call: AdminCall) -> list[Booking]:
+    groups = call.parameters.names("groupName")
+    topics = call.parameters.names("topicName")
+    return [
+        booking
+        for booking in call.shared.bookings
+        if (not groups or booking.key.group in groups) and (not topics or booking.key.partition.topic in topics)
+    ]
+
+
+def _name(booking: Booking) -> str:
+    group, partition = booking.key
+    return f"{group}:{partition.topic}:{partition.id * STORE_BASE}"
+
+
+def _broker(call: AdminCall) -> dict[str, Any]:
+    """The HTTP port is the RPC's own."""
+    endpoint = call.shared.cluster.node.endpoint
+    return {
+        "brokerId": call.shared.cluster.broker_id,
+        "brokerIp": endpoint.host,
+        "brokerPort": endpoint.port,
+        "brokerWebPort": endpoint.port,
+        "manageStatus": "online",
+    }

@@ -1,0 +1,234 @@
+"""Topics: made, grown, closed, deleted in two steps, and shown.
+
+A deployment here is the whole topic: numTopicStores times numPartitions partitions, each its own store. Deleting, as
+there, needs a topic that is closed for writing and reading; it then only hides it; removing takes the data away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from penstock.errors import PenstockError
+from penstock.protocols.tubemq.error_codes import Code
+from penstock.protocols.tubemq.front.admin.answers import Answer, from_master, item
+from penstock.protocols.tubemq.front.admin.parameters import Parameters
+from penstock.protocols.tubemq.front.admin.retention import policy_of, retention_of
+from penstock.protocols.tubemq.front.admin.routes import AdminCall
+from penstock.protocols.tubemq.front.call import Shared
+from penstock.protocols.tubemq.front.faults import Refused, refusal
+from penstock.protocols.tubemq.front.settings import UNSET
+from penstock.seams.node import TopicState
+
+__all__ = ["add", "delete", "query", "query_deployed", "query_names", "remove", "restore", "update"]
+
+_EXISTS: Final = 402
+_UNKNOWN: Final = 401
+_CONDITION: Final = 406
+_MB: Final = 1 << 20
+
+
+async def add(call: AdminCall) -> Answer:
+    """Serve admin_add_topic_deploy_info: make topics."""
+    given = call.parameters
+    topics = given.new_topics()
+    given.text("brokerId")
+    given.user("createUser")
+    partitions = _partitions(call, 1)
+    config = retention_of(given.optional("deletePolicy"))
+
+    async def make(name: str) -> None:
+        if call.shared.enode.topic(name) is not None:
+            raise Refused(_EXISTS, f"Existed record found for brokerId-topicName({_broker(call)}:{name})!")
+        await call.shared.enode.create_topic(name, partitions, config)
+        _open(call.shared, name, given)
+
+    return await _each(call, topics, make)
+
+
+async def update(call: AdminCall) -> Answer:
+    """Serve admin_update_topic_deploy_info: open, close, keep for another time, add partitions."""
+    given = call.parameters
+    given.user("modifyUser")
+    config = retention_of(given.optional("deletePolicy"))
+
+    async def change(name: str) -> None:
+        topic = _known(call, name)
+        wanted = _partitions(call, topic.partitions)
+        if wanted < topic.partitions:
+            raise Refused(Code.BAD_REQUEST, f"topic {name} has {topic.partitions} partitions, and keeps them")
+        if config:
+            await call.shared.enode.set_config(name, {**topic.config, **config})
+        if wanted > topic.partitions:
+            await call.shared.enode.add_partitions(name, wanted)
+        _open(call.shared, name, given)
+
+    return await _each(call, given.names("topicName", required=True), change)
+
+
+async def delete(call: AdminCall) -> Answer:
+    """Serve admin_delete_topic_info: hide closed topics; their data stays."""
+    call.parameters.user("modifyUser")
+
+    async def hide(name: str) -> None:
+        _check_closed(call, name)
+        settings = call.shared.settings
+        settings.set_topic(name, replace(settings.topic(name), deleted=True))
+
+    return await _each(call, call.parameters.names("topicName", required=True), hide)
+
+
+async def restore(call: AdminCall) -> Answer:
+    """Serve admin_redo_deleted_topic_info: show deleted topics again, closed as they were."""
+    call.parameters.user("modifyUser")
+
+    async def show(name: str) -> None:
+        _known(call, name)
+        settings = call.shared.settings
+        settings.set_topic(name, replace(settings.topic(name), deleted=False))
+
+    return await _each(call, call.parameters.names("topicName", required=True), show)
+
+
+async def remove(call: AdminCall) -> Answer:
+    """Serve admin_remove_topic_info: take closed topics away, with everything in them."""
+    call.parameters.user("modifyUser")
+
+    async def take_away(name: str) -> None:
+        _check_closed(call, name)
+        await call.shared.enode.delete_topic(name)
+        call.shared.settings.forget_topic(name)
+
+    return await _each(call, call.parameters.names("topicName", required=True), take_away)
+
+
+async def query(call: AdminCall) -> Answer:
+    """Serve admin_query_topic_info."""
+    return from_master([_described(call, topic) for topic in _chosen(call)])
+
+
+async def query_deployed(call: AdminCall) -> Answer:
+    """Serve admin_query_topic_deploy_info: the same under other names."""
+    rows = []
+    for topic in _chosen(call):
+        row = _described(call, topic)
+        row["deployInfo"] = row.pop("topicInfo")
+        row["enableAuthControl"] = call.shared.settings.topic(topic.name).controlled
+        rows.append(row)
+    return from_master(rows)
+
+
+async def query_names(call: AdminCall) -> Answer:
+    """Serve admin_query_deployed_topics."""
+    names = [topic.name for topic in call.shared.cluster.topics()]
+    return from_master([{"brokerId": _broker(call), "topicName": names, "topicCount": len(names)}])
+
+
+# Parts.
+
+
+async def _each(call: AdminCall, topics: list[str], do: Callable[[str], Awaitable[None]]) -> Answer:
+    """Do it for each topic on each broker named (there is one); each says how it went."""
+    rows = []
+    for broker in call.parameters.names("brokerId") or [str(_broker(call))]:
+        for name in topics:
+            about: dict[str, Any] = {"brokerId": int(broker) if broker.isdigit() else broker, "topicName": name}
+            try:
+                if broker != str(_broker(call)):
+                    raise Refused(_UNKNOWN, f"Not found broker configure record by brokerId={broker}")
+                await do(name)
+                rows.append(item(**about))
+            except PenstockError as error:
+                rows.append(item(refusal(error), **about))
+    return from_master(rows)
+
+
+def _broker(call: AdminCall) -> int:
+    return call.shared.cluster.broker_id
+
+
+def _chosen(call: AdminCall) -> list[TopicState]:
+    wanted = call.parameters.names("topicName")
+    return [topic for topic in call.shared.cluster.topics() if not wanted or topic.name in wanted]
+
+
+def _known(call: AdminCall, name: str) -> TopicState:
+    topic = call.shared.cluster.topic(name)
+    if topic is None:
+        raise Refused(_UNKNOWN, f"Not found topic deploy record by brokerId-topicName({_broker(call)}:{name})!")
+    return topic
+
+
+def _check_closed(call: AdminCall, name: str) -> None:
+    _known(call, name)
+    settings = call.shared.settings.topic(name)
+    if settings.accepts_publish or settings.accepts_subscribe:
+        raise Refused(
+            _CONDITION,
+            "The values of acceptPublish and acceptSubscribe must be false before change status of "
+            f"brokerId-topicName({_broker(call)}:{name}) record!",
+        )
+
+
+def _partitions(call: AdminCall, default: int) -> int:
+    """Stores times partitions, where one of them is said."""
+    given: Parameters = call.parameters
+    if not given.optional("numTopicStores") and not given.optional("numPartitions"):
+        return default
+    most = call.shared.options.max_partitions
+    product = given.number("numTopicStores", 1, low=1, high=most) * given.number("numPartitions", 1, low=1, high=most)
+    if product > most:
+        raise Refused(Code.BAD_REQUEST, f"{product} partitions; a topic may have {most}")
+    return product
+
+
+def _open(shared: Shared, name: str, given: Parameters) -> None:
+    publish, subscribe = given.flag("acceptPublish"), given.flag("acceptSubscribe")
+    known = shared.settings.topic(name)
+    changed = replace(
+        known,
+        accepts_publish=known.accepts_publish if publish is None else publish,
+        accepts_subscribe=known.accepts_subscribe if subscribe is None else subscribe,
+    )
+    if changed != known:
+        shared.settings.set_topic(name, changed)
+
+
+def _described(call: AdminCall, topic: TopicState) -> dict[str, Any]:
+    settings = call.shared.settings.topic(topic.name)
+    node = call.shared.cluster.node
+    run = {
+        "acceptPublish": settings.accepts_publish,
+        "acceptSubscribe": settings.accepts_subscribe,
+        "numPartitions": 1,
+        "numTopicStores": topic.partitions,
+        "brokerManageStatus": "online",
+    }
+    deployed = {
+        "topicName": topic.name,
+        "brokerId": _broker(call),
+        "topicNameId": UNSET,
+        "brokerIp": node.endpoint.host,
+        "brokerPort": node.endpoint.port,
+        "topicStatusId": int(settings.deleted),
+        "numTopicStores": topic.partitions,
+        "numPartitions": 1,
+        "acceptPublish": settings.accepts_publish,
+        "acceptSubscribe": settings.accepts_subscribe,
+        "deletePolicy": policy_of(topic.config),
+        "dataVersionId": UNSET,
+        "runInfo": run,
+    }
+    limit = settings.max_message_bytes or call.shared.settings.limits.max_message_bytes
+    return {
+        "topicName": topic.name,
+        "maxMsgSizeInMB": limit // _MB,
+        "topicInfo": [deployed],
+        "infoCount": 1,
+        "totalCfgNumPart": topic.partitions,
+        "isSrvAcceptPublish": settings.accepts_publish,
+        "isSrvAcceptSubscribe": settings.accepts_subscribe,
+        "totalRunNumPartCount": topic.partitions,
+        "authData": {},
+    }

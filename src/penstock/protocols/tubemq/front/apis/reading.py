@@ -1,0 +1,143 @@
+"""Consumers at the broker: getting messages and confirming them. Methods 17 and 18.
+
+Source: TubeMQ 2.x broker. A group's offset C stands in the log; what was delivered and not confirmed ends at F (the
+booking's ``flight_end``). Automatic mode reads from C, after taking F for C where the client says that it consumed the
+batch. Manual mode reads on from F and leaves C alone until it is told.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.protocols.tubemq.error_codes import Code
+from penstock.protocols.tubemq.front.broker.bookings import Booking, Key
+from penstock.protocols.tubemq.front.broker.reading import Batch, read_batch
+from penstock.protocols.tubemq.front.call import Call, Shared
+from penstock.protocols.tubemq.front.checks import named
+from penstock.protocols.tubemq.front.cluster import to_wire
+from penstock.protocols.tubemq.front.faults import Refused
+from penstock.protocols.tubemq.messages.broker import (
+    CommitOffsetRequestC2B,
+    CommitOffsetResponseB2C,
+    GetMessageRequestC2B,
+    GetMessageResponseB2C,
+)
+from penstock.protocols.tubemq.messages.declare import has
+
+__all__ = ["commit", "get"]
+
+_AT_END: Final = "The request offset reached maxOffset!"
+
+
+async def get(call: Call, request: GetMessageRequestC2B) -> GetMessageResponseB2C:
+    """Serve get message; answers at once also where nothing is there (404): the client waits."""
+    shared = call.shared
+    client = named("clientId", request.client_id)
+    group = named("groupName", request.group_name)
+    topic = shared.cluster.known(named("topicName", request.topic_name))
+    key = Key(group, shared.cluster.own(topic, request.partition_id))
+    booking = shared.bookings.use(key, client, shared.now)
+    if not shared.settings.topic(topic.name).accepts_subscribe:
+        raise Refused(Code.FORBIDDEN, f"topicName {topic.name} has been closed")
+    async with booking.turns.mine():
+        if not shared.bookings.is_current(booking):
+            raise Refused(Code.HB_NO_NODE, f"UnRegistered Consumer:{client}, you have to register firstly!")
+        return await _serve(shared, booking, request)
+
+
+async def _serve(shared: Shared, booking: Booking, request: GetMessageRequestC2B) -> GetMessageResponseB2C:
+    group, partition = booking.key
+    log_start, log_end = shared.enode.bounds(partition)
+    start = await _start(shared, booking, request)
+    if start >= log_end:
+        if start > log_end:
+            await shared.positions.set(group, partition, log_end)
+            booking.flight_end = None
+        return _nothing(Code.NOT_FOUND, _AT_END, -1)
+    options = shared.options
+    grant = booking.quota.grant(shared.settings.rules, booking.lag, shared.now_ms, escapes=request.esc_flow_ctrl)
+    if not grant.max_bytes:
+        return _nothing(Code.SERVER_CONSUME_SPEED_LIMIT, "RpcServer consume speed limit!", grant.wait_ms)
+    batch = read_batch(
+        shared.enode,
+        partition,
+        max(start, log_start),
+        booking.filters,
+        most_bytes=min(grant.max_bytes, options.transfer_bytes),
+        most_records=options.transfer_records,
+    )
+    booking.lag = batch.lag(log_end)
+    booking.quota.sent(batch.size)
+    if batch.end > batch.start or batch.start > start:
+        await _note(shared, booking, batch, manual=request.manual_commit_offset)
+    return GetMessageResponseB2C(
+        success=True,
+        err_code=Code.SUCCESS,
+        err_msg="OK!",
+        messages=batch.messages,
+        curr_offset=to_wire(batch.start),
+        min_limit_time=0,
+        esc_flow_ctrl=False,
+        curr_data_dlt=booking.lag,
+        require_slow=bool(booking.filters) and batch.end >= log_end,
+        max_offset=to_wire(log_end),
+    )
+
+
+async def _start(shared: Shared, booking: Booking, request: GetMessageRequestC2B) -> int:
+    """Where this batch begins, the one before being confirmed first if it was consumed."""
+    group, partition = booking.key
+    flight_end = booking.flight_end
+    if request.manual_commit_offset:
+        if flight_end is not None:
+            return flight_end
+    else:
+        if request.last_pack_consumed and flight_end is not None:
+            await shared.positions.set(group, partition, flight_end)
+        booking.flight_end = None
+    committed = shared.positions.of(group, partition)
+    return booking.begin if committed is None else committed
+
+
+async def _note(shared: Shared, booking: Booking, batch: Batch, *, manual: bool) -> None:
+    """Remember where the batch ends; one without messages is confirmed at once, for there is nothing to confirm."""
+    if batch.messages or manual:
+        booking.flight_end = batch.end
+    else:
+        await shared.positions.set(booking.key.group, booking.key.partition, batch.end)
+
+
+def _nothing(code: int, text: str, wait_ms: int) -> GetMessageResponseB2C:
+    return GetMessageResponseB2C(
+        success=False,
+        err_code=code,
+        err_msg=text,
+        curr_offset=-1,
+        min_limit_time=wait_ms,
+        esc_flow_ctrl=False,
+        curr_data_dlt=-1,
+    )
+
+
+async def commit(call: Call, request: CommitOffsetRequestC2B) -> CommitOffsetResponseB2C:
+    """Serve commit offset: what was delivered last is consumed (the default), or is to be delivered again."""
+    shared = call.shared
+    client = named("clientId", request.client_id)
+    group = named("groupName", request.group_name)
+    topic = shared.cluster.known(named("topicName", request.topic_name))
+    partition = shared.cluster.own(topic, request.partition_id)
+    booking = shared.bookings.confirmable(Key(group, partition), client, shared.now)
+    consumed = request.last_pack_consumed or not has(request, "last_pack_consumed")
+    async with booking.turns.mine():
+        if consumed and booking.flight_end is not None:
+            await shared.positions.set(group, partition, booking.flight_end)
+        booking.flight_end = None
+        committed = shared.positions.of(group, partition)
+    _, end = shared.enode.bounds(partition)
+    return CommitOffsetResponseB2C(
+        success=True,
+        err_code=Code.SUCCESS,
+        err_msg="OK!",
+        curr_offset=to_wire(booking.begin if committed is None else committed),
+        max_offset=to_wire(end),
+    )

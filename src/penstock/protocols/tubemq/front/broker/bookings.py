@@ -1,0 +1,161 @@
+"""Who has booked which partition in which group, and until when. Pure; a clock is passed in.
+
+A partition has at most one owner in a group. The rules are the table: what a client asks, and whether nobody, the
+client itself or another one has the booking. An owner that is not heard of in time is none any more: unlike with the
+real broker, the next one that asks gets the partition at once and is not sent away one more time.
+Source: TubeMQ broker, register, heartbeat, get message, commit; codes 401, 410, 411, 412.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from penstock.groups.deadlines import Deadlines
+from penstock.model import Partition
+from penstock.protocols.tubemq.error_codes import Code
+from penstock.protocols.tubemq.flow_control import Quota
+from penstock.protocols.tubemq.front.broker.turns import Turns
+from penstock.protocols.tubemq.front.faults import Refused
+from penstock.seams.runtime import Promise
+
+__all__ = ["TABLE", "Action", "Booking", "Bookings", "Key", "Owner"]
+
+
+class Key(NamedTuple):
+    """What is booked; the partition is ours."""
+
+    group: str
+    partition: Partition
+
+
+class Owner(enum.Enum):
+    """Who has the booking, seen by the client that asks."""
+
+    NOBODY = "nobody"
+    ITSELF = "itself"
+    ANOTHER = "another"
+
+
+class Action(enum.Enum):
+    """What the client asks."""
+
+    REGISTER = "register"
+    USE = "use"
+    COMMIT = "commit"
+    UNREGISTER = "unregister"
+
+
+TABLE: Final[Mapping[tuple[Owner, Action], int]] = {
+    (Owner.NOBODY, Action.REGISTER): Code.SUCCESS,
+    (Owner.NOBODY, Action.USE): Code.HB_NO_NODE,
+    (Owner.NOBODY, Action.COMMIT): Code.UNAUTHORIZED,
+    (Owner.NOBODY, Action.UNREGISTER): Code.HB_NO_NODE,
+    (Owner.ITSELF, Action.REGISTER): Code.SUCCESS,  # anew: filters, pace and what was in flight are forgotten
+    (Owner.ITSELF, Action.USE): Code.SUCCESS,
+    (Owner.ITSELF, Action.COMMIT): Code.SUCCESS,
+    (Owner.ITSELF, Action.UNREGISTER): Code.SUCCESS,
+    (Owner.ANOTHER, Action.REGISTER): Code.PARTITION_OCCUPIED,
+    (Owner.ANOTHER, Action.USE): Code.DUPLICATE_PARTITION,
+    (Owner.ANOTHER, Action.COMMIT): Code.UNAUTHORIZED,
+    (Owner.ANOTHER, Action.UNREGISTER): Code.DUPLICATE_PARTITION,
+}
+
+
+@dataclass(slots=True)
+class Booking:
+    """``filters``: hash codes of the items wanted, empty for everything. ``begin``: where the group stood when it was
+    made. ``flight_end``: the offset after what was delivered and not confirmed yet, None where there is no such thing.
+    ``lag``: about how many bytes were left after the last read.
+    """
+
+    client: str
+    key: Key
+    turns: Turns
+    filters: frozenset[int] = frozenset()
+    priority: int = -2
+    begin: int = 0
+    flight_end: int | None = None
+    quota: Quota = field(default_factory=Quota)
+    lag: int = 0
+
+
+class Bookings:
+    """``patience_s`` without a sign of its owner ends a booking; more than ``most`` together are not made."""
+
+    def __init__(self, patience_s: float, most: int, new_promise: Callable[[], Promise[Any]]) -> None:
+        self._patience_s = patience_s
+        self._most = most
+        self._new_promise = new_promise
+        self._bookings: dict[Key, Booking] = {}
+        self._deadlines: Deadlines[Key] = Deadlines()
+
+    def __iter__(self) -> Iterator[Booking]:
+        return iter(self._bookings.values())
+
+    def get(self, key: Key) -> Booking | None:
+        """A booking, whoever has it."""
+        return self._bookings.get(key)
+
+    def register(self, key: Key, client: str, filters: frozenset[int], priority: int, now: float) -> Booking:
+        """Make a booking. Raises Refused."""
+        self._check(key, client, Action.REGISTER, now)
+        if len(self._bookings) >= self._most and key not in self._bookings:
+            raise Refused(Code.SERVICE_UNAVAILABLE, f"{len(self._bookings)} partitions are booked already")
+        earlier = self._bookings.get(key)
+        # The queue stays the same one: what the client asked before it registered anew is still served before.
+        turns = earlier.turns if earlier is not None else Turns(self._new_promise)
+        booking = self._bookings[key] = Booking(client, key, turns, filters, priority)
+        self._deadlines.set(key, now + self._patience_s)
+        return booking
+
+    def use(self, key: Key, client: str, now: float) -> Booking:
+        """The booking of its owner, which shows that it is there. Raises Refused."""
+        self._check(key, client, Action.USE, now)
+        self._deadlines.set(key, now + self._patience_s)
+        return self._bookings[key]
+
+    def confirmable(self, key: Key, client: str, now: float) -> Booking:
+        """The booking of its owner, which may commit. Raises Refused."""
+        self._check(key, client, Action.COMMIT, now)
+        return self._bookings[key]
+
+    def leaving(self, key: Key, client: str, now: float) -> Booking:
+        """The booking that its owner wants to give back; `end` does it. Raises Refused."""
+        self._check(key, client, Action.UNREGISTER, now)
+        return self._bookings[key]
+
+    def end(self, booking: Booking) -> None:
+        """Nobody has this booking any more; nothing happens if it was replaced or ended."""
+        if self.is_current(booking):
+            self._deadlines.cancel(booking.key)
+            del self._bookings[booking.key]
+
+    def is_current(self, booking: Booking) -> bool:
+        """Whether nothing has replaced or ended a booking."""
+        return self._bookings.get(booking.key) is booking
+
+    def expire(self, now: float) -> None:
+        """End the bookings whose owners were not heard of in time; what they had in flight counts as not read."""
+        for key in self._deadlines.due(now):
+            del self._bookings[key]
+
+    def _check(self, key: Key, client: str, action: Action, now: float) -> None:
+        self.expire(now)
+        booking = self._bookings.get(key)
+        owner = Owner.NOBODY if booking is None else Owner.ITSELF if booking.client == client else Owner.ANOTHER
+        code = TABLE[owner, action]
+        if code != Code.SUCCESS:
+            raise Refused(code, _text(code, key, client, booking))
+
+
+def _text(code: int, key: Key, client: str, booking: Booking | None) -> str:
+    if code == Code.UNAUTHORIZED:
+        return "The partition not registered by consumers"
+    if booking is None:
+        return f"UnRegistered Consumer:{client}, you have to register firstly!"
+    if code == Code.PARTITION_OCCUPIED:
+        return f"[Duplicated Register] Partition {key.group}:{key.partition} has been registered by {booking.client}"
+    return f"[Duplicated Request] Partition {key.group}:{key.partition} has been consumed by another consumer"

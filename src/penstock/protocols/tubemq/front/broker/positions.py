@@ -1,0 +1,53 @@
+"""Where each group is in each partition: committed offsets, kept with those of all protocols.
+
+An offset here is the number of the next record to read, as everywhere in the node; TubeMQ's is 28 times that. So
+Kafka's tools see how far a TubeMQ group is, and a group that changes its protocol goes on where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.model import Committed, Partition
+from penstock.seams.node import Enode, Offsets
+
+__all__ = ["Positions"]
+
+
+class Positions:
+    """What is set is durable when the call returns."""
+
+    def __init__(self, offsets: Offsets, enode: Enode, now_ms: Callable[[], int]) -> None:
+        self._offsets = offsets
+        self._enode = enode
+        self._now_ms = now_ms
+
+    def of(self, group: str, partition: Partition) -> int | None:
+        """The group's committed offset; None if it has none."""
+        found = self._offsets.committed(group).get(partition)
+        return None if found is None else found.offset
+
+    async def set(self, group: str, partition: Partition, offset: int) -> None:
+        """Commit, also backwards: who asks for that means it. Raises StoreError."""
+        if self.of(group, partition) != offset:
+            committed = Committed(offset, timestamp_ms=self._now_ms())
+            await self._offsets.commit(group, {partition: committed})
+
+    async def begin(self, group: str, partition: Partition, wanted: int | None, *, from_end: bool, always: bool) -> int:
+        """Where a reader that registers begins; it is the group's offset from then on. Raises StoreError.
+
+        ``wanted`` is moved into the log; without it, the group's offset counts, or else the log's end (``from_end``) or
+        start. ``always`` the end.
+        """
+        start, end = self._enode.bounds(partition)
+        known = self.of(group, partition)
+        if always:
+            offset = end
+        elif wanted is not None:
+            offset = min(max(wanted, start), end)
+        elif known is not None:
+            offset = known
+        else:
+            offset = end if from_end else start
+        await self.set(group, partition, offset)
+        return offset

@@ -1,0 +1,68 @@
+"""What a handler is given beside its request: who asks, and the front's shared parts."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock.protocols.tubemq.front.cluster import Cluster
+from penstock.protocols.tubemq.front.options import TubeFrontOptions
+from penstock.protocols.tubemq.messages.declare import Message
+from penstock.seams.node import Enode, Offsets, Services
+
+if TYPE_CHECKING:
+    from penstock.protocols.tubemq.front.broker.bookings import Bookings
+    from penstock.protocols.tubemq.front.broker.positions import Positions
+    from penstock.protocols.tubemq.front.broker.writing import Writing
+    from penstock.protocols.tubemq.front.master.groups import Groups
+    from penstock.protocols.tubemq.front.master.producers import Producers
+    from penstock.protocols.tubemq.front.settings import Settings
+
+__all__ = ["Call", "Handler", "Shared"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all handlers of a front share. ``visit_token``: what the master gives and the broker does not look at."""
+
+    services: Services
+    options: TubeFrontOptions
+    cluster: Cluster
+    settings: Settings
+    groups: Groups
+    producers: Producers
+    bookings: Bookings
+    positions: Positions
+    writing: Writing
+    visit_token: int
+
+    @property
+    def enode(self) -> Enode:
+        return self.services.enode
+
+    @property
+    def offsets(self) -> Offsets:
+        return self.services.offsets
+
+    @property
+    def now(self) -> float:
+        """Seconds for deadlines."""
+        return self.services.runtime.monotonic()
+
+    @property
+    def now_ms(self) -> int:
+        """The wall clock."""
+        return self.services.runtime.now_ms()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request's circumstances; ``version`` of the protocol as the client says it, 0 where it does not."""
+
+    shared: Shared
+    version: int
+
+
+Handler = Callable[[Call, Any], Awaitable[Message]]
+"""Returns the answer. Raises Refused for one that says what is wrong, Thrown for an exception in its place."""

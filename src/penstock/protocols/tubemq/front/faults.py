@@ -1,0 +1,48 @@
+"""A refusal: the code and the text that an answer carries; and which code an error of the store becomes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.errors import CorruptBatch, PenstockError
+from penstock.protocols.tubemq.error_codes import Code
+from penstock.store import errors as store
+
+__all__ = ["Refused", "Thrown", "refusal"]
+
+
+class Refused(PenstockError):
+    """A request that is not served: answered with ``code`` and the message, as data of its method's answer."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Thrown(PenstockError):
+    """A request that the real server's own code would break on: answered by an exception, without the answer's body."""
+
+    def __init__(self, name: str, message: str = "") -> None:
+        super().__init__(message or name)
+        self.name = name
+        self.text = message
+
+
+_ROWS: Final[tuple[tuple[type[PenstockError], int], ...]] = (
+    (store.UnknownTopic, Code.FORBIDDEN),
+    (store.UnknownPartition, Code.FORBIDDEN),
+    (store.BatchTooLarge, Code.BAD_REQUEST),
+    (store.LogOffsetOutOfRange, Code.MOVED),
+    (store.WriteFailed, Code.SERVICE_UNAVAILABLE),
+    (CorruptBatch, Code.INTERNAL_SERVER_ERROR),
+)
+
+
+def refusal(error: PenstockError) -> Refused:
+    """The refusal that says what ``error`` says; what has no row is the server's own trouble."""
+    if isinstance(error, Refused):
+        return error
+    for kind, code in _ROWS:
+        if isinstance(error, kind):
+            return Refused(code, error.message)
+    return Refused(Code.INTERNAL_SERVER_ERROR, error.message)

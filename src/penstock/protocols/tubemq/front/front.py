@@ -1,0 +1,81 @@
+"""The TubeMQ front of a node: master and broker in one. Makes sessions, starts and stops what they share."""
+
+from __future__ import annotations
+
+from penstock.errors import ConfigError
+from penstock.model import Partition
+from penstock.protocols.tubemq.front.admin.routes import Admin
+from penstock.protocols.tubemq.front.broker.bookings import Bookings
+from penstock.protocols.tubemq.front.broker.positions import Positions
+from penstock.protocols.tubemq.front.broker.writing import Writing
+from penstock.protocols.tubemq.front.call import Shared
+from penstock.protocols.tubemq.front.cluster import Cluster
+from penstock.protocols.tubemq.front.master.groups import Groups, Patience
+from penstock.protocols.tubemq.front.master.producers import Producers
+from penstock.protocols.tubemq.front.options import TubeFrontOptions
+from penstock.protocols.tubemq.front.session import TubeSession
+from penstock.protocols.tubemq.front.settings import Settings
+from penstock.seams.front import Peer
+from penstock.seams.node import Services
+
+__all__ = ["TubeFront"]
+
+
+class TubeFront:
+    """``penstock.seams.front.Front``."""
+
+    def __init__(self, services: Services, options: TubeFrontOptions | None = None) -> None:
+        options = options or TubeFrontOptions()
+        self._sessions: set[TubeSession] = set()
+        runtime = services.runtime
+        patience = Patience(options.consumer_timeout_ms / 1_000, options.event_timeout_ms / 1_000, options.max_clients)
+        self.shared = Shared(
+            services,
+            options,
+            Cluster(services),
+            Settings(),
+            Groups(patience, self._dice),
+            Producers(options.producer_timeout_ms / 1_000, options.max_clients),
+            Bookings(options.partition_timeout_ms / 1_000, options.max_bookings, runtime.promise),
+            Positions(services.offsets, services.enode, runtime.now_ms),
+            Writing(services.enode, runtime, options.pending_bytes),
+            visit_token=runtime.now_ms(),
+        )
+        self._admin = Admin(self.shared)
+
+    @property
+    def scheme(self) -> str:
+        return "tubemq"
+
+    async def start(self) -> None:
+        """Begin to balance. Raises ConfigError for an address that TubeMQ's strings cannot carry."""
+        advertised = self.shared.services.identity.advertised.get("tubemq")
+        if advertised is not None and ":" in advertised.host:
+            raise ConfigError(
+                f"TubeMQ clients cannot be told the address {advertised}",
+                hint="Listen on, or advertise, IPv4 or a name",
+            )
+        self.shared.services.runtime.spawn(self._balance(), "balance TubeMQ groups")
+
+    def session(self, peer: Peer) -> TubeSession:
+        session = TubeSession(self.shared, self._admin, peer, self._sessions.discard)
+        self._sessions.add(session)
+        return session
+
+    async def stop(self) -> None:
+        """Nothing is parked here: every request is answered as soon as the log has taken or given what it asks for."""
+
+    async def _balance(self) -> None:
+        """Now and then, look who is gone and whether partitions should move."""
+        shared = self.shared
+        while True:
+            await shared.services.runtime.sleep(shared.options.balance_period_ms / 1_000)
+            shared.bookings.expire(shared.now)
+            shared.producers.expire(shared.now)
+            shared.groups.balance(shared.now, self._readable)
+
+    def _readable(self, topic: str) -> list[Partition]:
+        return self.shared.cluster.partitions(topic) if self.shared.settings.topic(topic).accepts_subscribe else []
+
+    def _dice(self, sides: int) -> int:
+        return int.from_bytes(self.shared.services.runtime.random_bytes(4), "big") % sides

@@ -1,0 +1,127 @@
+"""All consumer groups of the master: who is in, until when, and what is due. A clock and dice are passed in.
+
+A group lives as long as it has a member. Times are seconds of a monotonic clock. What must not live here: how
+partitions are shared (`balance`), what members must agree on (`terms`), wire messages.
+Source: TubeMQ master, consumer register, heartbeat, close and the balancer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from penstock.groups.deadlines import Deadlines
+from penstock.model import Partition
+from penstock.protocols.tubemq.error_codes import Code
+from penstock.protocols.tubemq.front.faults import Refused
+from penstock.protocols.tubemq.front.master.balance import Dice
+from penstock.protocols.tubemq.front.master.events import Event
+from penstock.protocols.tubemq.front.master.group import ConsumerGroup
+from penstock.protocols.tubemq.front.master.members import Subscription
+from penstock.protocols.tubemq.front.master.terms import Terms, Way
+
+__all__ = ["Groups", "Patience"]
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """``member_s``: without a heartbeat for so long a member is out. ``event_s``: events that nobody acknowledges, or
+    fetches, for so long are given up. ``members``: more than this many together are not taken.
+    """
+
+    member_s: float = 30.0
+    event_s: float = 60.0
+    members: int = 10_000
+
+
+class Groups:
+    """Call `expire` and `balance` now and then; everything else is a request's doing."""
+
+    def __init__(self, patience: Patience, dice: Dice) -> None:
+        self._patience = patience
+        self._dice = dice
+        self._groups: dict[str, ConsumerGroup] = {}
+        self._deadlines: Deadlines[tuple[str, str]] = Deadlines()
+        self._round = 0
+
+    def __iter__(self) -> Iterator[ConsumerGroup]:
+        return iter(self._groups.values())
+
+    def get(self, name: str) -> ConsumerGroup | None:
+        """A group that has members."""
+        return self._groups.get(name)
+
+    def join(self, subscription: Subscription, terms: Terms, now: float) -> ConsumerGroup:
+        """Book a member. Raises Refused; the group is then as it was."""
+        self.expire(now)
+        name, member = subscription.group, subscription.member.id
+        if len(self._deadlines) >= self._patience.members and (name, member) not in self._deadlines:
+            raise Refused(Code.SERVICE_UNAVAILABLE, f"{len(self._deadlines)} consumers are registered already")
+        group = self._groups.get(name) or ConsumerGroup(name, terms)
+        group.join(subscription, terms)
+        self._groups[name] = group
+        self._deadlines.set((name, member), now + self._patience.member_s)
+        return group
+
+    def known(self, name: str, member: str, now: float) -> ConsumerGroup:
+        """The group of a member that is booked; renews its deadline. Raises Refused (HB_NO_NODE)."""
+        self.expire(now)
+        group = self._groups.get(name)
+        if group is None:
+            raise Refused(Code.HB_NO_NODE, f"Not found groupName {name} in holder!")
+        if member not in group.members:
+            raise Refused(Code.HB_NO_NODE, f"Invalid node id:{member}@{name}, you have to append node first!")
+        self._deadlines.set((name, member), now + self._patience.member_s)
+        return group
+
+    def beat(
+        self, name: str, member: str, holds: frozenset[Partition] | None, acknowledged: int | None, now: float
+    ) -> tuple[ConsumerGroup, Event | None]:
+        """A heartbeat: the group, and the event to send. Raises Refused (HB_NO_NODE)."""
+        group = self.known(name, member, now)
+        before = len(group.events)
+        event = group.beat(member, holds, acknowledged)
+        if event is not None or len(group.events) != before:
+            group.touched = now
+        return group, event
+
+    def close(self, name: str, member: str) -> bool:
+        """A member leaves; False if it was not in."""
+        self._deadlines.cancel((name, member))
+        group = self._groups.get(name)
+        if group is None or member not in group.members:
+            return False
+        group.leave(member)
+        if not group.members:
+            del self._groups[name]
+        return True
+
+    def expire(self, now: float) -> list[tuple[str, str]]:
+        """Put out who was not heard of in time; returns (group, member) of each."""
+        out = list(self._deadlines.due(now))
+        for name, member in out:
+            self.close(name, member)
+        return out
+
+    def balance(self, now: float, partitions_of: Callable[[str], Iterable[Partition]]) -> Collection[str]:
+        """One run over all server-balanced groups; the names of those that got events.
+
+        ``partitions_of`` lists a topic's partitions that may be read; a topic that is gone has none.
+        """
+        self.expire(now)
+        self._round += 1
+        moved = []
+        for group in self._groups.values():
+            if group.terms.way is Way.CLIENT_BALANCE or not self._is_quiet(group, now):
+                continue
+            candidates = [partition for topic in sorted(group.terms.topics) for partition in partitions_of(topic)]
+            if group.run(self._round, candidates, self._dice):
+                group.touched = now
+                moved.append(group.name)
+        return moved
+
+    def _is_quiet(self, group: ConsumerGroup, now: float) -> bool:
+        """Whether nothing is under way in the group; what nobody goes on with is given up here."""
+        if len(group.events) and now - group.touched >= self._patience.event_s:
+            group.events.drop_all()
+        return not len(group.events)

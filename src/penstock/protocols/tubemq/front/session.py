@@ -1,0 +1,102 @@
+"""One TubeMQ client's connection: envelope, table, handler, answer. Requests are served side by side.
+
+A request that cannot be read, or that nobody serves, gets the exception that the real server answers with; the
+connection goes on. What is not even a frame ends it. Answers are sent also after the caller's patience, which costs it
+nothing: it does not know their number any more.
+Source: TubeMQ 2.x, ``NettyRpcServer``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from penstock.errors import PenstockError, ProtocolViolation
+from penstock.protocols.tubemq.front.admin.routes import Admin
+from penstock.protocols.tubemq.front.call import Call, Shared
+from penstock.protocols.tubemq.front.faults import Refused, Thrown, refusal
+from penstock.protocols.tubemq.front.sniffing import FrontFraming
+from penstock.protocols.tubemq.front.table import TABLE, handler
+from penstock.protocols.tubemq.messages.codec import decode
+from penstock.protocols.tubemq.messages.declare import Message
+from penstock.protocols.tubemq.methods import METHODS, Service
+from penstock.protocols.tubemq.rpc import Call as RpcCall
+from penstock.protocols.tubemq.rpc import Status, answer, failure, java_name, read_call
+from penstock.seams.framing import Buffers, Frame
+from penstock.seams.front import Peer
+
+__all__ = ["TubeSession"]
+
+_EXCEPTION: Final = "java.lang.Exception"
+_CUT_OFF: Final = "java.io.EOFException"
+_UNREADABLE: Final = "com.google.protobuf.InvalidProtocolBufferException"
+_READING: Final = "IPC server unable to read call parameters: "
+_HANDLING: Final = "IPC server handle request error :"
+_SERVICES: Final = frozenset(Service)
+
+
+class TubeSession:
+    """``penstock.seams.front.Session``."""
+
+    def __init__(self, shared: Shared, admin: Admin, peer: Peer, ended: Callable[[TubeSession], None]) -> None:
+        self._shared = shared
+        self._admin = admin
+        self._peer = peer
+        self._ended = ended
+        self._framing = FrontFraming()
+
+    @property
+    def ordered(self) -> bool:
+        return False
+
+    def framing(self) -> FrontFraming:
+        return self._framing
+
+    async def handle(self, frame: Frame) -> Buffers | None:
+        """Serve one request."""
+        if self._framing.speaks_http:
+            self._peer.push(await self._admin.serve(frame.body))
+            self._peer.hang_up()
+            return None
+        return await self._serve(frame)
+
+    def lost(self) -> None:
+        """Clients outlive their connections: registrations end with their heartbeats."""
+        self._ended(self)
+
+    async def _serve(self, frame: Frame) -> Buffers:
+        serial = frame.correlation
+        try:
+            call = read_call(frame.body)
+        except ProtocolViolation as error:
+            return failure(Status.FATAL, _CUT_OFF, _READING + error.message, serial)
+        if call.method not in METHODS:
+            return failure(Status.FATAL, _EXCEPTION, f"{_HANDLING}Unsupported method ID :{call.method}", serial)
+        if call.service not in _SERVICES:
+            return failure(Status.ERROR, _EXCEPTION, "Service Type is invalid!", serial)
+        if call.method not in TABLE or call.service not in METHODS[call.method].services:
+            text = f"Unsupported method {call.method} in service type {call.service}!"
+            return failure(Status.ERROR, _EXCEPTION, text, serial)
+        try:
+            request = decode(METHODS[call.method].request, call.payload)
+        except ProtocolViolation as error:
+            return failure(Status.FATAL, _UNREADABLE, _HANDLING + error.message, serial)
+        try:
+            return answer(call.method, await self._answer(call, request), serial)
+        except Thrown as error:
+            return failure(Status.ERROR, java_name(error.name, call.version), error.text, serial)
+
+    async def _answer(self, call: RpcCall, request: Message) -> Message:
+        try:
+            return await handler(call.method)(Call(self._shared, call.version), request)
+        except Thrown:
+            raise
+        except PenstockError as error:
+            return _refused(call.method, refusal(error))
+
+
+def _refused(method: int, error: Refused) -> Message:
+    row = TABLE[method]
+    says = {"success": False} if row.says_success else {}
+    made: Message = METHODS[method].answer(**says, err_code=error.code, err_msg=error.message, **row.refused)
+    return made

@@ -1,0 +1,124 @@
+"""What operators have set through the admin interface: flow control, limits, who may read what. Kept in memory here.
+
+`settings_log` brings it over a restart. Everything is frozen data; a change makes a new piece and tells ``changed``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from penstock.protocols.tubemq.flow_control import Rules, parse_rules
+from penstock.protocols.tubemq.names import MAX_MESSAGE_BYTES
+
+__all__ = ["UNSET", "FlowRules", "GroupSettings", "Limits", "Settings", "TopicSettings"]
+
+UNSET: Final = -2
+"""TubeMQ's number for "nothing set"."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowRules:
+    """``id`` names this version of the rules for clients; ``text`` is their JSON; ``priority`` a query priority."""
+
+    id: int = UNSET
+    text: str = "[]"
+    priority: int = UNSET
+    enabled: bool = True
+
+    @property
+    def told(self) -> str:
+        """What clients are told: rules that are not in force are none."""
+        return self.text if self.enabled else "[]"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """``allowed``: the controlled topics a group may read, each with the filter items it must ask for (none: all).
+
+    ``from_max_id``: an order to client-balanced members to skip to the end, by the time it was given, in ms.
+    """
+
+    flow: FlowRules = FlowRules()
+    allowed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    from_max_id: int = UNSET
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSettings:
+    """``controlled``: only groups that are allowed may read. The next two: whether the topic may be written and read.
+
+    ``deleted``: hidden until somebody takes that back or the data away. ``max_message_bytes`` 0: the cluster's limit.
+    """
+
+    controlled: bool = False
+    accepts_publish: bool = True
+    accepts_subscribe: bool = True
+    deleted: bool = False
+    max_message_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The cluster's limit of messages; ``id`` names its version for clients."""
+
+    id: int = UNSET
+    max_message_bytes: int = MAX_MESSAGE_BYTES
+
+
+_PLAIN_GROUP: Final = GroupSettings()
+_PLAIN_TOPIC: Final = TopicSettings()
+
+
+class Settings:
+    """``changed(kind, name)`` is called after each change; kinds are "flow", "limits", "group" and "topic".
+
+    ``rules`` are those of ``flow``, read.
+    """
+
+    def __init__(self) -> None:
+        self.flow = FlowRules()
+        self.rules = Rules()
+        self.limits = Limits()
+        self.groups: dict[str, GroupSettings] = {}
+        self.topics: dict[str, TopicSettings] = {}
+        self.changed: Callable[[str, str], None] = lambda kind, name: None
+
+    def group(self, name: str) -> GroupSettings:
+        """What is set for a group."""
+        return self.groups.get(name, _PLAIN_GROUP)
+
+    def topic(self, name: str) -> TopicSettings:
+        """What is set for a topic."""
+        return self.topics.get(name, _PLAIN_TOPIC)
+
+    def set_flow(self, rules: FlowRules) -> None:
+        """Give all clients these rules. Raises ProtocolViolation for ones that are none; nothing is changed then."""
+        self.rules = parse_rules(rules.told)
+        self.flow = rules
+        self.changed("flow", "")
+
+    def set_limits(self, limits: Limits) -> None:
+        """Limit messages."""
+        self.limits = limits
+        self.changed("limits", "")
+
+    def set_group(self, name: str, settings: GroupSettings) -> None:
+        """Keep what is set for a group."""
+        self.groups[name] = settings
+        if settings == _PLAIN_GROUP:
+            del self.groups[name]
+        self.changed("group", name)
+
+    def forget_topic(self, name: str) -> None:
+        """The topic is gone; one that is made under the same name begins plain."""
+        if self.topics.pop(name, None) is not None:
+            self.changed("topic", name)
+
+    def set_topic(self, name: str, settings: TopicSettings) -> None:
+        """Keep what is set for a topic."""
+        self.topics[name] = settings
+        if settings == _PLAIN_TOPIC:
+            del self.topics[name]
+        self.changed("topic", name)

@@ -1,0 +1,75 @@
+"""An answer to GET_MESSAGE in two parts: its few fields, and where its messages lie, undecoded.
+
+The messages are most of the answer's bytes; the protobuf library would make a Python object of each of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from penstock import kernels
+from penstock.columnar.buffers import Bytes, as_array
+from penstock.errors import ProtocolViolation
+from penstock.protocols.tubemq.messages import GetMessageResponseB2C
+from penstock.protocols.tubemq.messages.codec import decode
+from penstock.protocols.tubemq.wire_fields import field_end
+
+__all__ = ["MessageSet", "Run", "read_messages"]
+
+_MESSAGES: Final = 0x22  # field 4, bytes
+_MOST_RUNS: Final = 64
+"""Messages stand together. They need not (protobuf lets fields stand anywhere), but nobody scatters them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Messages that follow each other: where the first one begins, and how many there are."""
+
+    at: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class MessageSet:
+    """``answer`` has every field but the messages; ``data`` is the whole answer, in which ``runs`` are messages."""
+
+    answer: GetMessageResponseB2C
+    data: Bytes
+    runs: tuple[Run, ...]
+
+    @property
+    def count(self) -> int:
+        """How many messages the answer has, corrupt ones too."""
+        return sum(run.count for run in self.runs)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the answer."""
+        return len(self.data)
+
+
+def read_messages(payload: memoryview) -> MessageSet:
+    """Take an answer to GET_MESSAGE apart. Raises ProtocolViolation."""
+    data = as_array(payload)
+    kernel = kernels.tube_kernel(len(payload))
+    runs: list[Run] = []
+    rest = bytearray()
+    at = 0
+    while at < len(payload):
+        if payload[at] == _MESSAGES:
+            count, after = kernel.count_messages(data, at, len(payload))
+            if not count or len(runs) == _MOST_RUNS:
+                raise ProtocolViolation(
+                    f"the message at byte {at} of an answer of {len(payload)} is cut off, or scattered"
+                )
+            runs.append(Run(at, int(count)))
+            at = int(after)
+        else:
+            after = field_end(payload, at)
+            rest += payload[at:after]
+            at = after
+    answer = decode(GetMessageResponseB2C, rest)
+    if answer.messages:
+        raise ProtocolViolation("an answer has messages behind a tag that is not written as others write it")
+    return MessageSet(answer, data, tuple(runs))

@@ -1,0 +1,183 @@
+"""The messages of one answer to Arrow columns, with no Python object a message.
+
+One call of the kernel walks all messages and notes where bodies, keys and attributes are, and one call a column copies
+the bytes together. What must not live here: loops over bytes (kernels), the mapping of attributes (``README.md``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from penstock import kernels
+from penstock.columnar import arrays
+from penstock.columnar.schema import TYPES, record_columns, schema
+from penstock.errors import ProtocolViolation
+from penstock.kernels.interface import (
+    SLACK_BYTES,
+    WANT_HEADERS,
+    WANT_KEY,
+    WANT_OFFSET,
+    WANT_TIMESTAMP,
+    WANT_VALUE,
+    Bytes,
+    Int32s,
+    Int64s,
+)
+from penstock.kernels.tube_interface import FOUND_COLUMNS, Found, Text, TubeFault
+from penstock.protocols.tubemq.partition_ids import INDEX_BYTES
+from penstock.protocols.tubemq.records.answer import MessageSet
+
+__all__ = ["Decoded", "decode"]
+
+_WANT: Final = {
+    "key": WANT_KEY,
+    "value": WANT_VALUE,
+    "offset": WANT_OFFSET,
+    "timestamp": WANT_TIMESTAMP,
+    "timestampType": WANT_TIMESTAMP,
+    "headers": WANT_HEADERS,
+}
+_WORDS: Final = {
+    TubeFault.MESSAGE_LENGTH: "a message goes beyond its answer",
+    TubeFault.TAG: "a field's tag is cut off or too large",
+    TubeFault.NUMBER: "a number is cut off or too long",
+    TubeFault.LENGTH: "a field goes beyond its message",
+    TubeFault.WIRE_TYPE: "a field has a type that does not exist",
+    TubeFault.REQUIRED: "a message has not all required fields",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """The rows of one answer.
+
+    ``batch`` has the record columns that were asked for, ``message_ids`` an id a row. ``corrupt`` messages (checksum,
+    attribute length) were left out, ``first_corrupt`` is the number of the first of them in the answer (-1: none);
+    ``filtered`` ones were left out because no filter item matched.
+    """
+
+    batch: pa.RecordBatch
+    message_ids: pa.Array
+    corrupt: int
+    first_corrupt: int
+    filtered: int
+
+
+def decode(
+    messages: MessageSet,
+    *,
+    offset: int | None = None,
+    step: int = INDEX_BYTES,
+    columns: Sequence[str] | None = None,
+    filters: Collection[str] = (),
+    check_crcs: bool = True,
+) -> Decoded:
+    """Decode all messages of an answer.
+
+    ``offset`` is the first one's (None: what the answer says); each further one gets ``step`` more. With one partition
+    a store that is its offset exactly; with several, or with filters at the broker, it is a lower bound that still
+    grows from row to row and stays below the next batch's. ``columns`` names record columns (topic and partition are
+    ignored here); None means all. ``filters`` are compared once more, because brokers compare hash codes only.
+
+    Raises ProtocolViolation for messages that are no protobuf; nothing is returned then.
+    """
+    names = record_columns(columns)
+    walk = _Walk(messages, sum({_WANT[name] for name in names}))
+    walk.run(messages, filters, check_crcs)
+    base = messages.answer.curr_offset if offset is None else offset
+    batch = pa.RecordBatch.from_arrays([walk.column(name, base, step) for name in names], schema=schema(names))
+    ids = arrays.numbers(pa.int64(), walk.rows, walk.message_ids)
+    found = walk.found.tolist()
+    return Decoded(batch, ids, found[Found.CORRUPT], found[Found.FIRST_CORRUPT], found[Found.FILTERED])
+
+
+class _Walk:
+    """One walk over an answer's messages: the index arrays the kernel fills, and the columns made from them."""
+
+    def __init__(self, messages: MessageSet, want: int) -> None:
+        self._data = messages.data
+        self._kernel = kernels.tube_kernel(messages.size)
+        self._want = want
+        count = messages.count
+        self._key_at, self._key_ends = self._index(WANT_KEY, count)
+        self._value_at, self._value_ends = self._index(WANT_VALUE, count)
+        self._attributes_at, self._header_ends = self._index(WANT_HEADERS, count)
+        self._attributes_to = np.empty(len(self._attributes_at), np.int32)
+        self._numbers = arrays.pool_int64s(count if want & WANT_OFFSET else 0)
+        self._timestamps = arrays.pool_int64s(count if want & WANT_TIMESTAMP else 0)
+        self._timestamp_types = arrays.pool_int32s(count if want & WANT_TIMESTAMP else 0)
+        self.message_ids = arrays.pool_int64s(count)
+        self.found: Int64s = np.zeros(FOUND_COLUMNS, np.int64)
+        self.found[Found.FIRST_CORRUPT] = -1
+
+    def _index(self, bit: int, rows: int) -> tuple[Int32s, Int32s]:
+        rows = rows if self._want & bit else 0
+        ends = arrays.pool_int32s(rows + 1)
+        ends[0] = 0
+        return np.empty(rows, np.int32), ends
+
+    @property
+    def rows(self) -> int:
+        return int(self.found[Found.ROWS])
+
+    def run(self, messages: MessageSet, filters: Collection[str], check_crcs: bool) -> None:
+        items = [item.encode() for item in sorted(set(filters))]
+        ends = np.cumsum([0, *map(len, items)], dtype=np.int32)
+        joined = np.frombuffer(b"".join(items), np.uint8)
+        number = 0
+        for run in messages.runs:
+            self._kernel.walk_messages(
+                self._data, run.at, run.count, number, self._want, int(check_crcs), joined, ends, self.rows,
+                self._key_at, self._key_ends, self._value_at, self._value_ends, self._numbers,
+                self._timestamps, self._timestamp_types, self._attributes_at, self._attributes_to, self._header_ends,
+                self.message_ids, self.found,
+            )  # fmt: skip
+            if fault := int(self.found[Found.FAULT]):
+                raise ProtocolViolation(
+                    f"{_WORDS[TubeFault(fault)]}, at byte {self.found[Found.POSITION]} of an answer"
+                )
+            number += run.count
+
+    def column(self, name: str, base: int, step: int) -> pa.Array:
+        """Build one column."""
+        rows = self.rows
+        if name == "value":
+            kernel = kernels.kernel(len(self._data))
+            pieces = [(self._data, 0, rows)]
+            return arrays.binary(kernel, pa.binary(), pieces, self._value_at, self._value_ends)
+        if name == "key":
+            return self._texts(pa.binary(), rows, self._key_at, self._key_ends, np.full(rows, Text.BASE64, np.uint8))
+        if name == "headers":
+            return self._headers(rows)
+        if name == "timestampType":
+            return arrays.numbers(TYPES[name], rows, self._timestamp_types)
+        if name == "timestamp":
+            return arrays.numbers(TYPES[name], rows, self._timestamps)
+        return arrays.numbers(TYPES[name], rows, base + step * self._numbers[:rows])
+
+    def _headers(self, rows: int) -> pa.Array:
+        total = int(self._header_ends[rows])
+        name_at, value_at = np.empty(total, np.int32), np.empty(total, np.int32)
+        name_texts, value_texts = np.empty(total, np.uint8), np.empty(total, np.uint8)
+        name_ends, value_ends = arrays.pool_int32s(total + 1), arrays.pool_int32s(total + 1)
+        name_ends[0] = value_ends[0] = 0
+        if total:
+            self._kernel.walk_attributes(
+                self._data, self._attributes_at, self._attributes_to, self._header_ends, 0, rows,
+                name_at, name_ends, name_texts, value_at, value_ends, value_texts,
+            )  # fmt: skip
+        names = self._texts(pa.string(), total, name_at, name_ends, name_texts)
+        values = self._texts(pa.binary(), total, value_at, value_ends, value_texts)
+        return arrays.headers_over(names, values, self._header_ends, rows)
+
+    def _texts(self, kind: pa.DataType, rows: int, at: Int32s, ends: Int32s, texts: Bytes) -> pa.Array:
+        total = int(ends[rows])
+        buffer = pa.allocate_buffer(total + SLACK_BYTES, resizable=True)
+        if total:
+            self._kernel.gather_texts(self._data, at, ends, texts, 0, rows, np.frombuffer(buffer, np.uint8))
+        return arrays.binary_over(kind, rows, at, ends, buffer.slice(0, total))

@@ -1,0 +1,76 @@
+"""One message at a time: for a front, which gets them so, and for whoever looks into one."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.errors import CorruptBatch
+from penstock.kernels.tube_attributes import NOTHING, decoded, read_attributes, write_attributes
+from penstock.kernels.tube_interface import NO_TIME
+
+__all__ = ["HAS_ATTRIBUTES", "Unpacked", "checksum", "pack", "unpack"]
+
+HAS_ATTRIBUTES: Final = 1
+"""The bit of ``flag`` that says that a payload begins with attributes."""
+
+_LENGTH: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Unpacked:
+    """What a payload holds. ``timestamp_ms`` -1: none said; ``filter_item`` also stands among the headers."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    timestamp_ms: int
+    filter_item: str | None
+
+
+def checksum(payload: bytes | memoryview) -> int:
+    """Return a payload's checksum: CRC-32 (IEEE 802.3) without its highest bit."""
+    return zlib.crc32(payload) & 0x7FFFFFFF
+
+
+def pack(
+    key: bytes | None,
+    value: bytes | None,
+    headers: Sequence[tuple[str, bytes | None]] = (),
+    timestamp_ms: int = NO_TIME,
+) -> tuple[bytes, int]:
+    """Return (payload, flag) of one record."""
+    attributes, _ = write_attributes(key, value, timestamp_ms, [(name.encode(), text) for name, text in headers])
+    body = value or b""
+    if not attributes:
+        return body, 0
+    return len(attributes).to_bytes(_LENGTH, "big") + attributes + body, HAS_ATTRIBUTES
+
+
+def unpack(payload: bytes | memoryview, flag: int) -> Unpacked:
+    """Read one payload. Raises CorruptBatch where its attributes are longer than it is."""
+    source = bytes(payload)
+    body = 0
+    said = NOTHING
+    if flag & HAS_ATTRIBUTES:
+        length = int.from_bytes(source[:_LENGTH], "big", signed=True)
+        if len(source) < _LENGTH or not 0 <= length <= len(source) - _LENGTH:
+            raise CorruptBatch(f"a message of {len(source)} bytes says that {length} of them are attributes")
+        body = _LENGTH + length
+        said = read_attributes(source, _LENGTH, body)
+    headers = tuple(
+        (
+            decoded(source, header.name_at, header.name_size, header.name_text).decode(errors="replace"),
+            None if header.value_at < 0 else decoded(source, header.value_at, header.value_size, header.value_text),
+        )
+        for header in said.headers
+    )
+    return Unpacked(
+        key=None if said.key_at < 0 else decoded(source, said.key_at, said.key_size, 1),
+        value=None if said.is_null and body == len(source) else source[body:],
+        headers=headers,
+        timestamp_ms=said.time_ms,
+        filter_item=None if said.filter_at < 0 else source[said.filter_at : said.filter_to].decode(errors="replace"),
+    )

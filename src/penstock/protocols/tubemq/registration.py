@@ -1,0 +1,33 @@
+"""How TubeMQ is registered: its client and its front, imported when one of them is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from penstock.config.tubemq import TUBE_OPTIONS
+from penstock.model import Endpoint
+from penstock.seams import ChannelFactory, Front, LogClient, Services, WireProtocol
+
+if TYPE_CHECKING:
+    from penstock.config import ClientConfig, OptionValue, SnodeConfig
+
+__all__ = ["PROTOCOL"]
+
+_HERE: Final = "penstock.protocols.tubemq"
+
+
+def _client(
+    channel_of: ChannelFactory, bootstrap: Sequence[Endpoint], config: ClientConfig, extra: Mapping[str, OptionValue]
+) -> LogClient:
+    opened: LogClient = import_module(f"{_HERE}.client").open_client(channel_of, bootstrap, config, extra)
+    return opened
+
+
+def _front(services: Services, config: SnodeConfig) -> Front:
+    opened: Front = import_module(f"{_HERE}.front").open_front(services, config)
+    return opened
+
+
+PROTOCOL = WireProtocol("tubemq", _client, _front, TUBE_OPTIONS)

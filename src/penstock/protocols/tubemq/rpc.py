@@ -1,0 +1,231 @@
+"""Requests and answers around a method's own message: built and read, failures included.
+
+A frame's body is three units, each behind its length: a connection header, a header, and a body that carries the
+method's message (or, in a failure, the name and text of a Java exception). Source: Apache InLong TubeMQ 2.x,
+``RPC.proto`` and ``NettyRpcServer``. What must not live here: framing, retries, what codes in answers mean.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from penstock.errors import ProtocolViolation, ServerError
+from penstock.protocols.tubemq.error_codes import Code
+from penstock.protocols.tubemq.framing import frame
+from penstock.protocols.tubemq.messages.codec import decode, encode
+from penstock.protocols.tubemq.messages.declare import Message
+from penstock.protocols.tubemq.messages.envelope import (
+    RequestBody,
+    RequestHeader,
+    ResponseHeader,
+    RpcConnHeader,
+    RspExceptionBody,
+)
+from penstock.protocols.tubemq.methods import Method
+from penstock.protocols.tubemq.wire_fields import delimited, fields, varint
+from penstock.seams.channel import Outgoing
+from penstock.seams.framing import Buffers, Frame
+
+__all__ = [
+    "PROTOCOL_VERSION",
+    "STANDBY_EXCEPTION",
+    "Call",
+    "RpcFailure",
+    "Standby",
+    "Status",
+    "answer",
+    "answer_around",
+    "failure",
+    "java_name",
+    "read_answer",
+    "read_call",
+    "read_payload",
+    "request",
+    "request_around",
+]
+
+PROTOCOL_VERSION: Final = 3
+
+STANDBY_EXCEPTION: Final = "org.apache.inlong.tubemq.corerpc.exception.StandbyException"
+
+_STANDBY: Final = "StandbyException"  # clients look for these letters: the package's name depends on the version
+_PREFIX: Final = "org.apache.inlong.tubemq."
+_PREFIX_OF: Final = {1: "com.tencent.tubemq.", 2: "com.apache.tubemq."}
+
+_PAYLOAD: Final = {True: (2, b"\x12"), False: (3, b"\x1a")}
+"""Field number and tag of the method's message in an answer's and in a request's body."""
+
+Req = TypeVar("Req", bound=Message)
+Ans = TypeVar("Ans", bound=Message)
+
+
+class Status(enum.IntEnum):
+    """How a call ended: it was made, it threw, it could not be made."""
+
+    SUCCESS = 0
+    ERROR = 1
+    FATAL = 2
+
+
+class RpcFailure(ServerError):
+    """The call threw on the server, or could not be made; ``exception`` is the Java class, ``status`` which of both."""
+
+    advice = "Look at the server's log"
+
+    def __init__(self, exception: str, text: str, status: int, *, node: str | None = None) -> None:
+        said = f"{exception}: {text.strip()}" if text.strip() else exception
+        super().__init__(
+            f"the call failed on the server: {said[:1000]}", code=Code.RPC_FAILURE, name="RPC_FAILURE",
+            retriable=self.retriable, node=node, hint=self.advice,
+        )  # fmt: skip
+        self.exception = exception
+        self.text = text
+        self.status = status
+
+
+class Standby(RpcFailure):
+    """This master is not the active one: ask the next."""
+
+    retriable = True
+    advice = "Ask another master: this one is on standby"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request as a server reads it; ``payload`` is the method's own message, undecoded.
+
+    ``timeout_ms`` 0 means that the caller waits for no answer. ``service`` and ``version`` are 0 where not said.
+    """
+
+    method: int
+    service: int
+    version: int
+    timeout_ms: int
+    payload: memoryview
+
+
+def request(method: Method[Req, Ans], message: Req, *, timeout_ms: int, service: int | None = None) -> Outgoing:
+    """Return a request, to be framed with the serial number a connection chooses.
+
+    ``timeout_ms`` (at least 1) is the caller's patience: later answers are never sent. Raises UsageError.
+    """
+    header = RequestHeader(service_type=service or method.services[0], protocol_ver=PROTOCOL_VERSION)
+    body = RequestBody(method=method.number, timeout=max(1, timeout_ms))
+    content = _content(RpcConnHeader(flag=0), header, body, [encode(message)], is_answer=False)
+    return lambda serial: frame(serial, content)
+
+
+def request_around(method: Method[Req, Ans], payload: Buffers, *, timeout_ms: int) -> Outgoing:
+    """Like `request`, with the method's message encoded already, in pieces that are not joined."""
+    header = RequestHeader(service_type=method.services[0], protocol_ver=PROTOCOL_VERSION)
+    body = RequestBody(method=method.number, timeout=max(1, timeout_ms))
+    content = _content(RpcConnHeader(flag=0), header, body, payload, is_answer=False)
+    return lambda serial: frame(serial, content)
+
+
+def answer(method: int, message: Message, serial: int) -> Buffers:
+    """Return the framed answer of a call that was made."""
+    return answer_around(method, [encode(message)], serial)
+
+
+def answer_around(method: int, payload: Buffers, serial: int) -> Buffers:
+    """Like `answer`, with the method's message encoded already, in pieces that are not joined."""
+    header = ResponseHeader(status=Status.SUCCESS, protocol_ver=PROTOCOL_VERSION)
+    # The body's own class wants its payload, which is put behind the rest without a copy: so the request's stands in.
+    body = RequestBody(method=method)
+    return frame(serial, _content(RpcConnHeader(flag=1), header, body, payload, is_answer=True))
+
+
+def failure(status: Status, exception: str, text: str, serial: int) -> Buffers:
+    """Return the framed answer of a call that was not made, or threw."""
+    version = None if status is Status.FATAL else PROTOCOL_VERSION
+    units = (
+        RpcConnHeader(flag=1),
+        ResponseHeader(status=status, protocol_ver=version),
+        RspExceptionBody(exception_name=exception, stack_trace=text),
+    )
+    return frame(serial, [_unit(encode(unit)) for unit in units])
+
+
+def java_name(exception: str, version: int) -> str:
+    """Return the name of a class of the server as a client of protocol ``version`` (1, 2, 3) expects it."""
+    return exception.replace(_PREFIX, _PREFIX_OF.get(version, _PREFIX), 1)
+
+
+def read_call(body: memoryview) -> Call:
+    """Read a request's units; bytes after them are ignored. Raises ProtocolViolation."""
+    _, header_bytes, third = _units(body)
+    header = decode(RequestHeader, header_bytes)
+    method, timeout_ms, payload = -1, 0, memoryview(b"")
+    for number, value in fields(third):
+        if number == 1 and isinstance(value, int):
+            method = _signed32(value)
+        elif number == 2 and isinstance(value, int):
+            timeout_ms = _signed64(value)
+        elif number == 3 and isinstance(value, memoryview):
+            payload = value
+    if method < 0:
+        raise ProtocolViolation("a request without a method number")
+    return Call(method, header.service_type, header.protocol_ver, timeout_ms, payload)
+
+
+def read_answer(method: Method[Req, Ans], frame: Frame, *, node: str | None = None) -> Ans:
+    """Read the answer to ``method``. Raises RpcFailure, Standby or ProtocolViolation, with ``node`` in them."""
+    try:
+        return decode(method.answer, read_payload(method, frame, node=node))
+    except ProtocolViolation as error:
+        error.node = error.node or node
+        raise
+
+
+def read_payload(method: Method[Req, Ans], frame: Frame, *, node: str | None = None) -> memoryview:
+    """Like `read_answer`, but return the method's own message undecoded: `records` reads large ones without copies."""
+    _, header_bytes, third = _units(frame.body)
+    header = decode(ResponseHeader, header_bytes)
+    if header.status != Status.SUCCESS:
+        raise _failure_of(decode(RspExceptionBody, third), header.status, node)
+    number, payload = -1, None
+    wanted, _ = _PAYLOAD[True]
+    for field, value in fields(third):
+        if field == 1 and isinstance(value, int):
+            number = _signed32(value)
+        elif field == wanted and isinstance(value, memoryview):
+            payload = value
+    if number != method.number or payload is None:
+        raise ProtocolViolation(f"an answer of method {number} to method {method.number} ({method.name})", node=node)
+    return payload
+
+
+def _failure_of(body: RspExceptionBody, status: int, node: str | None) -> RpcFailure:
+    said = f"{body.exception_name}#{body.stack_trace}"
+    kind = Standby if _STANDBY in said else RpcFailure
+    return kind(body.exception_name, body.stack_trace, status, node=node)
+
+
+def _units(body: memoryview) -> tuple[memoryview, memoryview, memoryview]:
+    first, at = delimited(body, 0)
+    second, at = delimited(body, at)
+    third, _ = delimited(body, at)
+    return first, second, third
+
+
+def _unit(encoded: bytes) -> bytes:
+    return varint(len(encoded)) + encoded
+
+
+def _content(connection: Message, header: Message, body: Message, payload: Buffers, *, is_answer: bool) -> Buffers:
+    _, tag = _PAYLOAD[is_answer]
+    size = sum(map(len, payload))
+    start = encode(body) + tag + varint(size)
+    head = _unit(encode(connection)) + _unit(encode(header)) + varint(len(start) + size) + start
+    return [head, *payload]
+
+
+def _signed32(value: int) -> int:
+    return ((value + (1 << 31)) & (1 << 32) - 1) - (1 << 31)
+
+
+def _signed64(value: int) -> int:
+    return ((value + (1 << 63)) & (1 << 64) - 1) - (1 << 63)

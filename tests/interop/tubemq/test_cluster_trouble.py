@@ -1,0 +1,101 @@
+"""Masters and brokers of a real cluster that go away under our clients, in order and without warning."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from penstock import Producer
+from tests.interop.peers.tubemq_fixtures import NewCluster
+from tests.interop.tubemq.watched import Ours, ours
+from tools.peers import tubemq, tubemq_clients
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
+
+
+def produce(producer: Producer, first: int, count: int) -> list[bytes]:
+    """Numbered messages to the topic flow, all acknowledged."""
+    bodies = [b"%d" % i for i in range(first, first + count)]
+    deliveries = [producer.send("flow", body) for body in bodies]
+    producer.flush()
+    for delivery in deliveries:
+        delivery.result()
+    return bodies
+
+
+def wait_for_all(member: Ours, sent: list[bytes]) -> None:
+    """Until every message came at least once; what was not confirmed in time may come again."""
+    member.wait(lambda ours: set(sent) <= {record.value for record in ours.records})
+    assert set(member.bodies) == set(sent)
+
+
+def restart_broker(cluster: tubemq.Cluster) -> None:
+    cluster.broker.stop()
+    cluster.broker.start()
+
+
+def restart_master(cluster: tubemq.Cluster) -> None:
+    cluster.master.kill()
+    cluster.master.start()
+
+
+@pytest.mark.parametrize("trouble", [restart_master, restart_broker])
+def test_reading_and_writing_go_on_after_a_restart(
+    tubemq_own: NewCluster, trouble: Callable[[tubemq.Cluster], None]
+) -> None:
+    own = tubemq_own()
+    own.create_topics("flow", stores=2)
+    with Producer(own.url) as producer, ours(own.url, "survivors", "flow") as member:
+        sent = produce(producer, 0, 200)
+        wait_for_all(member, sent)
+        trouble(own)
+        sent += produce(producer, 200, 200)
+        wait_for_all(member, sent)
+
+
+def test_a_group_with_java_survives_its_master(tubemq_own: NewCluster) -> None:
+    own = tubemq_own()
+    own.create_topics("flow", stores=4)
+    with (
+        Producer(own.url) as producer,
+        ours(own.url, "mixed", "flow") as member,
+        tubemq_clients.pull(own.address, "mixed", "flow") as java,
+    ):
+        member.wait_holding(2)
+        java.wait_holding(2)
+        restart_master(own)
+        own.wait_settled()
+        sent = produce(producer, 0, 400)
+        java.wait(lambda driver: set(driver.bodies) | set(member.bodies) >= set(sent))
+        assert Counter(java.bodies) + Counter(member.bodies) == Counter(sent)
+
+
+def test_another_master_takes_over(tubemq_own: NewCluster) -> None:
+    own = tubemq_own(masters=3)
+    own.create_topics("flow", stores=2)
+    with Producer(own.url) as producer, ours(own.url, "survivors", "flow") as member:
+        sent = produce(producer, 0, 50)
+        wait_for_all(member, sent)
+        own.master.kill()
+        sent += produce(producer, 50, 50)
+        wait_for_all(member, sent)
+    with ours(own.url, "newcomers", "flow") as member:
+        wait_for_all(member, sent)
+
+
+def test_what_a_killed_broker_had_flushed_is_read_on(tubemq_own: NewCluster) -> None:
+    own = tubemq_own()
+    own.create_topics("flow")
+    with Producer(own.url) as producer, ours(own.url, "survivors", "flow") as member:
+        sent = produce(producer, 0, 20)
+        wait_for_all(member, sent)
+        own.broker.stop()  # flushes
+        own.broker.start()
+        own.wait_settled()
+        own.broker.kill()
+        own.broker.start()
+        own.wait_settled()
+        sent += produce(producer, 20, 20)
+        wait_for_all(member, sent)

@@ -1,0 +1,162 @@
+"""A TubeMQ front over a log in memory, asked by messages instead of sockets: encode, frame, handle, decode."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from penstock.model import Endpoint
+from penstock.net.runtime import AsyncioRuntime
+from penstock.protocols import protocol
+from penstock.protocols.tubemq import messages
+from penstock.protocols.tubemq.framing import TubeFraming
+from penstock.protocols.tubemq.front import TubeFront, TubeFrontOptions
+from penstock.protocols.tubemq.front.session import TubeSession
+from penstock.protocols.tubemq.methods import GET_MESSAGE, REGISTER_PARTITION, SEND_MESSAGE, Method
+from penstock.protocols.tubemq.rpc import read_answer, request
+from penstock.seams.framing import Buffers, Frame
+from penstock.seams.front import Peer
+from penstock.seams.node import NodeIdentity, Services
+from penstock.snode.enodes.local import LocalEnode
+from penstock.snode.services.offsets import OffsetsService
+from penstock.store import Store, open_store
+
+Q = TypeVar("Q", bound=messages.Message)
+A = TypeVar("A", bound=messages.Message)
+
+
+class Client:
+    """One connection to a front."""
+
+    def __init__(self, front: TubeFront) -> None:
+        self.hung_up = False
+        self.pushed = b""
+        self._serial = 0
+        self.session: TubeSession = front.session(Peer(Endpoint("127.0.0.1", 50_000), self._push, self._hang_up))
+
+    def _push(self, buffers: Buffers) -> None:
+        self.pushed += b"".join(buffers)
+
+    def _hang_up(self) -> None:
+        self.hung_up = True
+
+    async def ask(self, method: Method[Q, A], message: Q, *, service: int | None = None) -> A:
+        """The answer to a message."""
+        self._serial += 1
+        serial = self._serial
+        framed = request(method, message, timeout_ms=10_000, service=service)(serial)
+        answered = await self.send(b"".join(framed))
+        assert answered is not None
+        assert answered.correlation == serial
+        return read_answer(method, answered)
+
+    async def send(self, data: bytes) -> Frame | None:
+        """A whole framed request; the answer, unframed."""
+        framing = self.session.framing()
+        view, frame = memoryview(data), None
+        while view:
+            need = framing.need()
+            frame, view = framing.feed(view[:need]), view[need:]
+        assert frame is not None
+        buffers = await self.session.handle(frame)
+        return None if buffers is None else unframed(b"".join(buffers))
+
+
+def unframed(data: bytes) -> Frame:
+    """The one frame in ``data``."""
+    framing, view = TubeFraming(answers=True), memoryview(data)
+    while True:
+        need = framing.need()
+        frame, view = framing.feed(view[:need]), view[need:]
+        if frame is not None:
+            assert not view
+            return frame
+
+
+class Kit(Client):
+    """A front, everything below it, and a first client."""
+
+    def __init__(self, store: Store, options: TubeFrontOptions, runtime: AsyncioRuntime) -> None:
+        self.store = store
+        self.runtime = runtime
+        self.enode = LocalEnode(store, runtime)
+        make = protocol("kafka").offsets
+        assert make is not None
+        self.offsets = OffsetsService(self.enode, make(), runtime, partitions=1)
+        identity = NodeIdentity(1, store.cluster_id, {"tubemq": Endpoint("127.0.0.1", 8_715)}, store.epoch)
+        self.front = TubeFront(Services(identity, runtime, self.enode, self.offsets), options)
+        super().__init__(self.front)
+
+    def client(self) -> Client:
+        """Another connection."""
+        return Client(self.front)
+
+    # What most tests begin with.
+
+    async def put(self, *payloads: bytes, topic: str = "demo", partition: int = 0, flag: int = 0) -> list[int]:
+        """Send messages; their offsets."""
+        return [(await self.put_one(payload, topic, partition, flag)).append_offset for payload in payloads]
+
+    async def put_one(self, payload: bytes, topic: str, partition: int, flag: int) -> messages.SendMessageResponseB2P:
+        """Send a message, and see that it is taken."""
+        message = sent(payload, topic_name=topic, partition_id=partition, flag=flag)
+        answer = await self.ask(SEND_MESSAGE, message)
+        assert answer.success, answer.err_msg
+        return answer
+
+    async def book(self, client: str = "c", group: str = "g", **more: Any) -> messages.RegisterResponseB2C:
+        """Register a partition of "demo"."""
+        return await self.ask(REGISTER_PARTITION, booking(client, group, **more))
+
+    async def get(self, client: str = "c", group: str = "g", **more: Any) -> messages.GetMessageResponseB2C:
+        """Get messages of partition 0 of "demo"."""
+        fields = {"partition_id": 0, "topic_name": "demo", "last_pack_consumed": False, **more}
+        return await self.ask(GET_MESSAGE, messages.GetMessageRequestC2B(client_id=client, group_name=group, **fields))
+
+
+def sent(payload: bytes, **more: Any) -> messages.SendMessageRequestP2B:
+    fields = {"topic_name": "demo", "partition_id": 0, "flag": 0, "check_sum": -1, **more}
+    return messages.SendMessageRequestP2B(client_id="p", data=payload, sent_addr=0x7F000001, **fields)
+
+
+def booking(client: str, group: str, **more: Any) -> messages.RegisterRequestC2B:
+    fields = {"op_type": 31, "topic_name": "demo", "partition_id": 0, "read_status": 0, **more}
+    return messages.RegisterRequestC2B(client_id=client, group_name=group, **fields)
+
+
+def bodies(answer: messages.GetMessageResponseB2C) -> list[bytes]:
+    """Payloads of an answer's messages."""
+    return [message.pay_load_data for message in answer.messages]
+
+
+@asynccontextmanager
+async def serving(options: TubeFrontOptions | None = None, store: Store | None = None) -> AsyncIterator[Kit]:
+    """A started front with topic "demo" of two partitions; its store is closed at the end unless it was given."""
+    opened = store or open_store("memory:")
+    failures: list[BaseException] = []
+    runtime = AsyncioRuntime(failures.append)
+    kit = Kit(opened, options or TubeFrontOptions(), runtime)
+    if kit.enode.topic("demo") is None:
+        opened.create_topic("demo", 2)
+    await kit.offsets.load()
+    await kit.front.start()
+    try:
+        yield kit
+    finally:
+        await kit.front.stop()
+        await runtime.stop()
+        if store is None:
+            opened.close()
+    assert not failures
+
+
+def run(test: Callable[[Kit], Coroutine[Any, Any, None]], options: TubeFrontOptions | None = None) -> None:
+    """Run ``test`` with a started front."""
+
+    async def main() -> None:
+        async with serving(options) as kit:
+            await test(kit)
+
+    asyncio.run(main())

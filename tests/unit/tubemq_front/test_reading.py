@@ -1,0 +1,145 @@
+"""Getting messages: batches, confirming, manual mode, filters, the end of the log."""
+
+import pytest
+
+from penstock.model import Partition
+from penstock.protocols.tubemq.front import TubeFrontOptions
+from penstock.protocols.tubemq.messages import CommitOffsetRequestC2B, CommitOffsetResponseB2C
+from penstock.protocols.tubemq.methods import COMMIT_OFFSET
+from tests.unit.tubemq_front.kit import Kit, bodies, run
+
+
+async def commit(kit: Kit, consumed: bool | None = True) -> CommitOffsetResponseB2C:
+    request = CommitOffsetRequestC2B(
+        client_id="c", topic_name="demo", partition_id=0, group_name="g", last_pack_consumed=consumed
+    )
+    return await kit.ask(COMMIT_OFFSET, request)
+
+
+def tagged(item: str, body: bytes = b"x") -> bytes:
+    attributes = f"$msgType$={item},$msgTime$=202611201000".encode()
+    return len(attributes).to_bytes(4, "big") + attributes + body
+
+
+def test_a_batch_that_is_not_confirmed_comes_again() -> None:
+    async def check(kit: Kit) -> None:
+        await kit.put(b"a", b"b")
+        await kit.book()
+        first, again = await kit.get(), await kit.get()
+        assert bodies(first) == bodies(again) == [b"a", b"b"]
+        assert (again.curr_offset, again.max_offset, again.min_limit_time) == (0, 56, 0)
+
+    run(check)
+
+
+@pytest.mark.parametrize("by_commit", [True, False])
+def test_a_confirmed_batch_does_not_come_again(by_commit: bool) -> None:
+    async def check(kit: Kit) -> None:
+        await kit.put(b"a", b"b")
+        await kit.book()
+        await kit.get()
+        if by_commit:
+            answer = await commit(kit, None)
+            assert (answer.curr_offset, answer.max_offset) == (56, 56)
+        end = await kit.get(last_pack_consumed=not by_commit)
+        assert (end.success, end.err_code, end.curr_offset, end.min_limit_time) == (False, 404, -1, -1)
+        assert kit.offsets.committed("g")[Partition("demo", 0)].offset == 2
+
+    run(check)
+
+
+def test_a_batch_taken_back_by_a_commit_comes_again() -> None:
+    async def check(kit: Kit) -> None:
+        await kit.put(b"a")
+        await kit.book()
+        await kit.get()
+        assert (await commit(kit, False)).curr_offset == 0
+        assert bodies(await kit.get(last_pack_consumed=True)) == [b"a"]
+
+    run(check)
+
+
+def test_manual_mode_reads_on_and_commits_all_or_nothing() -> None:
+    async def check(kit: Kit) -> None:
+        await kit.put(b"a", b"b", b"c")
+        await kit.book(curr_offset=28)
+        assert bodies(await kit.get(manual_commit_offset=True)) == [b"b", b"c"]
+        assert (await kit.get(manual_commit_offset=True)).err_code == 404
+        await kit.put(b"d")
+        page = await kit.get(manual_commit_offset=True)
+        assert (page.curr_offset, bodies(page)) == (84, [b"d"])
+        assert (await commit(kit, False)).curr_offset == 28
+        assert bodies(await kit.get(manual_commit_offset=True)) == [b"b", b"c", b"d"]
+        assert (await commit(kit)).curr_offset == 112
+
+    run(check)
+
+
+def test_who_has_not_registered_gets_nothing() -> None:
+    async def check(kit: Kit) -> None:
+        answer = await kit.get()
+        assert (answer.err_code, answer.curr_offset, answer.curr_data_dlt, answer.min_limit_time) == (411, -1, -1, 0)
+        assert (await commit(kit)).err_code == 401
+        assert (await kit.get(topic_name="nosuch")).err_code == 403
+
+    run(check)
+
+
+def test_a_filter_lets_its_items_through_and_moves_over_the_rest() -> None:
+    async def check(kit: Kit) -> None:
+        for item in ("red", "blue", "red"):
+            await kit.put(tagged(item), flag=1)
+        await kit.put(b"untagged")
+        await kit.book(filter_cond_str=["blue"])
+        assert bodies(await kit.get()) == [tagged("blue")]
+        assert (await commit(kit)).curr_offset == 112
+        await kit.put(tagged("red"), flag=1)
+        empty = await kit.get()
+        assert (empty.err_code, bodies(empty), empty.curr_offset) == (200, [], 112)
+        assert (await kit.get()).err_code == 404
+        assert kit.offsets.committed("g")[Partition("demo", 0)].offset == 5
+
+    run(check)
+
+
+def test_a_batch_ends_with_the_message_that_crosses_the_limit() -> None:
+    async def check(kit: Kit) -> None:
+        await kit.put(*(bytes(100) for _ in range(10)))
+        await kit.book()
+        assert len((await kit.get()).messages) == 3
+
+    run(check, TubeFrontOptions(transfer_bytes=400))
+
+
+def test_a_batch_has_so_many_messages_at_most() -> None:
+    async def check(kit: Kit) -> None:
+        await kit.put(*(b"x" for _ in range(10)))
+        await kit.book()
+        first = await kit.get()
+        assert len(first.messages) == 4
+        assert first.curr_data_dlt == 6 * 53
+        assert (await kit.get(last_pack_consumed=True)).curr_offset == 4 * 28
+
+    run(check, TubeFrontOptions(transfer_records=4))
+
+
+def test_messages_are_numbered_as_their_offsets_say() -> None:
+    async def check(kit: Kit) -> None:
+        await kit.put(b"a", b"b", b"c")
+        await kit.book(curr_offset=28)
+        answer = await kit.get()
+        assert [message.message_id for message in answer.messages] == [1, 2]
+
+    run(check)
+
+
+def test_what_retention_deleted_is_skipped() -> None:
+    async def check(kit: Kit) -> None:
+        await kit.put(b"a", b"b", b"c")
+        await kit.book()
+        await kit.enode.delete_records(Partition("demo", 0), 2)
+        answer = await kit.get()
+        assert (answer.curr_offset, bodies(answer)) == (56, [b"c"])
+        assert (await commit(kit)).curr_offset == 84
+
+    run(check)

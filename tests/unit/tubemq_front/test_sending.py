@@ -1,0 +1,96 @@
+"""Sending messages to the front: what is stored, what is refused."""
+
+import asyncio
+
+import pytest
+
+from penstock.model import Partition
+from penstock.protocols.tubemq.front import TubeFrontOptions
+from penstock.protocols.tubemq.methods import SEND_MESSAGE
+from tests.unit.tubemq_front.kit import Kit, bodies, run, sent
+
+ATTRIBUTES = b"$msgType$=blue,$msgTime$=202611201019,seq=19"
+WITH_ATTRIBUTES = len(ATTRIBUTES).to_bytes(4, "big") + ATTRIBUTES + b"body"
+
+
+def test_offsets_count_in_28s_and_each_partition_counts_alone() -> None:
+    async def check(kit: Kit) -> None:
+        assert await kit.put(b"a", b"b", b"c") == [0, 28, 56]
+        assert await kit.put(b"d", partition=10_000) == [0]
+
+    run(check)
+
+
+def test_a_message_and_its_attributes_come_back_as_they_were() -> None:
+    async def check(kit: Kit) -> None:
+        await kit.put(b"plain")
+        await kit.put(WITH_ATTRIBUTES, flag=1)
+        await kit.book()
+        answer = await kit.get()
+        assert [message.flag for message in answer.messages] == [0, 1]
+        assert bodies(answer) == [b"plain", WITH_ATTRIBUTES]
+
+    run(check)
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"topic_name": "nosuch"}, 403),
+        ({"topic_name": " "}, 400),
+        ({"topic_name": "__consumer_offsets"}, 403),
+        ({"topic_name": "__offset_history__"}, 403),
+        ({"partition_id": 7}, 403),
+        ({"partition_id": 20_000}, 403),
+        ({"partition_id": -10_000}, 403),
+        ({"check_sum": 5}, 403),
+        ({"flag": 1}, 400),
+    ],
+)
+def test_what_does_not_fit_is_refused_and_not_stored(change: dict[str, object], code: int) -> None:
+    async def check(kit: Kit) -> None:
+        answer = await kit.ask(SEND_MESSAGE, sent(b"hello", **change))
+        assert (answer.success, answer.err_code) == (False, code)
+        assert kit.enode.bounds(Partition("demo", 0)) == (0, 0)
+
+    run(check)
+
+
+def test_the_right_checksum_is_accepted() -> None:
+    async def check(kit: Kit) -> None:
+        answer = await kit.ask(SEND_MESSAGE, sent(b"hello", check_sum=907060870))
+        assert answer.success
+
+    run(check)
+
+
+def test_the_largest_message_is_taken_and_a_larger_one_is_not() -> None:
+    async def check(kit: Kit) -> None:
+        most = (1 << 20) + 10_240
+        assert (await kit.ask(SEND_MESSAGE, sent(bytes(most)))).success
+        assert (await kit.ask(SEND_MESSAGE, sent(bytes(most + 1)))).err_code == 400
+        assert (await kit.ask(SEND_MESSAGE, sent(b""))).err_code == 400
+
+    run(check)
+
+
+def test_messages_that_come_together_are_stored_in_order_and_in_few_batches() -> None:
+    async def check(kit: Kit) -> None:
+        clients = [kit.client() for _ in range(20)]
+        answers = await asyncio.gather(
+            *(client.ask(SEND_MESSAGE, sent(b"%d" % row)) for row, client in enumerate(clients))
+        )
+        assert [answer.append_offset for answer in answers] == [28 * row for row in range(20)]
+        assert kit.enode.read(Partition("demo", 0), 0, 1).next_offset == 20
+
+    run(check)
+
+
+def test_more_than_may_wait_is_refused_until_there_is_room_again() -> None:
+    async def check(kit: Kit) -> None:
+        clients = [kit.client() for _ in range(3)]
+        answers = await asyncio.gather(*(client.ask(SEND_MESSAGE, sent(bytes(400))) for client in clients))
+        assert [answer.err_code for answer in answers] == [200, 200, 419]
+        assert (await kit.ask(SEND_MESSAGE, sent(bytes(400)))).success
+
+    run(check, TubeFrontOptions(pending_bytes=1_000))

@@ -1,0 +1,219 @@
+"""Messages to rows and back: what is corrupt is counted, what was filtered too, and no rows are invented."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock.errors import CorruptBatch, ProtocolViolation, UsageError
+from penstock.protocols.tubemq import records
+from penstock.protocols.tubemq.messages import GetMessageResponseB2C, TransferedMessage, encode
+from penstock.protocols.tubemq.records import MessageSet
+
+
+def message(payload: bytes, flag: int = 0, *, message_id: int = 1, off: int = 0) -> TransferedMessage:
+    return TransferedMessage(
+        message_id=message_id, check_sum=records.checksum(payload) ^ off, pay_load_data=payload, flag=flag
+    )
+
+
+def attributed(attributes: str, body: bytes = b"body") -> TransferedMessage:
+    return message(struct.pack(">i", len(attributes)) + attributes.encode() + body, 1)
+
+
+def read(*sent: TransferedMessage, curr_offset: int = 280) -> MessageSet:
+    answer = GetMessageResponseB2C(success=True, err_code=200, messages=sent, curr_offset=curr_offset, max_offset=999)
+    return records.read_messages(memoryview(encode(answer)))
+
+
+@pytest.fixture(autouse=True)
+def _both(kernel: str) -> None:
+    del kernel
+
+
+def test_an_answer_keeps_its_other_fields() -> None:
+    found = read(message(b"a"), message(b"b"))
+    assert (found.count, found.answer.curr_offset, found.answer.max_offset) == (2, 280, 999)
+    assert len(found.answer.messages) == 0
+
+
+def test_an_answer_without_messages_has_no_rows() -> None:
+    decoded = records.decode(read())
+    assert decoded.batch.num_rows == len(decoded.message_ids) == 0
+    assert decoded.batch.schema.names == ["key", "value", "offset", "timestamp", "timestampType", "headers"]
+
+
+def test_corrupt_messages_are_left_out_and_counted() -> None:
+    sent = [message(b"a"), message(b"b", off=1), message(b"xyz", 1), message(b"\x00\x00\x00\x09a", 1), message(b"e")]
+    decoded = records.decode(read(*sent))
+    assert decoded.batch.column("value").to_pylist() == [b"a", b"e"]
+    assert (decoded.corrupt, decoded.first_corrupt, decoded.filtered) == (3, 1, 0)
+    assert decoded.batch.column("offset").to_pylist() == [280, 280 + 4 * 28]
+
+
+def test_a_checksum_can_be_passed_over() -> None:
+    decoded = records.decode(read(message(b"b", off=1)), check_crcs=False)
+    assert (decoded.batch.num_rows, decoded.corrupt, decoded.first_corrupt) == (1, 0, -1)
+
+
+def test_messages_no_filter_item_matches_are_left_out_and_counted() -> None:
+    sent = [attributed(f"$msgType$={item}") for item in ("blue", "red", "blueish", "")] + [message(b"bare")]
+    decoded = records.decode(read(*sent), filters={"blue", "green"})
+    assert decoded.batch.num_rows == 1
+    assert (decoded.corrupt, decoded.filtered) == (0, 4)
+    assert decoded.batch.column("offset").to_pylist() == [280]
+
+
+def test_offsets_begin_where_the_caller_says() -> None:
+    decoded = records.decode(read(message(b"a"), message(b"b")), offset=56, step=0, columns=["offset"])
+    assert decoded.batch.to_pydict() == {"offset": [56, 56]}
+
+
+def test_rows_know_their_messages() -> None:
+    decoded = records.decode(read(message(b"a", message_id=-5), message(b"b", off=1), message(b"c", message_id=7)))
+    assert decoded.message_ids.to_pylist() == [-5, 7]
+
+
+def test_the_minute_counts_where_no_millisecond_is_said() -> None:
+    minute = "$msgTime$=202311142213"
+    sent = [
+        attributed(minute),
+        attributed(f"{minute},$penstock.time$=5"),
+        attributed("a=b"),
+        attributed("$msgTime$=202302290000"),
+    ]
+    table = records.decode(read(*sent), columns=["timestamp", "timestampType"]).batch
+    assert table.column("timestamp").view(pa.int64()).to_pylist() == [1_699_999_980_000_000, 5000, -1000, -1000]
+    assert table.column("timestampType").to_pylist() == [0, 0, -1, -1]
+
+
+def test_a_reserved_name_that_makes_no_sense_is_an_ordinary_header() -> None:
+    sent = attributed(
+        "$penstock.key$=a,$penstock.key$=a2V5,$penstock.key$=again,$penstock.time$=x,$penstock.value$=what,x"
+    )
+    row = records.decode(read(sent), columns=["key", "headers"]).batch.to_pylist()[0]
+    assert row["key"] == b"key"
+    assert [(pair["key"], pair["value"]) for pair in row["headers"]] == [
+        ("$penstock.key$", b"a"), ("$penstock.key$", b"again"), ("$penstock.time$", b"x"),
+        ("$penstock.value$", b"what"),
+    ]  # fmt: skip
+
+
+def test_a_value_is_null_only_where_there_is_no_body() -> None:
+    sent = [attributed("$penstock.value$=null", b""), attributed("$penstock.value$=empty", b""), attributed("a=b", b""),
+            attributed("$penstock.value$=null", b"x")]  # fmt: skip
+    assert records.decode(read(*sent)).batch.column("value").to_pylist() == [None, b"", b"", b"x"]
+
+
+def test_names_that_are_not_text_can_be_read() -> None:
+    sent = message(struct.pack(">i", 3) + b"\xff=\xfe" + b"body", 1)
+    row = records.decode(read(sent), columns=["headers"]).batch.to_pylist()[0]
+    assert row["headers"] == [{"key": "\ufffd", "value": b"\xfe"}]
+    assert records.unpack(sent.pay_load_data, 1).headers == (("\ufffd", b"\xfe"),)
+
+
+GOOD = encode(GetMessageResponseB2C(success=True, err_code=200, messages=[message(b"abc")]))
+
+
+@pytest.mark.parametrize("cut", range(1, len(GOOD)))
+def test_an_answer_that_was_cut_off_is_refused_or_shorter(cut: int) -> None:
+    try:
+        found = records.read_messages(memoryview(GOOD[:cut]))
+    except ProtocolViolation:
+        return
+    assert found.count == 0
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        (b"\x08\x01\x22\x05ab", "cut off"), (b"\x08\x01\x22\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "cut off"),
+        (b"\x08\x01\x10\x01" + b"\x22\x00\x28\x01" * 65, "scattered"),
+        (b"\x08\x01\x10\x01\xa2\x00\x00", "required and absent"),
+        (b"\x08\x01\x10\x01\xa2\x00\x08\x08\x01\x10\x01\x1a\x00\x20\x00", "a tag that"),
+        (b"\x08\x01", "required and absent"),
+    ],
+)  # fmt: skip
+def test_an_answer_that_is_none_is_refused(broken: bytes, said: str) -> None:
+    with pytest.raises(ProtocolViolation, match=said):
+        records.read_messages(memoryview(broken))
+
+
+@pytest.mark.parametrize(
+    ("inside", "said"),
+    [
+        (b"", "not all required"), (b"\x08\x01\x10\x01\x20\x00", "not all required"), (b"\x00\x01", "tag"),
+        (b"\x80", "tag"),
+        (b"\x80\x80\x80\x80\x80\x01\x00", "tag"), (b"\x08", "number"), (b"\x08" + b"\xff" * 10, "number"),
+        (b"\x1a\x05abc", "goes beyond"), (b"\x1a" + b"\xff" * 9 + b"\x01", "goes beyond"), (b"\x09abc", "goes beyond"),
+        (b"\x0b", "does not exist"), (b"\x0f", "does not exist"),
+    ],
+)  # fmt: skip
+def test_a_message_that_is_none_is_refused_with_its_place(inside: bytes, said: str) -> None:
+    found = records.read_messages(memoryview(b"\x08\x01\x10\x01\x22" + bytes([len(inside)]) + inside))
+    with pytest.raises(ProtocolViolation, match=f"{said}.*at byte"):
+        records.decode(found)
+
+
+def test_fields_of_a_message_nobody_declared_are_passed_over() -> None:
+    inner = encode(message(b"abc")) + b"\x9a\x06\x02hi\xa8\x06\x05\xb1\x0612345678\xb5\x061234"
+    found = records.read_messages(memoryview(b"\x08\x01\x10\x01\x22" + bytes([len(inner)]) + inner))
+    assert records.decode(found).batch.column("value").to_pylist() == [b"abc"]
+
+
+def test_columns_are_written_with_their_filter_items() -> None:
+    rows = pa.RecordBatch.from_pydict(
+        {
+            "value": [b"a", b"b", b"c"],
+            "timestamp": pa.array([1_700_000_000_123, None, -1], pa.int64()),
+            "headers": [[("tubemq.filter", b"blue"), ("a", b"1")], [("a", b"1"), ("tubemq.filter", b"red")], None],
+        },
+        schema=pa.schema(
+            [("value", pa.binary()), ("timestamp", pa.int64()), ("headers", pa.map_(pa.string(), pa.binary()))]
+        ),
+    )
+    written = records.encode(rows)
+    assert [written.msg_type(row) for row in range(3)] == ["blue", "red", None]
+    assert [written.msg_time(row) for row in range(3)] == ["202311142213", None, None]
+    assert bytes(written.payload(0))[4:-1] == (
+        b"$msgType$=blue,$msgTime$=202311142213,a=1,$penstock.time$=1700000000123"
+    )
+    assert bytes(written.payload(1))[4:-1] == b"a=1,$msgType$=red"
+    assert bytes(written.payload(2)) == b"c"
+    assert written.flags.tolist() == [1, 1, 0]
+    assert written.checksums.tolist() == [records.checksum(written.payload(row)) for row in range(3)]
+
+
+def test_rows_without_a_time_get_the_senders() -> None:
+    rows = pa.RecordBatch.from_pydict({"value": pa.array([b"a"], pa.binary())})
+    assert bytes(records.encode(rows, timestamp_ms=7).payload(0)).endswith(b"$penstock.time$=7a")
+
+
+def test_the_documented_checksum_is_that_of_hello() -> None:
+    assert records.checksum(b"hello") == 907_060_870
+    rows = pa.RecordBatch.from_pydict({"value": pa.array([b"hello", b"", b"x" * 1000], pa.binary())})
+    assert records.encode(rows).checksums.tolist()[0] == 907_060_870
+
+
+def test_columns_of_other_types_are_refused() -> None:
+    with pytest.raises(UsageError, match="column 'value'"):
+        records.encode(pa.RecordBatch.from_pydict({"value": pa.array([[1]])}))
+
+
+def test_messages_are_written_for_an_answer() -> None:
+    rows = pa.RecordBatch.from_pydict({"key": pa.array([b"k", None]), "value": pa.array([b"a", b"b" * 9000])})
+    written = records.write_messages(records.encode(rows), np.array([-1, 5], np.int64))
+    whole = encode(GetMessageResponseB2C(success=True, err_code=200)) + bytes(written)
+    decoded = records.decode(records.read_messages(memoryview(whole)), columns=["key", "value"])
+    assert decoded.batch.to_pydict() == rows.to_pydict()
+    assert decoded.message_ids.to_pylist() == [-1, 5]
+
+
+@pytest.mark.parametrize("payload", [b"", b"abc", b"\x00\x00\x00\x01", b"\xff\xff\xff\xffab", b"\x7f\xff\xff\xffab"])
+def test_a_single_message_whose_attributes_lie_is_corrupt(payload: bytes) -> None:
+    with pytest.raises(CorruptBatch, match="attributes"):
+        records.unpack(payload, 1)
+    assert records.unpack(payload, 2).value == payload
