@@ -27,6 +27,7 @@ from penstock.seams.node import Appended, Enode, LogSlice, NodeIdentity, Offsets
 from penstock.seams.offsets import OffsetsCodec, Replayed
 from penstock.seams.protocol import ChannelFactory, OpenClient, OpenFront, WireProtocol
 from penstock.seams.runtime import Promise, Runtime, Timer
+from penstock.seams.transactions import TransactionalClient, TransactionalSender
 
 __all__ = [
     "AdminClient",
@@ -74,6 +75,8 @@ __all__ = [
     "Session",
     "Timer",
     "TopicState",
+    "TransactionalClient",
+    "TransactionalSender",
     "Verdict",
     "WireProtocol",
 ]
