@@ -16,13 +16,14 @@ from penstock.seams import Fetched, LogClient, ReadFrom, ReadLimits
 __all__ = ["Peek", "peek"]
 
 _LANE = "peek"
+_LOOKED_AT = ("key", "value", "timestamp", "headers")
 _AT_ONCE = 256
 """Partitions of one request: with 64 KiB each, 16 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peek:
-    """``size_bytes`` of the log hold the ``offsets`` from the one asked for on.
+    """Keys, values and headers of the ``offsets`` from the one asked for on take ``size_bytes``, uncompressed.
 
     ``timestamp_ms`` (since 1970 UTC) is that of the first record there, None if it has none.
     """
@@ -57,8 +58,10 @@ def _seen(fetched: Fetched) -> Peek | None:
     if fetched.error is not None or offsets <= 0:
         return None
     try:
-        messages, _ = fetched.decode(stop=fetched.next_offset, columns=("offset", "timestamp"))
+        messages, _ = fetched.decode(stop=fetched.next_offset, columns=_LOOKED_AT)
     except PenstockError:
         return None
     timestamp_ms = messages[0].timestamp_ms if messages else -1
-    return Peek(fetched.size, offsets, timestamp_ms if timestamp_ms >= 0 else None)
+    # Not the bytes that came: they begin with the whole batch that the offset lies in.
+    size = sum(part.batch.nbytes for part in messages.parts)
+    return Peek(size, offsets, timestamp_ms if timestamp_ms >= 0 else None)

@@ -33,7 +33,7 @@ OURS: dict[str, str] = {
     "maxOffsetsPerTrigger": "at most so many offsets a micro-batch",
     "minOffsetsPerTrigger": "wait until there are so many offsets, at most maxTriggerDelay",
     "maxTriggerDelay": "how long minOffsetsPerTrigger waits: 15m",
-    "maxBytesPerTrigger": "at most about so many bytes of the log a micro-batch: 64m (ours)",
+    "maxBytesPerTrigger": "at most about so many bytes of keys, values and headers a micro-batch: 64m (ours)",
     "targetBatchDuration": "adapt the size of micro-batches so that one takes about so long: 10s (ours)",
     "minPartitions": "at least so many Spark tasks",
     "maxPartitions": "at most so many Spark tasks (ours)",
