@@ -23,7 +23,7 @@ from penstock.seams.client import (
 )
 from penstock.seams.framing import Buffer, Buffers, Frame, Framing
 from penstock.seams.front import Front, Peer, Session
-from penstock.seams.node import Appended, Enode, LogSlice, NodeIdentity, Offsets, Services, TopicState
+from penstock.seams.node import Appended, Enode, LogSlice, NodeIdentity, Offsets, Services, TopicState, Writer
 from penstock.seams.offsets import OffsetsCodec, Replayed
 from penstock.seams.protocol import ChannelFactory, OpenClient, OpenFront, WireProtocol
 from penstock.seams.runtime import Promise, Runtime, Timer
@@ -79,4 +79,5 @@ __all__ = [
     "TransactionalSender",
     "Verdict",
     "WireProtocol",
+    "Writer",
 ]
