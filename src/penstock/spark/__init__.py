@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame as DataFrame
 
+    from penstock.spark._advice import advice as advice
+    from penstock.spark._listener import StreamListener as StreamListener
     from penstock.spark._session import register as register
     from penstock.spark._session import session as session
     from penstock.spark._source import PenstockDataSource as PenstockDataSource
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 _HOME_OF = {
     "DataFrame": "pyspark.sql",  # for annotations in modules that must not import PySpark themselves
     "PenstockDataSource": "penstock.spark._source",
+    "StreamListener": "penstock.spark._listener",
+    "advice": "penstock.spark._advice",
     "register": "penstock.spark._session",
     "session": "penstock.spark._session",
 }

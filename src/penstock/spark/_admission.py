@@ -48,9 +48,10 @@ class Weights:
     def __init__(self) -> None:
         self._known: dict[Partition, float] = {}
 
-    def to_look_at(self, backlog: Mapping[Partition, int]) -> list[Partition]:
+    def to_look_at(self, backlog: Mapping[Partition, int], *, unknown_only: bool = False) -> list[Partition]:
         """The partitions whose records to look at next: unknown ones first, then those with most to read."""
-        waiting = (partition for partition, size in backlog.items() if size > 0)
+        unwanted = self._known.keys() if unknown_only else ()
+        waiting = (partition for partition, size in backlog.items() if size > 0 and partition not in unwanted)
         return heapq.nsmallest(_SAMPLED, waiting, key=lambda each: (each in self._known, -backlog[each], each))
 
     def learn(self, partition: Partition, size_bytes: int, offsets: int) -> None:

@@ -1,10 +1,10 @@
 """How far a stream is behind, as Spark's progress shows it: ``sources[].latestOffset`` with a note beside the offsets.
 
-    {"v": 1, "from": …, "to": …, "behind": {"seconds": {topic: {partition: 12.5}}, "bytes": 10240, …}}
+    {"v": 1, "from": …, "to": …, "behind": {"seconds": {topic: {partition: 12.5}}, "bytes": 10240, "batchBytes": 5, …}}
 
 ``from`` is where the batch ends, ``to`` where the log ends. ``seconds`` are the age of the oldest record that is not
 in the batch, 0 where there is none; absent where it is not known. What must not live here: what is read next
-(``_follow``).
+(``_follow``). ``bytes`` of what is left and ``batchBytes`` of the batch are estimates from a few records of each.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class Behind:
             return None
         lag = {partition: end - backlog.start[partition] for partition, end in backlog.end.items()}
         self._look({partition: backlog.start[partition] for partition, offsets in lag.items() if offsets}, lag)
+        batch = self._follower.last_batch
         now_ms = self._log.now_ms()
         seconds: dict[str, Json] = {}
         for partition, offsets in sorted(lag.items()):
@@ -50,9 +51,11 @@ class Behind:
             assert isinstance(of_topic, dict)
             age_ms = now_ms - written_ms if offsets and written_ms is not None else 0
             of_topic[partition_key(partition)] = round(max(0, age_ms) / 1_000, 3)
+        weights = self._follower.weights
         behind: dict[str, Json] = {
             "seconds": seconds,
-            "bytes": round(self._follower.weights.size_bytes(lag)),
+            "bytes": round(weights.size_bytes(lag)),
+            "batchBytes": 0 if batch is None else round(weights.size_bytes(batch.sizes())),
             "lostOffsets": self._follower.losses.offsets,
             "failedCommits": self._follower.failed_commits,
         }
@@ -61,10 +64,21 @@ class Behind:
     def _look(self, positions: dict[Partition, int], lag: dict[Partition, int]) -> None:
         self._written_ms = {partition: at for partition, at in self._written_ms.items() if partition in positions}
         now_ms = self._log.monotonic_ms()
-        if not positions or (self._looked_ms is not None and now_ms - self._looked_ms < _EVERY_MS):
+        if self._looked_ms is not None and now_ms - self._looked_ms < _EVERY_MS:
+            return
+        most = heapq.nlargest(_LOOKED_AT, positions, key=lambda each: lag[each])
+        wanted = {**self._begins_of_unknown(), **{partition: positions[partition] for partition in most}}
+        if not wanted:
             return
         self._looked_ms = now_ms
-        most = heapq.nlargest(_LOOKED_AT, positions, key=lambda each: lag[each])
-        for partition, seen in self._follower.look_at({partition: positions[partition] for partition in most}).items():
-            if seen.timestamp_ms is not None:
+        for partition, seen in self._follower.look_at(wanted).items():
+            if seen.timestamp_ms is not None and partition in positions:
                 self._written_ms[partition] = seen.timestamp_ms
+
+    def _begins_of_unknown(self) -> dict[Partition, int]:
+        """Where the last batch begins in partitions of which no record was looked at."""
+        batch = self._follower.last_batch
+        if batch is None:
+            return {}
+        unknown = self._follower.weights.to_look_at(batch.sizes(), unknown_only=True)
+        return {partition: batch.start[partition] for partition in unknown}

@@ -69,6 +69,7 @@ class Follower:
         self._committed: Positions | None = None
         self._leaders: Mapping[Partition, str] = {}
         self._backlog: BatchOffset | None = None
+        self._last_batch: BatchOffset | None = None
         self._last_batch_ms: float | None = None
         self._pace = None if options.limits.target_ms is None else Pace(options.limits.target_ms)
         self.weights = Weights()
@@ -89,6 +90,11 @@ class Follower:
     def backlog(self) -> BatchOffset | None:
         """After ``next_batch``: from the end of that batch to the end of the log."""
         return self._backlog
+
+    @property
+    def last_batch(self) -> BatchOffset | None:
+        """The batch that ``next_batch`` made last, in this run."""
+        return self._last_batch
 
     def initial(self) -> BatchOffset:
         """Where a query without a checkpoint starts; the same answer however often it is asked."""
@@ -131,15 +137,15 @@ class Follower:
         end = {partition: position + taken.get(partition, 0) for partition, position in begin.items()}
         self._backlog = BatchOffset(end, {partition: max(latest[partition], end[partition]) for partition in end})
         moved = any(begin.get(partition) != position for partition, position in start.end.items())
-        if taken:
-            self._last_batch_ms = self._log.monotonic_ms()
-        return BatchOffset(begin, end) if taken or moved else None
+        if not taken and not moved:
+            return None
+        self._last_batch, self._last_batch_ms = BatchOffset(begin, end), self._log.monotonic_ms()
+        return self._last_batch
 
     def planned(self, batch: BatchOffset) -> None:
         """The tasks of ``batch`` are handed out now."""
         if self._pace is not None:
-            offsets = sum(end - batch.start[partition] for partition, end in batch.end.items())
-            self._pace.begin(offsets, self._log.monotonic_ms())
+            self._pace.begin(sum(batch.sizes().values()), self._log.monotonic_ms())
 
     def commit(self, done: BatchOffset) -> None:
         """Commit the end of a completed batch for the group, if asked to. A failure is counted and told, not raised."""

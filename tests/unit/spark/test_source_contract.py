@@ -99,7 +99,13 @@ def test_report_shows_what_is_left() -> None:
         "v": 1,
         "from": {"t": {"0": 7}},
         "to": {"t": {"0": 50}},
-        "behind": {"seconds": {"t": {"0": 3.5}}, "bytes": 4_300, "lostOffsets": 0, "failedCommits": 0},
+        "behind": {
+            "seconds": {"t": {"0": 3.5}},
+            "bytes": 4_300,
+            "batchBytes": 700,
+            "lostOffsets": 0,
+            "failedCommits": 0,
+        },
     }
 
 
