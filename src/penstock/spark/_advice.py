@@ -8,6 +8,8 @@ from __future__ import annotations
 import logging
 import os
 import re
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ __all__ = ["FILTERS", "UNIX_SOCKETS", "advice", "advice_of", "say_once"]
 UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 FILTERS = "spark.sql.python.filterPushdown.enabled"
 _IN_WORKER = "PYTHON_UNIX_DOMAIN_ENABLED"
+_PROGRAMS = {"daemon.py", "plan_data_source_read.py", "python_streaming_source_runner.py"}
 _LOCAL = re.compile(r"local(\[[^,\]]*\])?")
 _SLOW = (
     f"{UNIX_SOCKETS} is off: every Python task loses about 40 ms to the loopback network; "
@@ -47,9 +50,12 @@ def advice_of(conf: Callable[[str, str], str], master: str) -> list[str]:
     return found
 
 
-def say_once(environment: Mapping[str, str] = os.environ) -> None:
-    """In a process of Spark's that plans: tell, once a process, that it was started without Unix sockets."""
-    # Spark sets the variable for its Python workers only; elsewhere nothing can be told.
-    if environment.get(_IN_WORKER, "").lower() == "false" and _SLOW not in _said:
+def say_once(environment: Mapping[str, str] = os.environ, program: str | None = None) -> None:
+    """In a process of Spark's that plans: tell, once a process, that it was started without Unix sockets.
+
+    Spark sets a variable for its Python processes where they are on; ``program`` says whether this is one of those.
+    """
+    spark_s = Path(sys.argv[0] if program is None else program).name in _PROGRAMS
+    if spark_s and environment.get(_IN_WORKER, "").lower() != "true" and _SLOW not in _said:
         _said.add(_SLOW)
         _log.warning("%s", _SLOW)
