@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import penstock.spark
 from penstock.client import RangeReader
 from penstock.model import LogRange
 from tests.spark.logs import TestTopic
@@ -126,3 +127,29 @@ def test_refusals_name_the_culprit_and_the_way_out(spark: SparkSession, topic: T
 def test_failed_write_says_which_topic_is_missing(spark: SparkSession, topic: TestTopic) -> None:
     with pytest.raises(Exception, match=f"there is no such topic.*{topic.name}"):
         numbered(spark, 1).write.format("penstock").mode("append").option("kafka.max.block.ms", 500).save(topic.address)
+
+
+def test_repeated_rows_are_dropped_by_whoever_reads(spark: SparkSession, topic: TestTopic, tmp_path: Path) -> None:
+    target = TestTopic(topic.node, f"{topic.name}-copy")
+    topic.create(1)
+    target.create(1)
+    topic.fill({0: 30})
+    for run in range(2):  # the second one finds a checkpoint that has lost its last commit
+        query = (
+            stream(spark, topic, startingOffsets="earliest")
+            .select("key", "value")
+            .writeStream.format("penstock")
+            .options(dedupHeaders="true", checkpointLocation=str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start(target.address)
+        )
+        query.awaitTermination()
+        if run == 0:
+            for log in (tmp_path / "checkpoint" / "commits").iterdir():
+                log.unlink()
+    assert target.ends() == {0: 60}
+    frame = spark.read.format("penstock").option("includeHeaders", "true").load(target.address)
+    assert penstock.spark.drop_repeated(frame).count() == 30
+    assert "_row" not in penstock.spark.drop_repeated(frame, watermark="1 hour").columns
+    theirs = spark.read.format("penstock").option("includeHeaders", "true").load(topic.address)
+    assert penstock.spark.drop_repeated(theirs).count() == 30

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame as DataFrame
 
     from penstock.spark._advice import advice as advice
+    from penstock.spark._dedup import Deduplicator as Deduplicator
+    from penstock.spark._dedup import drop_repeated as drop_repeated
     from penstock.spark._listener import StreamListener as StreamListener
     from penstock.spark._session import register as register
     from penstock.spark._session import session as session
@@ -18,9 +20,11 @@ if TYPE_CHECKING:
 
 _HOME_OF = {
     "DataFrame": "pyspark.sql",  # for annotations in modules that must not import PySpark themselves
+    "Deduplicator": "penstock.spark._dedup",
     "PenstockDataSource": "penstock.spark._source",
     "StreamListener": "penstock.spark._listener",
     "advice": "penstock.spark._advice",
+    "drop_repeated": "penstock.spark._dedup",
     "register": "penstock.spark._session",
     "session": "penstock.spark._session",
 }

@@ -8,13 +8,14 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import fields
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from penstock.client import Admin, BatchDelivery, Producer, RangeReader
 from penstock.config import ClientConfig, OptionValue, ProducerConfig
-from penstock.errors import FencedError, OffsetOutOfRange, RequestTimeout, ServerError, UsageError
+from penstock.errors import FencedError, OffsetOutOfRange, PenstockError, RequestTimeout, ServerError, UsageError
 from penstock.model import LogRange, Partition
 from penstock.seams import NewTopic
 from penstock.spark._sink_columns import Columns
@@ -67,7 +68,7 @@ class Transactions:
     ) -> None:
         for each in (self._admin, self._committed, self._driver):
             if each is not None:
-                each.close()
+                _hang_up(each)
 
     def write(self, query: str, task: int, columns: Columns, batches: Iterable[pa.RecordBatch]) -> Slot:
         """Write a task's rows in one transaction, and leave it prepared. Takes over what an earlier attempt left."""
@@ -78,7 +79,7 @@ class Transactions:
             fingerprint, deliveries = _send(producer, self._options, columns, batches)
             prepared = producer.prepare_transaction()
         except BaseException:
-            producer.close()  # which aborts
+            _hang_up(producer)  # which aborts
             raise
         stored = [span for delivery in deliveries for span in delivery.result()]
         producer.close()
@@ -122,7 +123,7 @@ class Transactions:
     def own(self, query: str) -> None:
         """Fence everyone else who decides for this query."""
         if self._driver is not None:
-            self._driver.close()
+            _hang_up(self._driver)
         options: dict[str, OptionValue] = {**self._options.client, "transaction_timeout_ms": _DRIVER_TIMEOUT_MS}
         self._driver = self._producer(self._id(query, "driver"), options)
 
@@ -144,7 +145,7 @@ class Transactions:
         try:
             producer.init_transactions()
         except (UsageError, ServerError) as error:
-            producer.close()
+            _hang_up(producer)
             if error.retriable:
                 raise
             raise UsageError(
@@ -222,6 +223,12 @@ class Transactions:
         if self._admin is None:
             self._admin = Admin(self._options.address, **self._plain)
         return self._admin
+
+
+def _hang_up(client: Admin | RangeReader | Producer) -> None:
+    # A producer's close tells of records that nobody asked for; here everything was asked for, and told.
+    with suppress(PenstockError):
+        client.close()
 
 
 def _send(
