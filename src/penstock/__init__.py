@@ -38,12 +38,14 @@ if TYPE_CHECKING:
     from penstock.model import Codec as Codec
     from penstock.model import Committed as Committed
     from penstock.model import Endpoint as Endpoint
+    from penstock.model import GroupMetadata as GroupMetadata
     from penstock.model import LogRange as LogRange
     from penstock.model import Node as Node
     from penstock.model import Offset as Offset
     from penstock.model import OffsetSpec as OffsetSpec
     from penstock.model import Partition as Partition
     from penstock.model import PartitionInfo as PartitionInfo
+    from penstock.model import PreparedTransaction as PreparedTransaction
     from penstock.model import Record as Record
     from penstock.model import TimestampType as TimestampType
     from penstock.model import TopicInfo as TopicInfo
@@ -60,8 +62,8 @@ _HOME_OF = {
             "ProtocolViolation RemoteError RequestTimeout ServerError StoreError UsageError"
         ),
         "penstock.model": (
-            "Assignment Codec Committed Endpoint LogRange Node Offset OffsetSpec Partition PartitionInfo Record "
-            "TimestampType TopicInfo"
+            "Assignment Codec Committed Endpoint GroupMetadata LogRange Node Offset OffsetSpec Partition PartitionInfo "
+            "PreparedTransaction Record TimestampType TopicInfo"
         ),
     }.items()
     for name in names.split()

@@ -15,12 +15,14 @@ __all__ = [
     "Codec",
     "Committed",
     "Endpoint",
+    "GroupMetadata",
     "LogRange",
     "Node",
     "Offset",
     "OffsetSpec",
     "Partition",
     "PartitionInfo",
+    "PreparedTransaction",
     "Record",
     "TimestampType",
     "TopicInfo",
@@ -138,6 +140,31 @@ class Assignment:
 
     generation: int
     partitions: frozenset[Partition]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMetadata:
+    """As whom offsets are committed: a group, and, unless it is nobody in particular, one member in one generation.
+
+    What a transaction needs so that a member that was replaced cannot commit (KIP-447).
+    """
+
+    group: str
+    generation: int = -1
+    member_id: str = ""
+    instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedTransaction:
+    """A transaction whose records are all stored, to be committed or aborted by whoever holds this; plain data.
+
+    ``producer_id`` -1: nothing was written, there is nothing to end.
+    """
+
+    transactional_id: str
+    producer_id: int = -1
+    epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from uuid import uuid4
 
 import pytest
 
-from tests.spark.homes import thin_spark_home
 from tests.spark.logs import TestTopic
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     import penstock.spark
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPARK_HOME", str(thin_spark_home(tmp_path_factory.mktemp("spark-home"))))
+        patch.delenv("SPARK_HOME", raising=False)  # session() sets one from which Python starts quickly
         patch.setenv(
             "PYTHONPATH", os.pathsep.join([str(Path(__file__).parents[2] / "src"), str(Path(__file__).parents[2])])
         )

@@ -14,7 +14,8 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from penstock.spark._options import SourceOptions, parse_options
-from penstock.spark._source import PenstockDataSource, StreamReader
+from penstock.spark._reading import StreamReader
+from penstock.spark._source import PenstockDataSource
 
 
 class FailingSource(PenstockDataSource):

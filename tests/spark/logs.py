@@ -35,6 +35,10 @@ class TestTopic:
         with Admin(self.node) as admin:
             admin.add_partitions(self.name, partitions)
 
+    def delete(self) -> None:
+        with Admin(self.node) as admin:
+            admin.delete_topics([self.name])
+
     def ends(self) -> dict[int, int]:
         with Admin(self.node) as admin:
             partitions = [info.partition for info in admin.topics([self.name])[self.name].partitions]

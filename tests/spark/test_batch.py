@@ -161,6 +161,7 @@ def test_stopping_early_leaves_the_worker_usable(spark: SparkSession, topic: Tes
         ({"maxOffsetsPerTrigger": "-1"}, "maxOffsetsPerTrigger is '-1'"),
         ({"kafka.max.poll.record": "5"}, "max_poll_records"),
         ({"startingOffsets": "latest", "endingOffsets": "earliest"}, "endingOffsets cannot be earliest"),
+        ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "5"}, "minOffsetsPerTrigger is 9"),
     ],
 )
 def test_mistaken_option_is_told_at_load(
@@ -197,3 +198,26 @@ def test_sql_table_is_refused_with_the_way_that_works(spark: SparkSession, topic
     # PySpark 4.3: the reader of such a table is made with no options at all.
     with pytest.raises(Exception, match="create temporary view"):
         spark.sql(f"create table flights using penstock options (subscribe = '{topic.name}')")
+
+
+@pytest.mark.parametrize("on", ["true", "false"])
+def test_filters_are_handed_over_where_spark_does_that(spark: SparkSession, topic: TestTopic, on: str) -> None:
+    topic.create(3)
+    topic.fill({0: 100, 1: 100, 2: 100})
+    other = spark.newSession()
+    other.conf.set("spark.sql.python.filterPushdown.enabled", on)
+    since = datetime.fromtimestamp((START_MS + 30) / 1000, UTC)
+    frame = read(other, topic, minPartitions="300").where("partition in (0, 2) and offset < 50")
+    frame = frame.where(frame.timestamp >= since)
+    found = sorted((row.partition, row.offset) for row in frame.collect())
+    assert found == [(partition, offset) for partition in (0, 2) for offset in range(30, 50)]
+    assert frame.rdd.getNumPartitions() == (40 if on == "true" else 300)
+
+
+def test_times_say_what_is_read(spark: SparkSession, topic: TestTopic) -> None:
+    topic.create(2)
+    topic.fill({0: 100, 1: 50})
+    since = datetime.fromtimestamp((START_MS + 40) / 1000, UTC)
+    frame = read(spark, topic, startingTimestamp=since, endingTimestamp=START_MS + 60)
+    found = sorted((row.partition, row.offset) for row in frame.collect())
+    assert found == [*((0, offset) for offset in range(40, 60)), *((1, offset) for offset in range(40, 50))]

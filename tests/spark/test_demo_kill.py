@@ -15,7 +15,6 @@ from pyarrow import parquet
 
 from penstock.demo._delays import differences, expected_delays
 from penstock.demo._flights import flights_events, flights_table
-from tests.spark.homes import thin_spark_home
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -27,13 +26,6 @@ from penstock.demo import main
 sys.exit(main(Path(sys.argv[1]), False, rows={ROWS}, records_a_batch=4_000))
 """
 PATIENCE_S = 300
-
-
-@pytest.fixture
-def quick_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    home = tmp_path / "spark-home"
-    home.mkdir()
-    monkeypatch.setenv("SPARK_HOME", str(thin_spark_home(home)))
 
 
 @contextmanager
@@ -98,7 +90,6 @@ MOMENTS: list[tuple[str, str, Callable[[Path], bool]]] = [
 ]
 
 
-@pytest.mark.usefixtures("quick_spark")
 def test_demo_survives_sigkill_at_every_stage(tmp_path: Path) -> None:
     out = tmp_path / "out"
     for moment, victim, there in MOMENTS:

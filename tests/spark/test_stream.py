@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.spark.logs import TestTopic
+from tests.spark.logs import START_MS, TestTopic
 from tests.spark.queries import Collected, offsets_of, run_available, stream
 
 if TYPE_CHECKING:
@@ -125,10 +125,67 @@ def test_aged_out_records_end_the_query_or_are_skipped(spark: SparkSession, topi
     assert sink.offsets() == {0: [*range(10), *range(15, 20)]}
 
 
-def test_ending_offsets_are_refused(spark: SparkSession, topic: TestTopic, tmp_path: Path) -> None:
+def test_bounded_stream_ends_where_it_was_told(spark: SparkSession, topic: TestTopic, tmp_path: Path) -> None:
+    topic.create(2)
+    topic.fill({0: 30, 1: 5})
+    sink = Collected()
+    source = stream(
+        spark, topic, startingOffsets="earliest", endingTimestamp=str(START_MS + 20), maxOffsetsPerTrigger="8"
+    )
+    run_available(source, sink, tmp_path)
+    topic.fill({1: 30})
+    run_available(source, sink, tmp_path)
+    run_available(source, sink, tmp_path)
+    assert sink.offsets() == {0: list(range(20)), 1: list(range(20))}
+
+
+def test_pattern_finds_topics_that_come_later(spark: SparkSession, topic: TestTopic, tmp_path: Path) -> None:
+    sink = Collected()
+    pattern = {"subscribePattern": f"{topic.name}.*", "startingOffsets": "earliest"}
+    source = spark.readStream.format("penstock").options(**pattern).load(topic.node)
+    run_available(source, sink, tmp_path)
+    assert sink.offsets() == {}
     topic.create(1)
-    with pytest.raises(Exception, match="endingOffsets has no meaning for a stream"):
-        run_available(stream(spark, topic, endingOffsets="latest"), Collected(), tmp_path)
+    topic.fill({0: 3})
+    run_available(source, sink, tmp_path)
+    other = TestTopic(topic.node, topic.name + "-more")
+    other.create(2)
+    other.fill({1: 2})
+    run_available(source, sink, tmp_path)
+    assert sink.offsets() == {0: [0, 1, 2], 1: [0, 1]}
+
+
+def test_committed_offsets_of_a_group_are_a_start(spark: SparkSession, topic: TestTopic, tmp_path: Path) -> None:
+    topic.create(2)
+    topic.fill({0: 10, 1: 20})
+    first = {"startingOffsets": "earliest", "group": topic.name, "commitOffsets": "true"}
+    run_available(stream(spark, topic, **first), Collected(), tmp_path / "first")
+    topic.fill({0: 2, 1: 1})
+    sink = Collected()
+    again = {"startingOffsets": "committed", "group": topic.name}
+    run_available(stream(spark, topic, **again), sink, tmp_path / "second")
+    assert sink.offsets() == {0: [10, 11], 1: [20]}
+
+
+def test_batches_have_about_so_many_bytes(spark: SparkSession, topic: TestTopic, tmp_path: Path) -> None:
+    topic.create(2)
+    topic.fill({0: 3_000, 1: 1_000}, value_bytes=1_000)
+    sink = Collected()
+    source = stream(spark, topic, startingOffsets="earliest", maxBytesPerTrigger="1m")
+    progress = run_available(source, sink, tmp_path)
+    assert [900 < each["numInputRows"] < 1_100 for each in progress[:-1]] == [True] * 3
+    assert sink.offsets() == {0: list(range(3_000)), 1: list(range(1_000))}
+
+
+def test_lag_is_in_the_progress(spark: SparkSession, topic: TestTopic, tmp_path: Path) -> None:
+    topic.create(2)
+    topic.fill({0: 50, 1: 5})
+    source = stream(spark, topic, startingOffsets="earliest", maxOffsetsPerTrigger="40")
+    first, last = run_available(source, Collected(), tmp_path)
+    behind = first["sources"][0]["latestOffset"]["behind"]
+    assert behind["seconds"][topic.name]["0"] > 1_000  # records are of 2023
+    assert behind["bytes"] > 0
+    assert last["sources"][0]["latestOffset"]["behind"]["seconds"] == {topic.name: {"0": 0.0, "1": 0.0}}
 
 
 def test_checkpoint_of_another_version_is_refused(spark: SparkSession, topic: TestTopic, tmp_path: Path) -> None:

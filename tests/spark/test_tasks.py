@@ -7,9 +7,10 @@ import pytest
 pytest.importorskip("pyspark")
 
 from penstock.client import Producer
-from penstock.errors import OffsetOutOfRange
+from penstock.errors import Closed
 from penstock.model import LogRange
 from penstock.spark import _tasks
+from penstock.spark._loss import DataLoss
 from penstock.spark._options import SourceOptions, parse_options
 from penstock.spark._tasks import MOST_BYTES, MOST_ROWS, read_task
 from tests.spark.logs import TestTopic
@@ -76,7 +77,7 @@ def test_records_that_age_out_while_they_are_read(topic: TestTopic, fail: str) -
     found = next(task)["offset"].to_pylist()
     topic.delete_before({0: 15_000})
     if fail == "true":
-        with pytest.raises(OffsetOutOfRange, match="failOnDataLoss"):
+        with pytest.raises(DataLoss, match=r"offsets up to 15000 are not there: .*failOnDataLoss"):
             list(task)
         return
     found += [offset for batch in task for offset in batch["offset"].to_pylist()]
@@ -91,7 +92,35 @@ def test_log_that_is_too_short(topic: TestTopic, fail: str) -> None:
     topic.fill({0: 10})
     task = read_task(options(topic, failOnDataLoss=fail), [LogRange(topic.name, 0, 4, 30)])
     if fail == "true":
-        with pytest.raises(OffsetOutOfRange):
+        with pytest.raises(DataLoss, match="20 offsets up to 30 are not there: the log ends before"):
             list(task)
     else:
         assert [offset for batch in task for offset in batch["offset"].to_pylist()] == list(range(4, 10))
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_partition_that_vanishes_before_it_is_read(topic: TestTopic, fail: str) -> None:
+    topic.create(1)
+    topic.fill({0: 10})
+    given = options(topic, failOnDataLoss=fail, **{"kafkaConsumer.pollTimeoutMs": "300"})
+    topic.delete()
+    task = read_task(given, [LogRange(topic.name, 0, 0, 10)])
+    if fail == "true":
+        with pytest.raises(DataLoss, match="10 offsets; the partition is gone"):
+            list(task)
+    else:
+        assert list(task) == []
+
+
+def test_kept_connections_are_bounded_and_closed_at_the_end(topic: TestTopic) -> None:
+    topic.create(1)
+    topic.fill({0: 10})
+    for number in range(_tasks._MOST_KEPT + 3):
+        list(read_task(options(topic, **{"kafka.client.id": f"n{number}"}), [LogRange(topic.name, 0, 0, 10)]))
+    readers = list(_tasks._readers.values())
+    assert len(readers) == _tasks._MOST_KEPT
+    _tasks.close_kept()
+    assert not _tasks._readers
+    for reader in readers:
+        with pytest.raises(Closed):
+            reader.topics()

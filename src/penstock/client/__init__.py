@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from penstock.client.errors import BufferFull as BufferFull
     from penstock.client.errors import DeliveryTimeout as DeliveryTimeout
     from penstock.client.errors import NoOffset as NoOffset
+    from penstock.client.errors import TransactionAborted as TransactionAborted
     from penstock.client.producer import Producer as Producer
     from penstock.client.range_reader import RangeReader as RangeReader
     from penstock.client.rebalance import RebalanceListener as RebalanceListener
@@ -42,6 +43,7 @@ _HOME_OF = {
     "Producer": "producer",
     "RangeReader": "range_reader",
     "RebalanceListener": "rebalance",
+    "TransactionAborted": "errors",
     "RecordMetadata": "delivery",
 }
 

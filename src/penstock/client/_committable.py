@@ -1,4 +1,4 @@
-"""What can be given to ``commit``, in one form."""
+"""What can be given to ``commit`` and ``send_offsets_to_transaction``, in one form."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 
 from penstock.columnar import Messages
 from penstock.errors import PenstockError, UsageError
-from penstock.model import Committed, Partition
+from penstock.model import Committed, GroupMetadata, Partition
 
-__all__ = ["CommitCallback", "OffsetsLike", "as_committed"]
+__all__ = ["CommitCallback", "OffsetsLike", "as_committed", "as_group"]
 
 OffsetsLike = Messages | Mapping[Partition, int] | Mapping[Partition, Committed]
 """What ``commit`` takes: a batch, meaning "all of it and before"; or offsets of the next records to read."""
@@ -27,4 +27,12 @@ def as_committed(offsets: OffsetsLike) -> dict[Partition, Committed]:
             raise UsageError(
                 f"offset {committed.offset} cannot be committed", topic=partition.topic, partition=partition.id
             )
+    return found
+
+
+def as_group(group: str | GroupMetadata) -> GroupMetadata:
+    """A group's name, or one member of it. Raises UsageError for a group without a name."""
+    found = GroupMetadata(group) if isinstance(group, str) else group
+    if not found.group:
+        raise UsageError("a group needs a name")
     return found

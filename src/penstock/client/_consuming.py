@@ -79,6 +79,11 @@ class ConsumerEngine:
         """Subscribed topics; empty under ``assign``."""
         return frozenset(self.rebalancing.topics) if self.rebalancing else frozenset()
 
+    @property
+    def last_joined(self) -> tuple[int, str]:
+        """The last generation this consumer was a member of, and its member id there; -1 and "" before."""
+        return (-1, "") if self.rebalancing is None else self.rebalancing.member.last_joined
+
     async def subscribe(self, topics: Collection[str], listener: RebalanceListener) -> None:
         """Share these topics' partitions with the group, or take them all if there is none."""
         if self._assigned_by_hand:

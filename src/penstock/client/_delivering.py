@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -58,8 +58,15 @@ class Delivering:
         self._known_there: set[Partition] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._batch_bytes = min(config.batch_size_bytes, config.max_request_bytes)
+        self._dropping: PenstockError | None = None
         self.open = False
         self.urgent = False
+
+    def begin(self) -> None:
+        """What comes belongs to the next transaction; nothing is queued or under way."""
+        # Its first batch of each partition may have to take the partition in first: none may overtake it.
+        self._known_there.clear()
+        self._dropping = None
 
     def put(self, runs: Sequence[Run]) -> None:
         """Queue rows."""
@@ -89,7 +96,7 @@ class Delivering:
             if queue.retries and _at_rest(queue) and self._expiry(queue, now) <= now:
                 # Nobody to send it to, all that time: no answer will come that could be decided about.
                 queue.recovering = True
-                self._begin(self._give_up_at_rest(queue), "give up")
+                self._begin(self._at_rest(queue, self._give_up_late), "give up")
                 continue
             due = self._due(queue, now)
             if due > now:
@@ -121,6 +128,16 @@ class Delivering:
             for flight in [*queue.in_flight, *queue.retries, *queue.expire(float("inf"), 0.0)]:
                 self._hooks.finished(flight.settle(-1, -1, error))
         self._queues.clear()
+
+    def drop(self, error: PenstockError) -> None:
+        """Settle with ``error`` what is not under way, and, until ``begin``, what is and then fails."""
+        self._dropping = error
+        for queue in list(self._queues.values()):
+            for flight in queue.expire(float("inf"), 0.0):
+                self._settle(flight, -1, -1, error)
+            if queue.retries and _at_rest(queue):
+                queue.recovering = True
+                self._begin(self._at_rest(queue, self._drop_failed), "drop")
 
     def _due(self, queue: PartitionQueue, now: float) -> float:
         """When this queue wants to send next; never, while it must wait for an answer first."""
@@ -225,7 +242,9 @@ class Delivering:
         while queue.retries and (error := queue.retries[0].error) is not None:
             flight = queue.retries[0]
             assert flight.packed is not None
-            if flight.born + self._config.delivery_timeout_ms / 1_000 <= self._loop.time():
+            if self._dropping is not None:
+                await self._drop_failed(queue)
+            elif flight.born + self._config.delivery_timeout_ms / 1_000 <= self._loop.time():
                 await self._give_up_late(queue)
             elif (packed := await self._sender.recover(flight.packed, error)) is not None:
                 flight.packed, flight.error = packed, None
@@ -252,9 +271,17 @@ class Delivering:
             error = _too_late(queue.partition, self._config.delivery_timeout_ms, flight.reason)
             self._settle(flight, -1, -1, error)
 
-    async def _give_up_at_rest(self, queue: PartitionQueue) -> None:
+    async def _drop_failed(self, queue: PartitionQueue) -> None:
+        """The transaction of the failed batches is given up, and they with it."""
+        while queue.retries:
+            flight = queue.retries.popleft()
+            assert flight.packed is not None
+            await self._sender.abandon(flight.packed)
+            self._settle(flight, -1, -1, self._dropping or flight.reason)
+
+    async def _at_rest(self, queue: PartitionQueue, decide: Callable[[PartitionQueue], Awaitable[None]]) -> None:
         try:
-            await self._give_up_late(queue)
+            await decide(queue)
         finally:
             queue.recovering = False
         self.kick()

@@ -38,6 +38,7 @@ class Intake:
         self._used_bytes = 0
         self._open: dict[int, tuple[Outcome, int]] = {}
         self._failure: PenstockError | None = None
+        self._gate: PenstockError | None = None
 
     def put(
         self,
@@ -106,19 +107,29 @@ class Intake:
             _, size = self._open.pop(id(outcome), (outcome, 0))
             self._used_bytes -= size
 
-    def fail(self, error: PenstockError) -> list[Outcome]:
-        """Refuse everything from now on; returns what was put in and not taken."""
+    def gate(self, error: PenstockError | None) -> None:
+        """Refuse records with ``error`` until further notice; None takes them."""
         with self._lock:
-            self._failure = self._failure or error
+            self._gate = error
+
+    def drop(self) -> list[Outcome]:
+        """Forget what was put in and not taken; returns it."""
+        with self._lock:
             for topic in list(self._staged):
                 self._seal(topic)
             left = [each.outcome for each in self._sealed]
             self._sealed.clear()
         return left
 
+    def fail(self, error: PenstockError) -> list[Outcome]:
+        """Refuse everything from now on; returns what was put in and not taken."""
+        with self._lock:
+            self._failure = self._failure or error
+        return self.drop()
+
     def _fits(self, size: int) -> bool:
-        if self._failure is not None:
-            raise self._failure
+        if refusal := self._failure or self._gate:
+            raise refusal
         return self.has_room(size)
 
     def _seal(self, topic: str) -> None:

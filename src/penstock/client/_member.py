@@ -71,7 +71,11 @@ class Alone:
 
 
 class Member:
-    """One subscription's membership. ``news`` is called whenever a poll should look here."""
+    """One subscription's membership. ``news`` is called whenever a poll should look here.
+
+    ``last_joined`` is its last generation and its member id there, also after it lost them: who commits as that member
+    must be refused, not taken for nobody in particular.
+    """
 
     def __init__(self, membership: Membership, max_poll_interval_ms: int, news: Callable[[], None]) -> None:
         self.membership = membership
@@ -85,6 +89,7 @@ class Member:
         self.state = State.OUT
         self.reason = "it starts"
         self.fenced: PenstockError | None = None
+        self.last_joined = (-1, "")
         self.events: list[Beat] = []
 
     def see(self, event: Event, reason: str = "") -> None:
@@ -136,6 +141,7 @@ class Member:
             self.see(Event.FAILED)
             raise
         self.see(Event.JOINED)
+        self.last_joined = (assignment.generation, self.membership.member_id)
         if self._heart is None:
             self._heart = self._loop.create_task(self._beat(), name="penstock heartbeat")
         return assignment

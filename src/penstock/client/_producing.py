@@ -22,13 +22,14 @@ from penstock.client._routing import TopicRouter
 from penstock.client._rows import StagedTable, Staging, payload, record_size, slices
 from penstock.client._surroundings import Backoff, Surroundings
 from penstock.client._topics import Topics
+from penstock.client._transacting import EngineHooks, Transacting
 from penstock.client.delivery import Outcome, Run
 from penstock.client.errors import BufferFull
 from penstock.columnar.builder import HeadersLike
 from penstock.config import ProducerConfig
 from penstock.errors import Closed, LocalError, PenstockError, UsageError
 from penstock.model import Partition
-from penstock.seams import Avoids, Beats, LogClient
+from penstock.seams import Avoids, Beats, LogClient, TransactionalClient, TransactionalSender
 
 __all__ = ["ProducerEngine"]
 
@@ -73,13 +74,27 @@ class ProducerEngine:
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
         backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, self.surroundings.dice)
-        self._sender = client.sender(idempotent=config.enable_idempotence)
+        transactional = _transactional_sender(client, config)
+        self._sender = transactional or client.sender(idempotent=config.enable_idempotence)
         self._keys = KeyPartitions(self._sender)
         self._topics = Topics(client, config, backoff, self._renewed, self._topic_failed)
         hooks = Hooks(self._topics.refresh, self._finished, self._failed)
         self._delivering = Delivering(client, self._sender, config, backoff, hooks)
         self._beating: asyncio.Task[None] | None = None
-        self._opening = self._loop.create_task(self._open_sender(), name="penstock open sender")
+        self._opening: asyncio.Task[None] | None = None
+        self._transactions: Transacting | None = None
+        if transactional is None:
+            self._opening = self._loop.create_task(self._open_sender(), name="penstock open sender")
+        else:
+            engine = EngineHooks(self.intake.gate, self._opened, self._reset, self._settle_all, self._drop)
+            self._transactions = Transacting(transactional, config.max_block_ms, engine)
+
+    @property
+    def transactions(self) -> Transacting:
+        """Begin, commit, abort. Raises UsageError if this producer was not told its transactional id."""
+        if self._transactions is None:
+            raise UsageError("this producer has no transactions", hint="Give it a transactional_id")
+        return self._transactions
 
     def record(
         self,
@@ -137,6 +152,12 @@ class ProducerEngine:
 
     async def flush(self) -> None:
         """Wait until everything put in before is settled. Raises the first error that nobody has looked at."""
+        await self._settle_all()
+        unseen, self._unseen = self._unseen, None
+        if unseen is not None and not unseen.seen and (error := unseen.first_error()) is not None:
+            raise error
+
+    async def _settle_all(self) -> None:
         self._flushing += 1
         try:
             for outcome in self.intake.open_outcomes():
@@ -148,9 +169,6 @@ class ProducerEngine:
                         await changed
         finally:
             self._flushing -= 1
-        unseen, self._unseen = self._unseen, None
-        if unseen is not None and not unseen.seen and (error := unseen.first_error()) is not None:
-            raise error
 
     async def partitions_of(self, topic: str) -> tuple[Partition, ...]:
         """A topic's partitions. Raises UsageError if there is none of that name."""
@@ -163,6 +181,8 @@ class ProducerEngine:
         """Flush for at most ``timeout_s``, then stop; what is still open then fails with Closed."""
         try:
             async with asyncio.timeout(timeout_s):
+                if self._transactions is not None:
+                    await self._transactions.close()
                 await self.flush()
         except TimeoutError:
             pass
@@ -239,8 +259,7 @@ class ProducerEngine:
         except Exception as error:
             self._failed(error)
         else:
-            self._delivering.open = True
-            self._delivering.kick()
+            self._opened()
             if isinstance(self._sender, Beats):
                 self._beating = self._loop.create_task(self._beat(self._sender), name="penstock producer heartbeat")
 
@@ -256,6 +275,10 @@ class ProducerEngine:
             except Exception as error:
                 self._failed(error)
                 return
+
+    def _opened(self) -> None:
+        self._delivering.open = True
+        self._delivering.kick()
 
     def _finished(self, runs: Sequence[Run]) -> None:
         for run in runs:
@@ -273,6 +296,8 @@ class ProducerEngine:
         """Keep a failure for ``flush``, unless somebody looks at it before."""
         if self._unseen is None or self._unseen.seen:
             self._unseen = failed
+        if self._transactions is not None and (error := failed.first_error()) is not None:
+            self._transactions.failed(error)
 
     def _settled(self, outcome: Outcome) -> None:
         self.intake.settled(outcome)
@@ -301,17 +326,39 @@ class ProducerEngine:
 
     def _stop(self, error: PenstockError) -> None:
         """Nothing can be sent any more: settle everything with ``error``, and refuse what comes."""
-        outcomes = self.intake.fail(error)
-        outcomes += [staged.outcome for waiting in self._unrouted.values() for staged in waiting]
-        self._unrouted.clear()
+        outcomes = self.intake.fail(error) + self._take_unrouted()
         self._delivering.give_up(error)
         for outcome in outcomes:
             self._refuse(outcome, error)
+
+    def _drop(self, error: PenstockError) -> None:
+        """Settle with ``error`` what is not under way."""
+        for outcome in self.intake.drop() + self._take_unrouted():
+            self._refuse(outcome, error)
+        self._delivering.drop(error)
+
+    def _reset(self) -> None:
+        """A transaction is over, and whoever ended it knows what became of it."""
+        self._unseen = None
+        self._delivering.begin()
+
+    def _take_unrouted(self) -> list[Outcome]:
+        waiting = [staged.outcome for waiting in self._unrouted.values() for staged in waiting]
+        self._unrouted.clear()
+        return waiting
 
 
 def _set(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)
+
+
+def _transactional_sender(client: LogClient, config: ProducerConfig) -> TransactionalSender | None:
+    if config.transactional_id is None:
+        return None
+    if not isinstance(client, TransactionalClient):
+        raise UsageError("this protocol has no transactions", hint="Leave transactional_id out")
+    return client.transactional_sender(config.transactional_id, config.transaction_timeout_ms)
 
 
 def _no_topic(topic: str) -> UsageError:

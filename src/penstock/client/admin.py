@@ -14,7 +14,7 @@ from penstock.client._connect import open_blocking
 from penstock.client._lag import Lag
 from penstock.client.async_admin import AsyncAdmin
 from penstock.config import OptionValue
-from penstock.model import Committed, Partition, TopicInfo
+from penstock.model import Committed, Partition, PreparedTransaction, TopicInfo
 from penstock.net.blocking_channel import run
 from penstock.seams import FoundOffset, GroupDescription, GroupListing, NewTopic
 
@@ -104,6 +104,13 @@ class Admin:
     def offsets_for_times(self, times_ms: Mapping[Partition, int]) -> Mapping[Partition, FoundOffset | None]:
         """The first record at or after a time (ms since 1970 UTC); None where there is none so young."""
         return self._run(self._inner.offsets_for_times(times_ms))
+
+    def complete_transaction(self, prepared: PreparedTransaction, *, commit: bool = True) -> None:
+        """End a transaction that another producer has prepared; asked again, it is still ended the same way.
+
+        Raises FencedError if its transactional id was initialized again since, which has aborted it; ServerError.
+        """
+        self._run(self._inner.complete_transaction(prepared, commit=commit))
 
     def close(self) -> None:
         """Hang up. Calling it again does nothing."""

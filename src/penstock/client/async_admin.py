@@ -16,9 +16,9 @@ from penstock.client._offsets import beginning_offsets, end_offsets, offsets_for
 from penstock.client._settings import split_options
 from penstock.client._surroundings import wall_clock_ms
 from penstock.config import OptionValue, reader_settings
-from penstock.errors import Closed
-from penstock.model import Committed, Partition, TopicInfo
-from penstock.seams import FoundOffset, GroupDescription, GroupListing, LogClient, NewTopic
+from penstock.errors import Closed, UsageError
+from penstock.model import Committed, Partition, PreparedTransaction, TopicInfo
+from penstock.seams import FoundOffset, GroupDescription, GroupListing, LogClient, NewTopic, TransactionalClient
 
 __all__ = ["AsyncAdmin"]
 
@@ -109,6 +109,16 @@ class AsyncAdmin:
     async def offsets_for_times(self, times_ms: Mapping[Partition, int]) -> Mapping[Partition, FoundOffset | None]:
         """The first record at or after a time (ms since 1970 UTC); None where there is none so young."""
         return await offsets_for_times(self._log(), times_ms)
+
+    async def complete_transaction(self, prepared: PreparedTransaction, *, commit: bool = True) -> None:
+        """End a transaction that another producer has prepared; asked again, it is still ended the same way.
+
+        Raises FencedError if its transactional id was initialized again since, which has aborted it; ServerError.
+        """
+        log = self._log()
+        if not isinstance(log, TransactionalClient):
+            raise UsageError("this protocol has no transactions")
+        await log.complete(prepared, commit=commit)
 
     async def close(self) -> None:
         """Hang up. Calling it again does nothing."""

@@ -20,7 +20,7 @@ from penstock.client.rebalance import RebalanceListener
 from penstock.columnar import Messages
 from penstock.config import OptionValue, consumer_settings
 from penstock.errors import Closed, UsageError
-from penstock.model import Committed, Offset, OffsetSpec, Partition
+from penstock.model import Committed, GroupMetadata, Offset, OffsetSpec, Partition
 from penstock.seams import FoundOffset
 
 __all__ = ["AsyncConsumer", "poll_limit"]
@@ -99,6 +99,17 @@ class AsyncConsumer:
     def subscription(self) -> frozenset[str]:
         """The topics that are subscribed."""
         return self._engine.topics if self._engine else frozenset(self._settings.address.topics)
+
+    def group_metadata(self) -> GroupMetadata:
+        """This consumer as a member of its group, for ``Producer.send_offsets_to_transaction``.
+
+        Raises UsageError without a group.
+        """
+        config = self._settings.config
+        if config.group is None:
+            raise UsageError("there is no group", hint="Give the consumer one: group=NAME")
+        generation, member_id = self._engine.last_joined if self._engine else (-1, "")
+        return GroupMetadata(config.group, generation, member_id, config.group_instance_id)
 
     async def partitions_for(self, topic: str) -> tuple[Partition, ...]:
         """All partitions of a topic. Raises UsageError if there is no such topic."""

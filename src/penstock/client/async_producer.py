@@ -10,14 +10,17 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from penstock.client._committable import OffsetsLike, as_committed, as_group
 from penstock.client._connect import open_asyncio, protocol_of
 from penstock.client._producing import ProducerEngine
 from penstock.client._settings import split_options
+from penstock.client._transaction_states import State
 from penstock.client.delivery import BatchDelivery, Delivery, Outcome
+from penstock.client.transaction import AsyncTransaction as Transaction
 from penstock.columnar.builder import HeadersLike
 from penstock.config import OptionValue, producer_settings
 from penstock.errors import Closed
-from penstock.model import Partition
+from penstock.model import GroupMetadata, Partition, PreparedTransaction
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -94,6 +97,61 @@ class AsyncProducer:
             outcomes.append(outcome)
         return BatchDelivery(outcomes)
 
+    async def init_transactions(self) -> None:
+        """Take the transactional id over: whoever had it before is fenced, and what that one left open is aborted.
+
+        Needed once, before the first transaction. Raises UsageError without a ``transactional_id``, ServerError,
+        RequestTimeout after ``max_block_ms``; after that it may be called again.
+        """
+        await (self._engine or self._start()).transactions.init()
+
+    async def begin_transaction(self) -> None:
+        """From now on, until it is committed or aborted, what is put in belongs to one transaction.
+
+        Raises UsageError at the wrong time, FencedError if another producer has the transactional id now.
+        """
+        await (self._engine or self._start()).transactions.begin()
+
+    async def send_offsets_to_transaction(self, offsets: OffsetsLike, group: str | GroupMetadata) -> None:
+        """Commit offsets of a group with this transaction: both happen, or neither.
+
+        ``group`` is what ``Consumer.group_metadata()`` returns, so that a member that was replaced cannot commit; or a
+        group's name, where nobody else could. Raises what makes that impossible; the transaction must then be aborted.
+        """
+        await (self._engine or self._start()).transactions.add_offsets(as_committed(offsets), as_group(group))
+
+    async def prepare_transaction(self) -> PreparedTransaction:
+        """Store everything put in, and leave it to the holder of the result to commit or abort.
+
+        That is this producer, or `Admin.complete_transaction` in any process, within ``transaction_timeout_ms`` and
+        before the transactional id is initialized again. Close this producer if somebody else ends the transaction.
+        Raises the first error of what was put in; the transaction must then be aborted.
+        """
+        return await (self._engine or self._start()).transactions.prepare()
+
+    async def commit_transaction(self) -> None:
+        """Store everything put in and show it to readers, at once.
+
+        Raises the first error of what was put in; the transaction must then be aborted. Raises RequestTimeout or
+        ConnectionLost if the outcome is not known: call it again. Raises FencedError if another producer has the
+        transactional id now.
+        """
+        await (self._engine or self._start()).transactions.commit()
+
+    async def abort_transaction(self) -> None:
+        """Throw away what was put in since ``begin_transaction``; readers of committed records never see it.
+
+        Deliveries that are open fail with TransactionAborted. Raises as ``commit_transaction``.
+        """
+        await (self._engine or self._start()).transactions.abort()
+
+    def transaction(self) -> Transaction:
+        """A block that is one transaction: committed at its end, aborted if it raises. Initializes on first use.
+
+        See `Transaction`.
+        """
+        return Transaction(self)
+
     async def partitions_for(self, topic: str) -> tuple[Partition, ...]:
         """All partitions of a topic. Raises UsageError if there is no such topic."""
         return await (self._engine or self._start()).partitions_of(topic)
@@ -111,6 +169,12 @@ class AsyncProducer:
         engine, self._engine, self._closed = self._engine, None, True
         if engine is not None:
             await engine.close(timeout_s)
+
+    async def _begin(self) -> None:
+        transactions = (self._engine or self._start()).transactions
+        if transactions.state is State.UNINITIALIZED:
+            await transactions.init()
+        await transactions.begin()
 
     def _start(self) -> ProducerEngine:
         if self._closed:

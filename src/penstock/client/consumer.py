@@ -17,7 +17,7 @@ from penstock.client.async_consumer import AsyncConsumer, poll_limit
 from penstock.client.rebalance import RebalanceListener
 from penstock.columnar import Messages
 from penstock.config import OptionValue
-from penstock.model import Committed, Partition
+from penstock.model import Committed, GroupMetadata, Partition
 from penstock.seams import FoundOffset
 
 __all__ = ["Consumer"]
@@ -85,6 +85,13 @@ class Consumer:
     def subscription(self) -> frozenset[str]:
         """The topics that are subscribed."""
         return self._inner.subscription()
+
+    def group_metadata(self) -> GroupMetadata:
+        """This consumer as a member of its group, for ``Producer.send_offsets_to_transaction``.
+
+        Raises UsageError without a group.
+        """
+        return self._inner.group_metadata()
 
     def partitions_for(self, topic: str) -> tuple[Partition, ...]:
         """All partitions of a topic. Raises UsageError if there is no such topic."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.errors import LocalError, RequestTimeout
 
-__all__ = ["BufferFull", "DeliveryTimeout", "NoOffset"]
+__all__ = ["BufferFull", "DeliveryTimeout", "NoOffset", "TransactionAborted"]
 
 
 class BufferFull(LocalError):
@@ -19,3 +19,7 @@ class DeliveryTimeout(RequestTimeout):
 
 class NoOffset(LocalError):
     """A partition has no committed offset, and ``auto_offset_reset`` is none."""
+
+
+class TransactionAborted(LocalError):
+    """A record was not stored, or is hidden for ever, because the transaction it was put into was aborted."""

@@ -10,13 +10,15 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from penstock.client._committable import OffsetsLike
 from penstock.client._loop_thread import loop_thread
 from penstock.client._producing import ProducerEngine
 from penstock.client.async_producer import AsyncProducer
 from penstock.client.delivery import BatchDelivery, Delivery
+from penstock.client.transaction import Transaction
 from penstock.columnar.builder import HeadersLike
 from penstock.config import OptionValue
-from penstock.model import Partition
+from penstock.model import GroupMetadata, Partition, PreparedTransaction
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,6 +85,61 @@ class Producer:
             outcomes.append(outcome)
         return BatchDelivery(outcomes)
 
+    def init_transactions(self) -> None:
+        """Take the transactional id over: whoever had it before is fenced, and what that one left open is aborted.
+
+        Needed once, before the first transaction. Raises UsageError without a ``transactional_id``, ServerError,
+        RequestTimeout after ``max_block_ms``; after that it may be called again.
+        """
+        self._loop.run(self._inner.init_transactions)
+
+    def begin_transaction(self) -> None:
+        """From now on, until it is committed or aborted, what is put in belongs to one transaction.
+
+        Raises UsageError at the wrong time, FencedError if another producer has the transactional id now.
+        """
+        self._loop.run(self._inner.begin_transaction)
+
+    def send_offsets_to_transaction(self, offsets: OffsetsLike, group: str | GroupMetadata) -> None:
+        """Commit offsets of a group with this transaction: both happen, or neither.
+
+        ``group`` is what ``Consumer.group_metadata()`` returns, so that a member that was replaced cannot commit; or a
+        group's name, where nobody else could. Raises what makes that impossible; the transaction must then be aborted.
+        """
+        self._loop.run(lambda: self._inner.send_offsets_to_transaction(offsets, group))
+
+    def prepare_transaction(self) -> PreparedTransaction:
+        """Store everything put in, and leave it to the holder of the result to commit or abort.
+
+        That is this producer, or `Admin.complete_transaction` in any process, within ``transaction_timeout_ms`` and
+        before the transactional id is initialized again. Close this producer if somebody else ends the transaction.
+        Raises the first error of what was put in; the transaction must then be aborted.
+        """
+        return self._loop.run(self._inner.prepare_transaction)
+
+    def commit_transaction(self) -> None:
+        """Store everything put in and show it to readers, at once.
+
+        Raises the first error of what was put in; the transaction must then be aborted. Raises RequestTimeout or
+        ConnectionLost if the outcome is not known: call it again. Raises FencedError if another producer has the
+        transactional id now.
+        """
+        self._loop.run(self._inner.commit_transaction)
+
+    def abort_transaction(self) -> None:
+        """Throw away what was put in since ``begin_transaction``; readers of committed records never see it.
+
+        Deliveries that are open fail with TransactionAborted. Raises as ``commit_transaction``.
+        """
+        self._loop.run(self._inner.abort_transaction)
+
+    def transaction(self) -> Transaction:
+        """A block that is one transaction: committed at its end, aborted if it raises. Initializes on first use.
+
+        See `Transaction`.
+        """
+        return Transaction(self)
+
     def partitions_for(self, topic: str) -> tuple[Partition, ...]:
         """All partitions of a topic. Raises UsageError if there is no such topic."""
         return self._loop.run(lambda: self._inner.partitions_for(topic))
@@ -97,6 +154,9 @@ class Producer:
         What is not acknowledged by then fails with Closed. Calling it again does nothing.
         """
         self._loop.run(lambda: self._inner.close(timeout_s))
+
+    def _begin(self) -> None:
+        self._loop.run(self._inner._begin)
 
     def _start(self) -> ProducerEngine:
         return self._loop.call(self._inner._start)

@@ -11,15 +11,16 @@ from typing import Any, Self, TypeVar
 
 from penstock.client._connect import open_blocking, protocol_of
 from penstock.client._offsets import beginning_offsets, end_offsets, offsets_for_times
+from penstock.client._peeking import Peek, peek
 from penstock.client._settings import split_options
 from penstock.columnar import Messages
 from penstock.config import OptionValue, reader_settings
 from penstock.errors import Closed, UsageError
-from penstock.model import LogRange, OffsetSpec, Partition, TopicInfo
+from penstock.model import Committed, LogRange, OffsetSpec, Partition, TopicInfo
 from penstock.net.blocking_channel import run
 from penstock.seams import FoundOffset
 
-__all__ = ["RangeReader"]
+__all__ = ["Peek", "RangeReader"]
 
 T = TypeVar("T")
 
@@ -85,6 +86,14 @@ class RangeReader:
     def offsets_for_times(self, times_ms: Mapping[Partition, int]) -> Mapping[Partition, FoundOffset | None]:
         """The first record at or after a time (ms since 1970 UTC); None where there is none so young."""
         return self._run(offsets_for_times(self._client, times_ms))
+
+    def committed(self, group: str, partitions: Collection[Partition]) -> Mapping[Partition, Committed]:
+        """What a group has committed; partitions without a commit are absent."""
+        return self._run(self._client.committed(group, partitions))
+
+    def peek(self, positions: Mapping[Partition, int], max_bytes: int = 64 * 1024) -> Mapping[Partition, Peek]:
+        """What lies at these offsets: bytes an offset, and when it was written; absent where it cannot be told now."""
+        return self._run(peek(self._client, positions, max_bytes))
 
     def close(self) -> None:
         """Hang up. Calling it again does nothing."""

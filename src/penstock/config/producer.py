@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass, field
 
 from penstock.config.client import ClientConfig
-from penstock.config.fields import choice, flag, number
+from penstock.config.fields import choice, flag, number, optional_text
 from penstock.errors import ConfigError
 from penstock.model import Codec
 
@@ -32,7 +32,9 @@ class ProducerConfig(ClientConfig):
     Java's: ``acks`` all and ``enable_idempotence`` (a retried batch is stored once, in order); ``linger_ms`` 5;
     ``delivery_timeout_ms`` (from ``send`` to success or error, retries included); ``max_block_ms`` (how long ``send``
     waits for metadata or for memory); ``max_in_flight`` requests to one node, at most 5 when idempotent because servers
-    remember that many batches of a producer; ``max_request_bytes``, which bounds a batch and a single record too.
+    remember that many batches of a producer; ``max_request_bytes``, which bounds a batch and a single record too;
+    ``transactional_id``, the name under which this producer's transactions go on after a restart, and
+    ``transaction_timeout_ms``, after which the log aborts one that was not ended.
     """
 
     acks: Acks = field(default=Acks.ALL, metadata=choice(Acks))
@@ -45,6 +47,8 @@ class ProducerConfig(ClientConfig):
     delivery_timeout_ms: int = number(120_000, low=1)
     max_in_flight: int = number(5, low=1, high=1_000)
     max_request_bytes: int = number(1024 * 1024, low=1_024)
+    transactional_id: str | None = optional_text()
+    transaction_timeout_ms: int = number(60_000, low=1)
 
     def validate(self) -> None:
         """Raise ConfigError for options that contradict each other."""
@@ -60,6 +64,12 @@ class ProducerConfig(ClientConfig):
             raise ConfigError(
                 f"max_in_flight is {self.max_in_flight}, but enable_idempotence allows at most 5 requests under way",
                 hint="Servers remember only the last 5 batches of a producer",
+            )
+        if self.transactional_id is not None and not self.enable_idempotence:
+            raise ConfigError(
+                "transactional_id is set, but enable_idempotence is off:"
+                " a transaction whose batches may be stored twice is none",
+                hint="Leave enable_idempotence alone",
             )
         if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
             raise ConfigError(

@@ -79,6 +79,8 @@ SPELLINGS: Final = (
     Spelling("delivery_timeout_ms", "delivery.timeout.ms", "message.timeout.ms"),
     Spelling("max_in_flight", "max.in.flight.requests.per.connection", "max.in.flight"),
     Spelling("max_request_bytes", "max.request.size", "message.max.bytes"),
+    Spelling("transactional_id", "transactional.id", "transactional.id"),
+    Spelling("transaction_timeout_ms", "transaction.timeout.ms", "transaction.timeout.ms"),
 )
 
 ABSENT: Final[Mapping[str, str]] = {
@@ -94,7 +96,6 @@ ABSENT: Final[Mapping[str, str]] = {
     "fetch_queue_backoff_ms": "It is not needed: fetches are sent ahead while fetch_buffer_bytes allows",
     "security_protocol": "Say tls=true for TLS; connections are not authenticated so far",
     "sasl_mechanism": "Connections are not authenticated so far",
-    "transactional_id": "Transactions are not there yet",
     "group_protocol": "Groups use the classic protocol so far",
     "interceptor_classes": "Wrap poll() or send() instead",
 }

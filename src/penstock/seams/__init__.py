@@ -28,10 +28,11 @@ from penstock.seams.client import (
 )
 from penstock.seams.framing import Buffer, Buffers, Frame, Framing
 from penstock.seams.front import Front, Peer, Session
-from penstock.seams.node import Appended, Enode, LogSlice, NodeIdentity, Offsets, Services, TopicState
+from penstock.seams.node import Appended, Enode, LogSlice, NodeIdentity, Offsets, Services, TopicState, Writer
 from penstock.seams.offsets import OffsetsCodec, Replayed
 from penstock.seams.protocol import ChannelFactory, OpenClient, OpenFront, WireProtocol
 from penstock.seams.runtime import Promise, Runtime, Timer
+from penstock.seams.transactions import TransactionalClient, TransactionalSender
 
 __all__ = [
     "AdminClient",
@@ -84,6 +85,9 @@ __all__ = [
     "Session",
     "Timer",
     "TopicState",
+    "TransactionalClient",
+    "TransactionalSender",
     "Verdict",
     "WireProtocol",
+    "Writer",
 ]

@@ -58,6 +58,17 @@ class Appended(Protocol):
     def duplicate(self) -> bool: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """An idempotent producer of a partition; -1 for a sequence or an open transaction that it does not have."""
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    seen_ms: int
+    open_since: int
+
+
 class LogSlice(Protocol):
     """Whole record batches v2 as stored, beginning with the one that holds the offset asked for."""
 
@@ -88,12 +99,29 @@ class Enode(Protocol):
         """
         ...
 
-    def read(self, partition: Partition, offset: int, max_bytes: int, *, at_least_one: bool = True) -> LogSlice:
-        """Whole batches from ``offset`` on, at most ``max_bytes``; ``at_least_one`` goes beyond that for the first."""
+    def read(
+        self, partition: Partition, offset: int, max_bytes: int, *, at_least_one: bool = True, stable: bool = False
+    ) -> LogSlice:
+        """Whole batches from ``offset`` on, at most ``max_bytes``; ``at_least_one`` goes beyond that for the first.
+
+        ``stable`` ends at `stable_offset`.
+        """
         ...
 
     def bounds(self, partition: Partition) -> tuple[int, int]:
         """(log start offset, log end offset)."""
+        ...
+
+    def stable_offset(self, partition: Partition) -> int:
+        """Below it every transaction is over; the end of the log where none is open."""
+        ...
+
+    def aborted(self, partition: Partition, start: int, end: int) -> Sequence[tuple[int, int]]:
+        """(producer id, first offset) of the aborted transactions with batches in ``[start, end)``."""
+        ...
+
+    def writers(self, partition: Partition) -> Sequence[Writer]:
+        """The idempotent producers that are remembered."""
         ...
 
     def leader_epoch(self, partition: Partition) -> int: ...
@@ -123,6 +151,26 @@ class Offsets(Protocol):
         ...
 
     def saved_groups(self) -> Mapping[str, bytes]: ...
+
+    # Within transactions of a log's producers.
+
+    async def place_of(self, group: str) -> Partition:
+        """Where a group's offsets are kept: the partition that takes part in the transaction."""
+        ...
+
+    async def commit_within(
+        self, group: str, offsets: Mapping[Partition, Committed], producer_id: int, epoch: int
+    ) -> None:
+        """Commit when, and if, that producer's open transaction commits: `end_within`."""
+        ...
+
+    async def end_within(self, place: Partition, producer_id: int, marker: bytes, *, commit: bool) -> None:
+        """Write the marker; what the producer wanted to commit there is committed, or forgotten."""
+        ...
+
+    def undecided(self, group: str) -> Collection[Partition]:
+        """The partitions for which an open transaction wants to commit an offset."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ The node's offsets service keeps the topic; fronts of all protocols share what i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.model import Committed, Partition
@@ -31,6 +32,19 @@ class Replayed(Protocol):
         """Its offset in the topic's partition."""
         ...
 
+    @property
+    def producer_id(self) -> int:
+        """Whose open transaction it belongs to; -1 for none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The end of a producer's transaction in the topic's partition."""
+
+    producer_id: int
+    commit: bool
+
 
 class OffsetsCodec(Protocol):
     @property
@@ -40,10 +54,10 @@ class OffsetsCodec(Protocol):
     def partition_of(self, group: str, partitions: int) -> int: ...
     def offset_entry(self, group: str, partition: Partition, committed: Committed | None) -> Entry: ...
     def group_entry(self, group: str, record: bytes | None) -> Entry: ...
-    def batch(self, entries: Sequence[Entry], now_ms: int) -> bytes:
-        """One record batch v2."""
+    def batch(self, entries: Sequence[Entry], now_ms: int, producer_id: int = -1, epoch: int = -1) -> bytes:
+        """One record batch v2; with a producer id, one of its transaction."""
         ...
 
-    def replay(self, data: Buffer) -> Iterator[Replayed]:
+    def replay(self, data: Buffer) -> Iterator[Replayed | Ended]:
         """What whole batches say, in order. Raises CorruptBatch, ProtocolViolation."""
         ...

@@ -47,6 +47,7 @@ class WireProtocol:
     """One protocol. ``options`` are the names of client options beyond those every client has.
 
     ``offsets`` is there where the protocol has a format for committed offsets that a node may keep them in.
+    ``exact_times``: an offset found by time is that of the first record whose own timestamp is not before it.
     """
 
     scheme: str
@@ -54,3 +55,4 @@ class WireProtocol:
     front: OpenFront
     options: frozenset[str] = frozenset()
     offsets: Callable[[], OffsetsCodec] | None = None
+    exact_times: bool = False

@@ -10,13 +10,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame as DataFrame
 
+    from penstock.spark._advice import advice as advice
+    from penstock.spark._dedup import Deduplicator as Deduplicator
+    from penstock.spark._dedup import drop_repeated as drop_repeated
+    from penstock.spark._listener import StreamListener as StreamListener
     from penstock.spark._session import register as register
     from penstock.spark._session import session as session
     from penstock.spark._source import PenstockDataSource as PenstockDataSource
 
 _HOME_OF = {
     "DataFrame": "pyspark.sql",  # for annotations in modules that must not import PySpark themselves
+    "Deduplicator": "penstock.spark._dedup",
     "PenstockDataSource": "penstock.spark._source",
+    "StreamListener": "penstock.spark._listener",
+    "advice": "penstock.spark._advice",
+    "drop_repeated": "penstock.spark._dedup",
     "register": "penstock.spark._session",
     "session": "penstock.spark._session",
 }

@@ -15,13 +15,16 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
+from penstock.client.range_reader import Peek
 from penstock.errors import PenstockError
 from penstock.model import Offset, Partition
-from penstock.spark._admission import admit
-from penstock.spark._loss import report_loss
+from penstock.spark._admission import Weights, admit
+from penstock.spark._endings import Endings
+from penstock.spark._loss import Losses
 from penstock.spark._offsets import BatchOffset, Positions
 from penstock.spark._options import SourceOptions
-from penstock.spark._starts import check_all_exist, resolve
+from penstock.spark._pace import Pace
+from penstock.spark._starts import resolve
 
 __all__ = ["Follower", "LogView"]
 
@@ -39,7 +42,19 @@ class LogView(Protocol):
 
     def latest(self, partitions: Collection[Partition]) -> Positions: ...
 
+    def at_times(self, times_ms: Mapping[Partition, int]) -> Mapping[Partition, int | None]: ...
+
+    def committed(self, group: str, partitions: Collection[Partition]) -> Positions: ...
+
+    def peek(self, positions: Positions) -> Mapping[Partition, Peek]: ...
+
     def commit(self, group: str, positions: Positions) -> None: ...
+
+    def now_ms(self) -> int: ...
+
+    def monotonic_ms(self) -> float: ...
+
+    def pause(self, seconds: float) -> None: ...
 
 
 class Follower:
@@ -48,12 +63,23 @@ class Follower:
     def __init__(self, options: SourceOptions, log: LogView) -> None:
         self._options = options
         self._log = log
+        self._endings = Endings(options.ending)
         self._initial: BatchOffset | None = None
         self._frozen: Positions | None = None
         self._committed: Positions | None = None
         self._leaders: Mapping[Partition, str] = {}
         self._backlog: BatchOffset | None = None
+        self._last_batch: BatchOffset | None = None
+        self._last_batch_ms: float | None = None
+        self._pace = None if options.limits.target_ms is None else Pace(options.limits.target_ms)
+        self.weights = Weights()
+        self.losses = Losses(fail=options.fail_on_data_loss)
         self.failed_commits = 0
+
+    @property
+    def log(self) -> LogView:
+        """The log it follows."""
+        return self._log
 
     @property
     def leaders(self) -> Mapping[Partition, str]:
@@ -65,14 +91,23 @@ class Follower:
         """After ``next_batch``: from the end of that batch to the end of the log."""
         return self._backlog
 
+    @property
+    def last_batch(self) -> BatchOffset | None:
+        """The batch that ``next_batch`` made last, in this run."""
+        return self._last_batch
+
     def initial(self) -> BatchOffset:
         """Where a query without a checkpoint starts; the same answer however often it is asked."""
         if self._initial is None:
-            wanted = Offset.LATEST if self._options.starting is None else self._options.starting
-            self._leaders = self._log.leaders()
-            check_all_exist(self._options.topics, self._options.assigned, self._leaders)
-            earliest, latest = self._log.earliest(self._leaders), self._log.latest(self._leaders)
-            positions = resolve("startingOffsets", wanted, earliest=earliest, latest=latest)
+            options, log = self._options, self._log
+            wanted = Offset.LATEST if options.starting is None else options.starting
+            self._leaders = log.leaders()
+            options.subscription.check_all_exist(self._leaders)
+            earliest, latest = log.earliest(self._leaders), log.latest(self._leaders)
+            self._endings.check(earliest, latest, log)
+            positions = resolve(
+                "startingOffsets", wanted, earliest=earliest, latest=latest, log=log, group=options.group
+            )
             self._initial = BatchOffset(positions, positions)
         return self._initial
 
@@ -80,21 +115,37 @@ class Follower:
         """From now on the log ends where it ends now (Trigger.AvailableNow), partitions added later included."""
         self._frozen = self._log.latest(self._log.leaders())
 
-    def next_batch(self, start: BatchOffset, limit: int | None) -> BatchOffset | None:
-        """The batch after ``start`` with at most ``limit`` offsets, None if there is nothing to read.
+    def next_batch(
+        self, start: BatchOffset, rows: int | None = None, *, everything: bool = False
+    ) -> BatchOffset | None:
+        """The batch after ``start``, None if there is nothing to read, or not enough yet.
 
-        ``start`` was completed, or is ``initial()``. Raises DataLoss unless ``failOnDataLoss`` is false.
+        ``rows`` is Spark's own limit; ``everything`` overrules the limits of the options. ``start`` was completed, or
+        is ``initial()``. Raises DataLoss unless ``failOnDataLoss`` says to go on.
         """
+        if self._pace is not None:
+            self._pace.end(self._log.monotonic_ms())
         self.commit(start)
-        self._leaders = self._log.leaders()
-        earliest, latest = self._log.earliest(self._leaders), self._log.latest(self._leaders)
+        earliest, latest = self._look(start.end)
         begin = self._begin(start.end, earliest, latest)
         ends = self._ends(begin, latest)
-        taken = admit({partition: ends[partition] - begin[partition] for partition in begin}, limit)
+        backlog = {partition: ends[partition] - position for partition, position in begin.items()}
+        if not everything and self._waits_for_more(sum(backlog.values())):
+            self._backlog = BatchOffset(begin, {p: max(latest[p], begin[p]) for p in begin})
+            return None
+        taken = admit(backlog, None if everything else self._allowed(begin, backlog, rows))
         end = {partition: position + taken.get(partition, 0) for partition, position in begin.items()}
         self._backlog = BatchOffset(end, {partition: max(latest[partition], end[partition]) for partition in end})
         moved = any(begin.get(partition) != position for partition, position in start.end.items())
-        return BatchOffset(begin, end) if taken or moved else None
+        if not taken and not moved:
+            return None
+        self._last_batch, self._last_batch_ms = BatchOffset(begin, end), self._log.monotonic_ms()
+        return self._last_batch
+
+    def planned(self, batch: BatchOffset) -> None:
+        """The tasks of ``batch`` are handed out now."""
+        if self._pace is not None:
+            self._pace.begin(sum(batch.sizes().values()), self._log.monotonic_ms())
 
     def commit(self, done: BatchOffset) -> None:
         """Commit the end of a completed batch for the group, if asked to. A failure is counted and told, not raised."""
@@ -114,30 +165,39 @@ class Follower:
         else:
             self._committed = done.end
 
+    def _look(self, known: Positions) -> tuple[Positions, Positions]:
+        """First offsets and ends; asked again after a moment where the log seems to have lost what it had.
+
+        A broker that has just started, or just took over, may not know everything yet.
+        """
+        retries = self._options.retries
+        for tried in range(retries.times + 1):
+            self._leaders = self._log.leaders()
+            earliest, latest = self._log.earliest(self._leaders), self._log.latest(self._leaders)
+            if tried == retries.times or all(offset <= latest.get(p, -1) for p, offset in known.items()):
+                break
+            self._log.pause((retries.interval_ms << tried) / 1_000)
+        return earliest, latest
+
     def _begin(self, position: Positions, earliest: Positions, latest: Positions) -> dict[Partition, int]:
         """Where the next batch starts: at ``position``, or after what is gone; new partitions at their start."""
         begin: dict[Partition, int] = {}
         for partition, offset in position.items():
-            if partition not in earliest:
-                report_loss(self._options, partition, offset, "the partition is gone")
-            elif offset < earliest[partition]:
-                gone = earliest[partition] - offset
-                report_loss(
-                    self._options,
-                    partition,
-                    offset,
-                    f"{gone} offsets were deleted; the log starts at {earliest[partition]}",
-                )
-                begin[partition] = earliest[partition]
-            elif offset > latest[partition]:
+            first, last = earliest.get(partition), latest.get(partition, 0)
+            if first is None:
+                known = 0 if self._backlog is None else self._backlog.end.get(partition, offset) - offset
+                what = "the partition is gone" + (f", with {known} offsets that were there to read" if known else "")
+                self.losses.report(partition, offset, known, what)
+            elif offset < first:
+                gone = first - offset
+                what = f"{gone} offsets were deleted; the log starts at {first}"
+                self.losses.report(partition, offset, gone, what)
+                begin[partition] = first
+            elif offset > last:
                 # Going back to its start would read everything twice; whoever wants that deletes the checkpoint.
-                report_loss(
-                    self._options,
-                    partition,
-                    offset,
-                    f"the log ends at {latest[partition]}: it was truncated or made anew",
-                )
-                begin[partition] = latest[partition]
+                what = f"the log ends at {last}: it was truncated or made anew"
+                self.losses.report(partition, offset, 0, what)
+                begin[partition] = last
             else:
                 begin[partition] = offset
         known_at_start = earliest.keys() if self._frozen is None else earliest.keys() & self._frozen.keys()
@@ -145,10 +205,35 @@ class Follower:
         return begin
 
     def _ends(self, begin: Positions, latest: Positions) -> Positions:
+        ends = self._endings.apply(begin, latest, self._log)
         if self._frozen is None:
-            return latest
+            return ends
         # A partition that joined after the freeze stays where it is.
         return {
-            partition: max(position, min(self._frozen.get(partition, position), latest[partition]))
+            partition: max(position, min(self._frozen.get(partition, position), ends[partition]))
             for partition, position in begin.items()
         }
+
+    def _waits_for_more(self, offsets: int) -> bool:
+        """Whether the batch shall wait until there is more. Never where the log ends anyway: it would wait for ever."""
+        limits = self._options.limits
+        if limits.min_offsets is None or offsets >= limits.min_offsets or self._frozen is not None:
+            return False
+        since = self._last_batch_ms
+        return since is not None and self._log.monotonic_ms() - since < limits.max_delay_ms
+
+    def _allowed(self, begin: Positions, backlog: Mapping[Partition, int], rows: int | None) -> int | None:
+        """The smallest of all limits, in offsets."""
+        limits = self._options.limits
+        allowed = [rows, limits.max_offsets, None if self._pace is None else self._pace.limit]
+        if limits.max_bytes is not None:
+            self.look_at({p: begin[p] for p in self.weights.to_look_at(backlog)})
+            allowed.append(self.weights.offsets_of(limits.max_bytes, backlog))
+        return min((limit for limit in allowed if limit is not None), default=None)
+
+    def look_at(self, positions: Positions) -> Mapping[Partition, Peek]:
+        """What lies at these offsets, as far as it can be told; remembered for estimates."""
+        found = self._log.peek(positions)
+        for partition, seen in found.items():
+            self.weights.learn(partition, seen.size_bytes, seen.offsets)
+        return found

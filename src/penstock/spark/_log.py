@@ -1,23 +1,30 @@
 """A log as a Spark driver sees it: partitions and their leaders, the ends of the log, the group's offsets.
 
 Blocking calls, no thread: the process that plans does nothing else. Retries of what is safe to retry are the
-client's, and bounded by its ``api_timeout_ms``. What must not live here: decisions about what is read.
+client's, and bounded by its ``api_timeout_ms``; whole calls are repeated as ``fetchOffset.numRetries`` says. What must
+not live here: decisions about what is read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
 from types import TracebackType
+from typing import TypeVar
 
 from penstock.client import Admin, RangeReader
+from penstock.client.range_reader import Peek
 from penstock.model import Committed, Offset, OffsetSpec, Partition
 from penstock.spark._offsets import Positions
 from penstock.spark._options import SourceOptions
+from penstock.spark._patient import patiently
 
 __all__ = ["Log"]
 
 _COMMIT_TIMEOUT_MS = 10_000
 """A commit that fails is made up for by the next one: not worth holding up a stream for longer."""
+
+T = TypeVar("T")
 
 
 class Log:
@@ -38,15 +45,8 @@ class Log:
 
     def leaders(self) -> Mapping[Partition, str]:
         """The partitions to read that exist now, and the name of each one's leader ("" while there is none)."""
-        assigned = self._options.assigned
-        names = self._options.topics or sorted({partition.topic for partition in assigned})
-        found = self._open_reader().topics(names)
-        return {
-            info.partition: info.leader.name if info.leader else ""
-            for topic in found.values()
-            for info in topic.partitions
-            if not assigned or info.partition in assigned
-        }
+        subscription = self._options.subscription
+        return subscription.leaders(self._ask(lambda reader: reader.topics(subscription.names)))
 
     def earliest(self, partitions: Collection[Partition]) -> Positions:
         """The first offset of each partition."""
@@ -55,6 +55,32 @@ class Log:
     def latest(self, partitions: Collection[Partition]) -> Positions:
         """The offset after the last record of each partition."""
         return self._offsets(partitions, Offset.LATEST)
+
+    def at_times(self, times_ms: Mapping[Partition, int]) -> Mapping[Partition, int | None]:
+        """The first offset at or after a time (ms since 1970 UTC); None where there is none so young."""
+        found = self._ask(lambda reader: reader.offsets_for_times(times_ms))
+        return {partition: None if answer is None else answer.offset for partition, answer in found.items()}
+
+    def committed(self, group: str, partitions: Collection[Partition]) -> Positions:
+        """The group's committed offsets; partitions without one are absent."""
+        found = self._ask(lambda reader: reader.committed(group, partitions)) if partitions else {}
+        return {partition: place.offset for partition, place in found.items()}
+
+    def peek(self, positions: Positions) -> Mapping[Partition, Peek]:
+        """What lies at these offsets, as far as it can be told now."""
+        return self._ask(lambda reader: reader.peek(positions)) if positions else {}
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970 UTC."""
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> float:
+        """Milliseconds that never go back."""
+        return time.monotonic() * 1_000
+
+    def pause(self, seconds: float) -> None:
+        """Do nothing for a while."""
+        time.sleep(seconds)
 
     def commit(self, group: str, positions: Positions) -> None:
         """Commit for the group without being a member of it. Raises what the coordinator answers, after ten seconds."""
@@ -73,8 +99,11 @@ class Log:
     def _offsets(self, partitions: Collection[Partition], name: Offset) -> Positions:
         if not partitions:
             return {}
-        found = self._open_reader().offsets(dict.fromkeys(partitions, OffsetSpec(name=name)))
+        found = self._ask(lambda reader: reader.offsets(dict.fromkeys(partitions, OffsetSpec(name=name))))
         return {partition: answer.offset for partition, answer in found.items()}
+
+    def _ask(self, question: Callable[[RangeReader], T]) -> T:
+        return patiently(lambda: question(self._open_reader()), self._options.retries, self.pause, self.close)
 
     def _open_reader(self) -> RangeReader:
         if self._reader is None:

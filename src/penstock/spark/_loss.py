@@ -9,9 +9,8 @@ import logging
 
 from penstock.errors import RemoteError
 from penstock.model import Partition
-from penstock.spark._options import SourceOptions
 
-__all__ = ["DataLoss", "report_loss"]
+__all__ = ["DataLoss", "Losses", "loss"]
 
 _log = logging.getLogger("penstock.spark")
 
@@ -20,14 +19,32 @@ class DataLoss(RemoteError):
     """Records are gone that the query had still to read."""
 
 
-def report_loss(options: SourceOptions, partition: Partition, offset: int, what: str) -> None:
-    """Raise DataLoss, or warn and return if ``failOnDataLoss`` is false."""
-    if options.fail_on_data_loss:
-        raise DataLoss(
-            f"records that were still to be read are lost: {what}",
-            topic=partition.topic,
-            partition=partition.id,
-            offset=offset,
-            hint='Start with a new checkpoint, or set failOnDataLoss to "false" to go on without them',
-        )
-    _log.warning("going on without records of %s from offset %d on: %s", partition, offset, what)
+class Losses:
+    """What one run of a query did about losses: raises DataLoss, or warns, each loss once, and counts."""
+
+    def __init__(self, *, fail: bool) -> None:
+        self._fail = fail
+        self._said: set[tuple[Partition, int, str]] = set()
+        self.offsets = 0
+        """How many offsets were skipped so far; at least, where a partition is gone as a whole."""
+
+    def report(self, partition: Partition, offset: int, lost: int, what: str) -> None:
+        """``lost`` offsets from ``offset`` on are not there; ``what`` happened, in words. Raises DataLoss."""
+        if self._fail:
+            raise loss(partition, offset, what)
+        if (partition, offset, what) not in self._said:
+            self._said.add((partition, offset, what))
+            self.offsets += lost
+            _log.warning("going on without records of %s from offset %d on: %s", partition, offset, what)
+
+
+def loss(partition: Partition, offset: int, what: str) -> DataLoss:
+    """The error for records that are gone."""
+    return DataLoss(
+        f"records that were still to be read are lost: {what}",
+        topic=partition.topic,
+        partition=partition.id,
+        offset=offset,
+        node=partition.node or None,
+        hint='Start with a new checkpoint, or set failOnDataLoss to "warn" to go on without them',
+    )

@@ -61,6 +61,10 @@ class BatchOffset:
                 )
         return offset
 
+    def sizes(self) -> dict[Partition, int]:
+        """How many offsets the batch has of each partition."""
+        return {partition: end - self.start[partition] for partition, end in self.end.items()}
+
     def ranges(self) -> list[LogRange]:
         """What the batch reads, in the order of topic and partition, without empty ranges."""
         return [

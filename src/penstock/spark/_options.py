@@ -1,195 +1,225 @@
-"""The options of ``format("penstock")``, as a table, and their values as one frozen object.
+"""The options of a read as one frozen object, checked one by one and against each other.
 
-Names and meanings are those of Spark's own Kafka source (Structured Streaming + Kafka Integration Guide), so that a job
-moves by changing the format's name; ``group``, ``commitOffsets`` and ``columns`` are ours. Case does not matter, as
-everywhere in Spark. What must not live here: Spark classes, and what a client's ``kafka.*`` options mean.
+What must not live here: the names of the options (``_option_table``), Spark classes, and what a client's ``kafka.*``
+options mean (``_client_options``).
 """
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypedDict
 
-from penstock.config import ConsumerConfig, OptionValue, parse_address, reader_settings
-from penstock.config.options import canonical_options
+from penstock.config import OptionValue, parse_address, reader_settings
 from penstock.errors import ConfigError
-from penstock.model import Offset, Partition
+from penstock.model import Offset
 from penstock.protocols import protocol
+from penstock.spark._client_options import client_options
 from penstock.spark._columns import DEFAULT, HEADERS, KNOWN
-from penstock.spark._starts import Where, assigned_partitions, where
+from penstock.spark._option_table import GROUP_ID, SERVERS, nearest, sorted_out
+from penstock.spark._option_values import choice, count, flag, milliseconds, size_bytes
+from penstock.spark._starts import FromGroup, Where, parse_time, parse_times, where
+from penstock.spark._subscription import Subscription, parse_subscription
 
-__all__ = ["SourceOptions", "parse_options"]
+__all__ = ["Retries", "SourceOptions", "TaskSizes", "TriggerLimits", "parse_options"]
 
-_CLIENT = "kafka."
-_SERVERS = "kafka.bootstrap.servers"
-_GROUP_ID = "kafka.group.id"
-
-_OURS = {
-    "path": "an address: kafka://host:port[,host:port]/topic[,topic]",
-    "subscribe": "topics, separated by commas",
-    "assign": 'partitions as JSON: {"topic": [0, 1]}',
-    "startingOffsets": "earliest, latest or JSON; only for a query without a checkpoint",
-    "endingOffsets": "latest or JSON; batch only",
-    "maxOffsetsPerTrigger": "at most so many offsets a micro-batch",
-    "minPartitions": "at least so many Spark tasks",
-    "includeHeaders": "true adds the column headers",
-    "columns": "the columns to read, separated by commas; fewer are faster",
-    "group": "the consumer group whose offsets are committed",
-    "commitOffsets": "true commits the group's offsets as batches complete",
-    "failOnDataLoss": "false goes on, with a warning, when records were deleted before they were read",
-    _SERVERS: "host:port[,host:port]",
-    _GROUP_ID: "the same as group",
-}
-_NOT_YET = (
-    "subscribePattern",
-    "startingTimestamp",
-    "startingOffsetsByTimestamp",
-    "startingOffsetsByTimestampStrategy",
-    "endingTimestamp",
-    "endingOffsetsByTimestamp",
-    "minOffsetsPerTrigger",
-    "maxTriggerDelay",
-    "maxRecordsPerPartition",
-    "kafkaConsumer.pollTimeoutMs",
-    "fetchOffset.numRetries",
-    "fetchOffset.retryIntervalMs",
-    "groupIdPrefix",
-)
-"""Options of Spark's Kafka source that we know and do not have: told apart from typing mistakes."""
-
-_OF_SQL_TABLE = "option."
-"""How ``create table … using penstock options (…)`` spells them, besides plainly."""
-
-_CLIENT_FORBIDDEN = {
-    "kafka.auto.offset.reset": "startingOffsets says where to start",
-    "kafka.enable.auto.commit": "commitOffsets commits what a batch completed",
-    "kafka.key.deserializer": "keys are always binary",
-    "kafka.value.deserializer": "values are always binary",
-    "kafka.interceptor.classes": "there is no JVM client that could run them",
-}
-_SPELLING = {name.lower(): name for name in _OURS}
 _BOTH = (Offset.EARLIEST, Offset.LATEST)
+_LOSS = {"true": True, "false": False, "fail": True, "warn": False}
+_STRATEGY = "startingOffsetsByTimestampStrategy"
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerLimits:
+    """How much one micro-batch takes: None is no limit. ``max_delay_ms`` is how long ``min_offsets`` is waited for."""
+
+    max_offsets: int | None = None
+    min_offsets: int | None = None
+    max_delay_ms: int = 900_000
+    max_bytes: int | None = None
+    target_ms: int | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether there is any limit."""
+        return any((self.max_offsets, self.min_offsets, self.max_bytes, self.target_ms))
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSizes:
+    """How a batch is cut into tasks: None leaves it to us. ``max_records`` (offsets a task) wins over ``at_most``."""
+
+    at_least: int | None = None
+    at_most: int | None = None
+    max_records: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """Looking up offsets: ``times`` more after the first, with pauses from ``interval_ms`` on, doubled each time.
+
+    Defaults are Spark's. Each try lasts up to the client's ``api_timeout_ms``, its own retries included.
+    """
+
+    times: int = 3
+    interval_ms: int = 10
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What to read and how. Either ``topics`` or ``assigned`` is not empty.
+    """What to read and how.
 
     ``starting`` and ``ending`` are None where not given: their defaults differ between batch and stream.
-    ``client`` are options for penstock's client, in its spelling; they may hold secrets and are not shown.
+    ``poll_timeout_ms`` bounds how long a task tries to go on without an answer: Spark's default of two minutes outlasts
+    the restart of a broker. ``client`` are options for penstock's client, in its spelling; they may hold secrets and
+    are not shown. ``left_out`` names those that a Java client only could honour.
     """
 
     address: str
-    topics: tuple[str, ...] = ()
-    assigned: frozenset[Partition] = frozenset()
+    subscription: Subscription = field(default_factory=Subscription)
     starting: Where | None = None
     ending: Where | None = None
-    max_offsets_per_trigger: int | None = None
-    min_partitions: int | None = None
+    limits: TriggerLimits = field(default_factory=TriggerLimits)
+    sizes: TaskSizes = field(default_factory=TaskSizes)
     columns: tuple[str, ...] = DEFAULT
     group: str | None = None
     commit_offsets: bool = False
     fail_on_data_loss: bool = True
+    poll_timeout_ms: int = 120_000
+    retries: Retries = field(default_factory=Retries)
     client: Mapping[str, OptionValue] = field(default_factory=dict, repr=False)
-
-
-class _Subscription(TypedDict):
-    topics: tuple[str, ...]
-    assigned: frozenset[Partition]
+    left_out: tuple[str, ...] = ()
 
 
 def parse_options(given: Mapping[str, str]) -> SourceOptions:
     """Check every option. Raises ConfigError, for an unknown one with the nearest known name."""
-    if any(name.lower().startswith(_OF_SQL_TABLE) for name in given):
-        raise ConfigError(
-            "Spark does not hand the options of a table to a Python data source when it is read",
-            hint="Write: create temporary view NAME using penstock options (…)",
-        )
-    options, client = _sorted_out(given)
+    path = next((text for name, text in given.items() if name.lower() == "path"), "")
+    options, client = sorted_out(given, path.partition("://")[0].lower() if "://" in path else None)
     address, topics, in_address = _address(options)
     # What the address says is overruled by what an option says.
-    address_options, address_client = _sorted_out(in_address, in_address=True)
+    scheme = address.partition("://")[0]
+    address_options, address_client = sorted_out(in_address, scheme, in_address=True)
     options, client = {**address_options, **options}, {**address_client, **client}
-    known_to_protocol = protocol(parse_address(address).scheme).options
-    reader_settings(address, client, protocol_options=known_to_protocol)
-    group = _one_of(options, "group", _GROUP_ID)
-    commit_offsets = _flag(options, "commitOffsets", default=False)
-    if commit_offsets and not group:
-        raise ConfigError("commitOffsets needs a group to commit for", hint="Set group (or kafka.group.id)")
+    known_to_protocol = protocol(scheme).options
+    kept, left_out = client_options(client, known_to_protocol)
+    reader_settings(address, kept, protocol_options=known_to_protocol)
+    subscription = parse_subscription(options, topics)
+    commit_offsets = flag(options, "commitOffsets", default=False)
+    group = _group(options, subscription, commit_offsets=commit_offsets)
     return SourceOptions(
         address=address,
-        **_subscription(options, topics),
-        starting=_where(options, "startingOffsets", _BOTH),
-        ending=_where(options, "endingOffsets", (Offset.LATEST,)),
-        max_offsets_per_trigger=_count(options, "maxOffsetsPerTrigger"),
-        min_partitions=_count(options, "minPartitions"),
+        subscription=subscription,
+        starting=_starting(options, group),
+        ending=_ending(options),
+        limits=_limits(options),
+        sizes=_sizes(options),
         columns=_columns(options),
         group=group,
         commit_offsets=commit_offsets,
-        fail_on_data_loss=_flag(options, "failOnDataLoss", default=True),
-        client=canonical_options(ConsumerConfig, client, known_to_protocol),
+        fail_on_data_loss=choice(options, "failOnDataLoss", _LOSS, default=True),
+        poll_timeout_ms=milliseconds(options, "kafkaConsumer.pollTimeoutMs", default=120_000),
+        retries=_retries(options),
+        client=kept,
+        left_out=left_out,
     )
-
-
-def _sorted_out(given: Mapping[str, str], *, in_address: bool = False) -> tuple[dict[str, str], dict[str, str]]:
-    """Ours under their proper spelling, and the client's without ``kafka.``, which an address may leave out."""
-    options: dict[str, str] = {}
-    client: dict[str, str] = {}
-    for name, text in given.items():
-        lower = name.lower()
-        if lower in _SPELLING:
-            options[_SPELLING[lower]] = text
-        elif lower in _CLIENT_FORBIDDEN:
-            raise ConfigError(f"option {name} cannot be set: {_CLIENT_FORBIDDEN[lower]}")
-        elif in_address or lower.startswith(_CLIENT):
-            client[lower.removeprefix(_CLIENT)] = text
-        else:
-            raise _unknown(name)
-    return options, client
 
 
 def _address(options: Mapping[str, str]) -> tuple[str, tuple[str, ...], Mapping[str, str]]:
     """(scheme and servers, topics in the path, options in its query)."""
-    path, servers = options.get("path"), options.get(_SERVERS)
+    path, servers = options.get("path"), options.get(SERVERS)
     if path and servers:
-        raise ConfigError(f"both an address ({path}) and {_SERVERS} are given", hint="Keep one of them")
+        shown = path.partition("?")[0]  # what follows may hold secrets
+        raise ConfigError(f"both an address ({shown}) and {SERVERS} are given", hint="Keep one of them")
     if not path:
         if not servers:
-            raise ConfigError(
-                f"neither an address nor {_SERVERS} is given", hint='Use .load("kafka://host:port/topic")'
-            )
+            raise ConfigError(f"neither an address nor {SERVERS} is given", hint='Use .load("kafka://host:port/topic")')
         return f"kafka://{servers}", (), {}
-    address = parse_address(path)
+    try:
+        address = parse_address(path)
+    except ConfigError as error:
+        # The error shows the address, whose options may hold secrets.
+        query = path.partition("?")[2]
+        error.message = error.message.replace(query, "…") if query else error.message
+        raise
     bare = type(address)(address.scheme, address.endpoints)
     return str(bare), address.topics, address.options
 
 
-def _subscription(options: Mapping[str, str], in_path: tuple[str, ...]) -> _Subscription:
-    given = [name for name in ("subscribe", "assign") if options.get(name)] + (
-        ["the address's topics"] if in_path else []
+def _starting(options: Mapping[str, str], group: str | None) -> Where | None:
+    """The most precise one wins, as in Spark: one time for all, then times, then offsets."""
+    otherwise = Offset.LATEST if choice(options, _STRATEGY, {"error": False, "latest": True}, default=False) else None
+    if "startingTimestamp" in options:
+        return parse_time("startingTimestamp", options["startingTimestamp"], otherwise)
+    if "startingOffsetsByTimestamp" in options:
+        return parse_times("startingOffsetsByTimestamp", options["startingOffsetsByTimestamp"], otherwise)
+    if "startingOffsets" not in options:
+        return None
+    found = where("startingOffsets", options["startingOffsets"], allowed=_BOTH, committed=True)
+    if isinstance(found, FromGroup) and group is None:
+        raise ConfigError("startingOffsets=committed needs a group", hint="Set group (or kafka.group.id)")
+    return found
+
+
+def _ending(options: Mapping[str, str]) -> Where | None:
+    if "endingTimestamp" in options:
+        return parse_time("endingTimestamp", options["endingTimestamp"], Offset.LATEST)
+    if "endingOffsetsByTimestamp" in options:
+        return parse_times("endingOffsetsByTimestamp", options["endingOffsetsByTimestamp"], Offset.LATEST)
+    return (
+        where("endingOffsets", options["endingOffsets"], allowed=(Offset.LATEST,))
+        if "endingOffsets" in options
+        else None
     )
-    if len(given) > 1:
-        raise ConfigError(f"topics are named twice: {' and '.join(given)}", hint="Keep one of them")
-    if not given:
+
+
+def _limits(options: Mapping[str, str]) -> TriggerLimits:
+    limits = TriggerLimits(
+        max_offsets=count(options, "maxOffsetsPerTrigger"),
+        min_offsets=count(options, "minOffsetsPerTrigger"),
+        max_delay_ms=milliseconds(options, "maxTriggerDelay", default=900_000),
+        max_bytes=size_bytes(options, "maxBytesPerTrigger"),
+        target_ms=milliseconds(options, "targetBatchDuration", default=0) or None,
+    )
+    if limits.max_offsets and limits.min_offsets and limits.min_offsets > limits.max_offsets:
         raise ConfigError(
-            "no topic is named", hint='Put it into the address (kafka://host:port/topic), or set "subscribe"'
+            f"minOffsetsPerTrigger is {limits.min_offsets}, maxOffsetsPerTrigger only {limits.max_offsets}"
         )
-    if options.get("assign"):
-        return {"topics": (), "assigned": assigned_partitions(options["assign"])}
-    topics = in_path or tuple(filter(None, (name.strip() for name in options["subscribe"].split(","))))
-    if not topics:
-        raise ConfigError(f"subscribe = '{options['subscribe']}' names no topic")
-    return {"topics": tuple(dict.fromkeys(topics)), "assigned": frozenset()}
+    if "maxTriggerDelay" in options and limits.min_offsets is None:
+        raise ConfigError("maxTriggerDelay says how long minOffsetsPerTrigger waits, which is not set")
+    return limits
 
 
-def _where(options: Mapping[str, str], name: str, allowed: tuple[Offset, ...]) -> Where | None:
-    return where(name, options[name], allowed=allowed) if name in options else None
+def _sizes(options: Mapping[str, str]) -> TaskSizes:
+    names = ("minPartitions", "maxPartitions", "maxRecordsPerPartition")
+    sizes = TaskSizes(*(count(options, name) for name in names))
+    if sizes.at_least and sizes.at_most and sizes.at_least > sizes.at_most:
+        raise ConfigError(f"minPartitions is {sizes.at_least}, more than maxPartitions, which is {sizes.at_most}")
+    return sizes
+
+
+def _retries(options: Mapping[str, str]) -> Retries:
+    usual = Retries()
+    times = count(options, "fetchOffset.numRetries", least=0)
+    interval_ms = milliseconds(options, "fetchOffset.retryIntervalMs", default=usual.interval_ms)
+    return Retries(usual.times if times is None else times, interval_ms)
+
+
+def _group(options: Mapping[str, str], subscription: Subscription, *, commit_offsets: bool) -> str | None:
+    """The group as given; or, to commit for, one of the same name in every run of a query over the same topics."""
+    given = {options[name] for name in ("group", GROUP_ID) if options.get(name)}
+    if len(given) > 1:
+        raise ConfigError(f"group and {GROUP_ID} differ", hint="Keep one of them")
+    if given or not commit_offsets:
+        return given.pop() if given else None
+    if not options.get("groupIdPrefix"):
+        raise ConfigError(
+            "commitOffsets needs a group to commit for", hint="Set group (or kafka.group.id), or groupIdPrefix"
+        )
+    digest = hashlib.sha256(str(subscription).encode()).hexdigest()
+    return f"{options['groupIdPrefix']}-{digest[:12]}"
 
 
 def _columns(options: Mapping[str, str]) -> tuple[str, ...]:
-    headers = _flag(options, "includeHeaders", default=False)
+    headers = flag(options, "includeHeaders", default=False)
     if "columns" not in options:
         return (*DEFAULT, HEADERS) if headers else DEFAULT
     spelling = {name.lower(): name for name in KNOWN}
@@ -197,50 +227,10 @@ def _columns(options: Mapping[str, str]) -> tuple[str, ...]:
     for word in filter(None, (part.strip() for part in options["columns"].split(","))):
         name = spelling.get(word.lower())
         if name is None:
-            raise ConfigError(
-                f"columns names '{word}', which is none of {', '.join(KNOWN)}", hint=_nearest(word, KNOWN)
-            )
+            raise ConfigError(f"columns names '{word}', which is none of {', '.join(KNOWN)}", hint=nearest(word, KNOWN))
         if name in columns:
             raise ConfigError(f"columns names {name} twice")
         columns.append(name)
     if not columns:
         raise ConfigError("columns names no column", hint=f"Choose some of {', '.join(KNOWN)}")
     return (*columns, HEADERS) if headers and HEADERS not in columns else tuple(columns)
-
-
-def _one_of(options: Mapping[str, str], first: str, second: str) -> str | None:
-    values = {options[name] for name in (first, second) if options.get(name)}
-    if len(values) > 1:
-        raise ConfigError(f"{first} and {second} differ", hint="Keep one of them")
-    return values.pop() if values else None
-
-
-def _flag(options: Mapping[str, str], name: str, *, default: bool) -> bool:
-    text = options.get(name, str(default)).strip().lower()
-    if text not in {"true", "false"}:
-        raise ConfigError(f"{name} is '{options[name]}', wanted is true or false")
-    return text == "true"
-
-
-def _count(options: Mapping[str, str], name: str) -> int | None:
-    if name not in options:
-        return None
-    text = options[name].strip()
-    if not (text.isascii() and text.isdigit() and 0 < int(text) < 2**63):
-        raise ConfigError(f"{name} is '{options[name]}', wanted is a whole number of at least 1")
-    return int(text)
-
-
-def _unknown(name: str) -> ConfigError:
-    if name.lower() in {known.lower() for known in _NOT_YET}:
-        return ConfigError(f"option {name} of Spark's Kafka source is not supported", hint="Remove it")
-    return ConfigError(f"there is no option {name}", hint=_nearest(name, _OURS))
-
-
-def _nearest(word: str, names: Iterable[str]) -> str:
-    spelling = {name.lower(): name for name in names}
-    close = difflib.get_close_matches(word.lower(), spelling, n=1, cutoff=0.5)
-    if close:
-        name = spelling[close[0]]
-        return f"Did you mean {name}" + (f" ({_OURS[name]})?" if name in _OURS else "?")
-    return f"Known are {', '.join(spelling.values())}"

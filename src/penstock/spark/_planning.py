@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 from penstock.model import LogRange, Partition
+from penstock.spark._options import TaskSizes
 
 __all__ = ["ROWS_WORTH_A_TASK", "plan"]
 
@@ -30,14 +31,14 @@ def plan(
     ranges: Sequence[LogRange],
     *,
     parallelism: int,
-    min_partitions: int | None = None,
+    sizes: TaskSizes | None = None,
     leaders: Mapping[Partition, str] | None = None,
 ) -> list[tuple[LogRange, ...]]:
     """The ranges of each task; together exactly ``ranges``, every offset once. No range is empty, no task either.
 
-    With ``min_partitions``: that many, as far as there are offsets. Without: at most ``parallelism``, or more of
-    ``ROWS_THAT_FILL_A_TASK`` up to one a partition.
-    ``leaders`` names the node that serves a partition, where known.
+    With ``sizes.at_least``: that many, as far as there are offsets. Without: at most ``parallelism``, or more of
+    ``ROWS_THAT_FILL_A_TASK`` up to one a partition. Never more than ``sizes.at_most``, unless a task would have more
+    than ``sizes.max_records`` offsets. ``leaders`` names the node that serves a partition, where known.
     """
     known = leaders or {}
     filled = sorted(
@@ -56,18 +57,29 @@ def plan(
     total = edges[-1]
     if not total:
         return []
-    if min_partitions:
-        tasks = min(min_partitions, total)
+    partitions = len({(each.topic, each.node, each.partition) for each in filled})
+    wanted = sizes or TaskSizes()
+    tasks = _tasks(total, partitions, parallelism, wanted)
+    return _cut(filled, edges, _cuts(edges, total, tasks, exactly=wanted.max_records is not None))
+
+
+def _tasks(total: int, partitions: int, parallelism: int, sizes: TaskSizes) -> int:
+    """How many tasks read ``total`` offsets of so many partitions."""
+    if sizes.at_least is not None:
+        tasks = min(sizes.at_least, total)
     else:
-        partitions = len({(each.topic, each.node, each.partition) for each in filled})
         full = min(partitions, total // ROWS_THAT_FILL_A_TASK)
         tasks = min(max(parallelism, full), -(-total // ROWS_WORTH_A_TASK))
-    return _cut(filled, edges, _cuts(edges, total, tasks))
+    if sizes.at_most is not None:
+        tasks = min(tasks, sizes.at_most)
+    if sizes.max_records is not None:
+        tasks = max(tasks, -(-total // sizes.max_records))
+    return tasks
 
 
-def _cuts(edges: Sequence[int], total: int, tasks: int) -> list[int]:
+def _cuts(edges: Sequence[int], total: int, tasks: int, *, exactly: bool) -> list[int]:
     """Where tasks begin, as distances from the start of the first range; strictly increasing, 0 first, total last."""
-    slack = total // tasks // _SNAP
+    slack = 0 if exactly else total // tasks // _SNAP
     cuts = [0]
     for task in range(1, tasks):
         ideal = total * task // tasks

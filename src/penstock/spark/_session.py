@@ -14,16 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import penstock
+from penstock.spark._advice import FILTERS, UNIX_SOCKETS
+from penstock.spark._home import quick_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["register", "session"]
 
-UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
-
 EVERYWHERE: Mapping[str, str] = {
     UNIX_SOCKETS: "true",
+    FILTERS: "true",
     "spark.sql.session.timeZone": "UTC",
 }
 """Good on a laptop and on a cluster. Timestamps of records are UTC; a local time zone only invites mistakes."""
@@ -42,9 +43,10 @@ def session(app_name: str = "penstock", master: str = "local[*]", **conf: object
     """Make (or get) a session with Unix sockets, UTC and, for local masters, settings fit for one machine.
 
     ``conf`` overrides any of them: ``session(**{"spark.driver.memory": "4g"})``. The environment of this process gets
-    what Spark reads only from there (``PYSPARK_UDS_MODE``, ``PYSPARK_PYTHON``, ``PYTHONPATH``), where not set
-    already. Spark finds ``format("penstock")`` by itself then. A session that is running already is returned; with a
-    warning if it has no Unix sockets.
+    what Spark reads only from there (``PYSPARK_UDS_MODE``, ``PYSPARK_PYTHON``, ``PYTHONPATH``; for local masters
+    ``SPARK_LOCAL_IP`` and a ``SPARK_HOME`` from which Python starts quickly), where not set already. Spark finds
+    ``format("penstock")`` by itself then. A session that is running already is returned; with a warning if it has no
+    Unix sockets.
     """
     from pyspark.sql import SparkSession
 
@@ -82,6 +84,8 @@ def _prepare_environment(*, local: bool) -> None:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        if "SPARK_HOME" not in os.environ and (quick := quick_home()) is not None:
+            os.environ["SPARK_HOME"] = str(quick)
     # Spark's Python processes do not inherit sys.path: a checkout that is not installed must be named.
     home = str(Path(penstock.__file__).parents[1])
     known = os.environ.get("PYTHONPATH", "").split(os.pathsep)

@@ -1,56 +1,81 @@
-"""``startingOffsets``, ``endingOffsets`` and ``assign`` as users write them, and what they mean for a given log.
+"""Where reading starts and ends, as users write it, and what that means for a given log.
 
 Words and JSON are those of Spark's own Kafka source: ``earliest``, ``latest``, or ``{"topic": {"0": 23, "1": -2}}``
-with -2 for earliest and -1 for latest. What must not live here: asking a log anything; offsets come in as arguments.
+with -2 for earliest and -1 for latest, and times beside them; ``committed`` is ours. What must not live here: how a log
+is asked.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
-from typing import TypeAlias
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, TypeVar
 
 from penstock.errors import ConfigError, UsageError
 from penstock.model import Offset, Partition
 from penstock.spark._offsets import Positions, partition_of
+from penstock.spark._times import Moment, moment
 
-__all__ = ["Where", "assigned_partitions", "check_all_exist", "resolve", "where"]
+__all__ = ["AtTime", "FromGroup", "Knows", "Where", "parse_time", "parse_times", "resolve", "where"]
 
-Where: TypeAlias = "Offset | Mapping[Partition, int]"
-"""One name for all partitions, or an offset (or -1, -2) for each."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class FromGroup:
+    """Where the group's committed offsets are; ``otherwise`` for partitions without one, None: that is an error."""
+
+    otherwise: Offset | None
+
+
+@dataclass(frozen=True, slots=True)
+class AtTime:
+    """At the first record at or after a time: one for all, or one for each partition.
+
+    ``otherwise`` is for partitions without a record that young, None: that is an error.
+    """
+
+    option: str
+    times: Moment | Mapping[Partition, Moment]
+    otherwise: Offset | None
+
+
+Where: TypeAlias = "Offset | Mapping[Partition, int] | FromGroup | AtTime"
+"""One name for all partitions, an offset (or -1, -2) for each, or something that the log has to be asked about."""
 
 _NAMES = {"earliest": Offset.EARLIEST, "latest": Offset.LATEST}
+_COMMITTED = "committed"
 
 
-def where(option: str, text: str, *, allowed: Collection[Offset]) -> Where:
+class Knows(Protocol):
+    """What a log can be asked to find out where something is."""
+
+    def at_times(self, times_ms: Mapping[Partition, int]) -> Mapping[Partition, int | None]: ...
+
+    def committed(self, group: str, partitions: Collection[Partition]) -> Positions: ...
+
+    def now_ms(self) -> int: ...
+
+
+def where(option: str, text: str, *, allowed: Collection[Offset], committed: bool = False) -> Where:
     """Parse ``text``, given for ``option``; ``allowed`` are the names that make sense there, also as -1 and -2."""
+    word, colon, fallback = text.strip().lower().partition(":")
+    if committed and word == _COMMITTED and (not colon or fallback in _NAMES):
+        return FromGroup(_NAMES.get(fallback))
     named = _NAMES.get(text.strip().lower())
-    if named is not None:
-        return _allowed(option, named, allowed)
-    found: dict[Partition, int] = {}
-    for topic, partitions in _object(option, text).items():
-        if not isinstance(partitions, dict):
-            raise _not_understood(option, text, f"topic '{topic}' has no object of partitions")
-        for key, offset in partitions.items():
-            partition = _partition(option, text, topic, key)
-            if isinstance(offset, bool) or not isinstance(offset, int) or offset < Offset.EARLIEST:
-                raise _not_understood(option, text, f"{offset!r} is no offset of {partition}")
-            if offset < 0:
-                _allowed(option, Offset(offset), allowed)
-            found[partition] = offset
-    return found
+    return _allowed(option, named, allowed) if named is not None else _offsets(option, text, allowed)
 
 
-def assigned_partitions(text: str) -> frozenset[Partition]:
-    """Parse ``assign``: ``{"topicA": [0, 1], "topicB": [2]}``."""
-    found: set[Partition] = set()
-    for topic, numbers in _object("assign", text).items():
-        if not isinstance(numbers, list):
-            raise _not_understood("assign", text, f"topic '{topic}' has no list of partitions")
-        found |= {_partition("assign", text, topic, str(number)) for number in numbers}
-    if not found:
-        raise ConfigError("assign names no partition", hint='Write {"topic": [0, 1]}')
-    return frozenset(found)
+def parse_time(option: str, text: str, otherwise: Offset | None) -> AtTime:
+    """Parse a time for all partitions."""
+    return AtTime(option, moment(option, text), otherwise)
+
+
+def parse_times(option: str, text: str, otherwise: Offset | None) -> AtTime:
+    """Parse ``{"topic": {"0": time}}``; a time may be a number of ms or text."""
+    found = _each(option, text, lambda _, value: moment(option, value))
+    return AtTime(option, found, otherwise)
 
 
 def resolve(
@@ -59,34 +84,63 @@ def resolve(
     *,
     earliest: Positions,
     latest: Positions,
+    log: Knows,
+    group: str | None = None,
 ) -> dict[Partition, int]:
     """The offset each partition of ``earliest`` (and ``latest``) starts or ends at.
 
     Raises ConfigError where an offset is missing or one is given for a partition that is not read: a typing mistake
-    there would silently read everything or nothing.
+    there would silently read everything or nothing. Raises UsageError where the log has no answer.
     """
     named = {Offset.EARLIEST: earliest, Offset.LATEST: latest}
     if isinstance(wanted, Offset):
         return dict(named[wanted])
-    for word, odd in (
-        ("has no offset for", earliest.keys() - wanted.keys()),
-        ("names what is not read:", wanted.keys() - earliest.keys()),
-    ):
-        if odd:
-            listed = ", ".join(map(str, sorted(odd)[:5])) + (" …" if len(odd) > 5 else "")
-            raise ConfigError(f"{option} {word} {listed}", hint="Name exactly the partitions that are read")
+    if isinstance(wanted, FromGroup):
+        assert group is not None
+        found = log.committed(group, earliest.keys())
+        lacking = earliest.keys() - found.keys()
+        if lacking and wanted.otherwise is None:
+            raise UsageError(
+                f"group {group} has committed no offset for {_listed(lacking)}",
+                hint=f"Say what then: {option}=committed:earliest or committed:latest",
+            )
+        return {**found, **({p: named[wanted.otherwise][p] for p in lacking} if wanted.otherwise is not None else {})}
+    if isinstance(wanted, AtTime):
+        return _at_time(wanted, named, log)
+    _check_names(option, wanted, earliest)
     return {
         partition: offset if offset >= 0 else named[Offset(offset)][partition] for partition, offset in wanted.items()
     }
 
 
-def check_all_exist(topics: Collection[str], assigned: Collection[Partition], found: Collection[Partition]) -> None:
-    """Raise UsageError for a topic or partition that shall be read and is not there."""
-    absent = sorted(set(topics) - {partition.topic for partition in found})
-    gone = sorted(set(assigned) - set(found))
-    if absent or gone:
-        what = f"topic {absent[0]}" if absent else f"partition {gone[0]}"
-        raise UsageError(f"{what} does not exist", hint="Create it first, or correct the name")
+def _at_time(wanted: AtTime, named: Mapping[Offset, Positions], log: Knows) -> dict[Partition, int]:
+    now_ms, partitions = log.now_ms(), named[Offset.EARLIEST].keys()
+    if isinstance(wanted.times, Moment):
+        times_ms = dict.fromkeys(partitions, wanted.times.at(now_ms))
+    else:
+        _check_names(wanted.option, wanted.times, partitions)
+        times_ms = {partition: each.at(now_ms) for partition, each in wanted.times.items()}
+    answers = log.at_times(times_ms) if times_ms else {}
+    found = {partition: offset for partition, offset in answers.items() if offset is not None}
+    lacking = partitions - found.keys()
+    if lacking and wanted.otherwise is None:
+        raise UsageError(
+            f"{wanted.option}: no record at or after that time in {_listed(lacking)}",
+            hint="Set startingOffsetsByTimestampStrategy to latest to start such partitions at their end",
+        )
+    if wanted.otherwise is not None:
+        found.update({partition: named[wanted.otherwise][partition] for partition in lacking})
+    return found
+
+
+def _check_names(option: str, given: Collection[Partition], read: Collection[Partition]) -> None:
+    for word, odd in (("has nothing for", set(read) - set(given)), ("names what is not read:", set(given) - set(read))):
+        if odd:
+            raise ConfigError(f"{option} {word} {_listed(odd)}", hint="Name exactly the partitions that are read")
+
+
+def _listed(partitions: Collection[Partition]) -> str:
+    return ", ".join(map(str, sorted(partitions)[:5])) + (" …" if len(partitions) > 5 else "")
 
 
 def _allowed(option: str, name: Offset, allowed: Collection[Offset]) -> Offset:
@@ -96,23 +150,43 @@ def _allowed(option: str, name: Offset, allowed: Collection[Offset]) -> Offset:
     return name
 
 
-def _object(option: str, text: str) -> dict[str, object]:
+def _offsets(option: str, text: str, allowed: Collection[Offset]) -> dict[Partition, int]:
+    def offset_of(partition: Partition, value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not Offset.EARLIEST <= value < 2**63:
+            raise ValueError(f"{value!r} is no offset of {partition}")
+        if value < 0:
+            _allowed(option, Offset(value), allowed)
+        return value
+
+    return _each(option, text, offset_of)
+
+
+def _each(option: str, text: str, value_of: Callable[[Partition, object], T]) -> dict[Partition, T]:
+    """Parse ``{"topic": {"0": value}}``."""
+    found: dict[Partition, T] = {}
     try:
         tree = json.loads(text)
     except ValueError as error:
-        raise _not_understood(option, text, f"neither a known word nor JSON ({error})") from error
+        raise _not_understood(option, text, f"neither a known word nor JSON ({error})") from None
     if not isinstance(tree, dict):
         raise _not_understood(option, text, "no object of topics")
-    return tree
-
-
-def _partition(option: str, text: str, topic: str, key: str) -> Partition:
-    try:
-        return partition_of(topic, key)
-    except ValueError as error:
-        raise _not_understood(option, text, str(error)) from error
+    for topic, partitions in tree.items():
+        if not isinstance(partitions, dict):
+            raise _not_understood(option, text, f"topic '{topic}' has no object of partitions")
+        for key, value in partitions.items():
+            try:
+                partition = partition_of(topic, key)
+                found[partition] = value_of(partition, value)
+            except ConfigError:
+                raise
+            except ValueError as error:
+                raise _not_understood(option, text, str(error)) from None
+    return found
 
 
 def _not_understood(option: str, text: str, reason: str) -> ConfigError:
     shown = text if len(text) <= 120 else f"{text[:117]}..."
-    return ConfigError(f"{option} = {shown} is not understood: {reason}")
+    hint = None
+    if option in {"startingOffsets", "endingOffsets"}:
+        hint = f"A time is given by {option.removesuffix('Offsets')}Timestamp"
+    return ConfigError(f"{option} = {shown} is not understood: {reason}", hint=hint)

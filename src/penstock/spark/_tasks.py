@@ -6,7 +6,7 @@ connections are kept in a module-level table. What must not live here: planning.
 
 from __future__ import annotations
 
-import logging
+import atexit
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -15,8 +15,9 @@ from pyspark.sql.datasource import InputPartition
 
 from penstock.client import RangeReader
 from penstock.config import OptionValue
-from penstock.errors import OffsetOutOfRange
+from penstock.errors import OffsetOutOfRange, ServerError
 from penstock.model import LogRange, Offset, OffsetSpec, Partition
+from penstock.spark._loss import Losses
 from penstock.spark._options import SourceOptions
 
 if TYPE_CHECKING:
@@ -30,7 +31,9 @@ MOST_ROWS = 16_384
 MOST_BYTES = 2 << 20
 """Bytes of one Arrow batch, about: larger ones cost the JVM up to a tenth more, as they outgrow its buffer pools."""
 
-_log = logging.getLogger("penstock.spark")
+_MOST_KEPT = 8
+"""Connections to so many logs are kept: a worker serves the tasks of one application."""
+
 _readers: dict[tuple[str, tuple[tuple[str, OptionValue], ...]], RangeReader] = {}
 
 
@@ -51,27 +54,40 @@ def read_task(options: SourceOptions, ranges: Sequence[LogRange]) -> Iterator[pa
     """The records of ``ranges`` as batches of at most ``MOST_ROWS`` rows with exactly ``options.columns``.
 
     May be run several times and side by side (retries, speculation). Raises what the client raises; records that were
-    deleted since they were planned raise OffsetOutOfRange; with ``failOnDataLoss=false`` they are left out, and told.
+    deleted since they were planned raise DataLoss; with ``failOnDataLoss=warn`` they are left out, and told.
     """
     if not ranges:
         return
-    key = (options.address, tuple(sorted(options.client.items())))
+    client = {"api_timeout_ms": options.poll_timeout_ms, **options.client}
+    key = (options.address, tuple(sorted(client.items())))
     # Taken out while in use: what is not put back, because the task failed or was stopped in the middle of an
     # answer (a LIMIT), is not used again.
-    reader = _readers.pop(key, None) or RangeReader(options.address, **options.client)
+    reader = _readers.pop(key, None) or RangeReader(options.address, **client)
+    losses = Losses(fail=options.fail_on_data_loss)
     finished = False
     try:
         for wanted in ranges:
-            yield from _read_range(reader, wanted, options)
+            yield from _read_range(reader, wanted, options, losses)
         finished = True
     finally:
         if finished:
             _readers[key] = reader
+            while len(_readers) > _MOST_KEPT:
+                _readers.pop(next(iter(_readers))).close()
         else:
             reader.close()
 
 
-def _read_range(reader: RangeReader, wanted: LogRange, options: SourceOptions) -> Iterator[pa.RecordBatch]:
+@atexit.register
+def close_kept() -> None:
+    """Close the connections that are kept."""
+    while _readers:
+        _readers.popitem()[1].close()
+
+
+def _read_range(
+    reader: RangeReader, wanted: LogRange, options: SourceOptions, losses: Losses
+) -> Iterator[pa.RecordBatch]:
     partition = Partition(wanted.topic, wanted.partition, wanted.node)
     position = wanted.start
     while position < wanted.end:
@@ -79,15 +95,20 @@ def _read_range(reader: RangeReader, wanted: LogRange, options: SourceOptions) -
             for messages in reader.read(replace(wanted, start=position), columns=options.columns):
                 yield from _batches(messages.to_arrow(options.columns))
                 position = messages.next_offsets[partition]
-        except OffsetOutOfRange as error:
-            if options.fail_on_data_loss:
-                error.hint = 'Set failOnDataLoss to "false" to go on without the records that are gone'
-                raise
-            earliest = reader.offsets({partition: OffsetSpec(name=Offset.EARLIEST)})[partition].offset
+        except OffsetOutOfRange:
+            first = reader.offsets({partition: OffsetSpec(name=Offset.EARLIEST)})[partition].offset
             # Where the log starts before it, the log has become too short: there is nothing to go on with.
-            following = min(earliest, wanted.end) if earliest > position else wanted.end
-            _log.warning("going on without offsets %d to %d: %s", position, following, error)
+            following = min(first, wanted.end) if first > position else wanted.end
+            why = f"the log starts at {first} now" if first > position else "the log ends before"
+            lost = following - position
+            losses.report(partition, position, lost, f"{lost} offsets up to {following} are not there: {why}")
             position = following
+        except ServerError:
+            if _exists(reader, partition):
+                raise
+            lost = wanted.end - position
+            losses.report(partition, position, lost, f"{lost} offsets; the partition is gone")
+            return
         else:
             return
 
@@ -96,3 +117,8 @@ def _batches(rows: pa.Table) -> Iterator[pa.RecordBatch]:
     """``rows`` in batches of at most MOST_ROWS rows and, as far as whole rows allow, about MOST_BYTES bytes."""
     fit = rows.num_rows * MOST_BYTES // max(rows.nbytes, 1)
     yield from rows.to_batches(max_chunksize=min(MOST_ROWS, max(fit, 1)))
+
+
+def _exists(reader: RangeReader, partition: Partition) -> bool:
+    topic = reader.topics([partition.topic]).get(partition.topic)
+    return topic is not None and any(info.partition == partition for info in topic.partitions)

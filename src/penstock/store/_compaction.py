@@ -1,7 +1,8 @@
 """Compaction: of the closed segments of a topic with ``cleanup.policy=compact``, keep the last record of each key.
 
 Offsets, timestamps, producers and codecs of what is kept do not change; records without a key are kept, and a
-tombstone (a null value) until it is older than ``delete.retention.ms``. Small segments are written together.
+tombstone (a null value) until it is older than ``delete.retention.ms``. Small segments are written together. Where a
+transaction is open nothing is compacted; records of aborted ones go, markers stay.
 
 `Compaction.run` writes new segments beside the old ones, under names that recovery does not believe, and may take
 its time in another thread. `Compaction.finish` puts them in place (`_swap`).
@@ -26,6 +27,7 @@ from penstock.store._segment import OpenSegments, Segment, segment_name
 from penstock.store._state import LogState
 from penstock.store._steps import LENGTH_AFTER, Step
 from penstock.store._swap import PREFIX, swap
+from penstock.store.aborted import to_bytes
 from penstock.store.config import LogConfig
 from penstock.store.errors import StoreDamaged, WriteFailed
 
@@ -54,7 +56,8 @@ def plan(
     folder: PartitionFolder, state: LogState, config: LogConfig, flushed: int, pool: OpenSegments, now_ms: int
 ) -> Compaction | None:
     """A compaction of the log, if at least half of what could be compacted was not yet; only synced segments are."""
-    closed = [segment for segment in state.segments[:-1] if segment.next_offset <= flushed]
+    upto = min(flushed, state.stable_offset)
+    closed = [segment for segment in state.segments[:-1] if segment.next_offset <= upto]
     dirty = sum(segment.size for segment in closed if segment.next_offset > state.cleaned)
     if not config.compact or state.compacting or not dirty or dirty * 2 < sum(segment.size for segment in closed):
         return None
@@ -82,6 +85,7 @@ class Compaction:
         self._config = config
         self._pool = pool
         self._now_ms = now_ms
+        self._aborted = state.aborted.within(segments[0].base, segments[-1].next_offset)
         self._outputs: list[Segment] = []
         self._complete = False
 
@@ -99,6 +103,7 @@ class Compaction:
                         self._write(kept)
             for segment in self._outputs:
                 segment.seal()
+                self._save_aborted(segment)
                 for sync in segment.syncers(sealed=True):
                     sync()
                 segment.close()
@@ -119,7 +124,7 @@ class Compaction:
                     return newest
                 self._cleaned = header.next_offset
                 rows = _decoded(raw, header, ["key", "offset"])
-                if rows is not None:
+                if rows is not None and not self._was_aborted(header):
                     pairs = zip(rows.column("key").to_pylist(), rows.column("offset").to_pylist(), strict=True)
                     newest.update((key, offset) for key, offset in pairs if key is not None)
             self._cleaned = segment.next_offset
@@ -142,7 +147,9 @@ class Compaction:
             )
 
     def _filter(self, raw: bytes, header: BatchHeader, newest: Mapping[bytes, int]) -> bytes | None:
-        """The batch without superseded records; None if nothing is left."""
+        """The batch without superseded records; None if nothing is left, or if it was aborted."""
+        if self._was_aborted(header):
+            return None
         rows = _decoded(raw, header, ["key", "value", "offset", "timestamp"])
         if rows is None:
             return raw
@@ -160,6 +167,23 @@ class Compaction:
         times = rows.column("timestamp").cast("int64").to_pylist()
         largest = max(-1 if time is None else time // 1_000 for time, kept in zip(times, keep, strict=True) if kept)
         return _thinned(raw, header, keep, largest)
+
+    def _was_aborted(self, header: BatchHeader) -> bool:
+        """Whether no reader of committed records sees it: then it supersedes nothing, and nobody misses it."""
+        return (
+            header.transactional
+            and not header.control
+            and any(
+                each.producer_id == header.producer_id and each.first <= header.base_offset < each.last
+                for each in self._aborted
+            )
+        )
+
+    def _save_aborted(self, output: Segment) -> None:
+        """Markers stay, and with them what is known of the transactions that they ended."""
+        entries = [each for each in self._aborted if output.base <= each.last < output.next_offset]
+        if entries:
+            self._directory.replace(output.name + ".txnindex", to_bytes(entries), durable=True)
 
     def _begin(self, base: int) -> None:
         if self._outputs:

@@ -7,6 +7,7 @@
 | ``log-start-offset`` | offsets below it were deleted on request |
 | ``recovery-point`` | offsets below it are known to be on the disk |
 | ``<offset>.producers`` | `ProducerTable` as JSON, as it was when the segment of that base offset was begun |
+| ``<offset>.txnindex`` | transactions aborted in that segment, as Kafka writes it, once it is closed |
 
 The directory is made when the first record comes. What must not live here: segments.
 """
@@ -15,11 +16,13 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Sequence
 from typing import Final
 
 from penstock.store._checked import check, checked
 from penstock.store._directory import Directory
 from penstock.store._segment import segment_name
+from penstock.store.aborted import Aborted, from_bytes, to_bytes
 from penstock.store.epochs import EpochHistory
 from penstock.store.errors import StoreDamaged
 from penstock.store.producers import ProducerTable
@@ -130,3 +133,18 @@ class PartitionFolder:
         """Not synced: recovery reads them from the batches if it must."""
         text = json.dumps(table.snapshot(), separators=(",", ":"))
         self.directory.replace(segment_name(base) + ".producers", checked(text.encode()), durable=False)
+
+    def load_aborted(self, base: int, end: int) -> list[Aborted] | None:
+        """The transactions aborted in the segment of offsets ``base`` to ``end``; None if the file is no such index."""
+        try:
+            return list(from_bytes(self.directory.load(segment_name(base) + ".txnindex") or b"", base, end))
+        except ValueError:
+            return None
+
+    def save_aborted(self, base: int, entries: Sequence[Aborted]) -> None:
+        """Durable at once: once the segment is closed, nobody reads its markers again to find out."""
+        name = segment_name(base) + ".txnindex"
+        if entries:
+            self.directory.replace(name, to_bytes(entries), durable=True)
+        else:
+            self.directory.remove(name)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import contextlib
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import chain, pairwise
 from typing import Final
 
 from penstock.columnar.batch import BatchHeader
@@ -20,9 +21,10 @@ from penstock.store._segment import SUFFIXES, OpenSegments, Segment, Stamp
 from penstock.store._state import CleanLog, LogState, Recovery
 from penstock.store._steps import Step
 from penstock.store._swap import PREFIX, finish_swap
+from penstock.store._writers import Entry, entry_of, note
+from penstock.store.aborted import Aborted
 from penstock.store.epochs import EpochHistory
 from penstock.store.errors import StoreDamaged
-from penstock.store.producers import sequence_of
 
 __all__ = ["Recoverer"]
 
@@ -57,13 +59,15 @@ class Recoverer:
             if name.endswith(".log") and len(name) == _NAME_DIGITS + 4 and name[:_NAME_DIGITS].isdigit()
         }
         if clean is not None and sizes == {row[0]: row[1] for row in clean.segments}:
-            return self._as_closed(folder, clean)
+            aborted = [folder.load_aborted(row[0], row[2]) for row in clean.segments]
+            if None not in aborted:
+                return self._as_closed(folder, clean, chain.from_iterable(entries or () for entries in aborted))
         return self._by_looking(folder, sizes)
 
     def _segment(self, folder: PartitionFolder, base: int) -> Segment:
         return Segment(folder.directory, base, self._pool, self._interval)
 
-    def _as_closed(self, folder: PartitionFolder, clean: CleanLog) -> LogState:
+    def _as_closed(self, folder: PartitionFolder, clean: CleanLog, aborted: Iterable[Aborted]) -> LogState:
         state = LogState(clean.start_offset)
         for base, size, next_offset, newest, newest_offset, created in clean.segments:
             segment = self._segment(folder, base)
@@ -72,6 +76,8 @@ class Recoverer:
             state.segments.append(segment)
         state.epochs = EpochHistory((epoch, start) for epoch, start in clean.epochs)
         state.producers.restore(clean.producers)
+        for entry in aborted:
+            state.aborted.add(entry)
         state.recovery_point = state.end_offset
         return state
 
@@ -101,9 +107,12 @@ class Recoverer:
         row = max(bisect_right(bases, state.recovery_point) - 1, 0)
         for first in (row, 0) if bases else ():
             epochs, producers = folder.load_epochs(), folder.load_producers(bases[first])
-            if epochs is not None and producers is not None:
+            aborted = [folder.load_aborted(*span) for span in pairwise(bases[: first + 1])]
+            if epochs is not None and producers is not None and None not in aborted:
                 epochs.cut_end(bases[first])
                 state.epochs, state.producers = epochs, producers
+                for entry in (entry for entries in aborted for entry in entries or ()):
+                    state.aborted.add(entry)
                 return first
         return 0
 
@@ -135,20 +144,20 @@ class Recoverer:
                 if scan.damage:
                     refused = True
                     break
-                self._note(state, segment, position, header)
+                entry = entry_of(header, file.read(position, header.length) if header.control else b"")
+                self._note(state, segment, position, header, entry)
         if scan.damage:
             torn = limit is None and not refused and not state.misses_synced(segment.next_offset)
             self._cut(folder, state, segment, size, scan.damage, torn=torn)
         if limit is not None:
             segment.seal()
+            folder.save_aborted(segment.base, state.aborted.marked(segment.base, segment.next_offset))
 
-    def _note(self, state: LogState, segment: Segment, position: int, header: BatchHeader) -> None:
-        base, last, newest = header.base_offset, header.last_offset, header.max_timestamp
-        segment.note(Step(position, position + header.length, base, last, newest))
-        state.epochs.assign(header.leader_epoch, base)
-        sequence = sequence_of(header)
-        if sequence is not None:
-            state.producers.record(sequence, base, last, newest, self._now_ms)
+    def _note(self, state: LogState, segment: Segment, position: int, header: BatchHeader, entry: Entry) -> None:
+        step = Step(position, position + header.length, header.base_offset, header.last_offset, header.max_timestamp)
+        segment.note(step)
+        state.epochs.assign(header.leader_epoch, header.base_offset)
+        note(state, entry, step, self._now_ms)
 
     def _contradiction(self, state: LogState, segment: Segment, header: BatchHeader, limit: int | None) -> str | None:
         """What is wrong with the fields of a whole batch that its checksum does not cover; no crash writes such."""

@@ -20,8 +20,9 @@ from penstock.store.errors import StoreDamaged
 
 __all__ = ["NOTHING", "SUFFIXES", "OpenSegments", "Segment", "Stamp", "segment_name"]
 
-SUFFIXES: Final = (".log", ".index", ".timeindex", ".producers")
-"""The files of a segment; ``.producers`` is the log's: the idempotent producers as they were before the segment."""
+SUFFIXES: Final = (".log", ".index", ".timeindex", ".producers", ".txnindex")
+"""The files of a segment. Two are the log's: ``.producers``, the idempotent producers as they were before the segment,
+and ``.txnindex``, the aborted transactions whose markers are in it."""
 
 _MAX_RELATIVE: Final = 2**31 - 1
 """Relative offsets and positions in the indexes are signed 32-bit."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from penstock.store._segment import Segment
+from penstock.store.aborted import AbortedIndex
 from penstock.store.epochs import EpochHistory
 from penstock.store.producers import ProducerTable
 
@@ -38,6 +39,7 @@ class LogState:
     segments: list[Segment] = field(default_factory=list)
     epochs: EpochHistory = field(default_factory=EpochHistory)
     producers: ProducerTable = field(default_factory=ProducerTable)
+    aborted: AbortedIndex = field(default_factory=AbortedIndex)
     recovery_point: int = 0
     recovered: list[Recovery] = field(default_factory=list)
     cleaned: int = 0
@@ -47,6 +49,19 @@ class LogState:
     @property
     def end_offset(self) -> int:
         return self.segments[-1].next_offset if self.segments else self.start_offset
+
+    def settled_segments(self) -> Sequence[Segment]:
+        """The segments, but none behind the first that holds records of an open transaction."""
+        first = self.producers.first_open
+        if first is None:
+            return self.segments
+        return self.segments[: sum(segment.next_offset <= first for segment in self.segments) + 1]
+
+    @property
+    def stable_offset(self) -> int:
+        """Below it every transaction is over: readers of committed records end there."""
+        first = self.producers.first_open
+        return self.end_offset if first is None else max(first, self.start_offset)
 
     def misses_synced(self, end: int) -> bool:
         """Whether a log that ends at ``end`` misses records that were on the disk and that nobody deleted."""

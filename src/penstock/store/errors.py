@@ -73,6 +73,10 @@ class StaleProducerEpoch(StoreError):
     """A newer instance of this producer has written already; this one is fenced."""
 
 
+class OutsideTransaction(StoreError):
+    """A producer wrote outside of the transaction that it has open in this partition."""
+
+
 class FencedLeaderEpoch(StoreError):
     """The caller names a leader epoch that is not the log's."""
 

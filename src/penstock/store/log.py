@@ -15,41 +15,33 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Final
 
 from penstock.columnar.batch import BatchHeader, parse_header, stamp, stamp_append_time, verify_crc
 from penstock.errors import CorruptBatch, PenstockError, StoreError
 from penstock.store._compaction import Compaction, plan
+from penstock.store._context import LogContext
 from penstock.store._directory import Buffer
 from penstock.store._flush import Durability, Flush
 from penstock.store._folder import PartitionFolder
 from penstock.store._retention import Trimmed, expired
-from penstock.store._segment import OpenSegments, Segment
+from penstock.store._segment import Segment
 from penstock.store._state import CleanLog, LogState
-from penstock.store._steps import Step
+from penstock.store._steps import Step, before
+from penstock.store._writers import check, entry_of, note
+from penstock.store.aborted import Aborted
 from penstock.store.answers import Appended, LogSlice
-from penstock.store.config import FlushPolicy, LogConfig, StoreConfig
+from penstock.store.config import FlushPolicy, LogConfig
 from penstock.store.errors import BatchTooLarge, FencedLeaderEpoch, LogOffsetOutOfRange, WriteFailed
-from penstock.store.producers import sequence_of
+from penstock.store.producers import ProducerTable
 
-__all__ = ["LogContext", "PartitionLog"]
+__all__ = ["PartitionLog"]
 
 _STAMPED: Final = 16
 """Bytes at the start of a batch that hold base offset, length and leader epoch."""
 
 _ROLL_BYTES: Final = 1 << 20
 """A deletion inside a segment closes it if it is at least that large."""
-
-
-@dataclass(slots=True)
-class LogContext:
-    """What all logs of a store share. ``dirty`` are those with bytes that were not synced."""
-
-    config: StoreConfig
-    epoch: int
-    pool: OpenSegments
-    dirty: set[PartitionLog] = field(default_factory=set)
 
 
 class PartitionLog:
@@ -87,6 +79,20 @@ class PartitionLog:
     def start_offset(self) -> int:
         """The smallest offset that can be read."""
         return self._state.start_offset
+
+    @property
+    def stable_offset(self) -> int:
+        """Below it every transaction is over: readers of committed records end there."""
+        return self._state.stable_offset
+
+    @property
+    def producers(self) -> ProducerTable:
+        """Who writes here. To be read only."""
+        return self._state.producers
+
+    def aborted(self, start: int, end: int) -> list[Aborted]:
+        """The aborted transactions with batches in ``[start, end)``."""
+        return self._state.aborted.within(start, end)
 
     @property
     def size(self) -> int:
@@ -138,8 +144,8 @@ class PartitionLog:
         """Write one batch v2 at the end, or find that an idempotent producer's batch is there already.
 
         ``now_ms`` is the wall clock; ``epoch`` is the leader epoch the caller believes in, None if it does not care.
-        Raises CorruptBatch (no whole batch, or a wrong checksum), BatchTooLarge, OutOfOrderSequence,
-        StaleProducerEpoch, FencedLeaderEpoch, and WriteFailed, after which the log is as it was before.
+        Raises CorruptBatch (no whole batch, or a wrong checksum), BatchTooLarge, what `producers` refuses,
+        FencedLeaderEpoch, and WriteFailed, after which the log is as it was before.
         """
         try:
             self._check_writable(epoch)
@@ -147,14 +153,12 @@ class PartitionLog:
             if header.length != len(batch):
                 raise CorruptBatch(f"{len(batch)} bytes were given for one batch of {header.length}")
             verify_crc(batch, header)
-            sequence = sequence_of(header)
-            if sequence is not None:
-                known = self._state.producers.check(sequence)
-                if known is not None:
-                    return Appended(known.base_offset, known.last_offset, known.timestamp_ms, self.start_offset, True)
+            entry = entry_of(header, batch)
+            known = check(self._state, entry)
+            if known is not None:
+                return Appended(known.base_offset, known.last_offset, known.timestamp_ms, self.start_offset, True)
             step, append_time = self._write(batch, header, now_ms)
-            if sequence is not None:
-                self._state.producers.record(sequence, step.base_offset, step.last_offset, step.max_timestamp, now_ms)
+            note(self._state, entry, step, now_ms)
         except PenstockError as error:
             self._locate(error)
             raise
@@ -214,9 +218,13 @@ class PartitionLog:
     def _roll(self) -> None:
         active = self._state.segments[-1]
         active.seal()
+        self._save_aborted(active)
         self._folder.save_producers(self.end_offset, self._state.producers)
         self._begin_segment()
         self._durability.sealed(active)
+
+    def _save_aborted(self, segment: Segment) -> None:
+        self._folder.save_aborted(segment.base, self._state.aborted.marked(segment.base, segment.next_offset))
 
     def _begin_segment(self) -> None:
         segment = Segment(
@@ -229,22 +237,24 @@ class PartitionLog:
 
     # -- read
 
-    def read(self, offset: int, max_bytes: int, *, at_least_one: bool = True) -> LogSlice:
+    def read(self, offset: int, max_bytes: int, *, at_least_one: bool = True, stable: bool = False) -> LogSlice:
         """A copy of whole batches as stored, from the one that holds ``offset`` on.
 
-        At most ``max_bytes``, but with ``at_least_one`` never less than one batch; empty at the end of the log.
-        Readers drop records below ``offset``. Raises LogOffsetOutOfRange, StoreDamaged.
+        At most ``max_bytes``, but with ``at_least_one`` never less than one batch; empty at the end of the log, or,
+        with ``stable``, from `stable_offset` on. Readers drop records below ``offset``.
+        Raises LogOffsetOutOfRange, StoreDamaged.
         """
         with self._reading():
-            if offset == self.end_offset:
+            if offset == self.end_offset or (stable and self.stable_offset <= offset < self.end_offset):
                 return LogSlice(b"", offset)
             if not self.start_offset <= offset < self.end_offset:
                 raise self._out_of_range("cannot read", offset)
             segments = self._state.segments
-            for row in range(self._row_of(offset), len(segments)):
-                found = segments[row].read(offset, max_bytes, at_least_one=at_least_one)
+            first = max(bisect_right(segments, offset, key=lambda segment: segment.base) - 1, 0)
+            for segment in segments[first:]:
+                found = segment.read(offset, max_bytes, at_least_one=at_least_one)
                 if found is not None:
-                    return LogSlice(*found)
+                    return LogSlice(*(before(*found, self.stable_offset) if stable else found))
         return LogSlice(b"", self.end_offset)  # a gap up to the end, left by repair
 
     def offset_for_time(self, timestamp_ms: int) -> tuple[int, int] | None:
@@ -261,16 +271,13 @@ class PartitionLog:
         with self._reading():
             return _times.newest(self._state.segments, self.start_offset)
 
-    def _row_of(self, offset: int) -> int:
-        return max(bisect_right(self._state.segments, offset, key=lambda segment: segment.base) - 1, 0)
-
     # -- delete
 
     def delete_records(self, before: int) -> int:
         """Delete what lies below offset ``before``, durably, and return the new start offset.
 
-        Below the start nothing happens. A file goes when all it holds is deleted; so a log that is rewritten again
-        and again, like one of committed offsets, does not grow. Raises LogOffsetOutOfRange beyond the end, WriteFailed.
+        Below the start nothing happens. A file goes when all it holds is deleted, so a log that is rewritten again and
+        again does not grow. Raises LogOffsetOutOfRange beyond the end, WriteFailed.
         """
         self._check_open()
         if before > self.end_offset:
@@ -290,7 +297,8 @@ class PartitionLog:
         self._check_open()
         self._state.producers.expire(now_ms - self._context.config.producer_expiration_ms)
         with self._writing("cannot delete"):
-            count = expired(self._state.segments, self._config, now_ms, self._modified_ms)
+            written = self._folder.directory.modified_ms
+            count = expired(self._state.settled_segments(), self._config, now_ms, lambda it: written(f"{it.name}.log"))
             size = sum(segment.size for segment in self._state.segments[:count])
             self._drop(count)
         return Trimmed(self.topic, self.partition, count, size, self.start_offset) if count else None
@@ -309,9 +317,7 @@ class PartitionLog:
             state.start_offset = max(state.start_offset, state.segments[0].base)
             segment.remove()
         state.epochs.cut_start(state.start_offset)
-
-    def _modified_ms(self, segment: Segment) -> int:
-        return self._folder.directory.modified_ms(segment.name + ".log")
+        state.aborted.cut_start(state.start_offset)
 
     # -- flush and close
 
@@ -352,6 +358,8 @@ class PartitionLog:
             return None
         with self._writing("cannot close"):
             self._durability.checkpoint()
+            if self._state.segments:
+                self._save_aborted(self._state.segments[-1])
         return CleanLog.of(self._state)
 
     # -- errors

@@ -1,4 +1,5 @@
-"""Idempotent producers of one partition: what is a duplicate, what is next, what is out of order. Pure, no I/O.
+"""Idempotent producers of one partition: what is a duplicate, what is next, what is out of order; and which of them
+have a transaction open. Pure, no I/O.
 
 A producer numbers the records it sends to a partition: a batch carries (producer id, epoch, first sequence), the
 last sequence follows from the batch's last offset delta, and after 2147483647 comes 0. The log keeps, per producer
@@ -13,17 +14,21 @@ id, the epoch and the last five batches, as many as a client may have in flight.
 | epoch above the known one | accepted if it starts at sequence 0, else OutOfOrderSequence |
 | same epoch, starts where the last batch ended | accepted |
 | same epoch, anything else (also a duplicate older than the five) | OutOfOrderSequence |
+| in order, but not transactional while the producer has a transaction open here | OutsideTransaction |
+
+A transaction is open from its first batch to its marker. A marker may raise the epoch (KIP-890): the producer then goes
+on with sequence 0. Batches of the log's own (a group's offsets) are transactional, but have no sequence.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from penstock.columnar.batch import BatchHeader
-from penstock.store.errors import OutOfOrderSequence, StaleProducerEpoch
+from penstock.store.errors import OutOfOrderSequence, OutsideTransaction, StaleProducerEpoch
 
 __all__ = ["MAX_PRODUCERS", "KnownBatch", "ProducerTable", "SequencedBatch", "last_sequence", "sequence_of"]
 
@@ -35,12 +40,13 @@ MAX_PRODUCERS: Final = 100_000
 
 
 class SequencedBatch(NamedTuple):
-    """What a batch says of its producer; ``first`` and ``last`` are sequences."""
+    """What a batch says of its producer; ``first`` and ``last`` are sequences, -1 if it has none."""
 
     producer_id: int
     epoch: int
     first: int
     last: int
+    transactional: bool = False
 
 
 class KnownBatch(NamedTuple):
@@ -69,16 +75,34 @@ def sequence_of(header: BatchHeader) -> SequencedBatch | None:
     """What a batch says of its idempotent producer; None if it has none, or is a marker (which has no sequence)."""
     if header.producer_id < 0 or header.control:
         return None
-    return SequencedBatch(header.producer_id, header.producer_epoch, header.base_sequence, header.last_sequence)
+    return SequencedBatch(
+        header.producer_id, header.producer_epoch, header.base_sequence, header.last_sequence, header.transactional
+    )
 
 
 class ProducerTable:
-    """The producers of one partition, in the order of their last batch."""
+    """The producers of one partition, in the order of their last batch; and their open transactions, oldest first."""
 
-    __slots__ = ("_producers",)
+    __slots__ = ("_open", "_producers")
 
     def __init__(self) -> None:
         self._producers: dict[int, _Producer] = {}
+        self._open: dict[int, int] = {}
+
+    @property
+    def first_open(self) -> int | None:
+        """The first offset of the oldest open transaction; None if there is none."""
+        return next(iter(self._open.values()), None)
+
+    def open(self) -> Mapping[int, int]:
+        """The first offset of each open transaction, by producer id. To be read only."""
+        return self._open
+
+    def known(self) -> Iterator[tuple[int, int, int, int]]:
+        """(id, epoch, last sequence or -1, when last seen in ms) of every producer."""
+        for number, producer in self._producers.items():
+            last = producer.batches[-1].last if producer.batches else -1
+            yield number, producer.epoch, last, producer.seen_ms
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -86,7 +110,8 @@ class ProducerTable:
     def check(self, batch: SequencedBatch) -> KnownBatch | None:
         """None if the batch may be appended, or the batch it repeats.
 
-        Raises StaleProducerEpoch and OutOfOrderSequence, without topic and partition: the caller knows them.
+        Raises StaleProducerEpoch, OutOfOrderSequence and OutsideTransaction, without topic and partition: the caller
+        knows them.
         """
         producer = self._producers.get(batch.producer_id)
         if producer is None:
@@ -99,6 +124,8 @@ class ProducerTable:
             raise StaleProducerEpoch(
                 f"producer {batch.producer_id} wrote in epoch {batch.epoch}, its newest is {producer.epoch}"
             )
+        if batch.first < 0:
+            return None
         expected = 0
         if batch.epoch == producer.epoch and producer.batches:
             expected = (producer.batches[-1].last + 1) % SEQUENCES
@@ -106,45 +133,81 @@ class ProducerTable:
             raise OutOfOrderSequence(
                 f"producer {batch.producer_id}, epoch {batch.epoch}, sent sequence {batch.first}, not {expected}"
             )
+        if batch.producer_id in self._open and not batch.transactional:
+            raise OutsideTransaction(f"producer {batch.producer_id} has a transaction open in this partition")
         return None
+
+    def check_marker(self, producer_id: int, epoch: int) -> None:
+        """Raises StaleProducerEpoch for the marker of a coordinator that was overtaken."""
+        producer = self._producers.get(producer_id)
+        if producer is not None and epoch < producer.epoch:
+            raise StaleProducerEpoch(f"a marker of epoch {epoch} for producer {producer_id}, in epoch {producer.epoch}")
 
     def record(self, batch: SequencedBatch, base_offset: int, last_offset: int, timestamp_ms: int, now_ms: int) -> None:
         """Remember a batch that is now in the log."""
-        producer = self._producers.pop(batch.producer_id, None)
-        if producer is None or producer.epoch != batch.epoch:
-            producer = _Producer(batch.epoch, now_ms)
+        producer = self._seen(batch.producer_id, batch.epoch, now_ms)
+        if batch.first >= 0:
+            producer.batches.append(KnownBatch(batch.first, batch.last, base_offset, last_offset, timestamp_ms))
+        if batch.transactional:
+            self._open.setdefault(batch.producer_id, base_offset)
+
+    def end(self, producer_id: int, epoch: int, now_ms: int) -> int | None:
+        """Note a marker that is now in the log; returns where the transaction began, None if none was open."""
+        self._seen(producer_id, epoch, now_ms)
+        return self._open.pop(producer_id, None)
+
+    def _seen(self, producer_id: int, epoch: int, now_ms: int) -> _Producer:
+        producer = self._producers.pop(producer_id, None)
+        if producer is None or producer.epoch != epoch:
+            producer = _Producer(epoch, now_ms)
         producer.seen_ms = now_ms
-        producer.batches.append(KnownBatch(batch.first, batch.last, base_offset, last_offset, timestamp_ms))
-        self._producers[batch.producer_id] = producer  # last in the order: dicts keep insertion order
+        self._producers[producer_id] = producer  # last in the order: dicts keep insertion order
         if len(self._producers) > MAX_PRODUCERS:
-            del self._producers[next(iter(self._producers))]
+            del self._producers[next((each for each in self._producers if each not in self._open), producer_id)]
+        return producer
 
     def expire(self, before_ms: int) -> int:
-        """Forget producers whose last batch came before ``before_ms``; returns how many."""
-        quiet = [number for number, producer in self._producers.items() if producer.seen_ms < before_ms]
+        """Forget producers whose last batch came before ``before_ms``; returns how many.
+
+        Not those with a transaction open: their coordinator will end it.
+        """
+        quiet = [
+            number
+            for number, producer in self._producers.items()
+            if producer.seen_ms < before_ms and number not in self._open
+        ]
         for number in quiet:
             del self._producers[number]
         return len(quiet)
 
     def snapshot(self) -> list[list[int]]:
-        """Plain numbers for a snapshot file: id, epoch, seen_ms, then five numbers a batch; see `restore`."""
+        """Plain numbers for a snapshot file; see `restore`.
+
+        A row has id, epoch, seen_ms, the first offset of an open transaction or -1, then five numbers a batch.
+        """
         return [
-            [number, producer.epoch, producer.seen_ms, *_flat(producer.batches)]
+            [number, producer.epoch, producer.seen_ms, self._open.get(number, -1), *_flat(producer.batches)]
             for number, producer in self._producers.items()
         ]
 
     def restore(self, rows: Sequence[Sequence[int]]) -> None:
         """Replace everything by what `snapshot` gave. Raises ValueError for rows that it never gives."""
         restored: dict[int, _Producer] = {}
-        for number, epoch, seen_ms, *batches in rows:
-            if len(batches) % len(KnownBatch._fields) or not batches:
-                raise ValueError(f"producer {number} has {len(batches)} numbers")
+        opened: dict[int, int] = {}
+        width = len(KnownBatch._fields)
+        for number, epoch, seen_ms, *rest in rows:
+            # Rows written before there were transactions lack the one number.
+            since, batches = (rest[0], rest[1:]) if len(rest) % width == 1 else (-1, rest)
+            if len(batches) % width or not rest:
+                raise ValueError(f"producer {number} has {len(rest)} numbers")
             producer = _Producer(int(epoch), int(seen_ms))
-            width = len(KnownBatch._fields)
             for at in range(0, len(batches), width):
                 producer.batches.append(KnownBatch._make(int(part) for part in batches[at : at + width]))
             restored[int(number)] = producer
+            if since >= 0:
+                opened[int(number)] = int(since)
         self._producers = restored
+        self._open = dict(sorted(opened.items(), key=lambda each: each[1]))
 
 
 def _flat(batches: deque[KnownBatch]) -> Iterator[int]:

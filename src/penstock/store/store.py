@@ -17,6 +17,7 @@ from typing import Final
 from penstock.errors import Closed, ConfigError, StoreError
 from penstock.store._clean import load_clean, save_clean
 from penstock.store._compaction import Compaction
+from penstock.store._context import LogContext
 from penstock.store._directory import Directory
 from penstock.store._disk import DiskDirectory
 from penstock.store._flush import Flush
@@ -29,7 +30,7 @@ from penstock.store._state import Recovery
 from penstock.store.catalog import Catalog, TopicState
 from penstock.store.config import FlushPolicy, StoreConfig, log_config, parse_url
 from penstock.store.errors import StoreDamaged, UnknownPartition, UnknownTopic, WriteFailed
-from penstock.store.log import LogContext, PartitionLog
+from penstock.store.log import PartitionLog
 
 __all__ = ["Store", "open_store"]
 

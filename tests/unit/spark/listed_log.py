@@ -4,28 +4,66 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from penstock.client.range_reader import Peek
 from penstock.errors import ServerError
 from penstock.model import Partition
+from penstock.spark._offsets import Positions
 
 
 class ListedLog:
-    """``bounds`` holds (earliest, latest) of each partition and may be changed between calls."""
+    """``bounds`` holds (earliest, latest) of each partition and may be changed between calls.
 
-    def __init__(self, bounds: Mapping[Partition, tuple[int, int]]) -> None:
+    Record n of every partition was written at n seconds and takes ``weight`` bytes. The clock moves when told to.
+    """
+
+    def __init__(self, bounds: Mapping[Partition, tuple[int, int]], *, weight: int = 100) -> None:
         self.bounds = dict(bounds)
-        self.committed: list[tuple[str, dict[Partition, int]]] = []
+        self.weight = weight
+        self.clock_ms = 0
+        self.committed_by: dict[str, dict[Partition, int]] = {}
+        self.committed_calls: list[tuple[str, dict[Partition, int]]] = []
+        self.pauses: list[float] = []
+        self.peeks: list[dict[Partition, int]] = []
+        self.hidden: list[Mapping[Partition, tuple[int, int]]] = []
+        """What the next looks see instead of ``bounds``."""
         self.coordinator_is_away = False
+        self._seen = self.bounds
 
     def leaders(self) -> dict[Partition, str]:
-        return dict.fromkeys(self.bounds, "1")
+        self._seen = dict(self.hidden.pop(0)) if self.hidden else self.bounds
+        return dict.fromkeys(self._seen, "1")
 
     def earliest(self, partitions: Collection[Partition]) -> dict[Partition, int]:
-        return {partition: self.bounds[partition][0] for partition in partitions}
+        return {partition: self._seen[partition][0] for partition in partitions}
 
     def latest(self, partitions: Collection[Partition]) -> dict[Partition, int]:
-        return {partition: self.bounds[partition][1] for partition in partitions}
+        return {partition: self._seen[partition][1] for partition in partitions}
+
+    def at_times(self, times_ms: Mapping[Partition, int]) -> dict[Partition, int | None]:
+        return {partition: self._at(partition, -(-at_ms // 1_000)) for partition, at_ms in times_ms.items()}
+
+    def committed(self, group: str, partitions: Collection[Partition]) -> Positions:
+        known = self.committed_by.get(group, {})
+        return {partition: known[partition] for partition in partitions if partition in known}
+
+    def peek(self, positions: Positions) -> dict[Partition, Peek]:
+        self.peeks.append(dict(positions))
+        return {p: Peek(10 * self.weight, 10, offset * 1_000) for p, offset in positions.items()}
 
     def commit(self, group: str, positions: Mapping[Partition, int]) -> None:
         if self.coordinator_is_away:
             raise ServerError("not now", code=15, name="COORDINATOR_NOT_AVAILABLE", retriable=True)
-        self.committed.append((group, dict(positions)))
+        self.committed_calls.append((group, dict(positions)))
+
+    def now_ms(self) -> int:
+        return self.clock_ms
+
+    def monotonic_ms(self) -> float:
+        return self.clock_ms
+
+    def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+
+    def _at(self, partition: Partition, offset: int) -> int | None:
+        first, last = self.bounds[partition]
+        return max(first, offset) if offset < last else None

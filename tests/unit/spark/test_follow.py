@@ -144,9 +144,9 @@ def test_group_is_committed_when_the_batch_comes_back_as_start() -> None:
     log = ListedLog({P0: (0, 5)})
     follower = Follower(options(startingOffsets="earliest", group="g", commitOffsets="true"), log)
     batch = following(follower, follower.initial())
-    assert log.committed == []  # nothing was completed yet
+    assert log.committed_calls == []  # nothing was completed yet
     assert follower.next_batch(stored(batch), None) is None
-    assert log.committed == [("g", {P0: 5})]
+    assert log.committed_calls == [("g", {P0: 5})]
 
 
 def test_the_same_offsets_are_committed_once() -> None:
@@ -156,20 +156,20 @@ def test_the_same_offsets_are_committed_once() -> None:
     for _ in range(3):
         follower.next_batch(stored(batch), None)
         follower.commit(stored(batch))
-    assert len(log.committed) == 1
+    assert len(log.committed_calls) == 1
 
 
 def test_restart_commits_what_the_last_run_completed() -> None:
     log = ListedLog({P0: (0, 5)})
     follower = Follower(options(startingOffsets="earliest", group="g", commitOffsets="true"), log)
     assert follower.next_batch(BatchOffset({P0: 0}, {P0: 5}), None) is None
-    assert log.committed == [("g", {P0: 5})]
+    assert log.committed_calls == [("g", {P0: 5})]
 
 
 def test_group_without_commit_offsets_is_left_alone() -> None:
     log = ListedLog({P0: (0, 5)})
     Follower(options(group="g"), log).next_batch(BatchOffset({P0: 0}, {P0: 5}), None)
-    assert log.committed == []
+    assert log.committed_calls == []
 
 
 def test_failed_commit_is_told_and_made_up_for(caplog: pytest.LogCaptureFixture) -> None:
@@ -182,7 +182,7 @@ def test_failed_commit_is_told_and_made_up_for(caplog: pytest.LogCaptureFixture)
     assert "group g" in caplog.text
     log.coordinator_is_away = False
     follower.next_batch(BatchOffset({P0: 0}, {P0: 5}), None)
-    assert log.committed == [("g", {P0: 5})]
+    assert log.committed_calls == [("g", {P0: 5})]
 
 
 GROWTH = st.lists(

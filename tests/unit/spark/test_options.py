@@ -7,8 +7,11 @@ import pytest
 from penstock.errors import ConfigError
 from penstock.model import Offset, Partition
 from penstock.spark._columns import DEFAULT
-from penstock.spark._options import SourceOptions, parse_options
-from penstock.spark._starts import resolve
+from penstock.spark._options import Retries, SourceOptions, TaskSizes, TriggerLimits, parse_options
+from penstock.spark._starts import AtTime, FromGroup, resolve
+from penstock.spark._subscription import Subscription
+from penstock.spark._times import Moment
+from tests.unit.spark.listed_log import ListedLog
 
 KAFKA = {"kafka.bootstrap.servers": "127.0.0.1:9092", "subscribe": "a, b"}
 
@@ -28,10 +31,10 @@ def test_a_job_written_for_sparks_kafka_source_needs_no_other_options() -> None:
     )
     assert options == SourceOptions(
         address="kafka://127.0.0.1:9092",
-        topics=("a", "b"),
+        subscription=Subscription(topics=("a", "b")),
         starting=Offset.EARLIEST,
-        max_offsets_per_trigger=1000,
-        min_partitions=8,
+        limits=TriggerLimits(max_offsets=1000),
+        sizes=TaskSizes(at_least=8),
         columns=(*DEFAULT, "headers"),
         group="g",
         fail_on_data_loss=False,
@@ -41,7 +44,7 @@ def test_a_job_written_for_sparks_kafka_source_needs_no_other_options() -> None:
 
 def test_defaults() -> None:
     options = parse_options(KAFKA)
-    assert options == SourceOptions(address="kafka://127.0.0.1:9092", topics=("a", "b"))
+    assert options == SourceOptions(address="kafka://127.0.0.1:9092", subscription=Subscription(topics=("a", "b")))
     assert options.fail_on_data_loss
     assert options.columns == ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 
@@ -52,18 +55,19 @@ def test_address_says_everything_and_an_option_overrules_it() -> None:
     )
     assert options == SourceOptions(
         address="kafka://h:1,i:2",
-        topics=("x", "y"),
+        subscription=Subscription(topics=("x", "y")),
         group="g",
         commit_offsets=True,
-        min_partitions=4,
+        sizes=TaskSizes(at_least=4),
         client={"client_id": "c"},
     )
 
 
 def test_assigned_partitions() -> None:
     options = parse_options({"kafka.bootstrap.servers": "h:1", "assign": '{"a":[0,2],"b":[1]}'})
-    assert options.assigned == {Partition("a", 0), Partition("a", 2), Partition("b", 1)}
-    assert options.topics == ()
+    assert options.subscription == Subscription(
+        assigned=frozenset({Partition("a", 0), Partition("a", 2), Partition("b", 1)})
+    )
 
 
 def test_columns_keep_their_order_and_may_add_headers() -> None:
@@ -77,7 +81,7 @@ def test_columns_keep_their_order_and_may_add_headers() -> None:
         ({"startingOffset": "earliest"}, "no option startingOffset. Did you mean startingOffsets"),
         ({"maxoffsetpertrigger": "5"}, "Did you mean maxOffsetsPerTrigger"),
         ({"zzzzzz": "5"}, "Known are path, subscribe"),
-        ({"subscribePattern": "a.*"}, "subscribePattern of Spark's Kafka source is not supported"),
+        ({"subscribePattern": "a.*"}, "topics are named twice: subscribe and subscribePattern"),
         ({"kafka.fetch.max.wait.sm": "5"}, "fetch_max_wait_ms"),
         ({"kafka.auto.offset.reset": "earliest"}, "startingOffsets says where to start"),
         ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger is '0'"),
@@ -127,25 +131,128 @@ def test_secrets_are_not_shown_and_options_travel() -> None:
 
 EARLIEST = {Partition("a", 0): 3, Partition("a", 1): 0}
 LATEST = {Partition("a", 0): 9, Partition("a", 1): 7}
+LOG = ListedLog({})
 
 
 def test_resolved_starts() -> None:
     given = parse_options({**KAFKA, "startingOffsets": '{"a":{"0":-2,"1":-1}}'}).starting
     assert given is not None
-    assert resolve("startingOffsets", given, earliest=EARLIEST, latest=LATEST) == {
+    assert resolve("startingOffsets", given, earliest=EARLIEST, latest=LATEST, log=LOG) == {
         Partition("a", 0): 3,
         Partition("a", 1): 7,
     }
-    assert resolve("startingOffsets", Offset.LATEST, earliest=EARLIEST, latest=LATEST) == LATEST
+    assert resolve("startingOffsets", Offset.LATEST, earliest=EARLIEST, latest=LATEST, log=LOG) == LATEST
 
 
 @pytest.mark.parametrize(
     ("wanted", "told"),
     [
-        ({Partition("a", 0): 5}, "has no offset for a-1"),
+        ({Partition("a", 0): 5}, "has nothing for a-1"),
         ({Partition("a", 0): 5, Partition("a", 1): 5, Partition("b", 0): 5}, "names what is not read: b-0"),
     ],
 )
 def test_starts_must_name_exactly_what_is_read(wanted: dict[Partition, int], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
-        resolve("startingOffsets", wanted, earliest=EARLIEST, latest=LATEST)
+        resolve("startingOffsets", wanted, earliest=EARLIEST, latest=LATEST, log=LOG)
+
+
+def test_every_other_option_of_sparks_kafka_source_is_understood() -> None:
+    options = parse_options(
+        {
+            "kafka.bootstrap.servers": "h:1",
+            "subscribePattern": "orders-.*",
+            "startingOffsetsByTimestamp": '{"a":{"0":1000,"1":"-2h"}}',
+            "startingOffsetsByTimestampStrategy": "latest",
+            "endingTimestamp": "2026-11-21T16:30:00+01:00",
+            "minOffsetsPerTrigger": "10",
+            "maxTriggerDelay": "10s",
+            "maxRecordsPerPartition": "500",
+            "kafkaConsumer.pollTimeoutMs": "700",
+            "fetchOffset.numRetries": "0",
+            "fetchOffset.retryIntervalMs": "25",
+            "groupIdPrefix": "mine",
+            "commitOffsets": "true",
+        }
+    )
+    times = {Partition("a", 0): Moment(1000), Partition("a", 1): Moment(-7_200_000, relative=True)}
+    assert options == SourceOptions(
+        address="kafka://h:1",
+        subscription=Subscription(pattern="orders-.*"),
+        starting=AtTime("startingOffsetsByTimestamp", times, Offset.LATEST),
+        ending=AtTime("endingTimestamp", Moment(1_795_275_000_000), Offset.LATEST),
+        limits=TriggerLimits(min_offsets=10, max_delay_ms=10_000),
+        sizes=TaskSizes(max_records=500),
+        group=options.group,
+        commit_offsets=True,
+        poll_timeout_ms=700,
+        retries=Retries(0, 25),
+    )
+    assert options.group is not None
+    assert options.group.startswith("mine-")
+
+
+def test_our_own_options() -> None:
+    given = {
+        "startingOffsets": "Committed:Latest",
+        "group": "g",
+        "maxBytesPerTrigger": "64m",
+        "targetBatchDuration": "10 seconds",
+        "maxPartitions": "3",
+        "failOnDataLoss": "WARN",
+    }
+    options = parse_options({**KAFKA, **given})
+    assert options.starting == FromGroup(Offset.LATEST)
+    assert options.limits == TriggerLimits(max_bytes=64 << 20, target_ms=10_000)
+    assert options.sizes == TaskSizes(at_most=3)
+    assert not options.fail_on_data_loss
+
+
+def test_options_of_java_alone_are_left_out_and_named() -> None:
+    given = {"kafka.receive.buffer.bytes": "1", "kafka.session.timeout.ms": "5", "kafka.security.protocol": "PLAINTEXT"}
+    options = parse_options({**KAFKA, **given, "kafka.fetch.max.bytes": "4096"})
+    assert options.client == {"fetch_max_bytes": "4096"}
+    assert options.left_out == ("receive.buffer.bytes", "security.protocol", "session.timeout.ms")
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"failOnDataLoss": "maybe"}, "failOnDataLoss is 'maybe', wanted is true, false, fail or warn"),
+        ({"startingOffsets": "committed"}, "startingOffsets=committed needs a group"),
+        ({"startingOffsets": "committed:never", "group": "g"}, "is not understood"),
+        ({"startingOffsets": "-2h"}, "A time is given by startingTimestamp"),
+        ({"startingTimestamp": "yesterday"}, "startingTimestamp = 'yesterday' is no time"),
+        ({"startingTimestamp": "1700000000000000"}, "after the year 9999"),
+        ({"startingOffsetsByTimestamp": '{"a":{"0":true}}'}, "is no time"),
+        ({"startingOffsetsByTimestampStrategy": "guess"}, "wanted is error or latest"),
+        ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "5"}, "minOffsetsPerTrigger is 9"),
+        ({"maxTriggerDelay": "5m"}, "minOffsetsPerTrigger waits, which is not set"),
+        ({"minPartitions": "9", "maxPartitions": "5"}, "minPartitions is 9, more than maxPartitions"),
+        ({"maxBytesPerTrigger": "64x"}, "wanted is a number of bytes"),
+        ({"targetBatchDuration": "soon"}, "is no length of time"),
+        ({"fetchOffset.numRetries": "-1"}, "wanted is a whole number of at least 0"),
+        ({"kafka.ssl.keystore.password": "hush"}, "neither encrypted nor authenticated"),
+        ({"rocketmq.namesrv": "h"}, "there is no option rocketmq.namesrv"),
+    ],
+)
+def test_what_cannot_be_meant_is_told_too(given: dict[str, str], told: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_options({**KAFKA, **given})
+    assert told in str(caught.value)
+    assert "hush" not in str(caught.value)
+
+
+def test_pattern_that_is_none_is_told() -> None:
+    with pytest.raises(ConfigError, match="subscribePattern = a\\(b is no regular expression"):
+        parse_options({"path": "kafka://h:1", "subscribePattern": "a(b"})
+
+
+@pytest.mark.parametrize("path", ["kafka://h:1/a?password=hush&broken", "kafka://h:x/a?password=hush"])
+def test_secrets_in_a_mistaken_address_are_not_told(path: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_options({"path": path})
+    assert "hush" not in str(caught.value)
+
+
+def test_a_prefix_may_be_the_scheme() -> None:
+    assert parse_options({"path": "kafka://h:1/a", "Kafka.client.id": "c"}).client == {"client_id": "c"}

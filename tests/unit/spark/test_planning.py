@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.model import LogRange, Partition
+from penstock.spark._options import TaskSizes
 from penstock.spark._planning import ROWS_THAT_FILL_A_TASK, ROWS_WORTH_A_TASK, plan
 
 RANGES = st.dictionaries(
@@ -19,7 +20,7 @@ def total(ranges: list[LogRange]) -> int:
 
 @given(RANGES, st.integers(1, 9), st.none() | st.integers(1, 50))
 def test_every_offset_is_read_by_exactly_one_task(ranges: list[LogRange], cores: int, least: int | None) -> None:
-    pieces = [piece for task in plan(ranges, parallelism=cores, min_partitions=least) for piece in task]
+    pieces = [piece for task in plan(ranges, parallelism=cores, sizes=TaskSizes(at_least=least)) for piece in task]
     for whole in ranges:
         mine = sorted(
             (piece.start, piece.end)
@@ -35,7 +36,7 @@ def test_every_offset_is_read_by_exactly_one_task(ranges: list[LogRange], cores:
 
 @given(RANGES, st.integers(1, 9), st.none() | st.integers(1, 50))
 def test_number_of_tasks(ranges: list[LogRange], cores: int, least: int | None) -> None:
-    tasks = plan(ranges, parallelism=cores, min_partitions=least)
+    tasks = plan(ranges, parallelism=cores, sizes=TaskSizes(at_least=least))
     assert all(tasks)
     if least is not None:
         assert len(tasks) == min(least, total(ranges))
@@ -81,4 +82,16 @@ def test_a_huge_backlog_has_more_tasks_than_this_machine_has_cores() -> None:
 
 
 def test_nothing_to_read_is_no_task() -> None:
-    assert plan([LogRange("t", 0, 5, 5)], parallelism=4, min_partitions=8) == []
+    assert plan([LogRange("t", 0, 5, 5)], parallelism=4, sizes=TaskSizes(at_least=8)) == []
+
+
+@given(RANGES, st.integers(1, 9), st.integers(1, 20), st.none() | st.integers(10_000, 10**6))
+def test_no_more_tasks_than_allowed_and_none_larger(
+    ranges: list[LogRange], cores: int, most: int, records: int | None
+) -> None:
+    tasks = plan(ranges, parallelism=cores, sizes=TaskSizes(at_most=most, max_records=records))
+    needed = -(-total(ranges) // records) if records else 0
+    assert len(tasks) <= max(most, needed)
+    if records:
+        assert max((total(list(task)) for task in tasks), default=0) <= records
+    assert total([piece for task in tasks for piece in task]) == total(ranges)

@@ -16,12 +16,11 @@ from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from penstock.errors import ConfigError
 from penstock.model import LogRange, Partition
 from penstock.spark import PenstockDataSource
 from penstock.spark._follow import Follower
 from penstock.spark._options import parse_options
-from penstock.spark._source import StreamReader
+from penstock.spark._reading import BatchReader, FilteringReader, StreamReader
 from penstock.spark._tasks import ReadTask
 from tests.unit.spark.listed_log import ListedLog
 
@@ -95,7 +94,19 @@ def test_report_shows_what_is_left() -> None:
     made = reader(ListedLog({P0: (0, 50)}), startingOffsets="earliest")
     assert made.reportLatestOffset() is None
     made.latestOffset(made.initialOffset(), ReadMaxRows(7))
-    assert made.reportLatestOffset() == {"v": 1, "from": {"t": {"0": 7}}, "to": {"t": {"0": 50}}}
+    made._follower.log.clock_ms = 10_500  # record 7 was written at 7 s
+    assert made.reportLatestOffset() == {
+        "v": 1,
+        "from": {"t": {"0": 7}},
+        "to": {"t": {"0": 50}},
+        "behind": {
+            "seconds": {"t": {"0": 3.5}},
+            "bytes": 4_300,
+            "batchBytes": 700,
+            "lostOffsets": 0,
+            "failedCommits": 0,
+        },
+    }
 
 
 def test_signatures_are_those_spark_calls() -> None:
@@ -123,11 +134,10 @@ def schema_of_source() -> object:
     return made
 
 
-def test_ending_offsets_are_for_batches() -> None:
-    source = PenstockDataSource({**OPTIONS, "endingOffsets": "latest"})
-    source.reader(schema_of_source())
-    with pytest.raises(ConfigError, match="endingOffsets has no meaning for a stream"):
-        source.streamReader(schema_of_source())
+def test_filters_are_taken_only_in_the_program_that_spark_hands_them_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert type(PenstockDataSource(dict(OPTIONS)).reader(schema_of_source())) is BatchReader
+    monkeypatch.setitem(sys.modules, "pyspark.sql.worker.data_source_pushdown_filters", sys)
+    assert type(PenstockDataSource(dict(OPTIONS)).reader(schema_of_source())) is FilteringReader
 
 
 def run(program: str) -> None:

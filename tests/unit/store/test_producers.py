@@ -103,7 +103,7 @@ def test_a_snapshot_restores_everything() -> None:
 
 
 @pytest.mark.parametrize(
-    "rows", [[[1]], [[1, 2, 3]], [[1, 2, 3, 4]], [["a", 0, 0, 1, 1, 1, 1, 1]], [[1, 2, 3, *"abcde"]]]
+    "rows", [[[1]], [[1, 2, 3]], [[1, 2, 3, 4, 5]], [["a", 0, 0, 1, 1, 1, 1, 1]], [[1, 2, 3, *"abcde"]]]
 )
 def test_a_damaged_snapshot_is_a_value_error_and_changes_nothing(rows: list[list[int]]) -> None:
     table = ProducerTable()

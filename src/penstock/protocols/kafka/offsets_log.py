@@ -14,6 +14,7 @@ from typing import Final
 
 from penstock.columnar.batch import BatchHeader, batches, verify_crc
 from penstock.columnar.buffers import crc32c
+from penstock.columnar.transactions import ABORT, COMMIT, control_type
 from penstock.errors import CorruptBatch
 from penstock.model import Codec, Committed, Partition
 from penstock.protocols.kafka.messages.offsets_topic import (
@@ -27,6 +28,7 @@ from penstock.protocols.kafka.messages.offsets_topic import (
     write_offset_value,
 )
 from penstock.seams.framing import Buffer
+from penstock.seams.offsets import Ended
 
 __all__ = ["OffsetsLog", "Replayed"]
 
@@ -34,17 +36,22 @@ Entry = tuple[bytes, bytes | None]
 """Key and value of a record; None is a tombstone."""
 
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+_TRANSACTIONAL: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What one record says: an offset of ``partition`` (None: taken away), or without a partition, a group's record."""
+    """What one record says: an offset of ``partition`` (None: taken away), or without a partition, a group's record.
+
+    ``producer_id`` is that of the open transaction it belongs to, -1 for none.
+    """
 
     group: str
     partition: Partition | None
     committed: Committed | None
     record: bytes | None
     position: int
+    producer_id: int = -1
 
 
 class OffsetsLog:
@@ -84,8 +91,8 @@ class OffsetsLog:
         """The record of a group; None takes it away."""
         return write_group_key(group), record
 
-    def batch(self, entries: Sequence[Entry], now_ms: int) -> bytes:
-        """One uncompressed batch v2 of all entries."""
+    def batch(self, entries: Sequence[Entry], now_ms: int, producer_id: int = -1, epoch: int = -1) -> bytes:
+        """One uncompressed batch v2 of all entries; with a producer id, one of its transaction, without sequence."""
         records = bytearray()
         for delta, (key, value) in enumerate(entries):
             body = bytearray(b"\0\0")  # attributes, timestamp delta
@@ -99,34 +106,43 @@ class OffsetsLog:
             records += body
         count = len(entries)
         size = _HEADER.size - 12 + len(records)
-        head = bytearray(_HEADER.pack(0, size, -1, 2, 0, 0, count - 1, now_ms, now_ms, -1, -1, -1, count))
+        attributes = _TRANSACTIONAL if producer_id >= 0 else 0
+        head = bytearray(
+            _HEADER.pack(0, size, -1, 2, 0, attributes, count - 1, now_ms, now_ms, producer_id, epoch, -1, count)
+        )
         struct.pack_into(">I", head, 17, crc32c(bytes(head[21:]) + records))
         return bytes(head + records)
 
-    def replay(self, data: Buffer) -> Iterator[Replayed]:
+    def replay(self, data: Buffer) -> Iterator[Replayed | Ended]:
         """What the batches in ``data`` say, in order. Raises CorruptBatch, ProtocolViolation."""
         view = bytes(data)
         for header in batches(view):
-            if header.control or header.codec is not Codec.NONE:
+            if header.codec is not Codec.NONE:
                 continue  # never written by us
             verify_crc(view, header)
+            if header.control:
+                kind = control_type(memoryview(view)[header.position + _HEADER.size : header.end])
+                if kind in (ABORT, COMMIT):
+                    yield Ended(header.producer_id, kind == COMMIT)
+                continue
+            producer_id = header.producer_id if header.transactional else -1
             for position, key, value in _records(view, header):
-                found = _replayed(position, key, value)
+                found = _replayed(position, key, value, producer_id)
                 if found is not None:
                     yield found
 
 
-def _replayed(position: int, key: bytes, value: bytes | None) -> Replayed | None:
+def _replayed(position: int, key: bytes, value: bytes | None, producer_id: int) -> Replayed | None:
     about = read_key(key)
     if isinstance(about, GroupKey):
-        return Replayed(about.group, None, None, value, position)
+        return Replayed(about.group, None, None, value, position, producer_id)
     if not isinstance(about, OffsetKey):
         return None
     committed = None
     if value is not None:
         found = read_offset_value(value)
         committed = Committed(found.offset, found.metadata, found.leader_epoch, found.commit_timestamp)
-    return Replayed(about.group, Partition(about.topic, about.partition), committed, None, position)
+    return Replayed(about.group, Partition(about.topic, about.partition), committed, None, position, producer_id)
 
 
 def _records(data: bytes, header: BatchHeader) -> Iterator[tuple[int, bytes, bytes | None]]:

@@ -71,4 +71,4 @@ def _offsets() -> OffsetsCodec:
     return OffsetsLog()
 
 
-PROTOCOL = WireProtocol("kafka", _client, _front, frozenset({_AUTO_CREATE}), _offsets)
+PROTOCOL = WireProtocol("kafka", _client, _front, frozenset({_AUTO_CREATE}), _offsets, exact_times=True)

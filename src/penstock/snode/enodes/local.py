@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from penstock.errors import PenstockError
 from penstock.model import Partition
 from penstock.seams.framing import Buffer
-from penstock.seams.node import Appended, LogSlice, TopicState
+from penstock.seams.node import Appended, LogSlice, TopicState, Writer
 from penstock.seams.runtime import Promise, Runtime
 from penstock.snode.enodes.arrivals import Arrivals
 from penstock.snode.enodes.group_commit import GroupCommit
@@ -107,12 +107,25 @@ class LocalEnode:
             self._runtime.spawn(sync(log, rows), f"sync {log.topic}-{log.partition}")
         await done
 
-    def read(self, partition: Partition, offset: int, max_bytes: int, *, at_least_one: bool = True) -> LogSlice:
-        return self._log(partition).read(offset, max_bytes, at_least_one=at_least_one)
+    def read(
+        self, partition: Partition, offset: int, max_bytes: int, *, at_least_one: bool = True, stable: bool = False
+    ) -> LogSlice:
+        return self._log(partition).read(offset, max_bytes, at_least_one=at_least_one, stable=stable)
 
     def bounds(self, partition: Partition) -> tuple[int, int]:
         log = self._log(partition)
         return log.start_offset, log.end_offset
+
+    def stable_offset(self, partition: Partition) -> int:
+        return self._log(partition).stable_offset
+
+    def aborted(self, partition: Partition, start: int, end: int) -> list[tuple[int, int]]:
+        return [(each.producer_id, each.first) for each in self._log(partition).aborted(start, end)]
+
+    def writers(self, partition: Partition) -> list[Writer]:
+        producers = self._log(partition).producers
+        opened = producers.open()
+        return [Writer(*known, opened.get(known[0], -1)) for known in producers.known()]
 
     def leader_epoch(self, partition: Partition) -> int:
         return self._log(partition).leader_epoch

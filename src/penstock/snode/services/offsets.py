@@ -13,9 +13,10 @@ from collections.abc import Collection, Mapping, Sequence
 
 from penstock.errors import PenstockError
 from penstock.groups.committed import CommittedTable
+from penstock.groups.undecided import Undecided, Wanted
 from penstock.model import Committed, Partition
 from penstock.seams.node import Appended, Enode, TopicState
-from penstock.seams.offsets import Entry, OffsetsCodec, Replayed
+from penstock.seams.offsets import Ended, Entry, OffsetsCodec, Replayed
 from penstock.seams.runtime import Promise, Runtime
 
 __all__ = ["OffsetsService"]
@@ -40,6 +41,7 @@ class OffsetsService:
         self._partitions = partitions
         self._rewrite_after = rewrite_after
         self._table = CommittedTable()
+        self._undecided = Undecided()
         self._records: dict[str, bytes] = {}
         self._writing: dict[int, int] = {}
         self._idle: dict[int, Promise[None]] = {}
@@ -59,11 +61,17 @@ class OffsetsService:
             while start < end:
                 found = self._enode.read(partition, start, _READ_BYTES)
                 for replayed in self._codec.replay(found.data):
-                    self._apply(replayed)
+                    self._apply(number, replayed)
                 start = found.next_offset
 
-    def _apply(self, replayed: Replayed) -> None:
-        if replayed.partition is not None:
+    def _apply(self, number: int, replayed: Replayed | Ended) -> None:
+        if isinstance(replayed, Ended):
+            self._decide(number, replayed.producer_id, commit=replayed.commit)
+        elif replayed.producer_id >= 0:
+            if replayed.partition is not None and replayed.committed is not None:
+                wanted = Wanted(replayed.group, replayed.partition, replayed.committed, replayed.position)
+                self._undecided.add(number, replayed.producer_id, wanted)
+        elif replayed.partition is not None:
             self._table.set(replayed.group, replayed.partition, replayed.committed, position=replayed.position)
         elif replayed.record is not None:
             self._records[replayed.group] = replayed.record
@@ -108,6 +116,40 @@ class OffsetsService:
     def saved_groups(self) -> Mapping[str, bytes]:
         return self._records
 
+    # Within transactions.
+
+    async def place_of(self, group: str) -> Partition:
+        topic = await self.ensure_topic()
+        return Partition(topic.name, self._codec.partition_of(group, topic.partitions))
+
+    async def commit_within(
+        self, group: str, offsets: Mapping[Partition, Committed], producer_id: int, epoch: int
+    ) -> None:
+        """Raises StoreError; the transaction can then only be aborted."""
+        place = await self.place_of(group)
+        rows = list(offsets.items())
+        for at in range(0, len(rows), _ENTRIES_PER_BATCH):
+            part = rows[at : at + _ENTRIES_PER_BATCH]
+            entries = [self._codec.offset_entry(group, *row) for row in part]
+            batch = self._codec.batch(entries, self._runtime.now_ms(), producer_id, epoch)
+            appended = await self._append_to(place.id, batch)
+            for position, (partition, committed) in enumerate(part, appended.base_offset):
+                self._undecided.add(place.id, producer_id, Wanted(group, partition, committed, position))
+
+    async def end_within(self, place: Partition, producer_id: int, marker: bytes, *, commit: bool) -> None:
+        """Raises StoreError; nothing is decided then."""
+        await self._append_to(place.id, marker)
+        self._decide(place.id, producer_id, commit=commit)
+
+    def undecided(self, group: str) -> Collection[Partition]:
+        return self._undecided.of(group)
+
+    def _decide(self, number: int, producer_id: int, *, commit: bool) -> None:
+        for wanted in self._undecided.end(number, producer_id):
+            if commit:
+                # At the position of the commit, not of the marker: a commit outside that came between stays.
+                self._table.set(wanted.group, wanted.partition, wanted.committed, position=wanted.position)
+
     async def ensure_topic(self) -> TopicState:
         """The internal topic, made when it is first needed."""
         topic = self._enode.topic(self._codec.topic)
@@ -118,14 +160,16 @@ class OffsetsService:
     # Writing.
 
     async def _append(self, group: str, entries: Sequence[Entry]) -> Appended:
+        place = await self.place_of(group)
+        return await self._append_to(place.id, self._codec.batch(entries, self._runtime.now_ms()))
+
+    async def _append_to(self, number: int, batch: bytes) -> Appended:
         topic = await self.ensure_topic()
-        number = self._codec.partition_of(group, topic.partitions)
         while (gate := self._gates.get(number)) is not None:
             await gate
         self._writing[number] = self._writing.get(number, 0) + 1
         try:
-            partition = Partition(topic.name, number)
-            return await self._enode.append(partition, self._codec.batch(entries, self._runtime.now_ms()))
+            return await self._enode.append(Partition(topic.name, number), batch)
         finally:
             self._written(number, topic.partitions)
 
@@ -138,8 +182,11 @@ class OffsetsService:
                 idle.set(None)
         start, end = self._enode.bounds(Partition(self._codec.topic, number))
         # The whole table bounds from above what is true in this partition; counting exactly would cost each commit.
-        if number not in self._gates and end - start > self._rewrite_after + 2 * (
-            len(self._table) + len(self._records)
+        # What is undecided cannot be written once more: it belongs to its producer.
+        if (
+            number not in self._gates
+            and not self._undecided.any_at(number)
+            and end - start > self._rewrite_after + 2 * (len(self._table) + len(self._records))
         ):
             self._gates[number] = self._runtime.promise()
             self._runtime.spawn(self._rewrite(number, partitions), f"rewrite {self._codec.topic}-{number}")
@@ -155,6 +202,8 @@ class OffsetsService:
             if self._writing.get(number):
                 idle = self._idle[number] = self._runtime.promise()
                 await idle
+            if self._undecided.any_at(number):
+                return
             _, before = self._enode.bounds(partition)
             entries = self._true_entries(number, partitions)
             for at in range(0, len(entries), _ENTRIES_PER_BATCH):

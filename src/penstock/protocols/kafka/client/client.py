@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from penstock.model import Committed, Endpoint, LogRange, Node, OffsetSpec, Partition, TopicInfo
+from penstock.model import Committed, Endpoint, LogRange, Node, OffsetSpec, Partition, PreparedTransaction, TopicInfo
 from penstock.protocols.kafka.client.admin import KafkaAdmin
 from penstock.protocols.kafka.client.calls import Calls
 from penstock.protocols.kafka.client.cluster import Cluster
@@ -17,6 +17,9 @@ from penstock.protocols.kafka.client.options import KafkaOptions
 from penstock.protocols.kafka.client.ranges import KafkaRangeRead
 from penstock.protocols.kafka.client.reading import KafkaFetched, read
 from penstock.protocols.kafka.client.sender import KafkaSender
+from penstock.protocols.kafka.client.sequences import ProducerIdentity
+from penstock.protocols.kafka.client.transactional_sender import KafkaTransactionalSender
+from penstock.protocols.kafka.client.transactions import Transactions
 from penstock.protocols.kafka.client.versions import Versions
 from penstock.seams.channel import Channel, Dialect
 from penstock.seams.client import FoundOffset, GroupOptions, ReadFrom, ReadLimits
@@ -25,7 +28,7 @@ __all__ = ["KafkaClient", "open_client"]
 
 
 class KafkaClient:
-    """``penstock.seams.client.LogClient`` for Kafka brokers, and whatever speaks like one.
+    """``penstock.seams.client.LogClient`` and ``TransactionalClient`` for Kafka brokers, and whatever speaks so.
 
     The channel must have been made with a ``KafkaDialect`` of the same options; `open_client` sees to that.
     """
@@ -78,6 +81,20 @@ class KafkaClient:
     def sender(self, *, idempotent: bool) -> KafkaSender:
         """A new producer."""
         return KafkaSender(self._cluster, idempotent=idempotent)
+
+    def transactional_sender(self, transactional_id: str, timeout_ms: int) -> KafkaTransactionalSender:
+        """A producer under a transactional id."""
+        transactions = Transactions(self._cluster, self._coordinator, transactional_id, timeout_ms)
+        return KafkaTransactionalSender(self._cluster, transactions)
+
+    async def complete(self, prepared: PreparedTransaction, *, commit: bool) -> None:
+        """End a transaction that another producer has prepared."""
+        if prepared.producer_id < 0:
+            return
+        transactions = Transactions(self._cluster, self._coordinator, prepared.transactional_id)
+        identity = ProducerIdentity(prepared.producer_id, prepared.epoch)
+        await transactions.learn()
+        await transactions.end(identity, commit=commit, second=transactions.second_version)
 
     def admin(self) -> KafkaAdmin:
         """Topics and groups as operators see them."""

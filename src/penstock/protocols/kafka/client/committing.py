@@ -60,7 +60,7 @@ async def commit(coordinator: Coordinator, offsets: Mapping[Partition, Committed
             )
     calls = coordinator.cluster.calls
     retry = Retry(calls.channel, calls.options)
-    message = _commit_request(coordinator.group, offsets, identity)
+    message = _commit_request(coordinator.key, offsets, identity)
     while offsets:
         try:
             answer = await coordinator.call(message, OffsetCommitResponse, at_most=_HIGHEST_WITH_NAMES)
@@ -98,7 +98,7 @@ def _commit_request(group: str, offsets: Mapping[Partition, Committed], identity
 
 
 def _check(coordinator: Coordinator, answer: OffsetCommitResponse, offsets: Mapping[Partition, Committed]) -> None:
-    what = f"committing offsets of group {coordinator.group!r} failed"
+    what = f"committing offsets of group {coordinator.key!r} failed"
     left = set(offsets)
     for topic in answer.topics:
         for each in topic.partitions:
@@ -118,7 +118,7 @@ async def committed(coordinator: Coordinator, partitions: Collection[Partition] 
     while True:
         try:
             answer = await coordinator.call(
-                _fetch_request(coordinator.group, partitions), OffsetFetchResponse, at_most=_HIGHEST_WITH_NAMES
+                _fetch_request(coordinator.key, partitions), OffsetFetchResponse, at_most=_HIGHEST_WITH_NAMES
             )
             return dict(_found(coordinator, answer))
         except PenstockError as error:
@@ -146,7 +146,7 @@ def _fetch_request(group: str, partitions: Collection[Partition] | None) -> ByVe
 
 
 def _found(coordinator: Coordinator, answer: OffsetFetchResponse) -> Iterator[tuple[Partition, Committed]]:
-    what = f"asking for the offsets of group {coordinator.group!r} failed"
+    what = f"asking for the offsets of group {coordinator.key!r} failed"
     # Before v8 one group stands in the answer itself; its list of groups is then the default, not an empty one.
     told = only(answer.groups, what) if answer.groups != () else answer
     if told.error_code != NONE:

@@ -1,10 +1,12 @@
-"""Finding a group's coordinator, and asking it on a connection of its own, which a JoinGroup may block for minutes.
+"""Finding the coordinator of a group or of a transactional id, and asking it on a connection of its own.
 
+A group's must not be shared: a JoinGroup may block it for minutes.
 Source: Kafka protocol guide, FindCoordinator v0-v6 (KIP-699 from v4).
 """
 
 from __future__ import annotations
 
+import enum
 from typing import TypeVar
 
 from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation, RequestTimeout, ServerError
@@ -12,23 +14,36 @@ from penstock.model import Endpoint, Node
 from penstock.protocols.kafka.client.calls import ByVersion, only
 from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.retry import Retry
+from penstock.protocols.kafka.client.versions import Versions
 from penstock.protocols.kafka.errors import NONE, error_for, row
 from penstock.protocols.kafka.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from penstock.seams.channel import Connection
 
-__all__ = ["Coordinator"]
+__all__ = ["Coordinator", "Kind"]
 
 Response = TypeVar("Response")
-_LANE = "coordinator"
 _FIRST_WITH_KEYS = 4
 
 
-class Coordinator:
-    """The coordinator of one group, as far as is known."""
+class Kind(enum.IntEnum):
+    """What a coordinator coordinates; the values are FindCoordinator's key types."""
 
-    def __init__(self, cluster: Cluster, group: str) -> None:
+    GROUP = 0
+    TRANSACTION = 1
+
+
+_NOUNS = {Kind.GROUP: "group", Kind.TRANSACTION: "transactional id"}
+_LANES = {Kind.GROUP: "coordinator", Kind.TRANSACTION: "transactions"}
+
+
+class Coordinator:
+    """The coordinator of one group, or one transactional id (its ``key``), as far as is known."""
+
+    def __init__(self, cluster: Cluster, key: str, kind: Kind = Kind.GROUP) -> None:
         self.cluster = cluster
-        self.group = group
+        self.key = key
+        self._kind = kind
+        self._lane = _LANES[kind]
         self._node: Node | None = None
         self._connection: Connection | None = None
 
@@ -61,11 +76,18 @@ class Coordinator:
         node = await self.find()
         calls = self.cluster.calls
         try:
-            self._connection = (await calls.link(node.endpoint, _LANE)).connection
-            return await calls.call(node.endpoint, message, response, lane=_LANE, timeout_s=timeout_s, at_most=at_most)
+            self._connection = (await calls.link(node.endpoint, self._lane)).connection
+            return await calls.call(
+                node.endpoint, message, response, lane=self._lane, timeout_s=timeout_s, at_most=at_most
+            )
         except PenstockError as error:
             self.note(error)
             raise
+
+    async def versions(self) -> Versions:
+        """What the coordinator speaks. Raises as ``find`` does, and ConnectionLost."""
+        node = await self.find()
+        return (await self.cluster.calls.link(node.endpoint, self._lane)).state
 
     def hang_up(self) -> None:
         """Close the connection: an answer on it is not wanted any more, and others should not wait behind it."""
@@ -76,7 +98,7 @@ class Coordinator:
         answer = await self.cluster.ask_anyone(
             ByVersion(FindCoordinatorRequest, self._request), FindCoordinatorResponse
         )
-        what = f"finding the coordinator of group {self.group!r} failed"
+        what = f"finding the coordinator of {_NOUNS[self._kind]} {self.key!r} failed"
         if answer.coordinators != ():  # the default, before v4
             found = only(answer.coordinators, what)
             code, detail = found.error_code, found.error_message
@@ -92,5 +114,5 @@ class Coordinator:
 
     def _request(self, version: int) -> FindCoordinatorRequest:
         if version < _FIRST_WITH_KEYS:
-            return FindCoordinatorRequest(key=self.group)
-        return FindCoordinatorRequest(coordinator_keys=[self.group])
+            return FindCoordinatorRequest(key=self.key, key_type=self._kind)
+        return FindCoordinatorRequest(coordinator_keys=[self.key], key_type=self._kind)

@@ -50,7 +50,10 @@ class KafkaDialect:
         if _error_code(answer) != NONE:
             raise error_for(_error_code(answer), "asking for versions failed", node=str(connection.endpoint))
         found = read_response(ApiVersionsResponse, version, answer.body)
-        return Versions({each.api_key: (each.min_version, each.max_version) for each in found.api_keys})
+        return Versions(
+            {each.api_key: (each.min_version, each.max_version) for each in found.api_keys},
+            {each.name: each.max_version_level for each in found.finalized_features},
+        )
 
     def pushed(self, connection: Connection, frame: Frame) -> Buffers | None:
         """Brokers never speak first."""

@@ -63,10 +63,10 @@ async def list_groups(cluster: Cluster) -> list[GroupListing]:
 
 async def describe_group(coordinator: Coordinator) -> GroupDescription:
     """One group; ``state`` "Dead" if there is none. Raises ServerError, ConnectionLost."""
-    what = f"describing group {coordinator.group!r} failed"
+    what = f"describing group {coordinator.key!r} failed"
 
     async def ask() -> DescribeGroupsResponseGroup:
-        message = DescribeGroupsRequest(groups=[coordinator.group])
+        message = DescribeGroupsRequest(groups=[coordinator.key])
         group = only((await coordinator.call(message, DescribeGroupsResponse)).groups, what)
         if group.error_code not in (NONE, _GROUP_ID_NOT_FOUND):
             raise error_for(group.error_code, what, detail=group.error_message)
@@ -75,17 +75,17 @@ async def describe_group(coordinator: Coordinator) -> GroupDescription:
     group = await _persist(coordinator, ask)
     node = await coordinator.find()
     if group.error_code == _GROUP_ID_NOT_FOUND or group.group_state == _DEAD:
-        return await _newer_group(coordinator, node) or GroupDescription(coordinator.group, _DEAD, "", node, ())
+        return await _newer_group(coordinator, node) or GroupDescription(coordinator.key, _DEAD, "", node, ())
     members = tuple(_member(each) for each in group.members)
-    return GroupDescription(coordinator.group, group.group_state, group.protocol_data, node, members)
+    return GroupDescription(coordinator.key, group.group_state, group.protocol_data, node, members)
 
 
 async def delete_group(coordinator: Coordinator) -> None:
     """Delete a group without members, its offsets too. Raises ServerError (NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND)."""
-    what = f"deleting group {coordinator.group!r} failed"
+    what = f"deleting group {coordinator.key!r} failed"
 
     async def ask() -> None:
-        message = DeleteGroupsRequest(groups_names=[coordinator.group])
+        message = DeleteGroupsRequest(groups_names=[coordinator.key])
         result = only((await coordinator.call(message, DeleteGroupsResponse)).results, what)
         if result.error_code != NONE:
             raise error_for(result.error_code, what)
@@ -96,7 +96,7 @@ async def delete_group(coordinator: Coordinator) -> None:
 async def _newer_group(coordinator: Coordinator, node: Node) -> GroupDescription | None:
     """A group of the newer protocol, if the broker has that protocol and such a group."""
     try:
-        message = ConsumerGroupDescribeRequest(group_ids=[coordinator.group])
+        message = ConsumerGroupDescribeRequest(group_ids=[coordinator.key])
         group = only(
             (await coordinator.call(message, ConsumerGroupDescribeResponse)).groups, "describing a group failed"
         )
@@ -120,7 +120,7 @@ async def _newer_group(coordinator: Coordinator, node: Node) -> GroupDescription
         )
         for each in group.members
     )
-    return GroupDescription(coordinator.group, group.group_state, group.assignor_name, node, members)
+    return GroupDescription(coordinator.key, group.group_state, group.assignor_name, node, members)
 
 
 def _member(told: DescribeGroupsResponseMember) -> GroupMember:

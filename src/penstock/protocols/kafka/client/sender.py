@@ -64,6 +64,8 @@ class KafkaSender:
         self._idempotent = idempotent
         self._identity = NOT_IDEMPOTENT
         self._numbering: dict[Partition, Numbering] = {}
+        self._transactional_id: str | None = None
+        self._highest_produce = _HIGHEST_WITH_NAMES
 
     @property
     def numbered(self) -> bool:
@@ -90,7 +92,7 @@ class KafkaSender:
             raise UsageError("the sender is not open", hint="Await open() before pack().")
         numbering = self._numbering.setdefault(partition, Numbering(self._identity))
         identity, sequence = numbering.take(self._identity, 0)
-        producing = Producing(identity.producer_id, identity.epoch, sequence)
+        producing = Producing(identity.producer_id, identity.epoch, sequence, self._transactional_id is not None)
         data = encode(rows, codec=codec, producing=producing, timestamp_ms=now_ms)
         packed = KafkaPacked(partition, rows.num_rows, data, *numbering.take(self._identity, rows.num_rows))
         numbering.waiting.append(packed)
@@ -99,7 +101,7 @@ class KafkaSender:
     async def send(self, node: Node, batches: Sequence[Packed], *, acks: int, timeout_s: float) -> Sequence[Sent]:
         """One request. A broken connection or a timeout is each batch's ``Sent.error``."""
         ours = [packed for packed in batches if isinstance(packed, KafkaPacked)]
-        request = _request(ours, acks, timeout_s)
+        request = _request(ours, acks, timeout_s, self._transactional_id)
         try:
             if acks == 0:
                 await self._calls.send(node.endpoint, request, lane=_LANE)
@@ -110,7 +112,7 @@ class KafkaSender:
                 ProduceResponse,
                 lane=_LANE,
                 timeout_s=timeout_s + _SLACK_S,
-                at_most=_HIGHEST_WITH_NAMES,
+                at_most=self._highest_produce,
             )
         except PenstockError as error:
             return [self._sent(packed, -1, -1, error) for packed in ours]
@@ -192,12 +194,15 @@ class KafkaSender:
             await (retry.after(error) if answer.producer_id >= 0 else retry.pause(error))
 
 
-def _request(batches: Sequence[KafkaPacked], acks: int, timeout_s: float) -> ProduceRequest:
+def _request(
+    batches: Sequence[KafkaPacked], acks: int, timeout_s: float, transactional_id: str | None
+) -> ProduceRequest:
     topics: dict[str, list[ProduceRequestPartition]] = {}
     for packed in batches:
         part = ProduceRequestPartition(index=packed.partition.id, records=packed.sending())
         topics.setdefault(packed.partition.topic, []).append(part)
     return ProduceRequest(
+        transactional_id=transactional_id,
         acks=acks,
         timeout_ms=min(int(timeout_s * 1_000), 2**31 - 1),
         topic_data=[ProduceRequestTopic(name=topic, partition_data=parts) for topic, parts in topics.items()],

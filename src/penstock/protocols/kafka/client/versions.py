@@ -13,12 +13,14 @@ _UNSUPPORTED_VERSION = 35
 
 
 class Versions:
-    """What a broker advertised in its ApiVersions answer: lowest and highest version by API key."""
+    """What a broker advertised in its ApiVersions answer: lowest and highest version by API key, and the levels of the
+    features that its cluster has agreed on (KIP-584)."""
 
-    __slots__ = ("_ranges",)
+    __slots__ = ("_features", "_ranges")
 
-    def __init__(self, ranges: Mapping[int, tuple[int, int]]) -> None:
+    def __init__(self, ranges: Mapping[int, tuple[int, int]], features: Mapping[str, int] | None = None) -> None:
         self._ranges = dict(ranges)
+        self._features = dict(features or {})
 
     def best(self, request: type, at_most: int | None = None) -> int:
         """The highest version both sides have. Raises ServerError (UNSUPPORTED_VERSION) where there is none."""
@@ -36,6 +38,10 @@ class Versions:
             code=_UNSUPPORTED_VERSION,
             name="UNSUPPORTED_VERSION",
         )
+
+    def feature(self, name: str) -> int:
+        """The level of a feature; 0 where the cluster has none."""
+        return self._features.get(name, 0)
 
     def has(self, request: type) -> bool:
         """Whether the broker serves this request at all."""

@@ -1,0 +1,188 @@
+"""Transacting: what a transactional producer does beside delivering: begin, commit, abort, and what a failure means.
+
+State changes go through the table in `_transaction_states`, and with each of them the intake opens or closes: records
+are taken in a transaction and at no other time. One call at a time; batches may fail at any time between.
+What must not live here: batches (`_delivering`), what the log is told (the protocol's sender).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.client._transaction_states import TRANSITIONS, Event, State, after
+from penstock.client.errors import TransactionAborted
+from penstock.errors import PenstockError, RequestTimeout, UsageError
+from penstock.model import Committed, GroupMetadata, Partition, PreparedTransaction
+from penstock.seams import TransactionalSender
+
+__all__ = ["EngineHooks", "Transacting"]
+
+_log = logging.getLogger(__name__)
+_FAILED: Final = frozenset({State.ABORTABLE_ERROR, State.FATAL_ERROR})
+_LEFT_OPEN: Final = frozenset({State.IN_TRANSACTION, State.ABORTABLE_ERROR})
+
+
+@dataclass(frozen=True, slots=True)
+class EngineHooks:
+    """What transacting asks of the engine.
+
+    ``gate``: refuse records with this error from now on, or take them (None). ``opened``: the sender has an identity.
+    ``reset``: nothing of the last transaction matters any more. ``settle``: wait until everything put in is settled.
+    ``drop``: settle what is not under way with this error, now, and what is under way as soon as that can be.
+    """
+
+    gate: Callable[[PenstockError | None], None]
+    opened: Callable[[], None]
+    reset: Callable[[], None]
+    settle: Callable[[], Awaitable[None]]
+    drop: Callable[[PenstockError], None]
+
+
+class Transacting:
+    """Lives on the loop. ``max_block_ms`` bounds each call to the log."""
+
+    def __init__(self, sender: TransactionalSender, max_block_ms: int, hooks: EngineHooks) -> None:
+        self._sender = sender
+        self._max_block_ms = max_block_ms
+        self._hooks = hooks
+        self._loop = asyncio.get_running_loop()
+        self._turn = asyncio.Lock()
+        self.state = State.UNINITIALIZED
+        self.error: PenstockError | None = None
+        self._gate()
+
+    async def init(self) -> None:
+        """Take the transactional id over."""
+        async with self._turn:
+            self._see(Event.INIT)
+            await self._ask(self._sender.open(), "taking the transactional id over")
+            self._hooks.opened()
+
+    async def begin(self) -> None:
+        """Records are taken from now on."""
+        async with self._turn:
+            self._see(Event.BEGIN)
+            self._sender.begin()
+            self._hooks.reset()
+
+    async def add_offsets(self, offsets: Mapping[Partition, Committed], group: GroupMetadata) -> None:
+        """Commit offsets with the transaction; whatever goes wrong makes that impossible."""
+        async with self._turn:
+            if self.state is not State.IN_TRANSACTION:
+                raise self.error or UsageError(f"a producer that is {self.state.value} takes no offsets")
+            try:
+                await self._bounded(self._sender.add_offsets(offsets, group), "adding offsets to a transaction")
+            except PenstockError as error:
+                self.failed(error)
+                raise
+
+    async def prepare(self) -> PreparedTransaction:
+        """Everything put in is stored; the transaction stays open."""
+        async with self._turn:
+            self._see(Event.PREPARE)
+            await self._settle(State.PREPARED)
+            return self._sender.prepared()
+
+    async def commit(self) -> None:
+        """Everything put in is stored and shown, or an error says that nothing of it ever will."""
+        async with self._turn:
+            self._see(Event.COMMIT)
+            await self._settle(State.COMMITTING)
+            await self._ask(self._sender.end(commit=True), "committing a transaction")
+
+    async def abort(self) -> None:
+        """Nothing of what was put in is ever shown."""
+        async with self._turn:
+            self._see(Event.ABORT)
+            self._hooks.drop(TransactionAborted("the transaction was aborted before this was stored"))
+            await self._settle(State.ABORTING)
+            self._hooks.reset()
+            await self._ask(self._sender.end(commit=False), "aborting a transaction")
+
+    async def close(self) -> None:
+        """Abort what was left open: readers wait behind it. If that fails, the log does it after its own timeout."""
+        if self.state in _LEFT_OPEN:
+            _log.warning("the producer is closed %s, which is aborted", self.state.value)
+            try:
+                await self.abort()
+            except PenstockError as error:
+                _log.warning("aborting failed, the log will do it after transaction_timeout_ms: %s", error)
+
+    def failed(self, error: PenstockError) -> None:
+        """A batch, or offsets, failed for good; in a transaction that is the end of it."""
+        if Event.FAILED not in TRANSITIONS[self.state]:
+            return
+        before, fatal = self.state, self._sender.fatal
+        self.state = after(before, Event.FAILED if fatal is None else Event.FENCED)
+        if self.state in _FAILED and before is not self.state:
+            self.error = fatal or error
+            # Not now: whoever tells of a failure is in the middle of going through batches.
+            self._loop.call_soon(self._drop_rest, self.error)
+        self._gate()
+
+    async def _settle(self, wanted: State) -> None:
+        """Wait for everything put in. Raises what has failed meanwhile, if that led to another state than wanted."""
+        await self._hooks.settle()
+        if self.state is not wanted:
+            assert self.error is not None
+            raise self.error
+
+    def _drop_rest(self, cause: PenstockError) -> None:
+        if self.state in _FAILED:
+            dropped = TransactionAborted(f"dropped, because its transaction had failed already: {cause.message}")
+            dropped.__cause__ = cause
+            self._hooks.drop(dropped)
+
+    async def _ask(self, work: Awaitable[None], what: str) -> None:
+        """Let the log answer, and take the step in the table that its answer means."""
+        try:
+            await self._bounded(work, what)
+        except PenstockError as error:
+            self._told(error)
+            raise
+        except BaseException:
+            self._see(Event.INTERRUPTED)
+            raise
+        self.error = None
+        self._see(Event.DONE)
+
+    async def _bounded(self, work: Awaitable[None], what: str) -> None:
+        try:
+            async with asyncio.timeout(self._max_block_ms / 1_000):
+                await work
+        except TimeoutError:
+            raise RequestTimeout(
+                f"{what} took longer than max_block_ms={self._max_block_ms}", hint="Whether it happened is not known"
+            ) from None
+
+    def _told(self, error: PenstockError) -> None:
+        if self._sender.fatal is not None:
+            self.error = error
+            self._see(Event.FENCED)
+            self._loop.call_soon(self._drop_rest, error)
+        elif error.retriable or self.state is State.INITIALIZING:
+            self._see(Event.INTERRUPTED)
+        else:
+            self.error = error
+            self._see(Event.FAILED)
+
+    def _see(self, event: Event) -> None:
+        """Take a step in the table. Raises what made the transaction fail, or UsageError for a call at a wrong time."""
+        if self.error is not None and event not in TRANSITIONS[self.state]:
+            raise self.error
+        self.state = after(self.state, event)
+        self._gate()
+
+    def _gate(self) -> None:
+        if self.state is State.IN_TRANSACTION:
+            self._hooks.gate(None)
+        else:
+            closed = UsageError(
+                f"records are taken in a transaction only, and this producer is {self.state.value}",
+                hint="Send between begin_transaction() and commit_transaction()",
+            )
+            self._hooks.gate(self.error if self.state in _FAILED else closed)

@@ -1,0 +1,75 @@
+"""Client options as jobs for Spark's Kafka source give them: those of Kafka's Java consumer, without ``kafka.``.
+
+What our client knows goes to it. What only a Java client could do something with, or only a member of a group (Spark's
+readers never are), is left out, and said once. What would change the meaning of the read is an error.
+Source of the names: Apache Kafka 4.x documentation, "Consumer Configs". What must not live here: values of our client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from penstock.config import ConsumerConfig, OptionValue
+from penstock.config.options import canonical_options
+from penstock.config.spellings import normal
+from penstock.errors import ConfigError
+
+__all__ = ["client_options"]
+
+_OF_MEMBERS = (
+    "auto.commit.interval.ms",
+    "group.instance.id",
+    "group.protocol",
+    "group.remote.assignor",
+    "heartbeat.interval.ms",
+    "max.poll.interval.ms",
+    "partition.assignment.strategy",
+    "session.timeout.ms",
+)
+_OF_JAVA = (
+    "auto.include.jmx.reporter",
+    "check.crcs",  # ours are always checked
+    "client.dns.lookup",
+    "connections.max.idle.ms",
+    "default.list.offsets.timeout.ms",
+    "enable.metrics.push",
+    "exclude.internal.topics",
+    "metadata.recovery.rebootstrap.trigger.ms",
+    "metadata.recovery.strategy",
+    "metric.reporters",
+    "metrics.num.samples",
+    "metrics.recording.level",
+    "metrics.sample.window.ms",
+    "receive.buffer.bytes",
+    "security.providers",
+    "send.buffer.bytes",
+    "socket.connection.setup.timeout.max.ms",
+)
+_LEFT_OUT = {normal(name) for name in (*_OF_MEMBERS, *_OF_JAVA)}
+_PLAIN = {"security_protocol": "plaintext", "allow_auto_create_topics": "true"}
+"""Options that ask for what happens anyway: the value that does."""
+_SECURE = ("ssl_", "sasl_")
+
+
+def client_options(
+    given: Mapping[str, str], known_to_protocol: Collection[str]
+) -> tuple[dict[str, OptionValue], tuple[str, ...]]:
+    """(options in our client's spelling, names of those left out). Raises ConfigError for what cannot be honoured."""
+    kept: dict[str, str] = {}
+    left_out: list[str] = []
+    for name, text in given.items():
+        same = normal(name)
+        if same in _LEFT_OUT or (same not in known_to_protocol and _PLAIN.get(same) == text.strip().lower()):
+            left_out.append(name)
+            continue
+        try:
+            canonical_options(ConsumerConfig, {name: text}, known_to_protocol)
+        except ConfigError:
+            if same.startswith(_SECURE):
+                raise ConfigError(
+                    f"option {name} cannot be honoured: connections are neither encrypted nor authenticated so far",
+                    hint="Leave it out where the log allows plain connections",
+                ) from None
+            raise
+        kept[name] = text
+    return canonical_options(ConsumerConfig, kept, known_to_protocol), tuple(sorted(left_out))

@@ -1,0 +1,167 @@
+"""The readers that Spark talks to: one for a batch, one for a stream, and one for a batch that Spark gives filters.
+
+Thin shells: a stream's decisions are ``_follow``'s, a batch's ``_bounded``'s, tasks are cut in ``_planning`` and run in
+``_tasks``. Spark makes these objects many times in many processes and pickles them between: constructors open nothing.
+What must not live here: anything that can be decided without Spark.
+"""
+
+# ruff: noqa: N802 - the names of methods are Spark's
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Filter, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from penstock.model import LogRange, Partition
+from penstock.protocols import protocol
+from penstock.spark._advice import say_once
+from penstock.spark._behind import Behind
+from penstock.spark._bounded import bounded, check_for_batch
+from penstock.spark._follow import Follower
+from penstock.spark._log import Log
+from penstock.spark._offsets import BatchOffset, Json
+from penstock.spark._options import SourceOptions
+from penstock.spark._planning import plan
+from penstock.spark._pushdown import Narrowed, push
+from penstock.spark._tasks import ReadTask, read_task
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["BatchReader", "FilteringReader", "StreamReader", "batch_reader"]
+
+_FILTERING_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
+_log = logging.getLogger("penstock.spark")
+
+
+def batch_reader(options: SourceOptions) -> BatchReader:
+    """The reader for this process.
+
+    Where handing over filters is switched off, which is the default, Spark refuses every reader that could take them;
+    where it is on, it makes the reader in a worker program of its own. So the program decides.
+    """
+    return FilteringReader(options) if _FILTERING_WORKER in sys.modules else BatchReader(options)
+
+
+class BatchReader(DataSourceReader):
+    """One batch read: from the starting offsets (earliest by default) to the ending offsets (latest)."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        check_for_batch(options)
+        self.options = options
+        self.narrowed: Narrowed | None = None
+
+    def partitions(self) -> list[InputPartition]:
+        _say_what_matters(self.options)
+        with Log(self.options) as log:
+            leaders = log.leaders()
+            wanted = bounded(self.options, log, leaders)
+            if self.narrowed is not None:
+                wanted = self.narrowed.apply(wanted, log)
+        return _tasks(wanted, self.options, leaders)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_task(self.options, _ranges(partition))
+
+
+class FilteringReader(BatchReader):
+    """The same; filters on topic, partition, offset and timestamp say what is not read."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        scheme = self.options.address.partition("://")[0]
+        self.narrowed, left = push(filters, exact_times=protocol(scheme).exact_times)
+        return left
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A stream. The object that plans lives in a process of its own for one run; those that read are copies."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.options = options
+        self._followed: Follower | None = None
+        self._behind: Behind | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_followed": None, "_behind": None}
+
+    def initialOffset(self) -> dict[str, Json]:
+        return self._follower.initial().to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        # What is answered here comes back as the limit of latestOffset, unless Spark wants everything at once.
+        limits = self.options.limits
+        if limits.max_offsets is not None:
+            return ReadMaxRows(limits.max_offsets)
+        if limits.max_bytes is not None:
+            return ReadMaxBytes(limits.max_bytes)
+        return ReadMinRows(limits.min_offsets or 1) if limits.given else ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._follower.freeze()
+
+    def latestOffset(self, start: dict[str, Json], limit: ReadLimit) -> dict[str, Json]:
+        rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        everything = isinstance(limit, ReadAllAvailable)
+        batch = self._follower.next_batch(BatchOffset.from_json(start), rows, everything=everything)
+        return start if batch is None else batch.to_json()
+
+    def reportLatestOffset(self) -> dict[str, Json] | None:
+        follower = self._follower
+        if self._behind is None:
+            self._behind = Behind(follower, follower.log)
+        return self._behind.report()
+
+    def partitions(self, start: dict[str, Json], end: dict[str, Json]) -> list[InputPartition]:
+        # Not from ``start``: before the first batch is committed it may be another one than the batch was made with.
+        del start
+        batch = BatchOffset.from_json(end)
+        tasks = _tasks(batch, self.options, self._follower.leaders)
+        self._follower.planned(batch)
+        return tasks
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_task(self.options, _ranges(partition))
+
+    def commit(self, end: dict[str, Json]) -> None:
+        self._follower.commit(BatchOffset.from_json(end))
+
+    @property
+    def _follower(self) -> Follower:
+        if self._followed is None:
+            _say_what_matters(self.options)
+            self._followed = Follower(self.options, Log(self.options))
+        return self._followed
+
+
+def _say_what_matters(options: SourceOptions) -> None:
+    say_once()
+    if options.left_out:
+        _log.warning("options that only a Java client has are left out: kafka.%s", ", kafka.".join(options.left_out))
+
+
+def _tasks(wanted: BatchOffset, options: SourceOptions, leaders: Mapping[Partition, str]) -> list[InputPartition]:
+    tasks = plan(wanted.ranges(), parallelism=_cores(), sizes=options.sizes, leaders=leaders)
+    return [ReadTask(ranges) for ranges in tasks]
+
+
+def _ranges(partition: InputPartition) -> tuple[LogRange, ...]:
+    # A batch read without tasks gets one from Spark, with nothing in it.
+    return partition.ranges if isinstance(partition, ReadTask) else ()
+
+
+def _cores() -> int:
+    """Cores of the machine that plans; of a cluster's executors nothing is known here."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,234 @@
+"""Exactly once: what a task and the driver do so that each row of a batch is shown once, whatever dies in between.
+
+How it works. Each task writes its rows in one transaction and leaves that *prepared*: stored, not shown. When all tasks
+have, the driver writes a *marker* that names those transactions (the decision), commits each of them, and writes the
+marker again as done. Spark logs the batch as committed only after that, and runs it again otherwise, under the same
+query id and batch number.
+
+The rules.
+
+1. A transaction is committed only if a durable marker names it.
+2. A query's markers have one writer at a time: the driver writes them under a transactional id of the query's own, so
+   that a driver which lives on after its successor started is fenced and cannot decide anything.
+3. A marker names one transaction for each task; another takes its place only when it is known to be aborted for good,
+   and only with the same rows.
+
+Who dies when.
+
+- a task, or its executor: its transaction is open, and no marker names it. The next attempt has the same transactional
+  id; taking that over aborts what it left.
+- the driver before the decision: transactions are prepared, and no marker names them. The same; those of tasks that do
+  not exist any more are aborted by the log's timeout.
+- the driver between decision and done: a marker names them all. Each task commits its own transaction again, which is
+  harmless, and writes nothing.
+- the driver after done, before Spark's log: every task skips its rows.
+- a decided transaction, aborted by the log because its timeout ran out before a driver came back: that task alone
+  writes again; the driver accepts it if its rows are the same, else it commits nothing.
+
+So a batch may be cut into tasks in another way when it runs again (other cores, other leaders, fewer executors) except
+in the last case, which says so in an error instead of showing rows twice or not at all. A speculative copy takes over
+the transactional id of the attempt it copies, which aborts that one; the driver then finds a decided transaction
+aborted, fails, and the last case applies.
+
+"Known to be aborted": a log that is told to commit a transaction whose identity was taken over answers only that. It
+was committed all the same if a reader of committed records sees one of its records, the slot's witness.
+
+What must not live here: producers, Spark.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.errors import LocalError, RemoteError, UsageError
+from penstock.spark._sink_markers import Marker, Slot
+
+__all__ = ["DecidedAborted", "Place", "ReplayDiffers", "Report", "TransactionalLog", "abort", "commit", "run_task"]
+
+
+class ReplayDiffers(LocalError):
+    """A batch that is partly stored was run again with other rows in its tasks; nothing of it was committed."""
+
+
+class DecidedAborted(RemoteError):
+    """The log aborted a transaction between the driver's decision and its commit. Running the batch again mends it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A task of a batch of a query; the same when it is run again.
+
+    ``skip_older``: a batch that is older than the last one is not an error but done already (a write with a version).
+    ``unnamed``: nobody will ever run it again (a write without a name), so there is no marker; what a task that is run
+    again has written is shown once all the same.
+    """
+
+    query: str
+    batch: int
+    task: int
+    skip_older: bool = False
+    unnamed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a task tells the driver: what it has prepared; None if its rows are stored since an earlier run."""
+
+    place: Place
+    slot: Slot | None
+
+
+class TransactionalLog(Protocol):
+    """The log, as tasks and drivers see it."""
+
+    def marker(self, query: str) -> Marker | None:
+        """The last marker that was written before this call."""
+        ...
+
+    def complete(self, slot: Slot, *, commit: bool) -> bool:
+        """Commit or abort. True if that is how it ended, now or before; False if it ended the other way for good."""
+        ...
+
+    def own(self, query: str) -> None:
+        """Fence everyone else who decides for this query."""
+        ...
+
+    def decide(self, marker: Marker) -> None:
+        """Write a marker durably. Raises FencedError if somebody else has called ``own`` since."""
+        ...
+
+    def take_over(self, query: str, task: int) -> None:
+        """Abort what a task that does not exist any more may have left open."""
+        ...
+
+
+class _Standing(enum.Enum):
+    NEW = "nothing of this batch is decided"
+    DECIDED = "its transactions are named"
+    DONE = "all of them are committed"
+
+
+def run_task(log: TransactionalLog, place: Place, write: Callable[[], Slot]) -> Report:
+    """Write the task's rows by ``write``, which returns them prepared, unless they are stored already."""
+    if place.unnamed:
+        return Report(place, write())
+    marker = log.marker(place.query)
+    standing = _standing(marker, place)
+    if standing is _Standing.DONE:
+        return Report(place, None)
+    if standing is _Standing.DECIDED:
+        assert marker is not None
+        slot = marker.slot(place.task)
+        # No such slot: the batch was cut into fewer tasks then, and all its rows are in those.
+        if slot is None or log.complete(slot, commit=True):
+            return Report(place, None)
+    return Report(place, write())
+
+
+def commit(log: TransactionalLog, reports: Sequence[Report]) -> None:
+    """Decide about a batch all of whose tasks have reported, and commit it. May be asked again after a failure.
+
+    Raises ReplayDiffers, DecidedAborted, FencedError (another driver runs this query), and what the log raises.
+    """
+    if not reports:
+        return
+    place = reports[0].place
+    if place.unnamed:
+        for slot in (report.slot for report in reports):
+            assert slot is not None
+            _complete(log, slot, place)
+        return
+    log.own(place.query)
+    before = log.marker(place.query)
+    standing = _standing(before, place)
+    if standing is _Standing.DONE:
+        return
+    marker = _decision(standing, before, place, reports)
+    if marker != before:
+        log.decide(marker)
+    for slot in marker.slots:
+        _complete(log, slot, place)
+    if standing is _Standing.NEW and before is not None:
+        # Tasks there are no more will not come back to take over what an earlier run of this query left open.
+        for task in sorted({slot.task for slot in before.slots} - {slot.task for slot in marker.slots}):
+            log.take_over(place.query, task)
+    log.decide(marker.finished())
+
+
+def _complete(log: TransactionalLog, slot: Slot, place: Place) -> None:
+    if not log.complete(slot, commit=True):
+        raise DecidedAborted(
+            f"the log aborted the transaction of task {slot.task} of batch {place.batch} before it could be committed",
+            hint="Start the query again: only that task writes again. If this comes back: raise"
+            " kafka.transaction.timeout.ms above the time a batch takes, and leave spark.speculation off",
+        )
+
+
+def abort(log: TransactionalLog, reports: Sequence[Report | None]) -> None:
+    """Abort what tasks have prepared, unless it is decided: Spark asks for this after a failed commit as well."""
+    prepared = [report for report in reports if report is not None and report.slot is not None]
+    if not prepared:
+        return
+    place = prepared[0].place
+    if not place.unnamed:
+        log.own(place.query)  # so that a decision on its way is there, or never will be
+        marker = log.marker(place.query)
+        if marker is not None and marker.batch >= place.batch:
+            return
+    for report in prepared:
+        assert report.slot is not None
+        log.complete(report.slot, commit=False)
+
+
+def _standing(marker: Marker | None, place: Place) -> _Standing:
+    if marker is None or marker.batch < place.batch:
+        if marker is not None and not marker.done:
+            raise UsageError(
+                f"batch {place.batch} of query {place.query} begins, but batch {marker.batch} was never finished",
+                hint=f"Write version {marker.batch} again first"
+                if place.skip_older
+                else "The checkpoint is not the one this query ran with; use it, or a new one",
+            )
+        return _Standing.NEW
+    if marker.batch > place.batch:
+        if place.skip_older:
+            return _Standing.DONE
+        raise UsageError(
+            f"batch {place.batch} of query {place.query} runs, but batch {marker.batch} is stored already",
+            hint="The checkpoint is older than what was written, a restored one perhaps; start with a new one",
+        )
+    return _Standing.DONE if marker.done else _Standing.DECIDED
+
+
+def _decision(standing: _Standing, before: Marker | None, place: Place, reports: Sequence[Report]) -> Marker:
+    written = {report.slot.task: report.slot for report in reports if report.slot is not None}
+    if standing is _Standing.NEW:
+        if len(written) < len(reports):
+            raise UsageError(
+                f"batch {place.batch} of query {place.query} was stored by somebody else meanwhile",
+                hint="Two queries run with one checkpoint: stop one of them",
+            )
+        return Marker(place.query, place.batch, tuple(written[task] for task in sorted(written)))
+    assert before is not None
+    differing = [
+        task
+        for task, slot in sorted(written.items())
+        if not any(slot.same_rows_as(each) for each in before.slots if each.task == task)
+    ]
+    if written and (differing or len(reports) != len(before.slots)):
+        raise ReplayDiffers(
+            f"batch {place.batch} of query {place.query} is partly stored, by {len(before.slots)} tasks; now"
+            f" {len(reports)} tasks run it, and {_tasks(differing)} other rows than before",
+            hint="Run it once with as many cores and executors as then; df.repartition(N, 'key') before writing makes"
+            " tasks independent of them, and values must not depend on time or chance",
+        )
+    return Marker(before.query, before.batch, tuple(written.get(slot.task, slot) for slot in before.slots))
+
+
+def _tasks(numbers: Sequence[int]) -> str:
+    if not numbers:
+        return "not one of them has"
+    return f"task {numbers[0]} has" if len(numbers) == 1 else f"tasks {', '.join(map(str, numbers))} have"

@@ -1,0 +1,213 @@
+"""The options of ``df.write`` and ``df.writeStream``, as a table, and their values as one frozen object.
+
+Names and meanings are those of Spark's own Kafka sink where it has them; ``kafka.*`` options are the producer's. What
+must not live here: Spark classes, the source's options, and what a producer's options mean.
+"""
+
+from __future__ import annotations
+
+import difflib
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from penstock.config import Acks, OptionValue, ProducerConfig, parse_address, producer_settings
+from penstock.config.options import canonical_options
+from penstock.errors import ConfigError
+from penstock.protocols import protocol
+
+__all__ = ["SINK_OPTIONS", "Guarantee", "SinkOptions", "parse_sink_options"]
+
+_CLIENT = "kafka."
+_SERVERS = "kafka.bootstrap.servers"
+
+SINK_OPTIONS: Mapping[str, str] = {
+    "path": "an address: kafka://host:port[,host:port][/topic]; what .save() and .start() are given",
+    _SERVERS: "host:port[,host:port], instead of an address",
+    "topic": "the topic of all rows; without it each row names its own in the column topic",
+    "deliveryGuarantee": "at-least-once, or exactly-once, which needs a log with transactions",
+    "transactionalIdPrefix": "exactly-once: how the transactional ids of this query begin",
+    "markerTopic": "exactly-once: the compacted topic that remembers which batches are stored",
+    "txnAppId": "exactly-once batch writes: the name of this write; the same name and version is stored once",
+    "txnVersion": "exactly-once batch writes: its version, a number that grows",
+    "dedupHeaders": "true adds the header penstock.row to each row, by which readers can leave out repeated ones",
+}
+"""Option to what it means; the documentation's table is checked against this."""
+
+_OF_SPARK = frozenset(
+    {
+        "checkpointlocation",
+        "queryname",
+        "recoverfromcheckpointlocation",
+        "asyncprogresstrackingenabled",
+        "asyncprogresstrackingcheckpointintervalms",
+        "asyncprogresstrackingoverridesinksupportcheck",
+    }
+)
+"""Spark hands its own options of a query to the sink too."""
+
+_CLIENT_FORBIDDEN = {
+    "kafka.key.serializer": "keys are strings or bytes",
+    "kafka.value.serializer": "values are strings or bytes",
+    "kafka.partitioner.class": "there is no JVM client that could run it; the column partition says where a row goes",
+    "kafka.interceptor.classes": "there is no JVM client that could run them",
+    "kafka.transactional.id": "exactly-once makes one for each task; transactionalIdPrefix says how they begin",
+}
+_OF_TABLE = "option."
+_SPELLING = {name.lower(): name for name in SINK_OPTIONS}
+_MARKERS = "_penstock_markers"
+
+
+class Guarantee(enum.Enum):
+    """What holds for every row of a completed batch, whatever died on the way."""
+
+    AT_LEAST_ONCE = "at-least-once"
+    EXACTLY_ONCE = "exactly-once"
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """Where to write and how. ``client`` are the producer's options in penstock's spelling; they may hold secrets.
+
+    ``topic`` None: each row has its own. ``app`` is (txnAppId, txnVersion) of a batch write.
+    """
+
+    address: str
+    topic: str | None = None
+    guarantee: Guarantee = Guarantee.AT_LEAST_ONCE
+    transactional_id_prefix: str = "penstock"
+    marker_topic: str = _MARKERS
+    app: tuple[str, int] | None = None
+    dedup_headers: bool = False
+    client: Mapping[str, OptionValue] = field(default_factory=dict, repr=False)
+
+    @property
+    def exactly_once(self) -> bool:
+        """Whether rows are written in transactions."""
+        return self.guarantee is Guarantee.EXACTLY_ONCE
+
+
+def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
+    """Check every option. Raises ConfigError, for an unknown one with the nearest known name."""
+    options, client = _sorted_out(given)
+    address, topic, in_address = _address(options)
+    known = protocol(parse_address(address).scheme).options
+    # What the address says is overruled by what an option says, however each is spelled.
+    producer = {
+        **canonical_options(ProducerConfig, in_address, known),
+        **canonical_options(ProducerConfig, client, known),
+    }
+    # The whole of it, so that contradictions are told before the query starts, and not by its first task.
+    config = producer_settings(address, producer, protocol_options=known).config
+    guarantee = _guarantee(options)
+    made = SinkOptions(
+        address=address,
+        topic=topic,
+        guarantee=guarantee,
+        transactional_id_prefix=options.get("transactionalIdPrefix") or "penstock",
+        marker_topic=options.get("markerTopic") or _MARKERS,
+        app=_app(options),
+        dedup_headers=_flag(options, "dedupHeaders"),
+        client=producer,
+    )
+    _refuse_contradictions(made, options, config)
+    return made
+
+
+def _sorted_out(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Ours under their proper spelling, and the producer's without ``kafka.``; Spark's own are left out."""
+    options: dict[str, str] = {}
+    client: dict[str, str] = {}
+    for name, text in given.items():
+        lower = name.lower().removeprefix(_OF_TABLE)
+        if lower in _SPELLING:
+            options[_SPELLING[lower]] = text
+        elif lower in _CLIENT_FORBIDDEN:
+            raise ConfigError(f"option {name} cannot be set: {_CLIENT_FORBIDDEN[lower]}")
+        elif lower.startswith(_CLIENT):
+            client[lower.removeprefix(_CLIENT)] = text
+        elif lower not in _OF_SPARK:
+            raise _unknown(name)
+    return options, client
+
+
+def _address(options: Mapping[str, str]) -> tuple[str, str | None, Mapping[str, str]]:
+    """(scheme and servers, topic if one is named, the producer's options in the address's query)."""
+    path, servers, topic = options.get("path"), options.get(_SERVERS), options.get("topic") or None
+    if path and servers:
+        raise ConfigError(f"both an address ({path}) and {_SERVERS} are given", hint="Keep one of them")
+    if not path:
+        if not servers:
+            raise ConfigError(
+                f"neither an address nor {_SERVERS} is given", hint='Use .save("kafka://host:port/topic")'
+            )
+        return f"kafka://{servers}", topic, {}
+    address = parse_address(path)
+    if len(address.topics) > 1:
+        raise ConfigError(
+            f"the address names {len(address.topics)} topics", hint="Name one, or give each row its own column topic"
+        )
+    in_path = address.topics[0] if address.topics else None
+    if in_path and topic and in_path != topic:
+        raise ConfigError(f"the address names topic {in_path}, option topic {topic}", hint="Keep one of them")
+    return str(type(address)(address.scheme, address.endpoints)), topic or in_path, address.options
+
+
+def _guarantee(options: Mapping[str, str]) -> Guarantee:
+    text = options.get("deliveryGuarantee", Guarantee.AT_LEAST_ONCE.value)
+    try:
+        return Guarantee(text.strip().lower().replace("_", "-"))
+    except ValueError:
+        known = " or ".join(each.value for each in Guarantee)
+        raise ConfigError(f"deliveryGuarantee is '{text}', wanted is {known}") from None
+
+
+def _app(options: Mapping[str, str]) -> tuple[str, int] | None:
+    name, version = options.get("txnAppId"), options.get("txnVersion")
+    if name is None and version is None:
+        return None
+    if not name or version is None:
+        raise ConfigError("txnAppId and txnVersion belong together", hint="Set both, or neither")
+    if not (version.strip().isascii() and version.strip().isdigit() and int(version) < 2**63):
+        raise ConfigError(f"txnVersion is '{version}', wanted is a whole number of at least 0")
+    return name, int(version)
+
+
+def _refuse_contradictions(made: SinkOptions, options: Mapping[str, str], config: ProducerConfig) -> None:
+    if not made.exactly_once:
+        for name in ("transactionalIdPrefix", "markerTopic", "txnAppId"):
+            if name in options:
+                raise ConfigError(
+                    f"{name} has no meaning for deliveryGuarantee={made.guarantee.value}",
+                    hint="Set deliveryGuarantee to exactly-once, or remove it",
+                )
+        return
+    if config.acks is not Acks.ALL or not config.enable_idempotence:
+        raise ConfigError(
+            "exactly-once needs acks=all and enable_idempotence=true",
+            hint="Remove kafka.acks and kafka.enable.idempotence: these are their defaults",
+        )
+    if made.dedup_headers:
+        raise ConfigError(
+            "dedupHeaders are for logs without transactions: with exactly-once nothing is repeated", hint="Remove one"
+        )
+
+
+def _flag(options: Mapping[str, str], name: str) -> bool:
+    text = options.get(name, "false").strip().lower()
+    if text not in {"true", "false"}:
+        raise ConfigError(f"{name} is '{options[name]}', wanted is true or false")
+    return text == "true"
+
+
+def _unknown(name: str) -> ConfigError:
+    close = difflib.get_close_matches(name.lower(), _SPELLING, n=1, cutoff=0.5)
+    if close:
+        near = _SPELLING[close[0]]
+        return ConfigError(
+            f"there is no option {name} for writing", hint=f"Did you mean {near} ({SINK_OPTIONS[near]})?"
+        )
+    return ConfigError(
+        f"there is no option {name} for writing",
+        hint=f"Known are {', '.join(SINK_OPTIONS)}, and kafka.* for the producer",
+    )

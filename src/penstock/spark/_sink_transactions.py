@@ -1,0 +1,249 @@
+"""Transactions and markers on a real log: ``_sink_once.TransactionalLog``, and the writing of a task's rows in one.
+
+What must not live here: decisions (``_sink_once``).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import fields
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from penstock.client import Admin, BatchDelivery, Producer, RangeReader
+from penstock.config import ClientConfig, OptionValue, ProducerConfig
+from penstock.errors import FencedError, OffsetOutOfRange, PenstockError, RequestTimeout, ServerError, UsageError
+from penstock.model import LogRange, Partition
+from penstock.seams import NewTopic
+from penstock.spark._sink_columns import Columns
+from penstock.spark._sink_fingerprint import Fingerprint
+from penstock.spark._sink_markers import Marker, Slot
+from penstock.spark._sink_options import SinkOptions
+from penstock.spark._sink_rows import by_topic
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Transactions"]
+
+TASK_TIMEOUT_MS: Final = 900_000
+"""A prepared transaction waits for the slowest task and, if the driver dies, for the next one: as long as a broker
+allows with its defaults (transaction.max.timeout.ms)."""
+
+_DRIVER_TIMEOUT_MS: Final = 10_000
+"""Markers are written in transactions of milliseconds; others who read them wait for those of a driver that died."""
+
+_PATIENCE_S: Final = 60.0
+_PAUSE_S: Final = 0.02
+_MARKER_TOPIC: Final = {"cleanup.policy": "compact", "segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.1"}
+_ENDED_OTHERWISE: Final = "INVALID_TXN_STATE"
+_EXISTS: Final = "TOPIC_ALREADY_EXISTS"
+
+_PRODUCERS_OWN: Final = {each.name for each in fields(ProducerConfig)} - {each.name for each in fields(ClientConfig)}
+"""Readers and admins take the others: addresses, timeouts, and what a protocol adds for every client."""
+
+_seen: dict[tuple[str, str], tuple[int, dict[bytes, bytes]]] = {}
+"""By address and marker topic: up to which offset it was read, and the last marker of each query there. Workers are
+reused, so that a task reads only what came since."""
+
+
+class Transactions:
+    """Connects when it is first asked something; close it. For one thread at a time."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+        self._plain = {name: value for name, value in options.client.items() if name not in _PRODUCERS_OWN}
+        self._admin: Admin | None = None
+        self._committed: RangeReader | None = None
+        self._driver: Producer | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for each in (self._admin, self._committed, self._driver):
+            if each is not None:
+                _hang_up(each)
+
+    def write(self, query: str, task: int, columns: Columns, batches: Iterable[pa.RecordBatch]) -> Slot:
+        """Write a task's rows in one transaction, and leave it prepared. Takes over what an earlier attempt left."""
+        options: dict[str, OptionValue] = {"transaction_timeout_ms": TASK_TIMEOUT_MS, **self._options.client}
+        producer = self._producer(self._id(query, str(task)), options)
+        try:
+            producer.begin_transaction()
+            fingerprint, deliveries = _send(producer, self._options, columns, batches)
+            prepared = producer.prepare_transaction()
+        except BaseException:
+            _hang_up(producer)  # which aborts
+            raise
+        stored = [span for delivery in deliveries for span in delivery.result()]
+        producer.close()
+        witness = (
+            LogRange(stored[0].topic, stored[0].partition, stored[0].start, stored[0].start + 1) if stored else None
+        )
+        return Slot(task, prepared, fingerprint.rows, fingerprint.text, witness)
+
+    def marker(self, query: str) -> Marker | None:
+        """The last marker that was written before this call."""
+        topic = self._options.marker_topic
+        partition = Partition(topic, 0)
+        if topic not in self._reader.topics([topic]):
+            return None
+        end = self._settled_end(partition)
+        key = (self._options.address, topic)
+        position, found = _seen.get(key, (0, {}))
+        if position > end:  # the topic was made anew
+            position, found = 0, {}
+        position = max(position, self._reader.beginning_offsets([partition])[partition])
+        for messages in self._reader.read(LogRange(topic, 0, position, end), columns=("key", "value")):
+            rows = messages.to_arrow(("key", "value"))
+            found.update(zip(rows.column("key").to_pylist(), rows.column("value").to_pylist(), strict=True))
+        _seen[key] = (end, found)
+        stored = found.get(query.encode())
+        return None if stored is None else Marker.from_bytes(stored)
+
+    def complete(self, slot: Slot, *, commit: bool) -> bool:
+        """Commit or abort. True if that is how it ended, now or before; False if it ended the other way for good."""
+        try:
+            self._admin_client.complete_transaction(slot.prepared, commit=commit)
+        except FencedError:
+            # Somebody took the identity over: before it ended, which aborted it, or after.
+            return self._is_shown(slot) is commit
+        except ServerError as error:
+            if error.name != _ENDED_OTHERWISE:
+                raise
+            return False
+        return True
+
+    def own(self, query: str) -> None:
+        """Fence everyone else who decides for this query."""
+        if self._driver is not None:
+            _hang_up(self._driver)
+        options: dict[str, OptionValue] = {**self._options.client, "transaction_timeout_ms": _DRIVER_TIMEOUT_MS}
+        self._driver = self._producer(self._id(query, "driver"), options)
+
+    def decide(self, marker: Marker) -> None:
+        """Write a marker durably. Raises FencedError if somebody else has called ``own`` since."""
+        assert self._driver is not None
+        self._create_marker_topic()
+        with self._driver.transaction():
+            self._driver.send(
+                self._options.marker_topic, key=marker.query.encode(), value=marker.to_bytes(), partition=0
+            )
+
+    def take_over(self, query: str, task: int) -> None:
+        """Abort what a task that does not exist any more may have left open."""
+        self._producer(self._id(query, str(task)), self._options.client).close()
+
+    def _producer(self, transactional_id: str, options: Mapping[str, OptionValue]) -> Producer:
+        producer = Producer(self._options.address, **{**options, "transactional_id": transactional_id})
+        try:
+            producer.init_transactions()
+        except (UsageError, ServerError) as error:
+            _hang_up(producer)
+            if error.retriable:
+                raise
+            raise UsageError(
+                f"exactly-once needs transactions; the log at {self._options.address} refuses them: {error.message}",
+                hint="Set deliveryGuarantee to at-least-once, and dedupHeaders=true so that readers can leave out"
+                " repeated rows",
+            ) from error
+        return producer
+
+    def _id(self, query: str, part: str) -> str:
+        return f"{self._options.transactional_id_prefix}-{query}-{part}"
+
+    def _settled_end(self, partition: Partition) -> int:
+        """The end of the partition once nothing before it is open any more.
+
+        A reader of committed records stops at the oldest open transaction, of whichever query: a marker that was
+        committed behind that one would be missed.
+        """
+        with RangeReader(self._options.address, **self._plain) as everything:
+            end = everything.end_offsets([partition])[partition]
+        return self._wait_for(partition, end)
+
+    def _wait_for(self, partition: Partition, offset: int) -> int:
+        deadline = time.monotonic() + _PATIENCE_S
+        while (settled := self._reader.end_offsets([partition])[partition]) < offset:
+            if time.monotonic() > deadline:
+                raise RequestTimeout(
+                    f"an open transaction hides what was committed behind offset {settled} for {_PATIENCE_S:.0f} s",
+                    topic=partition.topic,
+                    partition=partition.id,
+                    hint="Look who holds it: kafka-transactions.sh find-hanging",
+                )
+            time.sleep(_PAUSE_S)
+        return settled
+
+    def _is_shown(self, slot: Slot) -> bool:
+        """Whether a reader of committed records sees the witness, once nothing before it is open any more."""
+        witness = slot.witness
+        assert witness is not None  # a transaction without rows has no identity that somebody could take over
+        self._wait_for(Partition(witness.topic, witness.partition), witness.end)
+        try:
+            if any(len(messages) for messages in self._reader.read(witness, columns=("offset",))):
+                return True
+        except OffsetOutOfRange as error:
+            error.hint = "Whether the batch is stored cannot be told any more: its rows were deleted"
+            raise
+        if "compact" in self._admin_client.topic_config(witness.topic).get("cleanup.policy", ""):
+            raise UsageError(
+                f"task {slot.task}: whether its rows are stored cannot be told: the topic is compacted",
+                topic=witness.topic,
+                partition=witness.partition,
+                offset=witness.start,
+                hint="Look for the record; then go on with a new checkpoint",
+            )
+        return False
+
+    def _create_marker_topic(self) -> None:
+        name = self._options.marker_topic
+        if name in self._reader.topics([name]):
+            return
+        try:
+            self._admin_client.create_topics([NewTopic(name, partitions=1, config=_MARKER_TOPIC)])
+        except ServerError as error:
+            if error.name != _EXISTS:
+                raise
+
+    @property
+    def _reader(self) -> RangeReader:
+        if self._committed is None:
+            self._committed = RangeReader(self._options.address, **{**self._plain, "isolation_level": "read_committed"})
+        return self._committed
+
+    @property
+    def _admin_client(self) -> Admin:
+        if self._admin is None:
+            self._admin = Admin(self._options.address, **self._plain)
+        return self._admin
+
+
+def _hang_up(client: Admin | RangeReader | Producer) -> None:
+    # A producer's close tells of records that nobody asked for; here everything was asked for, and told.
+    with suppress(PenstockError):
+        client.close()
+
+
+def _send(
+    producer: Producer, options: SinkOptions, columns: Columns, batches: Iterable[pa.RecordBatch]
+) -> tuple[Fingerprint, list[BatchDelivery]]:
+    fingerprint = Fingerprint()
+    deliveries: list[BatchDelivery] = []
+    waiting: deque[BatchDelivery] = deque()
+    for batch in batches:
+        for topic, rows in by_topic(batch, columns, options.topic):
+            fingerprint.add(topic, rows)
+            waiting.append(producer.send_batch(topic, rows))
+            if not deliveries:
+                deliveries.append(waiting[-1])
+        # As soon as it is known, not after everything was sent.
+        while waiting and waiting[0].done():
+            waiting.popleft().result()
+    return fingerprint, deliveries

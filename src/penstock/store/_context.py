@@ -1,0 +1,24 @@
+"""What all logs of a store share. What must not live here: what belongs to one log (`_state`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from penstock.store._segment import OpenSegments
+from penstock.store.config import StoreConfig
+
+if TYPE_CHECKING:
+    from penstock.store.log import PartitionLog
+
+__all__ = ["LogContext"]
+
+
+@dataclass(slots=True)
+class LogContext:
+    """``epoch`` is every log's leader epoch. ``dirty`` are those with bytes that were not synced."""
+
+    config: StoreConfig
+    epoch: int
+    pool: OpenSegments
+    dirty: set[PartitionLog] = field(default_factory=set)

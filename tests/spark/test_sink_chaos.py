@@ -1,0 +1,139 @@
+"""The JVM is killed at one step of a batch after the other: what went in comes out, once where that is promised.
+
+PENSTOCK_CHAOS_SEEDS says how many runs of each kind there are; by default one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from tests.spark.homes import thin_spark_home
+
+from penstock.client import Admin, RangeReader
+from penstock.model import LogRange
+from penstock.seams import NewTopic
+from penstock.spark import Deduplicator
+from tests.spark.chaotic import STEPS
+from tests.spark.logs import TestTopic
+from tools.peers import kafka
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+SEEDS = range(int(os.environ.get("PENSTOCK_CHAOS_SEEDS", "1")))
+PARTITIONS, ROWS, ROWS_A_BATCH = 4, 1_200, 200
+KILLS = 3
+
+
+class Copy:
+    """A query that copies one topic to another, and dies where it is told to."""
+
+    def __init__(self, node: str, folder: Path, dice: random.Random, sink: dict[str, str], tasks: range) -> None:
+        self.origin = TestTopic(node, f"in-{dice.getrandbits(32):08x}")
+        self.target = TestTopic(node, f"out-{dice.getrandbits(32):08x}")
+        self.folder, self.dice, self.sink, self.tasks = folder, dice, sink, tasks
+        self.wires = folder / "wires"
+        self.wires.mkdir()
+        (folder / "home").mkdir()
+        self.home = thin_spark_home(folder / "home")
+        with Admin(node) as admin:
+            admin.create_topics([NewTopic(self.origin.name, PARTITIONS, 1), NewTopic(self.target.name, PARTITIONS, 1)])
+        self.origin.fill(dict.fromkeys(range(PARTITIONS), ROWS // PARTITIONS))
+
+    def run(self) -> int:
+        """One run, cut into one of the numbers of tasks; returns how the program ended."""
+        given = {
+            "from": self.origin.address,
+            "to": self.target.address,
+            "wires": str(self.wires),
+            "checkpoint": str(self.folder / "checkpoint"),
+            "warehouse": str(self.folder / "warehouse"),
+            "source": {
+                "startingOffsets": "earliest",
+                "maxOffsetsPerTrigger": str(ROWS_A_BATCH),
+                "minPartitions": str(self.dice.choice(self.tasks)),
+            },
+            "sink": self.sink,
+        }
+        root = Path(__file__).parents[2]
+        environment = {
+            **os.environ,
+            "SPARK_HOME": str(self.home),
+            "PYTHONPATH": os.pathsep.join([str(root / "src"), str(root)]),
+        }
+        command = [sys.executable, "-m", "tests.spark.chaotic", json.dumps(given)]
+        with (self.folder / "output.txt").open("ab") as output:
+            child = psutil.Popen(command, env=environment, cwd=root, stdout=output, stderr=output)
+            try:
+                return int(child.wait(240))
+            finally:
+                for each in [child, *child.children(recursive=True)] if child.is_running() else []:
+                    each.kill()
+
+    def kill_and_restart(self, wires: list[str]) -> None:
+        """Run until each wire was tripped or everything is copied, then to the end."""
+        killed = 0
+        for wire in wires:
+            (self.wires / wire).touch()
+            if self.run() == 0:
+                break
+            assert not (self.wires / wire).exists(), (self.folder / "output.txt").read_text()[-3_000:]
+            killed += 1
+        assert killed
+        for left in self.wires.iterdir():
+            left.unlink()
+        assert self.run() == 0, (self.folder / "output.txt").read_text()[-3_000:]
+
+    def keys_in(self) -> Counter[bytes]:
+        return Counter(
+            b"%d-%d" % (partition, number) for partition in range(PARTITIONS) for number in range(ROWS // PARTITIONS)
+        )
+
+    def keys_out(self, *, isolation_level: str, deduplicate: bool) -> Counter[bytes]:
+        found: Counter[bytes] = Counter()
+        with RangeReader(self.target.node, isolation_level=isolation_level) as reader:
+            partitions = [each.partition for each in reader.topics([self.target.name])[self.target.name].partitions]
+            for partition, end in sorted(reader.end_offsets(partitions).items()):
+                known = Deduplicator()  # rows with a key come back in their own partition
+                for messages in reader.read(LogRange(partition.topic, partition.id, 0, end)):
+                    rows = messages.to_arrow(("key", "value", "headers"))
+                    rows = known.first_seen(rows) if deduplicate else rows
+                    found.update(rows.column("key").to_pylist())
+        return found
+
+
+def moments(dice: random.Random, steps: tuple[str, ...]) -> list[str]:
+    """Where to kill: the first batch once, each other kind of step as chance has it."""
+    batches = ROWS // ROWS_A_BATCH
+    wires = [f"{dice.choice([step for step in steps if step != 'planned'])}-0"]
+    wires += [f"{dice.choice(steps)}-{dice.randrange(batches)}" for _ in range(KILLS - 1)]
+    return wires
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_is_lost_and_readers_can_leave_out_what_is_repeated(node: str, tmp_path: Path, seed: int) -> None:
+    dice = random.Random(f"at least once {seed}")
+    copy = Copy(node, tmp_path, dice, {"dedupHeaders": "true"}, range(2, 3))
+    copy.kill_and_restart(moments(dice, ("planned", "task", "stored")))
+    written = copy.keys_out(isolation_level="read_uncommitted", deduplicate=False)
+    assert written.keys() == copy.keys_in().keys()
+    assert copy.keys_out(isolation_level="read_uncommitted", deduplicate=True) == copy.keys_in()
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("seed", SEEDS)
+def test_each_row_is_stored_exactly_once(
+    kafka_broker: Callable[[str], kafka.Broker], tmp_path: Path, seed: int
+) -> None:
+    dice = random.Random(f"exactly once {seed}")
+    node = f"kafka://{kafka_broker(kafka.NEWEST).bootstrap}"
+    copy = Copy(node, tmp_path, dice, {"deliveryGuarantee": "exactly-once"}, range(1, 6))
+    copy.kill_and_restart(moments(dice, STEPS))
+    assert copy.keys_out(isolation_level="read_committed", deduplicate=False) == copy.keys_in()
