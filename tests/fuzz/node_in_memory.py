@@ -76,7 +76,7 @@ class World:
             wall_clock_ms=lambda: _EPOCH_MS + int(loop.time() * 1_000),
             random_bytes=lambda count: hashlib.sha256(b"%d" % next(numbers)).digest()[:count],
         )
-        self.node = Node(_CONFIG, network=self.network, runtime=runtime, tap=tap)
+        self.node = Node(_CONFIG, network=self.network, runtime=runtime, taps={"kafka": tap} if tap else None)
         loop.set_exception_handler(lambda _, context: self.bugs.append(context.get("exception") or Noted(str(context))))
 
     async def line(self) -> Line:
