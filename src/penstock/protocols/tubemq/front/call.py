@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from penstock.protocols.tubemq.front.master.groups import Groups
     from penstock.protocols.tubemq.front.master.producers import Producers
     from penstock.protocols.tubemq.front.settings import Settings
+    from penstock.protocols.tubemq.front.settings_log import SettingsLog
 
 __all__ = ["Call", "Handler", "Shared"]
 
@@ -30,6 +31,7 @@ class Shared:
     options: TubeFrontOptions
     cluster: Cluster
     settings: Settings
+    settings_log: SettingsLog
     groups: Groups
     producers: Producers
     bookings: Bookings

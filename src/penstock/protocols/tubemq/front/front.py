@@ -15,6 +15,7 @@ from penstock.protocols.tubemq.front.master.producers import Producers
 from penstock.protocols.tubemq.front.options import TubeFrontOptions
 from penstock.protocols.tubemq.front.session import TubeSession
 from penstock.protocols.tubemq.front.settings import Settings
+from penstock.protocols.tubemq.front.settings_log import SettingsLog
 from penstock.seams.front import Peer
 from penstock.seams.node import Services
 
@@ -29,11 +30,13 @@ class TubeFront:
         self._sessions: set[TubeSession] = set()
         runtime = services.runtime
         patience = Patience(options.consumer_timeout_ms / 1_000, options.event_timeout_ms / 1_000, options.max_clients)
+        settings = Settings()
         self.shared = Shared(
             services,
             options,
             Cluster(services),
-            Settings(),
+            settings,
+            SettingsLog(settings, services.enode, runtime.now_ms),
             Groups(patience, self._dice),
             Producers(options.producer_timeout_ms / 1_000, options.max_clients),
             Bookings(options.partition_timeout_ms / 1_000, options.max_bookings, runtime.promise),
@@ -48,13 +51,17 @@ class TubeFront:
         return "tubemq"
 
     async def start(self) -> None:
-        """Begin to balance. Raises ConfigError for an address that TubeMQ's strings cannot carry."""
+        """Read back what operators have set, and begin to balance.
+
+        Raises ConfigError for an address that TubeMQ's strings cannot carry, StoreError, CorruptBatch.
+        """
         advertised = self.shared.services.identity.advertised.get("tubemq")
         if advertised is not None and ":" in advertised.host:
             raise ConfigError(
                 f"TubeMQ clients cannot be told the address {advertised}",
                 hint="Listen on, or advertise, IPv4 or a name",
             )
+        self.shared.settings_log.load()
         self.shared.services.runtime.spawn(self._balance(), "balance TubeMQ groups")
 
     def session(self, peer: Peer) -> TubeSession:

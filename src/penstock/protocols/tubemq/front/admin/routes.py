@@ -127,6 +127,7 @@ class Admin:
         given = Parameters(parameters)
         try:
             found = await _handler(self._route(given).handler)(AdminCall(self._shared, given))
+            await self._shared.settings_log.save()
         except PenstockError as error:
             refused = refusal(error)
             return {"result": False, "errCode": refused.code, "errMsg": refused.message}
