@@ -140,7 +140,7 @@ class Admin:
         route = ROUTES.get(method)
         if route is None:
             raise _bad(f"unsupported method {method[:80]}! admin_get_methods lists those that are served")
-        if route.token:
+        if route.token and self._shared.options.admin_token:
             token = given.optional("confModAuthToken")
             if not token:
                 raise _bad("Parameter confModAuthToken is missing or value is blank!")
