@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame as DataFrame
+    from pyspark.sql import SparkSession as SparkSession
 
     from penstock.spark._session import register as register
     from penstock.spark._session import session as session
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 _HOME_OF = {
     "DataFrame": "pyspark.sql",  # for annotations in modules that must not import PySpark themselves
     "PenstockDataSource": "penstock.spark._source",
+    "SparkSession": "pyspark.sql",
     "register": "penstock.spark._session",
     "session": "penstock.spark._session",
 }
