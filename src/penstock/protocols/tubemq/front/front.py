@@ -7,6 +7,7 @@ from penstock.model import Partition
 from penstock.protocols.tubemq.front.admin.routes import Admin
 from penstock.protocols.tubemq.front.broker.bookings import Bookings
 from penstock.protocols.tubemq.front.broker.positions import Positions
+from penstock.protocols.tubemq.front.broker.warming import Warming
 from penstock.protocols.tubemq.front.broker.writing import Writing
 from penstock.protocols.tubemq.front.call import Shared
 from penstock.protocols.tubemq.front.cluster import Cluster
@@ -42,6 +43,7 @@ class TubeFront:
             Bookings(options.partition_timeout_ms / 1_000, options.max_bookings, runtime.promise),
             Positions(services.offsets, services.enode, runtime.now_ms),
             Writing(services.enode, runtime, options.pending_bytes),
+            Warming(runtime),
             visit_token=runtime.now_ms(),
         )
         self._admin = Admin(self.shared)
