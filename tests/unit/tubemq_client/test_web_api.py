@@ -104,7 +104,7 @@ async def web(server: WebServer, hosts: str = "web") -> AsyncIterator[WebApi]:
     listener = await serve(server, Endpoint("web", 8080), network=network)
     quick = TransportOptions(reconnect_backoff_ms=0, reconnect_backoff_max_ms=0)
     options = TubeOptions(tube=TubeConfig(admin_address=hosts, admin_token="abc", admin_user="me"))
-    api = WebApi(AsyncioChannel(HttpDialect(), network=network, options=quick), options)
+    api = WebApi(AsyncioChannel(HttpDialect(), network=network, options=quick), options, [Endpoint("web", 8080)])
     try:
         yield api
     finally:
@@ -192,6 +192,21 @@ def test_a_web_port_nobody_listens_on_is_passed_over() -> None:
         async with web(server, "nowhere,elsewhere") as api:
             with pytest.raises(ConnectionLost):
                 await api.ask("admin_x")
+
+    go(work())
+
+
+def test_without_a_web_address_the_masters_own_ports_are_tried_once() -> None:
+    async def work() -> None:
+        server = WebServer({"admin_x": [{"a": 1}]})
+        async with web(server, "") as api:
+            assert await api.ask("admin_x") == [{"a": 1}]
+        silent = WebServer({"admin_x": b""})
+        async with web(silent, "") as api:
+            for _ in range(2):
+                with pytest.raises(UsageError, match="admin_address"):
+                    await api.ask("admin_x")
+            assert len(silent.seen) == 1
 
     go(work())
 
