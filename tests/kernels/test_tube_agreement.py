@@ -15,7 +15,11 @@ from penstock.protocols.tubemq.messages import GetMessageResponseB2C, decode
 from tests.kernels.tube import answers, spoiled_answers
 
 MANY = settings(max_examples=10 * (settings.default or settings()).max_examples)
-ANY_MS = st.one_of(st.none(), st.sampled_from([-1, 0, 951782400000]), st.integers(-(2**63), 2**63 - 1))
+ANY_MS = st.one_of(
+    st.none(),
+    st.sampled_from([-1, 0, 951_782_400_000, -60_000, -62_135_596_800_000, 253_402_300_740_000, 253_402_300_800_000]),
+    st.integers(-(2**63), 2**63 - 1),
+)
 TEXTS = st.one_of(st.sampled_from(["tubemq.filter", "a", "", " a", "a,b", "é", "$penstock.key$"]), st.text(max_size=4))
 BYTES = st.one_of(
     st.none(), st.sampled_from([b"", b"blue", b" x", b"a=b", b"\xff", "é".encode()]), st.binary(max_size=8)

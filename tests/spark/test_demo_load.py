@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 
 from penstock.client import Admin, Producer, RangeReader
-from penstock.demo._flights import FlightEvents, flights_events, flights_table
-from penstock.demo._load import TOPIC, load, partitions
+from penstock.demo._flights import PARTITIONS, FlightEvents, flights_events, flights_table
+from penstock.demo._load import load, partitions
 from penstock.demo._node import Node
+from penstock.demo._routes import ROUTES, Route
 from penstock.errors import ConnectionLost, UsageError
 from penstock.model import LogRange
 
@@ -33,27 +34,35 @@ def node(tmp_path: Path) -> Iterator[Node]:
         yield node
 
 
-def stored(node: Node) -> dict[int, list[tuple[bytes, int]]]:
-    """(value, ms) of every record, by partition."""
-    found = {}
-    with Admin(node.address) as admin:
-        ends = admin.end_offsets(partitions())
-    with RangeReader(node.address) as reader:
-        for partition, end in ends.items():
-            tables = [each.to_arrow() for each in reader.read(LogRange(TOPIC, partition.id, 0, end))]
-            found[partition.id] = [
-                (value, stamp // 1000)
-                for each in tables
-                for value, stamp in zip(
-                    each["value"].to_pylist(), each["timestamp"].cast(pa.int64()).to_pylist(), strict=True
-                )
-            ]
+Stored = dict[tuple[str, int], list[tuple[bytes, int]]]
+"""(value, ms) of every record, by topic and place of the partition."""
+
+
+def stored(node: Node) -> Stored:
+    found: Stored = {}
+    for route in ROUTES:
+        with Admin(node.address(route)) as admin:
+            places = partitions(admin, route)
+            ends = admin.end_offsets(places)
+        with RangeReader(node.address(route)) as reader:
+            for place, partition in enumerate(places):
+                whole = LogRange(partition.topic, partition.id, 0, ends[partition], partition.node)
+                found[route.topic, place] = [pair for each in reader.read(whole) for pair in pairs(each.to_arrow())]
     return found
 
 
-def wanted(events: FlightEvents) -> dict[int, list[tuple[bytes, int]]]:
-    values, stamps = events.rows["value"].to_pylist(), events.rows["timestamp"].cast(pa.int64()).to_pylist()
-    return {p.id: [(values[row], stamps[row]) for row in events.of_partition(p.id)] for p in partitions()}
+def pairs(rows: pa.Table) -> list[tuple[bytes, int]]:
+    values, stamps = rows["value"].to_pylist(), rows["timestamp"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
+    return list(zip(values, stamps.to_pylist(), strict=True))
+
+
+def wanted(events: FlightEvents) -> Stored:
+    found: Stored = {}
+    for route in ROUTES:
+        mine = events.of_origins(route.origins)
+        for place in range(PARTITIONS):
+            found[route.topic, place] = pairs(mine.rows.take(pa.array(mine.of_partition(place))))
+    return found
 
 
 def test_all_rows_are_stored_in_order_and_only_once(node: Node, events: FlightEvents) -> None:
@@ -64,26 +73,6 @@ def test_all_rows_are_stored_in_order_and_only_once(node: Node, events: FlightEv
     assert stored(node) == wanted(events)
 
 
-def test_loading_goes_on_after_the_node_was_killed(tmp_path: Path, events: FlightEvents) -> None:
-    store, reached = tmp_path / "store", threading.Event()
-    with (tmp_path / "log").open("ab") as log:
-        with Node(store, log) as node:
-
-            def kill_at_a_third(rows: int) -> None:
-                if rows >= 20_000 and not reached.is_set():
-                    reached.set()
-                    node.process.kill()
-
-            with pytest.raises(ConnectionLost, match="the service node ended"):
-                load(node, events, kill_at_a_third)
-        with Node(store, log) as node:
-            told: list[int] = []
-            sent = load(node, events, told.append)
-            assert told[0] >= 20_000  # what was acknowledged is there
-            assert told[0] + sent == 60_000
-            assert stored(node) == wanted(events)
-
-
 def test_more_rows_follow_those_of_a_shorter_run(node: Node, table: pa.Table, events: FlightEvents) -> None:
     load(node, flights_events(table, 1_000), lambda _: None)
     assert load(node, events, lambda _: None) == 59_000
@@ -92,13 +81,35 @@ def test_more_rows_follow_those_of_a_shorter_run(node: Node, table: pa.Table, ev
         load(node, flights_events(table, 1_000), lambda _: None)
 
 
-def test_other_records_in_the_topic_are_not_built_upon(node: Node, events: FlightEvents) -> None:
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: str(route.scheme))
+def test_other_records_in_the_topic_are_not_built_upon(node: Node, events: FlightEvents, route: Route) -> None:
     load(node, events, lambda _: None)
-    with Producer(node.address) as producer:
-        producer.send(TOPIC, b"not a flight", partition=3).result()
+    with Producer(node.address(route)) as producer:
+        producer.send(route.topic, b"not a flight", partition=3).result()
     more = flights_events(flights_table(), 61_000)
     with pytest.raises(UsageError, match="other records"):
         load(node, more, lambda _: None)
+
+
+@pytest.mark.parametrize("reached_rows", [20_000, 50_000], ids=["in the first topic", "in the second topic"])
+def test_loading_goes_on_after_the_node_was_killed(tmp_path: Path, events: FlightEvents, reached_rows: int) -> None:
+    store, reached = tmp_path / "store", threading.Event()
+    with (tmp_path / "log").open("ab") as log:
+        with Node(store, log) as node:
+
+            def kill(rows: int) -> None:
+                if rows >= reached_rows and not reached.is_set():
+                    reached.set()
+                    node.process.kill()
+
+            with pytest.raises(ConnectionLost, match="the service node ended"):
+                load(node, events, kill)
+        with Node(store, log) as node:
+            told: list[int] = []
+            sent = load(node, events, told.append)
+            assert told[0] >= reached_rows  # what was acknowledged is there
+            assert told[0] + sent == 60_000
+            assert stored(node) == wanted(events)
 
 
 def test_node_ends_with_its_parent(tmp_path: Path) -> None:

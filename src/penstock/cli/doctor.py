@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -13,8 +13,13 @@ from penstock.cli.given import client_options
 from penstock.cli.options import Json, Option
 from penstock.cli.output import show
 from penstock.config import parse_address
-from penstock.errors import ConfigError, PenstockError
+from penstock.errors import ConfigError, PenstockError, UsageError
 
+if TYPE_CHECKING:
+    from penstock.client import Admin
+    from penstock.model import TopicInfo
+
+_ANY_TOPIC: Final = "penstock_doctor"
 _PATIENCE: Final = {"api_timeout_ms": "3000"}
 """Somebody waits for the answer: three seconds are enough to tell "there" from "not there"."""
 
@@ -34,17 +39,19 @@ def doctor(
 def _log(address: str, option: list[str] | None) -> Iterator[Finding]:
     from penstock.client import Admin
 
+    named = parse_address(address).topics
     with Admin(address, **client_options(address, option, _PATIENCE)) as admin:
         try:
-            topics = admin.topics()
+            topics, unlisted = _topics(admin, named)
         except ConfigError:
             raise
         except PenstockError as error:
             yield Finding("log", "missing", f"{error} `penstock snode` starts a log of your own")
             return
     partitions = [info for topic in topics.values() for info in topic.partitions]
-    yield Finding("log", "ok", f"{address}: {len(topics)} topics, {len(partitions)} partitions")
-    if absent := [name for name in parse_address(address).topics if name not in topics]:
+    what = f"only the topics that the address names were looked at: {unlisted}" if unlisted else f"{len(topics)} topics"
+    yield Finding("log", "ok", f"{address}: {what}, {len(partitions)} partitions")
+    if absent := [name for name in named if name not in topics]:
         names = ", ".join(absent)
         server = replace(parse_address(address), topics=(), options={})
         yield Finding(
@@ -55,3 +62,14 @@ def _log(address: str, option: list[str] | None) -> Iterator[Finding]:
         yield Finding(
             "leaders", "missing", f"{len(leaderless)} partitions have no leader: {few}; look at their servers"
         )
+
+
+def _topics(admin: Admin, named: tuple[str, ...]) -> tuple[Mapping[str, TopicInfo], UsageError | None]:
+    """All topics; where a protocol does not list them without more options, those named, and what it said.
+
+    It is asked for a topic in any case: whether somebody answers is what we want to know.
+    """
+    try:
+        return admin.topics(), None
+    except UsageError as error:
+        return admin.topics(named or (_ANY_TOPIC,)), error

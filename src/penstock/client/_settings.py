@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from penstock.config import OptionValue, parse_address, toml_options
+from penstock.config import OptionValue, ini_options, parse_address, toml_options
 from penstock.errors import ConfigError
 
 __all__ = ["FILE_OPTION", "split_options"]
 
 FILE_OPTION = "config_file"
+_INI = (".ini", ".conf")
+"""As TubeMQ's C++ client names its files; all others are TOML."""
 
 
 def split_options(
@@ -31,4 +33,5 @@ def split_options(
         text = Path(str(path)).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{FILE_OPTION} {path!r} cannot be read: {error}") from error
-    return address, keywords, toml_options(text, role, str(path))
+    read = ini_options if str(path).lower().endswith(_INI) else toml_options
+    return address, keywords, read(text, role, str(path))

@@ -55,6 +55,10 @@ class SnodeConfig:
     ``flush``: what an acknowledgement survives; ``os`` the death of the process, ``always`` the loss of power, too,
     ``interval`` that but for the last ``flush_interval_ms``. ``max_message_bytes``: the largest batch, Kafka's default.
     ``initial_rebalance_delay_ms`` 0: a group's first member does not wait for others (three seconds at Kafka's).
+    ``balance_period_ms``: how often a TubeMQ group's partitions are looked at for moving; TubeMQ's own minute is what
+    people wait for their first message. ``tubemq_timeout_ms``: without a heartbeat for so long a TubeMQ client is out,
+    TubeMQ's default; its clients beat every 13 seconds. ``admin_token``: what TubeMQ's administration is to be told
+    (``confModAuthToken``) before it changes anything; without one it asks for none, as nothing else here does.
     ``offsets_partitions`` of the topic that committed offsets are kept in, Kafka's number; fixed once it is there.
     ``retention_check_ms``: how often old segments are looked for; ``drain_ms``: what requests in progress get when the
     node stops.
@@ -72,6 +76,9 @@ class SnodeConfig:
     flush_interval_ms: int = number(1_000, low=1)
     max_message_bytes: int = number(1_048_588, low=61)
     initial_rebalance_delay_ms: int = number(0, low=0)
+    balance_period_ms: int = number(1_000, low=50)
+    tubemq_timeout_ms: int = number(30_000, low=1_000)
+    admin_token: str = text("")
     offsets_partitions: int = number(50, low=1, high=1_000)
     retention_check_ms: int = number(30_000, low=1)
     drain_ms: int = number(5_000, low=0)

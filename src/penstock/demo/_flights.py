@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from collections.abc import Collection
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -60,8 +61,15 @@ class FlightEvents:
     rows: pa.Table
     partition: npt.NDArray[np.int64]
 
+    def of_origins(self, origins: Collection[str]) -> FlightEvents:
+        """Only the flights from these airports, in the same order."""
+        chosen = compute.is_in(self.table["origin"], value_set=pa.array(sorted(origins)))
+        return FlightEvents(
+            self.table.filter(chosen), self.rows.filter(chosen), self.partition[chosen.to_numpy().astype(bool)]
+        )
+
     def of_partition(self, partition: int) -> npt.NDArray[np.int64]:
-        """Row numbers of one partition, in order: the record at offset n is the n-th of them."""
+        """Row numbers of one partition, in order: the n-th record in there is the n-th of them."""
         return np.flatnonzero(self.partition == partition)
 
 

@@ -18,54 +18,74 @@ import pyarrow as pa
 from penstock.client import Admin, BatchDelivery, Producer, RangeReader
 from penstock.demo._flights import PARTITIONS, FlightEvents
 from penstock.demo._node import Node
+from penstock.demo._routes import ROUTES, Route
 from penstock.errors import RequestTimeout, UsageError
 from penstock.model import LogRange, Partition
 from penstock.seams import NewTopic
 
-__all__ = ["TOPIC", "load", "partitions"]
+__all__ = ["create_topics", "load", "partitions"]
 
-TOPIC = "flights"
 _ROWS_AT_ONCE = 8_192
 _IN_FLIGHT = 8
 _LOOK_S = 0.5
 
 
-def partitions() -> list[Partition]:
-    """The topic's partitions."""
-    return [Partition(TOPIC, number) for number in range(PARTITIONS)]
+def partitions(admin: Admin, route: Route) -> list[Partition]:
+    """The partitions of a route's topic, in the order of their places."""
+    return [info.partition for info in admin.topics([route.topic])[route.topic].partitions]
+
+
+def create_topics(node: Node) -> None:
+    """Make the topics that are not there."""
+    with Admin(node.admin_address) as admin:
+        wanted = {route.topic for route in ROUTES}
+        absent = sorted(wanted - admin.topics(wanted).keys())
+        admin.create_topics([NewTopic(name, PARTITIONS) for name in absent])
 
 
 def load(node: Node, events: FlightEvents, progress: Callable[[int], None]) -> int:
     """Produce what is not there yet and return how many rows that was; ``progress`` is told how many there are in all.
 
-    Raises UsageError if the topic holds something else than a beginning of these rows, ConnectionLost if the node ends.
+    Raises UsageError if a topic holds something else than a beginning of its rows, ConnectionLost if the node ends.
     """
-    with Admin(node.address) as admin:
-        if TOPIC not in admin.topics([TOPIC]):
-            admin.create_topics([NewTopic(TOPIC, PARTITIONS)])
-        ends = admin.end_offsets(partitions())
-    with RangeReader(node.address) as reader:
-        missing = _missing(events, {partition.id: end for partition, end in ends.items()}, reader)
-    rows = events.rows.append_column("partition", pa.array(events.partition.astype(np.int32)))
-    there = rows.num_rows - len(missing)
+    create_topics(node)
+    backlogs = [_backlog(node, route, events.of_origins(route.origins)) for route in ROUTES]
+    there = events.rows.num_rows - sum(len(missing) for _, _, missing in backlogs)
     progress(there)
-    producer = Producer(node.address)
-    try:
-        for acknowledged in _send(producer, rows, missing, node):
-            progress(there + acknowledged)
-    except BaseException:
-        producer.close(0)  # not another two minutes for a node that is gone
-        raise
-    producer.close()
-    return len(missing)
+    sent = 0
+    for route, rows, missing in backlogs:
+        producer = Producer(node.address(route))
+        try:
+            for acknowledged in _send(producer, route.topic, rows, missing, node):
+                progress(there + sent + acknowledged)
+        except BaseException:
+            producer.close(0)  # not another two minutes for a node that is gone
+            raise
+        producer.close()
+        sent += len(missing)
+    return sent
 
 
-def _send(producer: Producer, rows: pa.Table, missing: npt.NDArray[np.int64], node: Node) -> Iterator[int]:
+def _backlog(node: Node, route: Route, events: FlightEvents) -> tuple[Route, pa.Table, npt.NDArray[np.int64]]:
+    """The route's rows as they are sent, and which of them are not in the log yet."""
+    address = node.address(route)
+    with Admin(address) as admin:
+        places = partitions(admin, route)
+        ends = admin.end_offsets(places)
+    with RangeReader(address) as reader:
+        missing = [
+            _missing(events.of_partition(at), events, route, places[at], ends, reader) for at in range(PARTITIONS)
+        ]
+    rows = events.rows.append_column("partition", pa.array(events.partition.astype(np.int32)))
+    return route, rows, np.sort(np.concatenate(missing))
+
+
+def _send(producer: Producer, topic: str, rows: pa.Table, missing: npt.NDArray[np.int64], node: Node) -> Iterator[int]:
     """Send these rows, a few chunks ahead of what is acknowledged; yields the number of acknowledged rows."""
     waiting = deque[tuple[int, BatchDelivery]]()
     for start in range(0, len(missing), _ROWS_AT_ONCE):
         chunk = missing[start : start + _ROWS_AT_ONCE]
-        waiting.append((start + len(chunk), producer.send_batch(TOPIC, rows.take(pa.array(chunk)))))
+        waiting.append((start + len(chunk), producer.send_batch(topic, rows.take(pa.array(chunk)))))
         if len(waiting) > _IN_FLIGHT:
             yield _acknowledged(waiting, node)
     while waiting:
@@ -83,27 +103,33 @@ def _acknowledged(waiting: deque[tuple[int, BatchDelivery]], node: Node) -> int:
     return rows
 
 
-def _missing(events: FlightEvents, ends: Mapping[int, int], reader: RangeReader) -> npt.NDArray[np.int64]:
-    """Row numbers that are not in the log yet, in order of time."""
-    missing = []
-    for partition, end in ends.items():
-        mine = events.of_partition(partition)
-        if end > len(mine) or (end and not _is_last(events.rows.slice(int(mine[end - 1]), 1), partition, end, reader)):
-            raise UsageError(
-                "the topic holds other records than these flights",
-                topic=TOPIC,
-                partition=partition,
-                offset=end - 1,
-                hint="Start anew with --fresh",
-            )
-        missing.append(mine[end:])
-    return np.sort(np.concatenate(missing))
+def _missing(
+    mine: npt.NDArray[np.int64],
+    events: FlightEvents,
+    route: Route,
+    partition: Partition,
+    ends: Mapping[Partition, int],
+    reader: RangeReader,
+) -> npt.NDArray[np.int64]:
+    """Numbers of the rows of ``mine`` that are not in their partition yet."""
+    end = ends[partition]
+    there, odd = divmod(end, route.step)
+    if (
+        odd
+        or there > len(mine)
+        or (there and not _is_last(events, int(mine[there - 1]), route, partition, end, reader))
+    ):
+        raise UsageError(
+            "the topic holds other records than these flights",
+            topic=partition.topic,
+            partition=partition.id,
+            offset=end - route.step,
+            hint="Start anew with --fresh",
+        )
+    return mine[there:]
 
 
-def _is_last(row: pa.Table, partition: int, end: int, reader: RangeReader) -> bool:
-    last = [
-        (record.key, record.value)
-        for messages in reader.read(LogRange(TOPIC, partition, end - 1, end))
-        for record in messages
-    ]
-    return last == [(row["key"][0].as_py(), row["value"][0].as_py())]
+def _is_last(events: FlightEvents, row: int, route: Route, partition: Partition, end: int, reader: RangeReader) -> bool:
+    last = LogRange(partition.topic, partition.id, end - route.step, end, partition.node)
+    found = [record.value for messages in reader.read(last) for record in messages]
+    return found == [events.rows["value"][row].as_py()]

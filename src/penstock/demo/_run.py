@@ -6,25 +6,31 @@ which batch comes next, and files are replaced as a whole. What must not live he
 
 from __future__ import annotations
 
+import functools
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from penstock.client import Admin
 from penstock.demo._delays import differences, expected_delays, write_parquet
-from penstock.demo._flights import flights_events, flights_table
-from penstock.demo._load import TOPIC, load, partitions
+from penstock.demo._flights import FlightEvents, flights_events, flights_table
+from penstock.demo._load import load, partitions
 from penstock.demo._lock import RunLock
 from penstock.demo._node import Node
 from penstock.demo._picture import draw_delays
 from penstock.demo._report import Report
+from penstock.demo._routes import ROUTES, Route
 from penstock.demo._stream import hourly_delays, merged, run_to_end
 from penstock.errors import PenstockError, RemoteError
 from penstock.model import Partition
 from penstock.spark import session
+
+if TYPE_CHECKING:
+    from penstock.spark import DataFrame, SparkSession
 
 __all__ = ["GROUP", "main"]
 
@@ -64,8 +70,8 @@ def main(out: Path, fresh: bool, *, rows: int | None = None, records_a_batch: in
         with Node(out / "store", lock.file) as node:
             with report.stage("produce", events.rows.num_rows) as progress:
                 load(node, events, progress)
-            delays = _stream(out, node, records_a_batch, report, lock)
-            lags = _lags(node.address)
+            delays = _stream(out, node, events, records_a_batch, report, lock)
+            lags = _lags(node)
         with report.stage("compare", 1) as progress:
             # All flights are compared with the table as it is in the file, not as it was sorted for the log.
             expected = expected_delays(table if rows is None else events.table)
@@ -90,26 +96,21 @@ def _forget(out: Path, *names: str) -> None:
             gone.unlink(missing_ok=True)
 
 
-def _stream(out: Path, node: Node, records_a_batch: int, report: Report, lock: RunLock) -> pa.Table:
+def _stream(
+    out: Path, node: Node, events: FlightEvents, records_a_batch: int, report: Report, lock: RunLock
+) -> pa.Table:
     """Run the Spark job over what the log holds and return the delays of every window."""
     with report.stage("start Spark", 1) as progress:
         with lock.as_standard_error():
             spark = session(app_name="penstock demo", **_SPARK)
         progress(1)
     try:
-        events = (
-            spark.readStream.format("penstock")
-            .option("startingOffsets", "earliest")
-            .option("maxOffsetsPerTrigger", records_a_batch)
-            .option("columns", "value,timestamp")
-            .option("group", GROUP)
-            .option("commitOffsets", "true")
-            .load(f"{node.address}/{TOPIC}")
-        )
-        left = sum(_lags(node.address).values())
+        streams = [_records(spark, node, route, _limit(events, route, records_a_batch)) for route in ROUTES]
+        flights = functools.reduce(lambda one, other: one.union(other), streams)
+        left = sum(_lags(node).values())
         with report.stage("stream", left) as progress:
             run_to_end(
-                hourly_delays(events),
+                hourly_delays(flights),
                 windows=out / "windows",
                 checkpoint=out / "checkpoint",
                 on_progress=lambda records: _look(node, records, progress),
@@ -131,15 +132,37 @@ def _look(node: Node, records: int, progress: Callable[[int], None]) -> None:
     progress(records)
 
 
-def _lags(address: str) -> dict[Partition, int]:
+def _records(spark: SparkSession, node: Node, route: Route, limit: int) -> DataFrame:
+    """A route's stream: columns value and timestamp, ``limit`` offsets a micro-batch."""
+    return (
+        spark.readStream.format("penstock")
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", limit)
+        .option("columns", "value,timestamp")
+        .option("group", GROUP)
+        .option("commitOffsets", "true")
+        .load(node.address(route, topic=True))
+    )
+
+
+def _limit(events: FlightEvents, route: Route, records_a_batch: int) -> int:
+    """Each route's share of a micro-batch in offsets, so that no route runs ahead of the others in time."""
+    mine: int = events.of_origins(route.origins).rows.num_rows
+    share: int = records_a_batch * mine // max(1, events.rows.num_rows)
+    return max(1, share) * route.step
+
+
+def _lags(node: Node) -> dict[Partition, int]:
     """Records that the group has not read yet, by partition."""
-    with Admin(address) as admin:
-        ends = admin.end_offsets(partitions())
-        committed = admin.committed(GROUP, partitions())
-    return {
-        partition: end - (committed[partition].offset if partition in committed else 0)
-        for partition, end in ends.items()
-    }
+    lags: dict[Partition, int] = {}
+    for route in ROUTES:
+        with Admin(node.address(route)) as admin:
+            places = partitions(admin, route)
+            ends, committed = admin.end_offsets(places), admin.committed(GROUP, places)
+        for partition, end in ends.items():
+            read = committed[partition].offset if partition in committed else 0
+            lags[partition] = -(-(end - read) // route.step)
+    return lags
 
 
 def _finish(out: Path, delays: pa.Table, wrong: list[str], lags: Mapping[Partition, int], report: Report) -> int:

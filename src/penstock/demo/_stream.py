@@ -6,8 +6,9 @@ and replaced as a whole if Spark repeats the batch after a crash; ``merged`` tak
 batch that has it.
 
 Nothing is late by accident. A micro-batch takes the same share of every partition's backlog, so two partitions are
-never further apart than their own streams of flights are at equal shares: 11 days for the whole table. The watermark
-trails the newest flight by ``WATERMARK``; a record that Spark dropped all the same would end the demo with an error.
+never further apart than their own streams of flights are at equal shares: 52 days for the whole table, as some of
+LaGuardia's flights are seasonal. The watermark trails the newest flight by ``WATERMARK``; a record that Spark dropped
+all the same would end the demo with an error.
 What must not live here: where the records come from, and what the numbers should be.
 """
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["WATERMARK", "hourly_delays", "merged", "run_to_end"]
 
-WATERMARK = "30 days"
+WATERMARK = "60 days"
 _LOOK_S = 1
 _FLIGHT = "origin string, carrier string, dep_time int, dep_delay double"
 _HOURLY = """

@@ -1,11 +1,9 @@
 """Loops over bytes, in two implementations that give the same results, and the choice between them."""
 
-from penstock.kernels import interface as interface
-from penstock.kernels import tube_interface as tube_interface
 from penstock.kernels.choose import kernel as kernel
 from penstock.kernels.choose import load as load
 from penstock.kernels.choose import name as name
 from penstock.kernels.choose import tube_kernel as tube_kernel
 from penstock.kernels.choose import using as using
 
-__all__ = ["interface", "kernel", "load", "name", "tube_interface", "tube_kernel", "using"]
+__all__ = ["kernel", "load", "name", "tube_kernel", "using"]

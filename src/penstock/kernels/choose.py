@@ -11,11 +11,13 @@ import importlib
 import importlib.util
 import os
 from collections.abc import Iterator
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from penstock.errors import ConfigError
-from penstock.kernels.interface import Kernel
-from penstock.kernels.tube_interface import TubeKernel
+
+if TYPE_CHECKING:
+    from penstock.kernels.interface import Kernel
+    from penstock.kernels.tube_interface import TubeKernel
 
 __all__ = ["kernel", "load", "name", "tube_kernel", "using"]
 
@@ -65,7 +67,7 @@ def kernel(size: int | None = None) -> Kernel:
 def tube_kernel(size: int | None = None) -> TubeKernel:
     """Return TubeMQ's part of the kernel that `kernel` would return."""
     part = "numba" if kernel(size) is _State.loaded and name() == "numba" else "pure"
-    return cast(TubeKernel, importlib.import_module(f"penstock.kernels._{part}.tube"))
+    return cast("TubeKernel", importlib.import_module(f"penstock.kernels._{part}.tube"))
 
 
 @contextlib.contextmanager
@@ -97,4 +99,4 @@ def _choose(wanted: str) -> str:
 
 
 def _import(which: str) -> Kernel:
-    return cast(Kernel, importlib.import_module(f"penstock.kernels._{which}"))
+    return cast("Kernel", importlib.import_module(f"penstock.kernels._{which}"))

@@ -11,7 +11,18 @@ import re
 from datetime import UTC, date, datetime, timedelta
 from typing import Final, NamedTuple
 
-from penstock.kernels.tube_interface import FILTER_HEADER, HEADER, KEY, MSG_TIME, MSG_TYPE, NO_TIME, TIME, VALUE, Text
+from penstock.kernels.tube_interface import (
+    FILTER_HEADER,
+    HEADER,
+    KEY,
+    MINUTE_MS,
+    MSG_TIME,
+    MSG_TYPE,
+    NO_TIME,
+    TIME,
+    VALUE,
+    Text,
+)
 
 __all__ = [
     "NOTHING",
@@ -164,14 +175,20 @@ def _minute(text: bytes) -> int | None:
 def write_attributes(
     key: bytes | None, value: bytes | None, time_ms: int, headers: list[tuple[bytes, bytes | None]]
 ) -> tuple[bytes, int]:
-    """Return a record's attributes, and the number of the header that became its filter item, -1 for none."""
+    """Return a record's attributes, and the number of the header that became its filter item, -1 for none.
+
+    Whole minutes are written as others write them, so that their messages come back with the attributes they had.
+    """
+    chosen = next((number for number, (name, text) in enumerate(headers) if _is_filter(name, text)), -1)
+    minute = minute_of(time_ms)
+    whole = minute != b"" and time_ms % MINUTE_MS == 0
     elements: list[bytes] = []
-    chosen = -1
+    if whole and chosen < 0:
+        elements.append(MSG_TIME + b"=" + minute)
     for number, (name, text) in enumerate(headers):
-        if name == FILTER_HEADER and chosen < 0 and text and _is_plain(text):
-            chosen = number
-            elements.append(MSG_TYPE + b"=" + text)
-            if minute := minute_of(time_ms):
+        if number == chosen:
+            elements.append(MSG_TYPE + b"=" + (text or b""))
+            if minute:
                 elements.append(MSG_TIME + b"=" + minute)
         elif text is not None and name and name != FILTER_HEADER and _is_plain(name) and _is_plain(text):
             elements.append(name + b"=" + text)
@@ -180,11 +197,15 @@ def write_attributes(
             elements.append(HEADER + b"=" + coded)
     if key is not None:
         elements.append(KEY + b"=" + _base64(key))
-    if time_ms != NO_TIME:
+    if time_ms != NO_TIME and not whole:
         elements.append(TIME + b"=%d" % time_ms)
     if not value:
         elements.append(VALUE + b"=" + (b"null" if value is None else b"empty"))
     return b",".join(elements), chosen
+
+
+def _is_filter(name: bytes, text: bytes | None) -> bool:
+    return name == FILTER_HEADER and bool(text) and _is_plain(text or b"")
 
 
 def _is_plain(text: bytes) -> bool:

@@ -12,9 +12,10 @@ Apache InLong TubeMQ 2.x, ``DataConverterUtil`` and ``Message``; protobuf encodi
 from __future__ import annotations
 
 import enum
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from penstock.kernels.interface import Bytes, Int32s, Int64s
+if TYPE_CHECKING:  # a node that takes single messages does without NumPy
+    from penstock.kernels.interface import Bytes, Int32s, Int64s
 
 __all__ = [
     "FILTER_HEADER",
@@ -24,6 +25,7 @@ __all__ = [
     "MAX_ATTRIBUTES_OVERHEAD",
     "MAX_HEADER_ATTRIBUTE_OVERHEAD",
     "MAX_WRAP_OVERHEAD",
+    "MINUTE_MS",
     "MSG_TIME",
     "MSG_TYPE",
     "NO_TIME",
@@ -42,6 +44,8 @@ TIME: Final = b"$penstock.time$"
 VALUE: Final = b"$penstock.value$"
 HEADER: Final = b"$penstock.header$"
 FILTER_HEADER: Final = b"tubemq.filter"
+
+MINUTE_MS: Final = 60_000
 
 NO_TIME: Final = -1
 """Milliseconds of a record without a timestamp, as in Kafka."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation
@@ -11,7 +12,7 @@ from penstock.net._buffers import Intake, join_small
 from penstock.net._links import LARGEST_CORRELATION, lost, timed_out
 from penstock.net.options import TransportOptions
 from penstock.seams.channel import Dialect, Outgoing
-from penstock.seams.framing import Buffers, Frame
+from penstock.seams.framing import Buffer, Buffers, Frame
 
 __all__ = ["AsyncioConnection"]
 
@@ -21,9 +22,14 @@ class AsyncioPending:
 
     __slots__ = ("future", "timer")
 
-    def __init__(self, future: asyncio.Future[Frame], timer: asyncio.TimerHandle) -> None:
+    def __init__(self, future: asyncio.Future[Frame], timer: asyncio.TimerHandle | None = None) -> None:
         self.future = future
         self.timer = timer
+
+    def settled(self) -> None:
+        """Its time does not run any more."""
+        if self.timer is not None:
+            self.timer.cancel()
 
     async def reply(self) -> Frame:
         """Wait for the answer. Raises RequestTimeout, ConnectionLost, ProtocolViolation."""
@@ -74,6 +80,18 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         timer = self._loop.call_later(timeout_s, self._expired, correlation, timeout_s)
         pending = self._pending[correlation] = AsyncioPending(future, timer)
         return pending
+
+    def start_all(self, requests: Sequence[Outgoing], *, timeout_s: float) -> Sequence[AsyncioPending]:
+        """Write requests in one go; they share one timer, which looks for those of them that are still open."""
+        before = self._last
+        buffers: list[Buffer] = []
+        for request in requests:
+            buffers.extend(request(self._next_correlation()))
+        self._write(buffers)
+        self._loop.call_later(timeout_s, self._any_expired, before, len(requests), timeout_s)
+        found = [AsyncioPending(self._loop.create_future()) for _ in requests]
+        self._pending.update(zip(_after(before, len(requests)), found, strict=True))
+        return found
 
     async def call(self, request: Outgoing, *, timeout_s: float) -> Frame:
         """Write a request once the window is open, and wait for its answer. Requests are written in order of calls."""
@@ -160,7 +178,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         pending = self._pending.pop(frame.correlation, None)
         if pending is None:
             raise ProtocolViolation(f"an answer to request {frame.correlation}, which was not asked")
-        pending.timer.cancel()
+        pending.settled()
         if not pending.future.done():
             pending.future.set_result(frame)
 
@@ -170,6 +188,13 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         if pending is not None:
             _fail(pending.future, error)
         self._break(lost(self._endpoint, error.message))
+
+    def _any_expired(self, before: int, count: int, timeout_s: float) -> None:
+        """Of requests that were written together; their numbers do not come again before they are long settled."""
+        for correlation in _after(before, count):
+            if correlation in self._pending:
+                self._expired(correlation, timeout_s)
+                return
 
     async def _open_window(self, timeout_s: float) -> None:
         try:
@@ -193,8 +218,15 @@ class AsyncioConnection(asyncio.BufferedProtocol):
             self._end = error
         pending, self._pending = self._pending, {}
         for each in pending.values():
-            each.timer.cancel()
+            each.settled()
             _fail(each.future, self._end)
+
+
+def _after(correlation: int, count: int) -> Iterator[int]:
+    """The ``count`` correlation ids behind one."""
+    for _ in range(count):
+        correlation = correlation % LARGEST_CORRELATION + 1
+        yield correlation
 
 
 def _fail(future: asyncio.Future[Frame], error: PenstockError) -> None:

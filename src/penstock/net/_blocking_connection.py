@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation
@@ -11,7 +12,7 @@ from penstock.model import Endpoint
 from penstock.net._buffers import allocate, join_small
 from penstock.net._links import LARGEST_CORRELATION, lost, timed_out
 from penstock.seams.channel import Dialect, Outgoing
-from penstock.seams.framing import Buffers, Frame
+from penstock.seams.framing import Buffer, Buffers, Frame
 
 __all__ = ["BlockingConnection"]
 
@@ -69,6 +70,18 @@ class BlockingConnection:
         self._write(request(correlation), timeout_s)
         self._awaited.add(correlation)
         return BlockingPending(self, correlation, timeout_s)
+
+    def start_all(self, requests: Sequence[Outgoing], *, timeout_s: float) -> Sequence[BlockingPending]:
+        """Write requests now, in one go. Raises as ``start``."""
+        buffers: list[Buffer] = []
+        correlations: list[int] = []
+        for request in requests:
+            self._last = self._last % LARGEST_CORRELATION + 1
+            correlations.append(self._last)
+            buffers.extend(request(self._last))
+        self._write(buffers, timeout_s)
+        self._awaited.update(correlations)
+        return [BlockingPending(self, correlation, timeout_s) for correlation in correlations]
 
     async def call(self, request: Outgoing, *, timeout_s: float) -> Frame:
         """Write a request and read its answer."""

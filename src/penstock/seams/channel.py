@@ -40,6 +40,10 @@ class Connection(Protocol):
         """Write a request now; its answer is fetched later. Raises ConnectionLost."""
         ...
 
+    def start_all(self, requests: Sequence[Outgoing], *, timeout_s: float) -> Sequence[Pending]:
+        """As ``start`` for each, in their order, but in one write: for many small ones."""
+        ...
+
     async def call(self, request: Outgoing, *, timeout_s: float) -> Frame:
         """Write a request and wait for its answer."""
         ...

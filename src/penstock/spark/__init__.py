@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame as DataFrame
+    from pyspark.sql import SparkSession as SparkSession
 
     from penstock.spark._advice import advice as advice
     from penstock.spark._dedup import Deduplicator as Deduplicator
@@ -22,6 +23,7 @@ _HOME_OF = {
     "DataFrame": "pyspark.sql",  # for annotations in modules that must not import PySpark themselves
     "Deduplicator": "penstock.spark._dedup",
     "PenstockDataSource": "penstock.spark._source",
+    "SparkSession": "pyspark.sql",
     "StreamListener": "penstock.spark._listener",
     "advice": "penstock.spark._advice",
     "drop_repeated": "penstock.spark._dedup",

@@ -3,11 +3,14 @@
 import json
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pytest
 from pyarrow import compute
 
 from penstock.demo._flights import PARTITIONS, FlightEvents, flights_events, murmur2
+from penstock.demo._routes import ROUTES
+from penstock.demo._run import _limit
 from penstock.demo._stream import WATERMARK
 from penstock.model import Partition
 from penstock.spark._admission import admit
@@ -53,18 +56,35 @@ def test_partitioner_hashes_as_java(key: bytes, hash_of_java: int) -> None:
     assert murmur2(key) == hash_of_java % 2**32
 
 
+def test_each_flight_has_one_route(events: FlightEvents) -> None:
+    routed = [events.of_origins(route.origins) for route in ROUTES]
+    assert [each.rows.num_rows for each in routed] == [120_835 + 111_279, 104_662]
+    for each in routed:
+        assert each.rows["timestamp"].equals(each.rows.sort_by("timestamp")["timestamp"])
+        assert len(each.partition) == each.table.num_rows == each.rows.num_rows
+
+
 @pytest.mark.parametrize("limit", [5_000, 60_000, 150_000])
 def test_no_record_is_late_whatever_a_batch_takes(events: FlightEvents, limit: int) -> None:
     days, _ = WATERMARK.split()
-    stamps = events.rows["timestamp"].cast(pa.int64()).to_numpy()
-    queues = {Partition("t", number): stamps[events.of_partition(number)] for number in range(PARTITIONS)}
+    queues: dict[str, dict[Partition, npt.NDArray[np.int64]]] = {}
+    for route in ROUTES:
+        mine = events.of_origins(route.origins)
+        stamps = mine.rows["timestamp"].cast(pa.int64()).to_numpy()
+        places = {Partition(route.topic, number): stamps[mine.of_partition(number)] for number in range(PARTITIONS)}
+        queues[route.topic] = places
     newest = 0
-    while any(len(queue) for queue in queues.values()):
-        taken = admit({partition: len(queue) for partition, queue in queues.items()}, limit)
-        batch = np.concatenate([queues[partition][:count] for partition, count in taken.items()])
-        assert batch.min() >= newest - int(days) * 86_400_000
-        newest = max(newest, int(batch.max()))
-        queues = {partition: queue[taken.get(partition, 0) :] for partition, queue in queues.items()}
+    while any(len(queue) for places in queues.values() for queue in places.values()):
+        batch: list[npt.NDArray[np.int64]] = []
+        for route in ROUTES:  # a route's limit is in offsets; its backlog here is in records
+            places = queues[route.topic]
+            share = _limit(events, route, limit) // route.step
+            taken = admit({partition: len(queue) for partition, queue in places.items()}, share)
+            batch += [places[partition][:count] for partition, count in taken.items()]
+            queues[route.topic] = {partition: queue[taken.get(partition, 0) :] for partition, queue in places.items()}
+        stamps = np.concatenate(batch)
+        assert stamps.min() >= newest - int(days) * 86_400_000
+        newest = max(newest, int(stamps.max()))
 
 
 def test_keys_stay_in_one_partition(events: FlightEvents) -> None:

@@ -11,7 +11,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from penstock.config.tubemq import TubeConfig
@@ -49,6 +49,7 @@ Refusal = Callable[[Any], object]
 """From a request to the answer instead of the usual one; None leaves it to the usual one."""
 
 SILENCE = object()
+FIGURES = TubeOptions(api_timeout_ms=5_000, short_log_patience_ms=500)
 NOWHERE = Endpoint("broker", 0)
 
 
@@ -282,9 +283,15 @@ class Stage:
 
 @asynccontextmanager
 async def stage(
-    cluster: Cluster | None = None, *, masters: int = 1, down: int = 0, publishing: bool = False, **options: Any
+    cluster: Cluster | None = None,
+    *,
+    masters: int = 1,
+    down: int = 0,
+    figures: TubeOptions | None = None,
+    publishing: bool = False,
+    **options: Any,
 ) -> AsyncIterator[Stage]:
-    """``down`` of the ``masters`` do not listen; ``options`` are those of `TubeConfig`."""
+    """``down`` of the ``masters`` do not listen; ``options`` are those of `TubeConfig`, ``figures`` all at once."""
     network, cluster = MemoryNetwork(), cluster or Cluster()
     listeners = [await serve(Server(cluster, "broker"), Endpoint("broker", 0), network=network)]
     cluster.broker = listeners[0].endpoint
@@ -294,7 +301,7 @@ async def stage(
     client = TubeClient(
         lambda dialect: AsyncioChannel(dialect, network=network, options=quick, dice=lambda: 0.0),
         addresses,
-        TubeOptions(tube=TubeConfig(**options), publishing=publishing, api_timeout_ms=5_000, short_log_patience_ms=500),
+        figures or replace(FIGURES, tube=TubeConfig(**options), publishing=publishing),
     )
     try:
         yield Stage(cluster, client, network, addresses)

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from penstock.errors import ProtocolViolation
+from penstock.protocols.tubemq.front import TubeFrontOptions
 from tests.unit.tubemq_front.kit import Kit, run
 from tests.unit.tubemq_front.web import call, feed, fetch
 
@@ -86,6 +87,16 @@ def test_what_changes_something_needs_the_token() -> None:
         status, body = await fetch(kit, get("/x?method=admin_add_topic_deploy_info&topicName=made"))
         assert (status, json.loads(body)["result"]) == (200, False)
         assert kit.enode.topic("made") is None
+        right = await call(kit, "admin_add_topic_deploy_info", topicName="made", brokerId=1, createUser="me")
+        assert right["result"]
+
+    run(check, TubeFrontOptions(admin_token="abc"))
+
+
+def test_a_node_without_a_token_asks_for_none() -> None:
+    async def check(kit: Kit) -> None:
+        await fetch(kit, get("/x?method=admin_add_topic_deploy_info&topicName=made&brokerId=1&createUser=me"))
+        assert kit.enode.topic("made") is not None
 
     run(check)
 

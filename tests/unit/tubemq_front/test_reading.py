@@ -1,12 +1,15 @@
 """Getting messages: batches, confirming, manual mode, filters, the end of the log."""
 
+import asyncio
+
 import pytest
 
 from penstock.model import Partition
 from penstock.protocols.tubemq.front import TubeFrontOptions
+from penstock.protocols.tubemq.front.broker.batches import Stored, encode_batch
 from penstock.protocols.tubemq.messages import CommitOffsetRequestC2B, CommitOffsetResponseB2C
-from penstock.protocols.tubemq.methods import COMMIT_OFFSET
-from tests.unit.tubemq_front.kit import Kit, bodies, run
+from penstock.protocols.tubemq.methods import COMMIT_OFFSET, SEND_MESSAGE
+from tests.unit.tubemq_front.kit import Kit, bodies, run, sent
 
 
 async def commit(kit: Kit, consumed: bool | None = True) -> CommitOffsetResponseB2C:
@@ -141,5 +144,34 @@ def test_what_retention_deleted_is_skipped() -> None:
         answer = await kit.get()
         assert (answer.curr_offset, bodies(answer)) == (56, [b"c"])
         assert (await commit(kit)).curr_offset == 84
+
+    run(check)
+
+
+def test_columns_bring_the_same_batches_as_single_records() -> None:
+    async def check(kit: Kit) -> None:
+        clients = [kit.client() for _ in range(200)]
+        await asyncio.gather(*(client.ask(SEND_MESSAGE, sent(b"%d" % row)) for row, client in enumerate(clients)))
+        await kit.book(curr_offset=28)
+        single = await kit.get()
+        kit.front.shared.warming.many = 64
+        by_columns = await kit.get()
+        assert single == by_columns
+        assert len(by_columns.messages) == 199
+        assert (await kit.get(last_pack_consumed=True)).err_code == 404
+
+    run(check)
+
+
+def test_a_reader_of_much_misses_nothing_when_columns_take_over() -> None:
+    async def check(kit: Kit) -> None:
+        records = [Stored(0, 0, False, None, b"%d" % row, ()) for row in range(15_000)]
+        await kit.enode.append(Partition("demo", 0), encode_batch(records))
+        await kit.book()
+        found = bodies(await kit.get())
+        await kit.front.shared.warming.warm()
+        while (answer := await kit.get(last_pack_consumed=True)).success:
+            found += bodies(answer)
+        assert found == [record.value for record in records]
 
     run(check)

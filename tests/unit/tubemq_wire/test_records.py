@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -217,3 +219,28 @@ def test_a_single_message_whose_attributes_lie_is_corrupt(payload: bytes) -> Non
     with pytest.raises(CorruptBatch, match="attributes"):
         records.unpack(payload, 1)
     assert records.unpack(payload, 2).value == payload
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        "$msgType$=blue,$msgTime$=202611201010,seq=5",
+        "$msgTime$=202611201010,a=b",
+        "$msgType$=blue",
+        "a=b,$msgType$=x,c=d",
+    ],
+)
+def test_what_others_send_is_sent_on_with_the_very_same_attributes(attributes: str) -> None:
+    sent = attributed(attributes)
+    found = records.unpack(sent.pay_load_data, sent.flag)
+    assert records.pack(found.key, found.value, found.headers, found.timestamp_ms) == (sent.pay_load_data, sent.flag)
+    again = records.encode(records.decode(read(sent)).batch)
+    assert bytes(again.payload(0)) == sent.pay_load_data
+
+
+def test_single_messages_are_read_without_numpy() -> None:
+    script = "import sys\nfrom penstock.protocols.tubemq import flow_control, records, rpc\n"
+    script += "records.unpack(*records.pack(b'k', b'v', [('a', b'b')], 5))\n"
+    script += "print(*sorted({'numpy', 'pyarrow', 'numba'} & set(sys.modules)))\n"
+    ended = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == ""

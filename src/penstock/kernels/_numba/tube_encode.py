@@ -25,6 +25,7 @@ _HEADER: Final = np.frombuffer(HEADER + b"=", np.uint8)
 _NULL: Final = np.frombuffer(VALUE + b"=null", np.uint8)
 _EMPTY: Final = np.frombuffer(VALUE + b"=empty", np.uint8)
 _NO_TIME: Final = -1
+_MINUTE_MS: Final = 60_000
 _FIRST_MS: Final = -62_135_596_800_000  # the years 1 to 9999
 _LAST_MS: Final = 253_402_300_799_999
 
@@ -88,7 +89,7 @@ def _put_number(out: Bytes, at: int, value: int) -> int:
 @inlined
 def _put_minute(out: Bytes, at: int, time_ms: int) -> int:
     """Write ``yyyyMMddHHmm``; the calendar is counted from the 1st of March of year 0, so leap days come last."""
-    minutes = time_ms // 60_000
+    minutes = time_ms // _MINUTE_MS
     days = minutes // 1440 + 719_468
     minutes -= minutes // 1440 * 1440
     era = days // 146_097
@@ -120,25 +121,43 @@ def _put_coded(
 
 
 @inlined
+def _filter_of(
+    first: int, last: int, names: Bytes, name_ends: Int32s, values: Bytes, value_ends: Int32s, valid: Bytes
+) -> int:
+    """Return the number of the header that becomes the filter item, -1 for none."""
+    for header in range(first, last):
+        value, value_to = int64(value_ends[header]), int64(value_ends[header + 1])
+        if (
+            same(names, int64(name_ends[header]), int64(name_ends[header + 1]), _FILTER_HEADER)
+            and _there(valid, header)
+            and value < value_to
+            and _is_plain(values, value, value_to)
+        ):
+            return int64(header)
+    return int64(-1)
+
+
+@inlined
 def _put_headers(
-    out: Bytes, start: int, first: int, last: int, time_ms: int, names: Bytes, name_ends: Int32s,
-    values: Bytes, value_ends: Int32s, valid: Bytes,
-) -> tuple[int, int]:  # fmt: skip
-    """Return (position after the headers, number of the header that became the filter item, -1 for none)."""
-    at, chosen = start, int64(-1)
+    out: Bytes, start: int, at: int, first: int, last: int, chosen: int, minute: bool, time_ms: int,
+    names: Bytes, name_ends: Int32s, values: Bytes, value_ends: Int32s, valid: Bytes,
+) -> int:  # fmt: skip
     for header in range(first, last):
         name, name_to = int64(name_ends[header]), int64(name_ends[header + 1])
         value, value_to = int64(value_ends[header]), int64(value_ends[header + 1])
         there = _there(valid, header)
-        is_filter = same(names, name, name_to, _FILTER_HEADER)
-        plain = there and name < name_to and _is_plain(names, name, name_to) and _is_plain(values, value, value_to)
-        if plain and is_filter and chosen < 0 and value < value_to:
-            chosen = int64(header)
+        if header == chosen:
             at = _start(out, start, at, _MSG_TYPE)
             at = _put(out, at, values, value, value_to - value)
-            if time_ms != _NO_TIME and _FIRST_MS <= time_ms <= _LAST_MS:
+            if minute:
                 at = _put_minute(out, _start(out, start, at, _MSG_TIME), time_ms)
-        elif plain and not is_filter:
+        elif (
+            there
+            and name < name_to
+            and not same(names, name, name_to, _FILTER_HEADER)
+            and _is_plain(names, name, name_to)
+            and _is_plain(values, value, value_to)
+        ):
             if at > start:
                 out[at] = 44
                 at += 1
@@ -147,7 +166,7 @@ def _put_headers(
             at = _put(out, at + 1, values, value, value_to - value)
         else:
             at = _put_coded(out, start, at, names, name, name_to, values, value, value_to, there)
-    return at, chosen
+    return at
 
 
 @compiled(
@@ -162,21 +181,26 @@ def encode_payloads(
 ) -> None:  # fmt: skip
     """See `penstock.kernels.tube_interface.TubeKernel.encode_payloads`."""
     payload_ends[0] = 0
-    begin = int64(0)
+    begin = first = last = int64(0)
     for row in range(len(timestamps)):
         start = at = begin + 4
-        filter_headers[row] = -1
-        time_ms = timestamps[row]
+        chosen, time_ms = int64(-1), timestamps[row]
+        minute = time_ms != _NO_TIME and _FIRST_MS <= time_ms <= _LAST_MS
+        whole = minute and time_ms % _MINUTE_MS == 0
         if len(header_ends):
             first, last = int64(header_ends[row] - header_ends[0]), int64(header_ends[row + 1] - header_ends[0])
-            at, chosen = _put_headers(
-                out, start, first, last, time_ms, names, name_ends, header_values, header_value_ends, header_valid
-            )
-            filter_headers[row] = chosen
+            chosen = _filter_of(first, last, names, name_ends, header_values, header_value_ends, header_valid)
+        filter_headers[row] = chosen
+        if whole and chosen < 0:
+            at = _put_minute(out, _start(out, start, at, _MSG_TIME), time_ms)
+        at = _put_headers(
+            out, start, at, first, last, chosen, minute, time_ms,
+            names, name_ends, header_values, header_value_ends, header_valid,
+        )  # fmt: skip
         if _there(key_valid, row):
             at = _start(out, start, at, _KEY)
             at = write_base64(keys, int64(key_ends[row]), int64(key_ends[row + 1]), out, at)
-        if time_ms != _NO_TIME:
+        if time_ms != _NO_TIME and not whole:
             at = _put_number(out, _start(out, start, at, _TIME), time_ms)
         value, length = int64(value_ends[row]), int64(value_ends[row + 1]) - int64(value_ends[row])
         if not _there(value_valid, row):

@@ -8,6 +8,7 @@ method's message (or, in a failure, the name and text of a Java exception). Sour
 from __future__ import annotations
 
 import enum
+import functools
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -111,17 +112,15 @@ def request(method: Method[Req, Ans], message: Req, *, timeout_ms: int, service:
 
     ``timeout_ms`` (at least 1) is the caller's patience: later answers are never sent. Raises UsageError.
     """
-    header = RequestHeader(service_type=service or method.services[0], protocol_ver=PROTOCOL_VERSION)
     body = RequestBody(method=method.number, timeout=max(1, timeout_ms))
-    content = _content(RpcConnHeader(flag=0), header, body, [encode(message)], is_answer=False)
+    content = _content(_asking(service or method.services[0]), body, [encode(message)], is_answer=False)
     return lambda serial: frame(serial, content)
 
 
 def request_around(method: Method[Req, Ans], payload: Buffers, *, timeout_ms: int) -> Outgoing:
     """Like `request`, with the method's message encoded already, in pieces that are not joined."""
-    header = RequestHeader(service_type=method.services[0], protocol_ver=PROTOCOL_VERSION)
     body = RequestBody(method=method.number, timeout=max(1, timeout_ms))
-    content = _content(RpcConnHeader(flag=0), header, body, payload, is_answer=False)
+    content = _content(_asking(method.services[0]), body, payload, is_answer=False)
     return lambda serial: frame(serial, content)
 
 
@@ -132,10 +131,9 @@ def answer(method: int, message: Message, serial: int) -> Buffers:
 
 def answer_around(method: int, payload: Buffers, serial: int) -> Buffers:
     """Like `answer`, with the method's message encoded already, in pieces that are not joined."""
-    header = ResponseHeader(status=Status.SUCCESS, protocol_ver=PROTOCOL_VERSION)
     # The body's own class wants its payload, which is put behind the rest without a copy: so the request's stands in.
     body = RequestBody(method=method)
-    return frame(serial, _content(RpcConnHeader(flag=1), header, body, payload, is_answer=True))
+    return frame(serial, _content(_made(), body, payload, is_answer=True))
 
 
 def failure(status: Status, exception: str, text: str, serial: int) -> Buffers:
@@ -215,12 +213,25 @@ def _unit(encoded: bytes) -> bytes:
     return varint(len(encoded)) + encoded
 
 
-def _content(connection: Message, header: Message, body: Message, payload: Buffers, *, is_answer: bool) -> Buffers:
+@functools.cache
+def _asking(service: int) -> bytes:
+    """Return the two units before a request's body: the same each time."""
+    header = RequestHeader(service_type=service, protocol_ver=PROTOCOL_VERSION)
+    return _unit(encode(RpcConnHeader(flag=0))) + _unit(encode(header))
+
+
+@functools.cache
+def _made() -> bytes:
+    """Return the two units before the body of an answer to a call that was made."""
+    header = ResponseHeader(status=Status.SUCCESS, protocol_ver=PROTOCOL_VERSION)
+    return _unit(encode(RpcConnHeader(flag=1))) + _unit(encode(header))
+
+
+def _content(units: bytes, body: Message, payload: Buffers, *, is_answer: bool) -> Buffers:
     _, tag = _PAYLOAD[is_answer]
     size = sum(map(len, payload))
     start = encode(body) + tag + varint(size)
-    head = _unit(encode(connection)) + _unit(encode(header)) + varint(len(start) + size) + start
-    return [head, *payload]
+    return [units + varint(len(start) + size) + start, *payload]
 
 
 def _signed32(value: int) -> int:

@@ -30,6 +30,8 @@ def varint(value: int) -> bytes:
 
 def read_varint(view: memoryview, at: int) -> tuple[int, int]:
     """Return (value as 64 unsigned bits, position after it). Raises ProtocolViolation."""
+    if at < len(view) and (byte := view[at]) < 128:
+        return byte, at + 1  # nearly all of them
     value = shift = 0
     for position in range(at, min(at + 10, len(view))):
         byte = view[position]

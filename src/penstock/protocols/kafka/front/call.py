@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["INTERNAL_TOPICS", "Call", "Handler", "Line", "Shared"]
 
-INTERNAL_TOPICS = frozenset({OffsetsLog.topic, "__transaction_state", "__share_group_state"})
+INTERNAL_TOPICS = frozenset({OffsetsLog.topic, "__penstock_settings", "__transaction_state", "__share_group_state"})
 """Topics of the node itself: clients may read them, not write, create or delete them."""
 
 

@@ -7,6 +7,7 @@ Source: Apache InLong TubeMQ 2.x, "HTTP API" documentation of master and broker.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -101,7 +102,7 @@ class TubeAdmin:
         raise UsageError("TubeMQ cannot delete messages below an offset", hint="Set the topic's deletePolicy")
 
     async def groups(self) -> Sequence[GroupListing]:
-        """All groups that brokers remember, and those that only have members so far."""
+        """All groups that brokers remember, and those that only have members so far; not those we read ranges with."""
         members = {
             text_in(row, "consumeGroup"): number_in(row, "consumerNum")
             for row in await self._web.ask("admin_query_sub_info")
@@ -110,7 +111,12 @@ class TubeAdmin:
         for endpoint in (await self._web.brokers()).values():
             for row in await self._web.ask_broker(endpoint, "admin_get_booked_groupname"):
                 names.update(map(str, row.get("groupName", ())))
-        return [GroupListing(name, "Stable" if members.get(name) else "Empty", "consumer") for name in sorted(names)]
+        ours = re.compile(re.escape(self._shared.options.tube.reader_group) + r"-\d+")
+        return [
+            GroupListing(name, "Stable" if members.get(name) else "Empty", "consumer")
+            for name in sorted(names)
+            if not ours.fullmatch(name)
+        ]
 
     async def describe_group(self, group: str) -> GroupDescription:
         """One group and its members; "Dead" where nobody knows it."""

@@ -51,7 +51,7 @@ class TubeClient:
 
     async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> Mapping[str, TopicInfo]:
         """Topics by name; see ``LogClient``."""
-        if names is None and self.shared.options.tube.admin_address:
+        if names is None:
             return await self.admin().topics(None, fresh=fresh)
         return await self.shared.topics.topics(names, fresh=fresh)
 
@@ -79,7 +79,7 @@ class TubeClient:
 
         Without ``admin_address``, a group that stands nowhere yet is put where ``consume_position`` says by asking.
         """
-        if self.shared.options.tube.admin_address:
+        if partitions is None or self.shared.options.tube.admin_address:
             return await self.admin().committed(group, partitions)
         return await committed(self.shared, group, partitions)
 
@@ -105,7 +105,7 @@ class TubeClient:
     def admin(self) -> TubeAdmin:
         """Topics and groups as operators see them; most of it takes ``admin_address``."""
         if self._web is None:
-            self._web = WebApi(self._channel_of(HttpDialect()), self.shared.options)
+            self._web = WebApi(self._channel_of(HttpDialect()), self.shared.options, self.shared.masters.all)
         return TubeAdmin(self.shared, self._web)
 
     def distrust(self, partition: Partition) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from penstock.config.tubemq import ConsumePosition
-from penstock.errors import OffsetOutOfRange, PenstockError, ServerError, UsageError
+from penstock.errors import OffsetOutOfRange, PenstockError, ServerError
 from penstock.model import Committed, Partition
 from penstock.protocols.tubemq.client.brokers import Booking, Position
 from penstock.protocols.tubemq.client.private_reader import next_position
@@ -49,14 +49,9 @@ async def commit(shared: Shared, group: str, offsets: Mapping[Partition, Committ
             )
 
 
-async def committed(shared: Shared, group: str, partitions: Collection[Partition] | None) -> dict[Partition, Committed]:
+async def committed(shared: Shared, group: str, partitions: Collection[Partition]) -> dict[Partition, Committed]:
     """Where a group stands in some partitions; see above for what asking does to a group that stands nowhere yet."""
     check_group(group)
-    if partitions is None:
-        raise UsageError(
-            "TubeMQ's clients cannot list a group's partitions",
-            hint="Name the partitions, or say admin_address=HOST:PORT (the master's web port)",
-        )
     found = await _visit_all(shared, group, dict.fromkeys(partitions))
     return {partition: Committed(position.offset) for partition, position in found.items()}
 

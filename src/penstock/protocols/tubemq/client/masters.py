@@ -39,6 +39,11 @@ class Masters:
         """Whom the next call goes to."""
         return self._masters[self._current]
 
+    @property
+    def all(self) -> Sequence[Endpoint]:
+        """As they were named."""
+        return self._masters
+
     async def ask(self, method: Method[Request, Answer], message: Request) -> Answer:
         """The active master's answer, whatever its code. Raises ConnectionLost, RequestTimeout, Standby of the last
         master asked when none would answer; ProtocolViolation, RpcFailure."""

@@ -23,7 +23,8 @@ class TubeOptions:
     """``tube`` are the protocol's own options, the rest is what every client has (see `penstock.config.ClientConfig`).
 
     ``position`` is where a group begins that has no position in a partition. ``publishing``: this client writes, so
-    the topics it is told about are those that may be written to.
+    the topics it is told about are those that may be written to. ``in_order``: a message waits until the one before it
+    to the same partition is stored.
     """
 
     tube: TubeConfig = field(default_factory=TubeConfig)
@@ -34,6 +35,7 @@ class TubeOptions:
     metadata_max_age_ms: int = 300_000
     position: ConsumePosition = ConsumePosition.FIRST
     publishing: bool = False
+    in_order: bool = False
     tls: bool = False
     short_log_patience_ms: int = 5_000
 
@@ -84,5 +86,6 @@ def options_of(config: ClientConfig, extra: Mapping[str, OptionValue]) -> TubeOp
         metadata_max_age_ms=config.metadata_max_age_ms,
         position=position,
         publishing=isinstance(config, ProducerConfig),
+        in_order=isinstance(config, ProducerConfig) and config.max_in_flight == 1,
         tls=config.tls,
     )

@@ -9,8 +9,8 @@ store, and other partitions of the store have places between ours. So where a ba
   for being equal, never by size: they do not grow.
 
 The range is done when everything below ``end`` was looked at. A log that ends before is waited for a little, and is
-then an error: who asks for a range counts on having all of it. In stores with several partitions a row's offset is a lower
-bound of its place: it grows from row to row, and reading from there finds the row.
+then an error: who asks for a range counts on having all of it. In stores with several partitions a row's offset is a
+lower bound of its place: it grows from row to row, and reading from there finds the row.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 A broker takes messages one by one. A batch of the engine becomes as many requests to one partition, sent without
 waiting for each other's answers; brokers work off a connection's requests in the order they came. What was stored is
 remembered row by row, so that after a failure only the others are sent again. If one of a batch is refused for a moment
-(419) while those behind it are stored, it will be stored behind them; who cannot have that sets ``max_in_flight=1``,
-and each message then waits for the one before.
+(419) while those already sent behind it are stored, it will be stored behind them; who cannot have that sets
+``max_in_flight=1``, and each message then waits for the one before.
 
 | answer | what is done |
 | --- | --- |
@@ -29,12 +29,10 @@ from penstock.errors import PenstockError, ServerError
 from penstock.model import Codec, Node, Partition
 from penstock.protocols.tubemq.client.avoidance import Avoidance
 from penstock.protocols.tubemq.client.retry import Retry
-from penstock.protocols.tubemq.client.send_request import SendRequests
+from penstock.protocols.tubemq.client.send_request import SendRequests, read_sent
 from penstock.protocols.tubemq.error_codes import Code, error_of
 from penstock.protocols.tubemq.messages import SendMessageResponseB2P
-from penstock.protocols.tubemq.methods import SEND_MESSAGE
 from penstock.protocols.tubemq.names import MAX_MESSAGE_BYTES, check_topic
-from penstock.protocols.tubemq.rpc import read_answer
 from penstock.seams.channel import Connection, Pending
 from penstock.seams.client import Packed, Sent
 
@@ -48,6 +46,7 @@ __all__ = ["TubePacked", "TubeSender"]
 
 _BODY_EMPTY = 442
 _WINDOW = 1_024
+_WRITES_A_WINDOW = 4
 _SLACK_S = 0.5
 _ATTRIBUTE_LENGTH_BYTES = 4
 
@@ -82,9 +81,9 @@ class TubeSender:
     numbered = False
     """Nothing tells a broker which message comes after which."""
 
-    def __init__(self, shared: Shared, *, window: int = _WINDOW) -> None:
+    def __init__(self, shared: Shared) -> None:
         self._shared = shared
-        self._window = window
+        self._window = 1 if shared.options.in_order else _WINDOW
         self._avoidance = Avoidance(shared.options.tube)
         self._delayed: Counter[str] = Counter()
         self._failed_beats = 0
@@ -188,13 +187,19 @@ class TubeSender:
         )
         errors: list[PenstockError] = list(packed.refused.values())
         under_way: deque[tuple[int, Pending]] = deque()
+        rows = deque(packed.open_rows())
         timeout_s = timeout_ms / 1_000 + _SLACK_S
         try:
-            for row in packed.open_rows():
-                while len(under_way) >= self._room(node.name, len(under_way)):
+            # What comes behind a message that must be sent again would overtake it: no more than is under way does.
+            while rows and not any(error.retriable for error in errors):
+                room = self._room(node.name, len(under_way)) - len(under_way)
+                if room < min(len(rows), self._window // _WRITES_A_WINDOW) or room < 1:
                     errors += await self._take(node, packed, *under_way.popleft())
-                under_way.append((row, connection.start(requests.request(packed.payloads, row), timeout_s=timeout_s)))
-                self._delayed[node.name] += 1
+                    continue
+                chosen = [rows.popleft() for _ in range(min(room, len(rows)))]
+                outgoing = requests.requests(packed.payloads, chosen)
+                under_way.extend(zip(chosen, connection.start_all(outgoing, timeout_s=timeout_s), strict=True))
+                self._delayed[node.name] += len(chosen)
         except PenstockError as error:
             errors.append(error)
             self._avoidance.failed(packed.partition, self._shared.channel.monotonic())
@@ -211,17 +216,16 @@ class TubeSender:
 
     async def _take(self, node: Node, packed: TubePacked, row: int, pending: Pending) -> list[PenstockError]:
         """One answer; the error it is, if it is one."""
-        now = self._shared.channel.monotonic
         try:
-            answer = read_answer(SEND_MESSAGE, await pending.reply(), node=str(node.endpoint))
+            answer = read_sent(await pending.reply(), str(node.endpoint))
         except PenstockError as error:
-            self._avoidance.failed(packed.partition, now())
+            self._avoidance.failed(packed.partition, self._shared.channel.monotonic())
             return [error]
         finally:
             self._delayed[node.name] -= 1
         if answer.err_code == Code.SUCCESS:
             packed.offsets[row] = answer.append_offset
-            self._avoidance.stored(packed.partition, now())
+            self._avoidance.stored(packed.partition, self._shared.channel.monotonic())
             return []
         return [self._refused(packed, row, answer)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from penstock.errors import PenstockError, ServerError, UsageError
+from penstock.errors import PenstockError, ServerError
 from penstock.model import Node, Partition, TopicInfo
 from penstock.protocols.tubemq.client.discovery import discover
 from penstock.protocols.tubemq.client.identity import Identity
@@ -43,13 +43,8 @@ class Topics:
         self._asked_at: dict[str, float] = {}
         self._group = f"{options.tube.reader_group}-topics"
 
-    async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> Mapping[str, TopicInfo]:
-        """Topics by name; those that do not exist are absent. Raises UsageError for None: no request lists them all."""
-        if names is None:
-            raise UsageError(
-                "TubeMQ's clients cannot list topics",
-                hint="Name the topics, or say admin_address=HOST:PORT (the master's web port)",
-            )
+    async def topics(self, names: Collection[str], *, fresh: bool = False) -> Mapping[str, TopicInfo]:
+        """Topics by name; those that do not exist are absent. No request lists them all."""
         now = self._channel.monotonic()
         oldest = now - self._options.metadata_max_age_ms / 1_000
         due = [name for name in names if fresh or self._asked_at.get(name, -1e9) < oldest]

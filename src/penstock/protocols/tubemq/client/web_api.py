@@ -25,15 +25,23 @@ Row = Mapping[str, Any]
 
 _MASTER_PORT: Final = 8080
 _BAD_REQUEST: Final = 400
+_GUESS_S: Final = 1.0
 
 
 class WebApi:
-    """Asks the masters of ``admin_address``, and brokers at the web ports that a master tells."""
+    """Asks the masters of ``admin_address``, and brokers at the web ports that a master tells.
 
-    def __init__(self, channel: Channel[None], options: TubeOptions) -> None:
+    Without that option the masters' own ports are tried, briefly: nodes like ours answer there, TubeMQ's masters are
+    silent.
+    """
+
+    def __init__(self, channel: Channel[None], options: TubeOptions, masters: Sequence[Endpoint]) -> None:
         self._channel = channel
         self._options = options
-        self._masters = list(parse_endpoints(options.tube.admin_address, _MASTER_PORT))
+        told = parse_endpoints(options.tube.admin_address, _MASTER_PORT)
+        self._masters = list(told or masters)
+        self._is_guess = not told
+        self._timeout_s = _GUESS_S if self._is_guess else options.rpc_timeout_ms / 1_000
 
     async def change(self, method: str, **parameters: object) -> Sequence[Row]:
         """Change something at the master. Raises ServerError if it, or one row of it, was refused."""
@@ -51,19 +59,19 @@ class WebApi:
 
     async def document(self, method: str, **parameters: object) -> Row:
         """As `ask`, but the whole answer: some say more beside their rows."""
-        if not self._masters:
-            raise UsageError(
-                f"only the master's web API can do this ({method})",
-                hint="Say admin_address=HOST:PORT, the master's web port, and admin_token for changes",
-            )
         for attempt, endpoint in enumerate(list(self._masters)):
             try:
                 return await self._document(endpoint, method, parameters)
-            except (ConnectionLost, RequestTimeout):
+            except (ConnectionLost, RequestTimeout, ProtocolViolation):
                 self._masters.append(self._masters.pop(0))
-                if attempt == len(self._masters) - 1:
+                if attempt == len(self._masters) - 1 and not self._is_guess:
                     raise
-        raise AssertionError("there is at least one master")
+        # That nobody answered a guess will not change: the next one need not wait for it.
+        self._masters.clear()
+        raise UsageError(
+            f"only the master's web API can do this ({method})",
+            hint="Say admin_address=HOST:PORT, the master's web port, and admin_token for changes",
+        )
 
     async def ask_broker(self, endpoint: Endpoint, method: str, **parameters: object) -> Sequence[Row]:
         """Ask a broker at its web port."""
@@ -102,7 +110,7 @@ class WebApi:
 
     async def _get(self, endpoint: Endpoint, target: str) -> tuple[int, dict[str, str], bytes]:
         link = await self._channel.link(endpoint)
-        frame = await link.connection.call(get(endpoint, target), timeout_s=self._options.rpc_timeout_ms / 1_000)
+        frame = await link.connection.call(get(endpoint, target), timeout_s=self._timeout_s)
         try:
             status, fields, body = read_response(frame.body)
         except PenstockError as error:

@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING, Any
 from penstock.protocols.tubemq.front.cluster import Cluster
 from penstock.protocols.tubemq.front.options import TubeFrontOptions
 from penstock.protocols.tubemq.messages.declare import Message
+from penstock.seams.framing import Buffers
 from penstock.seams.node import Enode, Offsets, Services
 
 if TYPE_CHECKING:
     from penstock.protocols.tubemq.front.broker.bookings import Bookings
     from penstock.protocols.tubemq.front.broker.positions import Positions
+    from penstock.protocols.tubemq.front.broker.warming import Warming
     from penstock.protocols.tubemq.front.broker.writing import Writing
     from penstock.protocols.tubemq.front.master.groups import Groups
     from penstock.protocols.tubemq.front.master.producers import Producers
     from penstock.protocols.tubemq.front.settings import Settings
+    from penstock.protocols.tubemq.front.settings_log import SettingsLog
 
-__all__ = ["Call", "Handler", "Shared"]
+__all__ = ["Call", "Continued", "Handler", "Shared"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +33,13 @@ class Shared:
     options: TubeFrontOptions
     cluster: Cluster
     settings: Settings
+    settings_log: SettingsLog
     groups: Groups
     producers: Producers
     bookings: Bookings
     positions: Positions
     writing: Writing
+    warming: Warming
     visit_token: int
 
     @property
@@ -64,5 +69,13 @@ class Call:
     version: int
 
 
-Handler = Callable[[Call, Any], Awaitable[Message]]
+@dataclass(frozen=True, slots=True)
+class Continued:
+    """An answer whose last fields are encoded already: ``rest`` goes behind the message as it is."""
+
+    message: Message
+    rest: Buffers
+
+
+Handler = Callable[[Call, Any], Awaitable[Message | Continued]]
 """Returns the answer. Raises Refused for one that says what is wrong, Thrown for an exception in its place."""

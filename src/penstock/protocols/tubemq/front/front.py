@@ -7,6 +7,7 @@ from penstock.model import Partition
 from penstock.protocols.tubemq.front.admin.routes import Admin
 from penstock.protocols.tubemq.front.broker.bookings import Bookings
 from penstock.protocols.tubemq.front.broker.positions import Positions
+from penstock.protocols.tubemq.front.broker.warming import Warming
 from penstock.protocols.tubemq.front.broker.writing import Writing
 from penstock.protocols.tubemq.front.call import Shared
 from penstock.protocols.tubemq.front.cluster import Cluster
@@ -15,6 +16,7 @@ from penstock.protocols.tubemq.front.master.producers import Producers
 from penstock.protocols.tubemq.front.options import TubeFrontOptions
 from penstock.protocols.tubemq.front.session import TubeSession
 from penstock.protocols.tubemq.front.settings import Settings
+from penstock.protocols.tubemq.front.settings_log import SettingsLog
 from penstock.seams.front import Peer
 from penstock.seams.node import Services
 
@@ -29,16 +31,19 @@ class TubeFront:
         self._sessions: set[TubeSession] = set()
         runtime = services.runtime
         patience = Patience(options.consumer_timeout_ms / 1_000, options.event_timeout_ms / 1_000, options.max_clients)
+        settings = Settings()
         self.shared = Shared(
             services,
             options,
             Cluster(services),
-            Settings(),
+            settings,
+            SettingsLog(settings, services.enode, runtime.now_ms),
             Groups(patience, self._dice),
             Producers(options.producer_timeout_ms / 1_000, options.max_clients),
             Bookings(options.partition_timeout_ms / 1_000, options.max_bookings, runtime.promise),
             Positions(services.offsets, services.enode, runtime.now_ms),
             Writing(services.enode, runtime, options.pending_bytes),
+            Warming(runtime),
             visit_token=runtime.now_ms(),
         )
         self._admin = Admin(self.shared)
@@ -48,13 +53,17 @@ class TubeFront:
         return "tubemq"
 
     async def start(self) -> None:
-        """Begin to balance. Raises ConfigError for an address that TubeMQ's strings cannot carry."""
+        """Read back what operators have set, and begin to balance.
+
+        Raises ConfigError for an address that TubeMQ's strings cannot carry, StoreError, CorruptBatch.
+        """
         advertised = self.shared.services.identity.advertised.get("tubemq")
         if advertised is not None and ":" in advertised.host:
             raise ConfigError(
                 f"TubeMQ clients cannot be told the address {advertised}",
                 hint="Listen on, or advertise, IPv4 or a name",
             )
+        self.shared.settings_log.load()
         self.shared.services.runtime.spawn(self._balance(), "balance TubeMQ groups")
 
     def session(self, peer: Peer) -> TubeSession:

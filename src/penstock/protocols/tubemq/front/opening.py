@@ -16,5 +16,12 @@ __all__ = ["open_front"]
 
 def open_front(services: Services, config: SnodeConfig) -> TubeFront:
     """The front of a node."""
-    del config
-    return TubeFront(services, TubeFrontOptions())
+    options = TubeFrontOptions(
+        balance_period_ms=config.balance_period_ms,
+        consumer_timeout_ms=config.tubemq_timeout_ms,
+        producer_timeout_ms=config.tubemq_timeout_ms,
+        partition_timeout_ms=config.tubemq_timeout_ms,
+        event_timeout_ms=2 * config.tubemq_timeout_ms,
+        admin_token=config.admin_token,
+    )
+    return TubeFront(services, options)

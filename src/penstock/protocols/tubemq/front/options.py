@@ -22,7 +22,7 @@ class TubeFrontOptions:
     still in it. ``max_message_bytes``: payload of a message, without the 10 KiB that attributes may add.
     ``pending_bytes``: messages being written at once; above it producers are told to slow down.
 
-    ``admin_token``: what modifying calls of the HTTP interface must bring (``confModAuthToken``).
+    ``admin_token``: what modifying calls of the HTTP interface must bring (``confModAuthToken``); empty: nothing.
     """
 
     balance_period_ms: int = 1_000
@@ -37,4 +37,4 @@ class TubeFrontOptions:
     max_message_bytes: int = 1 << 20
     pending_bytes: int = 64 << 20
     max_partitions: int = 10_000
-    admin_token: str = "abc"
+    admin_token: str = ""

@@ -13,15 +13,15 @@ from typing import Final
 
 from penstock.errors import PenstockError, ProtocolViolation
 from penstock.protocols.tubemq.front.admin.routes import Admin
-from penstock.protocols.tubemq.front.call import Call, Shared
+from penstock.protocols.tubemq.front.call import Call, Continued, Shared
 from penstock.protocols.tubemq.front.faults import Refused, Thrown, refusal
 from penstock.protocols.tubemq.front.sniffing import FrontFraming
 from penstock.protocols.tubemq.front.table import TABLE, handler
-from penstock.protocols.tubemq.messages.codec import decode
+from penstock.protocols.tubemq.messages.codec import decode, encode
 from penstock.protocols.tubemq.messages.declare import Message
 from penstock.protocols.tubemq.methods import METHODS, Service
 from penstock.protocols.tubemq.rpc import Call as RpcCall
-from penstock.protocols.tubemq.rpc import Status, answer, failure, java_name, read_call
+from penstock.protocols.tubemq.rpc import Status, answer, answer_around, failure, java_name, read_call
 from penstock.seams.framing import Buffers, Frame
 from penstock.seams.front import Peer
 
@@ -82,11 +82,14 @@ class TubeSession:
         except ProtocolViolation as error:
             return failure(Status.FATAL, _UNREADABLE, _HANDLING + error.message, serial)
         try:
-            return answer(call.method, await self._answer(call, request), serial)
+            answered = await self._answer(call, request)
         except Thrown as error:
             return failure(Status.ERROR, java_name(error.name, call.version), error.text, serial)
+        if isinstance(answered, Continued):
+            return answer_around(call.method, [encode(answered.message), *answered.rest], serial)
+        return answer(call.method, answered, serial)
 
-    async def _answer(self, call: RpcCall, request: Message) -> Message:
+    async def _answer(self, call: RpcCall, request: Message) -> Message | Continued:
         try:
             return await handler(call.method)(Call(self._shared, call.version), request)
         except Thrown:

@@ -1,11 +1,11 @@
 """What operators have set through the admin interface: flow control, limits, who may read what. Kept in memory here.
 
-`settings_log` brings it over a restart. Everything is frozen data; a change makes a new piece and tells ``changed``.
+`settings_log` brings it over a restart. Everything is frozen data; a change makes a new piece and notes it as unsaved.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -72,7 +72,7 @@ _PLAIN_TOPIC: Final = TopicSettings()
 
 
 class Settings:
-    """``changed(kind, name)`` is called after each change; kinds are "flow", "limits", "group" and "topic".
+    """``unsaved``: kind and name of what was changed; kinds are "flow", "limits", "group" and "topic".
 
     ``rules`` are those of ``flow``, read.
     """
@@ -83,7 +83,7 @@ class Settings:
         self.limits = Limits()
         self.groups: dict[str, GroupSettings] = {}
         self.topics: dict[str, TopicSettings] = {}
-        self.changed: Callable[[str, str], None] = lambda kind, name: None
+        self.unsaved: set[tuple[str, str]] = set()
 
     def group(self, name: str) -> GroupSettings:
         """What is set for a group."""
@@ -97,28 +97,28 @@ class Settings:
         """Give all clients these rules. Raises ProtocolViolation for ones that are none; nothing is changed then."""
         self.rules = parse_rules(rules.told)
         self.flow = rules
-        self.changed("flow", "")
+        self.unsaved.add(("flow", ""))
 
     def set_limits(self, limits: Limits) -> None:
         """Limit messages."""
         self.limits = limits
-        self.changed("limits", "")
+        self.unsaved.add(("limits", ""))
 
     def set_group(self, name: str, settings: GroupSettings) -> None:
         """Keep what is set for a group."""
         self.groups[name] = settings
         if settings == _PLAIN_GROUP:
             del self.groups[name]
-        self.changed("group", name)
+        self.unsaved.add(("group", name))
 
     def forget_topic(self, name: str) -> None:
         """The topic is gone; one that is made under the same name begins plain."""
         if self.topics.pop(name, None) is not None:
-            self.changed("topic", name)
+            self.unsaved.add(("topic", name))
 
     def set_topic(self, name: str, settings: TopicSettings) -> None:
         """Keep what is set for a topic."""
         self.topics[name] = settings
         if settings == _PLAIN_TOPIC:
             del self.topics[name]
-        self.changed("topic", name)
+        self.unsaved.add(("topic", name))

@@ -127,6 +127,7 @@ class Admin:
         given = Parameters(parameters)
         try:
             found = await _handler(self._route(given).handler)(AdminCall(self._shared, given))
+            await self._shared.settings_log.save()
         except PenstockError as error:
             refused = refusal(error)
             return {"result": False, "errCode": refused.code, "errMsg": refused.message}
@@ -139,7 +140,7 @@ class Admin:
         route = ROUTES.get(method)
         if route is None:
             raise _bad(f"unsupported method {method[:80]}! admin_get_methods lists those that are served")
-        if route.token:
+        if route.token and self._shared.options.admin_token:
             token = given.optional("confModAuthToken")
             if not token:
                 raise _bad("Parameter confModAuthToken is missing or value is blank!")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
+import sys
 
 from penstock.protocols.tubemq.front.admin.answers import Answer, from_broker
 from penstock.protocols.tubemq.front.admin.routes import AdminCall
 from penstock.protocols.tubemq.front.broker.messages import key_code
-from penstock.protocols.tubemq.front.broker.reading import read_batch
+from penstock.protocols.tubemq.front.broker.reading import Limits, read_batch
 from penstock.protocols.tubemq.messages.broker import TransferedMessage
 
 __all__ = ["messages"]
@@ -27,7 +28,7 @@ async def messages(call: AdminCall) -> Answer:
     begin = max(start, end - count)
     if begin == end:
         return from_broker([])
-    batch = read_batch(call.shared.enode, partition, begin, filters, most_bytes=_MOST_BYTES, most_records=count)
+    batch = read_batch(call.shared.enode, partition, begin, filters, Limits(_MOST_BYTES, count, sys.maxsize))
     return from_broker([_shown(row, message) for row, message in enumerate(batch.messages)])
 
 

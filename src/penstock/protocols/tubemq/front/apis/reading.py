@@ -11,8 +11,8 @@ from typing import Final
 
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.front.broker.bookings import Booking, Key
-from penstock.protocols.tubemq.front.broker.reading import Batch, read_batch
-from penstock.protocols.tubemq.front.call import Call, Shared
+from penstock.protocols.tubemq.front.broker.reading import Batch, Limits, read_batch
+from penstock.protocols.tubemq.front.call import Call, Continued, Shared
 from penstock.protocols.tubemq.front.checks import named
 from penstock.protocols.tubemq.front.cluster import to_wire
 from penstock.protocols.tubemq.front.faults import Refused
@@ -29,7 +29,7 @@ __all__ = ["commit", "get"]
 _AT_END: Final = "The request offset reached maxOffset!"
 
 
-async def get(call: Call, request: GetMessageRequestC2B) -> GetMessageResponseB2C:
+async def get(call: Call, request: GetMessageRequestC2B) -> GetMessageResponseB2C | Continued:
     """Serve get message; answers at once also where nothing is there (404): the client waits."""
     shared = call.shared
     client = named("clientId", request.client_id)
@@ -45,7 +45,7 @@ async def get(call: Call, request: GetMessageRequestC2B) -> GetMessageResponseB2
         return await _serve(shared, booking, request)
 
 
-async def _serve(shared: Shared, booking: Booking, request: GetMessageRequestC2B) -> GetMessageResponseB2C:
+async def _serve(shared: Shared, booking: Booking, request: GetMessageRequestC2B) -> GetMessageResponseB2C | Continued:
     group, partition = booking.key
     log_start, log_end = shared.enode.bounds(partition)
     start = await _start(shared, booking, request)
@@ -63,14 +63,14 @@ async def _serve(shared: Shared, booking: Booking, request: GetMessageRequestC2B
         partition,
         max(start, log_start),
         booking.filters,
-        most_bytes=min(grant.max_bytes, options.transfer_bytes),
-        most_records=options.transfer_records,
+        Limits(min(grant.max_bytes, options.transfer_bytes), options.transfer_records, shared.warming.many),
     )
+    shared.warming.note(batch.end - batch.start)
     booking.lag = batch.lag(log_end)
     booking.quota.sent(batch.size)
     if batch.end > batch.start or batch.start > start:
         await _note(shared, booking, batch, manual=request.manual_commit_offset)
-    return GetMessageResponseB2C(
+    answer = GetMessageResponseB2C(
         success=True,
         err_code=Code.SUCCESS,
         err_msg="OK!",
@@ -82,6 +82,7 @@ async def _serve(shared: Shared, booking: Booking, request: GetMessageRequestC2B
         require_slow=bool(booking.filters) and batch.end >= log_end,
         max_offset=to_wire(log_end),
     )
+    return Continued(answer, batch.encoded) if batch.encoded else answer
 
 
 async def _start(shared: Shared, booking: Booking, request: GetMessageRequestC2B) -> int:
@@ -101,7 +102,7 @@ async def _start(shared: Shared, booking: Booking, request: GetMessageRequestC2B
 
 async def _note(shared: Shared, booking: Booking, batch: Batch, *, manual: bool) -> None:
     """Remember where the batch ends; one without messages is confirmed at once, for there is nothing to confirm."""
-    if batch.messages or manual:
+    if manual or not batch.empty:
         booking.flight_end = batch.end
     else:
         await shared.positions.set(booking.key.group, booking.key.partition, batch.end)

@@ -1,39 +1,48 @@
 """Reading a batch of messages for one reader: from where, how many, and where the next one begins.
 
 A batch never goes over a hole in the log (compaction leaves some): so message i of an unfiltered batch has the batch's
-offset plus i. What must not live here: whose turn it is, committing.
+offset plus i. Pieces of the log with many records go through Arrow (`columns`), a few records, and those that a filter
+is to look at, through plain Python. What must not live here: whose turn it is, committing.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
+from penstock.columnar.batch import batches
 from penstock.model import Partition
 from penstock.protocols.tubemq.front.broker.batches import Stored, stored_records
 from penstock.protocols.tubemq.front.broker.messages import key_code_of, message_of
 from penstock.protocols.tubemq.messages.broker import TransferedMessage
+from penstock.seams.framing import Buffer
 from penstock.seams.node import Enode
 
-__all__ = ["Batch", "read_batch"]
+__all__ = ["Batch", "Limits", "read_batch"]
 
 _RECORD_BYTES: Final = 52
 """What a message takes in a broker's own files beside its payload; lags are told in such bytes."""
 
-_SCANS: Final = 8
+_PIECES: Final = 8
 """So many pieces of the log are looked through at most, also where a filter matches nothing in them."""
 
 
 @dataclass(slots=True)
 class Batch:
     """``start``: the first record looked at, ``end``: where the next batch begins; in records. ``size`` in bytes, as a
-    broker's files count, of what was looked at.
+    broker's files count, of what was looked at. ``encoded``: messages in their place, encoded already.
     """
 
     start: int
     end: int
-    messages: list[TransferedMessage]
+    messages: list[TransferedMessage] = field(default_factory=list)
+    encoded: list[Buffer] = field(default_factory=list)
     size: int = 0
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is no message in it, though it may have moved over some."""
+        return not self.messages and not self.encoded
 
     def lag(self, log_end: int) -> int:
         """About how many bytes are left behind the batch."""
@@ -41,36 +50,58 @@ class Batch:
         return (log_end - self.end) * self.size // seen if seen else 0
 
 
-def read_batch(
-    enode: Enode, partition: Partition, start: int, filters: frozenset[int], *, most_bytes: int, most_records: int
-) -> Batch:
-    """Read from ``start``, which lies in the log, up to about ``most_bytes`` of messages that ``filters`` let through.
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of one batch; the message that crosses ``size`` bytes is still in. ``many`` records in a piece go by columns."""
 
-    The message that crosses the limit is still in. Raises StoreError, CorruptBatch.
+    size: int
+    records: int
+    many: int
+
+
+def read_batch(enode: Enode, partition: Partition, start: int, filters: frozenset[int], limits: Limits) -> Batch:
+    """Read from ``start``, which lies in the log, up to about the limits, messages that ``filters`` let through.
+
+    Raises StoreError, CorruptBatch.
     """
-    batch = Batch(start, start, [])
+    batch = Batch(start, start)
     _, log_end = enode.bounds(partition)
-    taken = 0
-    for _ in range(_SCANS):
-        found = enode.read(partition, batch.end, most_bytes)
-        for record in stored_records(found.data, batch.end):
-            if record.offset != batch.end and not _move_to(batch, record.offset):
-                return batch
-            taken += _add(batch, record, filters)
-            if taken >= most_bytes or batch.end - batch.start >= most_records:
-                return batch
+    for piece in range(_PIECES):
+        found = enode.read(partition, batch.end, limits.size)
+        if not piece and not filters and sum(header.record_count for header in batches(found.data)) >= limits.many:
+            _read_many(batch, found.data, limits)
+            more = False
+        else:
+            more = _read_some(batch, found.data, filters, limits)
         if batch.end == batch.start and found.next_offset > batch.end:
             batch.start = batch.end = found.next_offset  # nothing but a hole
-        if batch.end >= log_end:
+            more = True
+        if not more or batch.end >= log_end:
             break
     return batch
 
 
-def _move_to(batch: Batch, offset: int) -> bool:
-    """Go over a hole, where nothing was read before it."""
-    if batch.end > batch.start:
-        return False
-    batch.start = batch.end = offset
+def _read_many(batch: Batch, data: Buffer, limits: Limits) -> None:
+    from penstock.protocols.tubemq.front.broker.columns import bulk_of  # loads Arrow
+
+    bulk = bulk_of(data, batch.start, most_bytes=limits.size, most_records=limits.records, record_bytes=_RECORD_BYTES)
+    if bulk is not None:
+        batch.start, batch.end = bulk.first, bulk.first + bulk.count
+        batch.encoded.append(bulk.encoded)
+        batch.size = bulk.size
+
+
+def _read_some(batch: Batch, data: Buffer, filters: frozenset[int], limits: Limits) -> bool:
+    """Take records along one by one; False where the batch is full, or a hole ends it."""
+    taken = sum(_RECORD_BYTES + len(message.pay_load_data) for message in batch.messages)
+    for record in stored_records(data, batch.end):
+        if record.offset != batch.end:
+            if batch.end > batch.start:
+                return False
+            batch.start = batch.end = record.offset
+        taken += _add(batch, record, filters)
+        if taken >= limits.size or batch.end - batch.start >= limits.records:
+            return False
     return True
 
 

@@ -1,0 +1,66 @@
+"""Many records at once from the log to messages as they go over the wire: by columns, no Python object a record.
+
+The same as `messages.message_of` for each; for pieces of the log that are worth loading Arrow for. What must not live
+here: filters, and where a batch begins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.columnar import decode_v2
+from penstock.model import TimestampType
+from penstock.protocols.tubemq import records
+from penstock.seams.framing import Buffer
+
+__all__ = ["Bulk", "bulk_of"]
+
+_COLUMNS: Final = ("key", "value", "offset", "timestamp", "timestampType", "headers")
+
+
+@dataclass(frozen=True, slots=True)
+class Bulk:
+    """``count`` messages from record ``first`` on, without holes, encoded as GetMessageResponseB2C's field 4.
+
+    ``size`` in bytes, as the limits count them.
+    """
+
+    first: int
+    count: int
+    encoded: Buffer
+    size: int
+
+
+def bulk_of(data: Buffer, start: int, *, most_bytes: int, most_records: int, record_bytes: int) -> Bulk | None:
+    """The records of whole batches from ``start`` on, up to a hole or a limit; None where there are none.
+
+    The record that crosses ``most_bytes`` is still in; each counts ``record_bytes`` beside its value.
+    Raises CorruptBatch.
+    """
+    rows = decode_v2(data, start=start, columns=_COLUMNS, check_crcs=False).batch
+    if not rows.num_rows:
+        return None
+    offsets = rows.column("offset").to_numpy()
+    holes = np.flatnonzero(np.diff(offsets) != 1)
+    count = min(int(holes[0]) + 1 if len(holes) else len(offsets), most_records)
+    lengths = pc.fill_null(pc.binary_length(rows.column("value")), 0).to_numpy(zero_copy_only=False)
+    sizes = np.cumsum(lengths[:count].astype(np.int64) + record_bytes)
+    count = min(count, int(np.searchsorted(sizes, most_bytes)) + 1)
+    payloads = records.encode(_without_log_times(rows.slice(0, count)))
+    encoded = records.write_messages(payloads, np.ascontiguousarray(offsets[:count], np.int64))
+    return Bulk(int(offsets[0]), count, encoded, int(sizes[count - 1]))
+
+
+def _without_log_times(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Times that no producer said are left out, as they came."""
+    by_log = pc.equal(rows.column("timestampType"), int(TimestampType.LOG_APPEND))
+    if not pc.any(by_log).as_py():
+        return rows
+    at = rows.schema.get_field_index("timestamp")
+    times = pc.if_else(by_log, pa.scalar(None, rows.schema.field(at).type), rows.column(at))
+    return rows.set_column(at, rows.schema.field(at), times)

@@ -1,0 +1,135 @@
+"""The engine's producer over TubeMQ: heartbeats, rows that are refused for a moment, brokers that are unavailable."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+import pytest
+
+from penstock.client._producing import ProducerEngine
+from penstock.client.delivery import Delivery
+from penstock.config import ProducerConfig
+from penstock.errors import ServerError
+from penstock.protocols.tubemq import methods as m
+from penstock.protocols.tubemq.messages import SendMessageResponseB2P
+from tests.unit.client.virtual_time import passing
+from tests.unit.tubemq_client.cluster import FIGURES, Cluster, Stage, go, stage
+
+
+@dataclass
+class Producing:
+    stage: Stage
+    engine: ProducerEngine
+
+    def send(self, value: bytes, partition: int | None = None) -> Delivery:
+        record = self.engine.record("demo", value, None, None, partition, None)
+        delivery = self.engine.intake.put(*record)
+        assert delivery is not None
+        return delivery
+
+
+@asynccontextmanager
+async def producing(cluster: Cluster) -> AsyncIterator[Producing]:
+    async with stage(cluster, figures=replace(FIGURES, publishing=True)) as s:
+        config = ProducerConfig(retry_backoff_ms=10, retry_backoff_max_ms=20)
+        engine = ProducerEngine(s.client, config, asyncio.get_running_loop().call_soon)
+        try:
+            yield Producing(s, engine)
+        finally:
+            await engine.close(1.0)
+
+
+def refused(code: int) -> SendMessageResponseB2P:
+    return SendMessageResponseB2P(success=False, err_code=code, err_msg="no")
+
+
+def test_the_master_hears_of_a_producer_that_sends_nothing() -> None:
+    async def work() -> None:
+        async with producing(Cluster({"demo": (1, 1)})) as p:
+            await p.send(b"x")
+            before = len(p.stage.cluster.asked(m.PRODUCER_HEARTBEAT))
+            await passing(13 * 4 + 1)
+            assert len(p.stage.cluster.asked(m.PRODUCER_HEARTBEAT)) == before + 4
+        assert p.stage.cluster.producers == set()
+
+    go(work())
+
+
+def test_heartbeats_outlive_a_master_that_is_away_for_a_while() -> None:
+    async def work() -> None:
+        async with producing(Cluster({"demo": (1, 1)})) as p:
+            await p.send(b"x")
+            p.stage.cluster.standby.add("master0")
+            await passing(60)
+            p.stage.cluster.standby.clear()
+            p.stage.cluster.producers.clear()
+            await passing(60)
+            assert p.stage.cluster.producers
+
+    go(work())
+
+
+def test_each_record_gets_its_own_offset_though_others_write_between() -> None:
+    async def work() -> None:
+        async with producing(Cluster({"demo": (1, 1)})) as p:
+            first = p.send(b"a")
+            await first
+            p.stage.cluster.put("demo", 0, b"somebody else's")
+            second, third = p.send(b"b"), p.send(b"c")
+            assert [(await each).offset for each in (first, second, third)] == [0, 56, 84]
+
+    go(work())
+
+
+def test_records_refused_for_a_moment_are_stored_in_the_end_and_once() -> None:
+    async def work() -> None:
+        async with producing(Cluster({"demo": (1, 1)})) as p:
+            left = [5]
+
+            def overflow(request: object) -> SendMessageResponseB2P | None:
+                left[0] -= 1
+                return refused(419) if left[0] >= 0 and left[0] % 2 else None
+
+            p.stage.cluster.refuse[13] = overflow
+            sent = [p.send(b"%d" % number) for number in range(10)]
+            offsets = [(await each).offset for each in sent]
+            assert len(set(offsets)) == 10
+            assert len(p.stage.cluster.stores["demo", 0].records) == 10
+
+    go(work())
+
+
+def test_one_record_that_is_refused_for_good_takes_no_other_with_it() -> None:
+    async def work() -> None:
+        async with producing(Cluster({"demo": (1, 1)})) as p:
+            await p.send(b"first")
+            p.stage.cluster.refuse[13] = lambda request: refused(400) if b"bad" in request.data else None
+            good, bad, fine = p.send(b"good"), p.send(b"bad"), p.send(b"fine")
+            assert [(await good).offset, (await fine).offset] == [28, 56]
+            with pytest.raises(ServerError) as caught:
+                await bad
+            assert (caught.value.code, caught.value.topic) == (400, "demo")
+            with pytest.raises(ServerError):
+                await p.send(b"bad")
+
+    go(work())
+
+
+def test_records_without_a_partition_go_elsewhere_while_one_is_ill() -> None:
+    async def work() -> None:
+        async with producing(Cluster({"demo": (1, 3)})) as p:
+            await p.send(b"first")
+            ill = [0]
+            p.stage.cluster.refuse[13] = lambda request: refused(500) if request.partition_id in ill else None
+            for _ in range(5):  # more than three errors in a row
+                p.send(b"to the ill one", partition=0)
+                await passing(0.05)
+            sent = [p.send(b"%d" % number) for number in range(50)]
+            assert {(await each).partition for each in sent} <= {1, 2}
+            ill.clear()
+            await p.engine.flush()
+
+    go(work())
