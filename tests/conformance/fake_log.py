@@ -27,6 +27,7 @@ from penstock.model import (
     OffsetSpec,
     Partition,
     PartitionInfo,
+    PreparedTransaction,
     TopicInfo,
 )
 from penstock.seams import (
@@ -41,7 +42,7 @@ from penstock.seams import (
 )
 from tests.conformance.fake_admin import FakeAdmin
 from tests.conformance.fake_group import FakeGroup, FakeMembership
-from tests.conformance.fake_sender import FakeSender
+from tests.conformance.fake_sender import FakeSender, FakeTransactionalSender
 
 NODES = (Node("0", Endpoint("fake", 1)), Node("1", Endpoint("fake", 2)))
 
@@ -257,6 +258,14 @@ class FakeClient:
 
     def sender(self, *, idempotent: bool) -> FakeSender:
         return FakeSender(self._log, idempotent)
+
+    def transactional_sender(self, transactional_id: str, timeout_ms: int) -> FakeTransactionalSender:
+        self._log.calls.append(("transactional id", (transactional_id, timeout_ms)))
+        return FakeTransactionalSender(self._log, transactional_id)
+
+    async def complete(self, prepared: PreparedTransaction, *, commit: bool) -> None:
+        self._log.calls.append(("complete", (prepared, commit)))
+        self._log.fault("complete")
 
     def admin(self) -> FakeAdmin:
         return FakeAdmin(self, self._log.topics, self._log.groups)

@@ -1,17 +1,17 @@
-"""The Sender of a FakeLog: one producer's identity and numbering."""
+"""The senders of a FakeLog: one producer's identity and numbering, and transactions as far as a producer sees them."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from penstock.columnar.encode import Producing, encode_v2
-from penstock.errors import PenstockError, ServerError
-from penstock.model import Codec, Node, Partition
+from penstock.errors import FencedError, PenstockError, ServerError
+from penstock.model import Codec, Committed, GroupMetadata, Node, Partition, PreparedTransaction
 from penstock.seams import Packed, Sent
 
 if TYPE_CHECKING:
@@ -113,3 +113,43 @@ class FakeSender:
     def _done(self, packed: Packed) -> None:
         waiting = self._waiting[packed.partition]
         waiting[:] = [each for each in waiting if each is not packed]
+
+
+class FakeTransactionalSender(FakeSender):
+    """Notes when transactions begin and end; the log shows everything. A fault named "fenced" is final."""
+
+    def __init__(self, log: FakeLog, transactional_id: str) -> None:
+        super().__init__(log, idempotent=True)
+        self.transactional_id = transactional_id
+        self.fatal: PenstockError | None = None
+
+    def begin(self) -> None:
+        self._log.calls.append(("begin", self.transactional_id))
+
+    async def recover(self, packed: Packed, error: PenstockError) -> Packed | None:
+        if not error.retriable:
+            self._note(error)
+        return await super().recover(packed, error)
+
+    async def add_offsets(self, offsets: Mapping[Partition, Committed], group: GroupMetadata) -> None:
+        self._log.calls.append(("offsets", (dict(offsets), group)))
+        self._ask("offsets")
+
+    def prepared(self) -> PreparedTransaction:
+        return PreparedTransaction(self.transactional_id, 7, 1)
+
+    async def end(self, *, commit: bool) -> None:
+        self._log.calls.append(("end", commit))
+        await self._log.delay()
+        self._ask("end")
+
+    def _ask(self, what: str) -> None:
+        try:
+            self._log.fault(what)
+        except PenstockError as error:
+            self._note(error)
+            raise
+
+    def _note(self, error: PenstockError) -> None:
+        if isinstance(error, FencedError):
+            self.fatal = error

@@ -194,12 +194,6 @@ def test_format_is_found_without_registration(spark: SparkSession, topic: TestTo
     assert count == 3
 
 
-def test_sql_table_is_refused_with_the_way_that_works(spark: SparkSession, topic: TestTopic) -> None:
-    # PySpark 4.3: the reader of such a table is made with no options at all.
-    with pytest.raises(Exception, match="create temporary view"):
-        spark.sql(f"create table flights using penstock options (subscribe = '{topic.name}')")
-
-
 @pytest.mark.parametrize("on", ["true", "false"])
 def test_filters_are_handed_over_where_spark_does_that(spark: SparkSession, topic: TestTopic, on: str) -> None:
     topic.create(3)

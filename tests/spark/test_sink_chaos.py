@@ -15,7 +15,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.spark.homes import thin_spark_home
 
 from penstock.client import Admin, RangeReader
 from penstock.model import LogRange
@@ -41,8 +40,6 @@ class Copy:
         self.folder, self.dice, self.sink, self.tasks = folder, dice, sink, tasks
         self.wires = folder / "wires"
         self.wires.mkdir()
-        (folder / "home").mkdir()
-        self.home = thin_spark_home(folder / "home")
         with Admin(node) as admin:
             admin.create_topics([NewTopic(self.origin.name, PARTITIONS, 1), NewTopic(self.target.name, PARTITIONS, 1)])
         self.origin.fill(dict.fromkeys(range(PARTITIONS), ROWS // PARTITIONS))
@@ -65,7 +62,6 @@ class Copy:
         root = Path(__file__).parents[2]
         environment = {
             **os.environ,
-            "SPARK_HOME": str(self.home),
             "PYTHONPATH": os.pathsep.join([str(root / "src"), str(root)]),
         }
         command = [sys.executable, "-m", "tests.spark.chaotic", json.dumps(given)]

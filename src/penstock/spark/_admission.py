@@ -48,6 +48,11 @@ class Weights:
     def __init__(self) -> None:
         self._known: dict[Partition, float] = {}
 
+    @property
+    def known(self) -> bool:
+        """Whether any records were looked at."""
+        return bool(self._known)
+
     def to_look_at(self, backlog: Mapping[Partition, int], *, unknown_only: bool = False) -> list[Partition]:
         """The partitions whose records to look at next: unknown ones first, then those with most to read."""
         unwanted = self._known.keys() if unknown_only else ()

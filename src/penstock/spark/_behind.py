@@ -4,7 +4,8 @@
 
 ``from`` is where the batch ends, ``to`` where the log ends. ``seconds`` are the age of the oldest record that is not
 in the batch, 0 where there is none; absent where it is not known. What must not live here: what is read next
-(``_follow``). ``bytes`` of what is left and ``batchBytes`` of the batch are estimates from a few records of each.
+(``_follow``). ``bytes`` of what is left and ``batchBytes`` of the batch are estimates from a few records of each;
+absent before any was looked at.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class Behind:
         self._log = log
         self._written_ms: dict[Partition, int] = {}
         self._looked_ms: float | None = None
+        self._begun_ms = log.monotonic_ms()
 
     def report(self) -> dict[str, Json] | None:
         """Where the stream stands after the last ``next_batch``; None before the first."""
@@ -54,11 +56,12 @@ class Behind:
         weights = self._follower.weights
         behind: dict[str, Json] = {
             "seconds": seconds,
-            "bytes": round(weights.size_bytes(lag)),
-            "batchBytes": 0 if batch is None else round(weights.size_bytes(batch.sizes())),
             "lostOffsets": self._follower.losses.offsets,
             "failedCommits": self._follower.failed_commits,
         }
+        if weights.known:
+            behind["bytes"] = round(weights.size_bytes(lag))
+            behind["batchBytes"] = 0 if batch is None else round(weights.size_bytes(batch.sizes()))
         return {**backlog.to_json(), "behind": behind}
 
     def _look(self, positions: dict[Partition, int], lag: dict[Partition, int]) -> None:
@@ -67,7 +70,9 @@ class Behind:
         if self._looked_ms is not None and now_ms - self._looked_ms < _EVERY_MS:
             return
         most = heapq.nlargest(_LOOKED_AT, positions, key=lambda each: lag[each])
-        wanted = {**self._begins_of_unknown(), **{partition: positions[partition] for partition in most}}
+        wanted = {partition: positions[partition] for partition in most}
+        if wanted or now_ms - self._begun_ms >= _EVERY_MS:  # not in the first batch: its looks would be waited for
+            wanted = {**self._begins_of_unknown(), **wanted}
         if not wanted:
             return
         self._looked_ms = now_ms

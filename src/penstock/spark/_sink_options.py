@@ -139,7 +139,8 @@ def _address(options: Mapping[str, str]) -> tuple[str, str | None, Mapping[str, 
     if not path:
         if not servers:
             raise ConfigError(
-                f"neither an address nor {_SERVERS} is given", hint='Use .save("kafka://host:port/topic")'
+                f"neither an address nor {_SERVERS} is given",
+                hint='Use .save("kafka://host:port/topic"); in SQL: INSERT INTO t WITH (path = "…") SELECT …',
             )
         return f"kafka://{servers}", topic, {}
     address = parse_address(path)

@@ -21,6 +21,7 @@ from pyspark.sql.datasource import (
 from penstock.errors import ConfigError
 from penstock.spark._columns import KNOWN, ddl
 from penstock.spark._options import SourceOptions, parse_options
+from penstock.spark._tables import given_to_table, recalled, remembering
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -35,8 +36,11 @@ class PenstockDataSource(DataSource):
     def name(cls) -> str:
         return "penstock"
 
-    def schema(self) -> str:
-        return ddl(self._options().columns)
+    def schema(self) -> StructType | str:
+        of_table = given_to_table(dict(self.options))
+        if of_table is None:
+            return ddl(self._options().columns)
+        return remembering(ddl(parse_options(of_table).columns), of_table)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from penstock.spark._reading import batch_reader
@@ -60,7 +64,7 @@ class PenstockDataSource(DataSource):
 
     def _options(self, schema: StructType | None = None) -> SourceOptions:
         # Not in the constructor: a DataSource is also made for writing, which has other options.
-        options = parse_options(dict(self.options))
+        options = parse_options(recalled(schema, dict(self.options)))
         if schema is not None:
             given = [(field.name, field.dataType.simpleString()) for field in schema.fields]
             if given != [(name, _simple(KNOWN[name])) for name in options.columns]:

@@ -17,6 +17,7 @@ from penstock.client import RangeReader
 from penstock.config import OptionValue
 from penstock.errors import OffsetOutOfRange, ServerError
 from penstock.model import LogRange, Offset, OffsetSpec, Partition
+from penstock.spark._headers import none_as_null
 from penstock.spark._loss import Losses
 from penstock.spark._options import SourceOptions
 
@@ -93,7 +94,7 @@ def _read_range(
     while position < wanted.end:
         try:
             for messages in reader.read(replace(wanted, start=position), columns=options.columns):
-                yield from _batches(messages.to_arrow(options.columns))
+                yield from map(none_as_null, _batches(messages.to_arrow(options.columns)))
                 position = messages.next_offsets[partition]
         except OffsetOutOfRange:
             first = reader.offsets({partition: OffsetSpec(name=Offset.EARLIEST)})[partition].offset

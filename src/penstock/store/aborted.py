@@ -80,7 +80,7 @@ def from_bytes(data: bytes, start: int, end: int) -> Iterator[Aborted]:
         raise ValueError(f"{len(data)} bytes are no entries of {_ENTRY.size}")
     for version, *fields in _ENTRY.iter_unpack(data):
         entry = Aborted(*fields)
-        if version != _VERSION or not start <= entry.last < end or entry.first > entry.last:
+        if version != _VERSION or not start <= entry.last < end or not 0 <= entry.first < entry.last:
             raise ValueError(f"{entry} cannot be in the index of offsets {start} to {end}")
         start = entry.last + 1
         yield entry

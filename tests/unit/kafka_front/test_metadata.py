@@ -140,12 +140,16 @@ def test_partitions_are_described_page_by_page() -> None:
 # Producers.
 
 
-def test_each_producer_gets_an_id_of_its_own_and_transactional_ones_none() -> None:
+def test_each_producer_gets_an_id_of_its_own_and_a_transactional_one_keeps_it() -> None:
     async def test(kit: Kit) -> None:
         ids = [(await kit.ask(InitProducerIdRequest(transactional_id=None), 4)).producer_id for _ in range(3)]
         assert len(set(ids)) == 3
         assert all(each >> 32 == kit.store.epoch for each in ids)
-        refused = await kit.ask(InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=1), 4)
-        assert (refused.error_code, refused.producer_id) == (53, -1)
+        named = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=1)
+        first, second = await kit.ask(named, 4), await kit.ask(named, 4)
+        assert first.producer_id not in ids
+        assert (second.producer_id, second.producer_epoch) == (first.producer_id, first.producer_epoch + 1)
+        nameless = await kit.ask(InitProducerIdRequest(transactional_id="", transaction_timeout_ms=1), 4)
+        assert (nameless.error_code, nameless.producer_id) == (42, -1)
 
     run(test)

@@ -144,17 +144,6 @@ def test_old_formats_are_refused_in_words_old_clients_know(version: int) -> None
     run(test)
 
 
-def test_transactions_are_refused() -> None:
-    async def test(kit: Kit) -> None:
-        kit.store.create_topic("t", 1)
-        part = ProduceRequestPartition(index=0, records=batch(attributes=16, producer=(7, 0, 0)))
-        topics = [ProduceRequestTopic(name="t", partition_data=[part])]
-        answer = await kit.ask(ProduceRequest(transactional_id="x", acks=-1, timeout_ms=1, topic_data=topics), 9)
-        assert answer.responses[0].partition_responses[0].error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-
-    run(test)
-
-
 def test_the_topics_own_limit_of_a_batch_counts() -> None:
     async def test(kit: Kit) -> None:
         kit.store.create_topic("t", 1, {"max.message.bytes": str(len(GOOD) - 1)})

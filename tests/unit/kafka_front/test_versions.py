@@ -13,10 +13,12 @@ from penstock.protocols.kafka.messages.create_topics import CreateTopicsRequest,
 from penstock.protocols.kafka.messages.delete_groups import DeleteGroupsRequest
 from penstock.protocols.kafka.messages.describe_cluster import DescribeClusterRequest
 from penstock.protocols.kafka.messages.describe_groups import DescribeGroupsRequest
+from penstock.protocols.kafka.messages.describe_producers import DescribeProducersRequest, DescribeProducersRequestTopic
 from penstock.protocols.kafka.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsRequestTopic,
 )
+from penstock.protocols.kafka.messages.describe_transactions import DescribeTransactionsRequest
 from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from penstock.protocols.kafka.messages.find_coordinator import FindCoordinatorRequest
 from penstock.protocols.kafka.messages.heartbeat import HeartbeatRequest
@@ -29,6 +31,7 @@ from penstock.protocols.kafka.messages.list_offsets import (
     ListOffsetsRequestPartition,
     ListOffsetsRequestTopic,
 )
+from penstock.protocols.kafka.messages.list_transactions import ListTransactionsRequest
 from penstock.protocols.kafka.messages.metadata import MetadataRequest, MetadataRequestTopic
 from penstock.protocols.kafka.messages.offset_commit import (
     OffsetCommitRequest,
@@ -53,6 +56,18 @@ from penstock.protocols.kafka.messages.offset_for_leader_epoch import (
 )
 from penstock.protocols.kafka.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
 from penstock.protocols.kafka.messages.sync_group import SyncGroupRequest
+from penstock.protocols.kafka.messages.transactions import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnRequestTopicV3,
+    EndTxnRequest,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersRequestMarker,
+    WriteTxnMarkersRequestTopic,
+)
 from tests.unit.kafka_front.group_kit import commit, member
 from tests.unit.kafka_front.kit import Kit, batch, run
 
@@ -192,6 +207,36 @@ ASKED: dict[int, Any] = {
     21: delete_some,
     22: lambda version: [InitProducerIdRequest(transactional_id=each) for each in (None, "x")],
     23: epochs,
+    24: lambda version: [
+        AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=each,
+            v3_and_below_topics=[AddPartitionsToTxnRequestTopicV3(name=name, partitions=[0]) for name in ("t", "no")],
+        )
+        for each in ("x", "")
+    ],
+    25: lambda version: [AddOffsetsToTxnRequest(transactional_id="x", group_id="g")],
+    26: lambda version: [EndTxnRequest(transactional_id="x", committed=each) for each in (True, False)],
+    27: lambda version: [
+        WriteTxnMarkersRequest(
+            markers=[
+                WriteTxnMarkersRequestMarker(
+                    producer_id=1, topics=[WriteTxnMarkersRequestTopic(name=name, partition_indexes=[0])]
+                )
+                for name in ("t", "no")
+            ]
+        )
+    ],
+    28: lambda version: [
+        TxnOffsetCommitRequest(
+            transactional_id="x",
+            group_id=group,
+            topics=[
+                TxnOffsetCommitRequestTopic(name=name, partitions=[TxnOffsetCommitRequestPartition()])
+                for name in ("t", "no")
+            ],
+        )
+        for group in ("simple", "")
+    ],
     32: describe,
     33: lambda version: alter("AlterConfigs", version),
     37: partitions,
@@ -199,6 +244,13 @@ ASKED: dict[int, Any] = {
     44: lambda version: alter("IncrementalAlterConfigs", version),
     47: delete_offsets,
     60: lambda version: [DescribeClusterRequest()],
+    61: lambda version: [
+        DescribeProducersRequest(
+            topics=[DescribeProducersRequestTopic(name=name, partition_indexes=[0]) for name in ("t", "no")]
+        )
+    ],
+    65: lambda version: [DescribeTransactionsRequest(transactional_ids=["x", "no", ""])],
+    66: lambda version: [ListTransactionsRequest(), ListTransactionsRequest(state_filters=["odd"])],
     75: lambda version: [
         DescribeTopicPartitionsRequest(topics=[DescribeTopicPartitionsRequestTopic(name=each) for each in ("t", "no")])
     ],

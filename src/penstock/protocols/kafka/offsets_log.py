@@ -1,7 +1,6 @@
 """The log of committed offsets and groups in Kafka's own format: records of ``__consumer_offsets`` and their batches.
 
-The node's offsets service writes through this, so that Kafka's tools read what it wrote. Batches hold a handful of
-records, so they are written and read here in plain Python: neither Arrow nor NumPy is loaded for a commit.
+The node's offsets service writes through this, so that Kafka's tools read what it wrote.
 Source: Kafka group coordinator (OffsetCommitKey/Value, GroupMetadataKey/Value); record batch v2 (KIP-98).
 """
 
@@ -12,10 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.columnar.batch import BatchHeader, batches, verify_crc
-from penstock.columnar.buffers import crc32c
+from penstock.columnar.batch import HEADER_BYTES, batches, verify_crc
 from penstock.columnar.transactions import ABORT, COMMIT, control_type
-from penstock.errors import CorruptBatch
 from penstock.model import Codec, Committed, Partition
 from penstock.protocols.kafka.messages.offsets_topic import (
     GroupKey,
@@ -27,16 +24,11 @@ from penstock.protocols.kafka.messages.offsets_topic import (
     write_offset_key,
     write_offset_value,
 )
+from penstock.protocols.kafka.plain_batches import Entry, batch_of, records_of
 from penstock.seams.framing import Buffer
 from penstock.seams.offsets import Ended
 
 __all__ = ["OffsetsLog", "Replayed"]
-
-Entry = tuple[bytes, bytes | None]
-"""Key and value of a record; None is a tombstone."""
-
-_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
-_TRANSACTIONAL: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,25 +85,7 @@ class OffsetsLog:
 
     def batch(self, entries: Sequence[Entry], now_ms: int, producer_id: int = -1, epoch: int = -1) -> bytes:
         """One uncompressed batch v2 of all entries; with a producer id, one of its transaction, without sequence."""
-        records = bytearray()
-        for delta, (key, value) in enumerate(entries):
-            body = bytearray(b"\0\0")  # attributes, timestamp delta
-            _write_varint(body, delta)
-            _write_varint(body, len(key))
-            body += key
-            _write_varint(body, -1 if value is None else len(value))
-            body += value or b""
-            body.append(0)  # no headers
-            _write_varint(records, len(body))
-            records += body
-        count = len(entries)
-        size = _HEADER.size - 12 + len(records)
-        attributes = _TRANSACTIONAL if producer_id >= 0 else 0
-        head = bytearray(
-            _HEADER.pack(0, size, -1, 2, 0, attributes, count - 1, now_ms, now_ms, producer_id, epoch, -1, count)
-        )
-        struct.pack_into(">I", head, 17, crc32c(bytes(head[21:]) + records))
-        return bytes(head + records)
+        return batch_of(entries, now_ms, producer_id, epoch)
 
     def replay(self, data: Buffer) -> Iterator[Replayed | Ended]:
         """What the batches in ``data`` say, in order. Raises CorruptBatch, ProtocolViolation."""
@@ -121,12 +95,12 @@ class OffsetsLog:
                 continue  # never written by us
             verify_crc(view, header)
             if header.control:
-                kind = control_type(memoryview(view)[header.position + _HEADER.size : header.end])
+                kind = control_type(memoryview(view)[header.position + HEADER_BYTES : header.end])
                 if kind in (ABORT, COMMIT):
                     yield Ended(header.producer_id, kind == COMMIT)
                 continue
             producer_id = header.producer_id if header.transactional else -1
-            for position, key, value in _records(view, header):
+            for position, key, value in records_of(view, header):
                 found = _replayed(position, key, value, producer_id)
                 if found is not None:
                     yield found
@@ -143,48 +117,3 @@ def _replayed(position: int, key: bytes, value: bytes | None, producer_id: int) 
         found = read_offset_value(value)
         committed = Committed(found.offset, found.metadata, found.leader_epoch, found.commit_timestamp)
     return Replayed(about.group, Partition(about.topic, about.partition), committed, None, position, producer_id)
-
-
-def _records(data: bytes, header: BatchHeader) -> Iterator[tuple[int, bytes, bytes | None]]:
-    at, end = header.position + _HEADER.size, header.end
-    for _ in range(header.record_count):
-        size, at = _read_varint(data, at, end)
-        stop = at + size
-        if size < 0 or stop > end:
-            raise CorruptBatch(f"a record of {size} bytes at byte {at} of {end}", offset=header.base_offset)
-        _, body = _read_varint(data, at + 1, stop)
-        delta, body = _read_varint(data, body, stop)
-        key, body = _read_bytes(data, body, stop)
-        value, body = _read_bytes(data, body, stop)
-        if key is not None:
-            yield header.base_offset + delta, key, value
-        at = stop
-
-
-def _read_bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
-    size, at = _read_varint(data, at, end)
-    if size < 0:
-        return None, at
-    if size > end - at:
-        raise CorruptBatch(f"a field of {size} bytes with {end - at} left")
-    return data[at : at + size], at + size
-
-
-def _read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    bits = shift = 0
-    while at < end and shift < 70:
-        byte = data[at]
-        at += 1
-        bits |= (byte & 127) << shift
-        if byte < 128:
-            return (bits >> 1) ^ -(bits & 1), at
-        shift += 7
-    raise CorruptBatch(f"a varint at byte {at} does not end")
-
-
-def _write_varint(out: bytearray, value: int) -> None:
-    bits = (value << 1) ^ (value >> 63)
-    while bits > 127:
-        out.append(bits & 127 | 128)
-        bits >>= 7
-    out.append(bits)

@@ -35,6 +35,7 @@ def _front(services: Services, config: SnodeConfig) -> Front:
         auto_create_topics=config.auto_create_topics,
         default_partitions=config.default_partitions,
         max_message_bytes=config.max_message_bytes,
+        transaction_partitions=config.offsets_partitions,
         groups=GroupSettings(initial_rebalance_delay_ms=config.initial_rebalance_delay_ms),
     )
     return KafkaFront(services, options)

@@ -1,28 +1,32 @@
-"""KafkaClient: the LogClient of Kafka. It only puts the parts together; each family of requests has its own file."""
+"""KafkaClient: the LogClient of Kafka. It only puts the parts together; each family of requests has its own file.
+
+Each family is imported when it is first used: a Spark planner starts anew for every query, and would wait a tenth of a
+second for messages that it never sends.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from penstock.model import Committed, Endpoint, LogRange, Node, OffsetSpec, Partition, PreparedTransaction, TopicInfo
-from penstock.protocols.kafka.client.admin import KafkaAdmin
 from penstock.protocols.kafka.client.calls import Calls
 from penstock.protocols.kafka.client.cluster import Cluster
-from penstock.protocols.kafka.client.committing import commit, committed
-from penstock.protocols.kafka.client.coordinator import Coordinator
 from penstock.protocols.kafka.client.dialect import KafkaDialect
-from penstock.protocols.kafka.client.membership import KafkaMembership
 from penstock.protocols.kafka.client.offsets import find_offsets
 from penstock.protocols.kafka.client.options import KafkaOptions
-from penstock.protocols.kafka.client.ranges import KafkaRangeRead
-from penstock.protocols.kafka.client.reading import KafkaFetched, read
-from penstock.protocols.kafka.client.sender import KafkaSender
-from penstock.protocols.kafka.client.sequences import ProducerIdentity
-from penstock.protocols.kafka.client.transactional_sender import KafkaTransactionalSender
-from penstock.protocols.kafka.client.transactions import Transactions
 from penstock.protocols.kafka.client.versions import Versions
 from penstock.seams.channel import Channel, Dialect
 from penstock.seams.client import FoundOffset, GroupOptions, ReadFrom, ReadLimits
+
+if TYPE_CHECKING:
+    from penstock.protocols.kafka.client.admin import KafkaAdmin
+    from penstock.protocols.kafka.client.coordinator import Coordinator
+    from penstock.protocols.kafka.client.membership import KafkaMembership
+    from penstock.protocols.kafka.client.ranges import KafkaRangeRead
+    from penstock.protocols.kafka.client.reading import KafkaFetched
+    from penstock.protocols.kafka.client.sender import KafkaSender
+    from penstock.protocols.kafka.client.transactional_sender import KafkaTransactionalSender
 
 __all__ = ["KafkaClient", "open_client"]
 
@@ -60,35 +64,53 @@ class KafkaClient:
         self, node: Node, reads: Sequence[ReadFrom], limits: ReadLimits, lane: str = ""
     ) -> Sequence[KafkaFetched]:
         """One Fetch; ``lane`` "" is the client's fetch lane."""
+        from penstock.protocols.kafka.client.reading import read
+
         return await read(self._cluster, node, reads, limits, lane)
 
     def ranges(self, wanted: LogRange, *, columns: Sequence[str] | None = None, fetch_bytes: int = 0) -> KafkaRangeRead:
         """Read exactly ``[start, end)`` of one partition, fetching ahead; ``fetch_bytes`` 0 leaves the size to us."""
+        from penstock.protocols.kafka.client.ranges import KafkaRangeRead
+
         return KafkaRangeRead(self._cluster, wanted, columns=columns, fetch_bytes=fetch_bytes)
 
     async def committed(self, group: str, partitions: Collection[Partition] | None) -> Mapping[Partition, Committed]:
         """Committed offsets of a group; partitions without one are absent."""
+        from penstock.protocols.kafka.client.committing import committed
+
         return await committed(self._coordinator(group), partitions)
 
     async def commit(self, group: str, offsets: Mapping[Partition, Committed]) -> None:
         """Commit without being a member."""
+        from penstock.protocols.kafka.client.committing import commit
+
         await commit(self._coordinator(group), offsets)
 
     def membership(self, options: GroupOptions) -> KafkaMembership:
         """A member-to-be of a group. Raises ConfigError for an assignor that is not there."""
+        from penstock.protocols.kafka.client.membership import KafkaMembership
+
         return KafkaMembership(self._coordinator(options.group), options)
 
     def sender(self, *, idempotent: bool) -> KafkaSender:
         """A new producer."""
+        from penstock.protocols.kafka.client.sender import KafkaSender
+
         return KafkaSender(self._cluster, idempotent=idempotent)
 
     def transactional_sender(self, transactional_id: str, timeout_ms: int) -> KafkaTransactionalSender:
         """A producer under a transactional id."""
+        from penstock.protocols.kafka.client.transactional_sender import KafkaTransactionalSender
+        from penstock.protocols.kafka.client.transactions import Transactions
+
         transactions = Transactions(self._cluster, self._coordinator, transactional_id, timeout_ms)
         return KafkaTransactionalSender(self._cluster, transactions)
 
     async def complete(self, prepared: PreparedTransaction, *, commit: bool) -> None:
         """End a transaction that another producer has prepared."""
+        from penstock.protocols.kafka.client.sequences import ProducerIdentity
+        from penstock.protocols.kafka.client.transactions import Transactions
+
         if prepared.producer_id < 0:
             return
         transactions = Transactions(self._cluster, self._coordinator, prepared.transactional_id)
@@ -98,6 +120,8 @@ class KafkaClient:
 
     def admin(self) -> KafkaAdmin:
         """Topics and groups as operators see them."""
+        from penstock.protocols.kafka.client.admin import KafkaAdmin
+
         return KafkaAdmin(self._cluster, self._coordinator)
 
     async def close(self) -> None:
@@ -105,6 +129,8 @@ class KafkaClient:
         await self._channel.close()
 
     def _coordinator(self, group: str) -> Coordinator:
+        from penstock.protocols.kafka.client.coordinator import Coordinator
+
         return self._coordinators.setdefault(group, Coordinator(self._cluster, group))
 
 

@@ -109,6 +109,24 @@ class Coordinator:
             fault = ErrorCode.ILLEGAL_GENERATION
         return fault or self._rounds.step(group, Event.COMMIT, Cause(now, group.members[identity.member_id]))
 
+    def may_commit_within(self, identity: CommitIdentity, now: Moment) -> ErrorCode:
+        """Whether offsets may be committed within a transaction: the state of the group does not matter (KIP-447).
+
+        Nobody in particular may, always: producers before the KIP say no more.
+        """
+        group = self._groups.get(identity.group)
+        if group is None:
+            if identity.generation >= 0:
+                return ErrorCode.ILLEGAL_GENERATION
+            group = self._groups[identity.group] = Group(identity.group, state_since_ms=now.wall_ms)
+        answer = ErrorCode.NONE
+        if not identity.anonymous and not (identity.generation < 0 and group.state is State.EMPTY):
+            answer = group.identity_fault(identity.member_id, identity.instance_id)
+            if not answer and identity.generation != group.generation:
+                answer = ErrorCode.ILLEGAL_GENERATION
+        group.kept = group.kept or not answer
+        return answer
+
     def may_delete_offsets(self, group_id: str) -> ErrorCode:
         """Whether OffsetDelete makes sense for the group at all."""
         group = self._groups.get(group_id)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from penstock.protocols.kafka.front.fetch_sessions import FetchSessions
     from penstock.protocols.kafka.front.group_keeper import GroupKeeper
     from penstock.protocols.kafka.front.producer_ids import ProducerIds
+    from penstock.protocols.kafka.front.transaction_keeper import TransactionKeeper
 
 __all__ = ["INTERNAL_TOPICS", "Call", "Handler", "Line", "Shared"]
 
@@ -32,6 +33,7 @@ class Shared:
     groups: GroupKeeper
     sessions: FetchSessions
     producer_ids: ProducerIds
+    transactions: TransactionKeeper
 
     @property
     def enode(self) -> Enode:

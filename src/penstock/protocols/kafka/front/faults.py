@@ -31,6 +31,7 @@ _ROWS: Final[tuple[tuple[type[PenstockError], ErrorCode], ...]] = (
     (store.LogOffsetOutOfRange, ErrorCode.OFFSET_OUT_OF_RANGE),
     (store.BatchTooLarge, ErrorCode.RECORD_LIST_TOO_LARGE),
     (store.OutOfOrderSequence, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+    (store.OutsideTransaction, ErrorCode.INVALID_TXN_STATE),
     (store.StaleProducerEpoch, ErrorCode.INVALID_PRODUCER_EPOCH),
     (store.FencedLeaderEpoch, ErrorCode.FENCED_LEADER_EPOCH),
 )

@@ -11,6 +11,7 @@ from penstock.protocols.kafka.front.group_keeper import GroupKeeper
 from penstock.protocols.kafka.front.options import KafkaFrontOptions
 from penstock.protocols.kafka.front.producer_ids import ProducerIds
 from penstock.protocols.kafka.front.session import KafkaSession
+from penstock.protocols.kafka.front.transaction_keeper import TransactionKeeper
 from penstock.seams.front import Peer
 from penstock.seams.node import Services
 
@@ -26,12 +27,19 @@ class KafkaFront:
         self._sessions: set[KafkaSession] = set()
         options = options or KafkaFrontOptions()
         runtime = services.runtime
+        ids = ProducerIds(services.identity.epoch)
         self._shared = Shared(
             services,
             options,
             GroupKeeper(options.groups, services.offsets, runtime),
             FetchSessions(options.fetch_sessions, runtime.random_bytes),
-            ProducerIds(services.identity.epoch),
+            ids,
+            TransactionKeeper(
+                services,
+                ids,
+                partitions=options.transaction_partitions,
+                max_timeout_ms=options.transaction_max_timeout_ms,
+            ),
         )
 
     @property
@@ -39,9 +47,10 @@ class KafkaFront:
         return "kafka"
 
     async def start(self) -> None:
-        """Take over groups from the log. Raises ProtocolViolation where their records are damaged."""
+        """Take over groups and transactions from the log. Raises ProtocolViolation where their records are damaged."""
+        await self._shared.transactions.start()
         self._shared.groups.start()
-        self._shared.services.runtime.spawn(self._expire_offsets(), "expire committed offsets")
+        self._shared.services.runtime.spawn(self._expire(), "expire committed offsets and transactional ids")
 
     def session(self, peer: Peer) -> KafkaSession:
         session = KafkaSession(self._shared, peer, self._sessions.discard)
@@ -51,14 +60,16 @@ class KafkaFront:
     async def stop(self) -> None:
         """Answer what is parked: fetches with what there is, joins and syncs with an error they try again on."""
         self._shared.groups.stop()
+        self._shared.transactions.stop()
         for session in self._sessions:
             session.line.release()
 
-    async def _expire_offsets(self) -> None:
+    async def _expire(self) -> None:
         options = self._shared.options
         while True:
             await self._shared.services.runtime.sleep(options.offsets_check_interval_ms / 1_000)
             try:
                 await self._shared.groups.expire_offsets(options.offsets_retention_ms)
+                await self._shared.transactions.forget_unused(options.transactional_id_expiration_ms)
             except PenstockError as error:
-                _log.warning("cannot expire committed offsets, will try again: %s", error)
+                _log.warning("cannot forget what is too old, will try again: %s", error)

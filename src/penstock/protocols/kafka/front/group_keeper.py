@@ -117,11 +117,14 @@ class GroupKeeper:
             committed = self._offsets.committed(group_id)
             group = self.coordinator.group(group_id)
             old = expired_offsets(group, committed, self._runtime.now_ms(), retention_ms)
-            if old:
-                await self._offsets.forget(group_id, old)
+            undecided = self._offsets.undecided(group_id)
+            if gone := [partition for partition in old if partition not in undecided]:
+                await self._offsets.forget(group_id, gone)
         for group in list(self.coordinator.groups()):
-            if group.state is State.EMPTY and not group.pending_join and not self._offsets.committed(group.group_id):
-                await self.delete(group.group_id)
+            name = group.group_id
+            nothing = not (self._offsets.committed(name) or self._offsets.undecided(name))
+            if group.state is State.EMPTY and not group.pending_join and nothing:
+                await self.delete(name)
 
     def _new_id(self) -> str:
         return str(uuid.UUID(bytes=self._runtime.random_bytes(16), version=4))

@@ -105,8 +105,8 @@ def _check_header(records: Buffer, version: int, rules: Rules) -> None:
         raise Refused(ErrorCode.INVALID_RECORD, "clients may not write control batches")
     if producer >= 0 and sequence < 0:
         raise Refused(ErrorCode.INVALID_RECORD, f"producer {producer} sent no sequence number")
-    if attributes & 16:
-        raise Refused(ErrorCode.INVALID_TXN_STATE, "transactions are not served")
+    if attributes & 16 and producer < 0:
+        raise Refused(ErrorCode.INVALID_RECORD, "a transactional batch without a producer id")
     if attributes & _LOG_APPEND:
         raise Refused(ErrorCode.INVALID_TIMESTAMP, "only the log itself sets its append time")
 

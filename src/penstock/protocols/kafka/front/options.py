@@ -21,6 +21,7 @@ class KafkaFrontOptions:
     is stored (compressed ones are inflated for it), so that no producer's bug becomes a batch that stops every
     consumer; costs about 0.1 µs a record.
     ``max_inflated_bytes`` bounds that inflating. ``fetch_sessions``: incremental sessions kept at once.
+    ``transaction_partitions`` of the topic in which transactional ids are kept; chosen when it is made.
     """
 
     auto_create_topics: bool = True
@@ -34,4 +35,7 @@ class KafkaFrontOptions:
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 7 * DAY_MS
     offsets_check_interval_ms: int = 600_000
+    transaction_max_timeout_ms: int = 900_000
+    transactional_id_expiration_ms: int = 7 * DAY_MS
+    transaction_partitions: int = 50
     groups: GroupSettings = field(default_factory=GroupSettings)

@@ -5,6 +5,7 @@ Source: Kafka protocol, Fetch; KIP-74 (limits), KIP-320 and KIP-595 (epochs).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,9 +18,11 @@ from penstock.protocols.kafka.front.fetch_sessions import Key
 from penstock.protocols.kafka.front.leaders import check_leader_epoch
 from penstock.protocols.kafka.messages.fetch import (
     FetchRequestPartition,
+    FetchResponseAbortedTransaction,
     FetchResponseDivergingEpoch,
     FetchResponsePartition,
 )
+from penstock.seams.node import Enode, LogSlice
 
 __all__ = ["Budget", "partition_of", "read_partition"]
 
@@ -72,32 +75,46 @@ def _read(
     enode = shared.enode
     check_leader_epoch(enode, partition, part.current_leader_epoch)
     start, end = enode.bounds(partition)
-    aborted = () if isolation_level else None
+    committed = bool(isolation_level)
+    stable = enode.stable_offset(partition)
     diverging = _divergence(shared, partition, part)
     if diverging is not None:
         return FetchResponsePartition(
             partition_index=partition.id,
             high_watermark=end,
-            last_stable_offset=end,
+            last_stable_offset=stable,
             log_start_offset=start,
             diverging_epoch=diverging,
-            aborted_transactions=aborted,
+            aborted_transactions=() if committed else None,
         )
     found = enode.read(
         partition,
         part.fetch_offset,
         max(0, min(part.partition_max_bytes, budget.left)),
         at_least_one=not budget.taken,
+        stable=committed,
     )
     budget.take(len(found.data))
     return FetchResponsePartition(
         partition_index=partition.id,
         high_watermark=end,
-        last_stable_offset=end,
+        last_stable_offset=stable,
         log_start_offset=start,
-        aborted_transactions=aborted,
+        aborted_transactions=_aborted(enode, partition, part.fetch_offset, found) if committed else None,
         records=found.data,
     )
+
+
+def _aborted(
+    enode: Enode, partition: Partition, offset: int, found: LogSlice
+) -> Sequence[FetchResponseAbortedTransaction]:
+    """Of the transactions in what was read, those that a reader of committed records must leave out."""
+    if not len(found.data):
+        return ()
+    return [
+        FetchResponseAbortedTransaction(producer_id=producer_id, first_offset=first)
+        for producer_id, first in enode.aborted(partition, offset, found.next_offset)
+    ]
 
 
 def _divergence(

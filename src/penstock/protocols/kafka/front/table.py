@@ -1,8 +1,8 @@
 """Which API keys the front serves, in which versions, and by whom: the only place that says so.
 
 ApiVersions advertises exactly these rows. Ranges begin as low as they can be served, because librdkafka before 2.12
-asks for an overlap with old versions before it turns features on. Transactions (24-28), KIP-848 (68, 69) and SASL
-(17, 36) are not served, so they are not here and clients do not try them.
+asks for an overlap with old versions before it turns features on. KIP-848 (68, 69) and SASL (17, 36) are not served,
+so they are not here and clients do not try them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from penstock.protocols.kafka.front.call import Handler
 
-__all__ = ["TABLE", "Row", "handler"]
+__all__ = ["FEATURES", "TABLE", "Row", "handler"]
 
 
 class Row(NamedTuple):
@@ -28,7 +28,7 @@ class Row(NamedTuple):
 TABLE: Final[Mapping[int, Row]] = {
     # Versions 0-2 carry message formats that nobody may produce any more; they are answered with an error (KAFKA-18659:
     # librdkafka turns its producer off where they are not advertised).
-    0: Row("produce.produce", 0, 11),
+    0: Row("produce.produce", 0, 12),
     1: Row("fetch.fetch", 4, 16),
     2: Row("list_offsets.list_offsets", 1, 9),
     3: Row("metadata.metadata", 0, 12),
@@ -45,8 +45,13 @@ TABLE: Final[Mapping[int, Row]] = {
     19: Row("topics.create_topics", 0, 7),
     20: Row("topics.delete_topics", 0, 6),
     21: Row("topics.delete_records", 0, 2),
-    22: Row("init_producer_id.init_producer_id", 0, 4),
+    22: Row("init_producer_id.init_producer_id", 0, 5),
     23: Row("cluster.offset_for_leader_epoch", 0, 4),
+    24: Row("transactions.add_partitions", 0, 3),
+    25: Row("transactions.add_offsets", 0, 4),
+    26: Row("transactions.end", 0, 5),
+    27: Row("transaction_admin.write_markers", 1, 2),
+    28: Row("transactions.commit_offsets", 0, 5),
     32: Row("configs.describe_configs", 0, 4),
     33: Row("configs.alter_configs", 0, 2),
     37: Row("topics.create_partitions", 0, 3),
@@ -54,8 +59,16 @@ TABLE: Final[Mapping[int, Row]] = {
     44: Row("configs.incremental_alter_configs", 0, 1),
     47: Row("offsets.delete", 0, 0),
     60: Row("cluster.describe_cluster", 0, 1),
+    61: Row("transaction_admin.describe_producers", 0, 0),
+    65: Row("transaction_admin.describe", 0, 0),
+    66: Row("transaction_admin.list_all", 0, 1),
     75: Row("cluster.describe_topic_partitions", 0, 0),
 }
+
+
+FEATURES: Final[Mapping[str, int]] = {"transaction.version": 2}
+"""Features by the level that is on (KIP-584). Transactions of the second version (KIP-890) begin with Produce v12 and
+TxnOffsetCommit v5; clients that do not know them, or are told less, use the first."""
 
 
 @functools.cache

@@ -50,6 +50,8 @@ _MODULES: dict[int, tuple[str, str]] = {
     47: ("OffsetDelete", "offset_delete"),
     60: ("DescribeCluster", "describe_cluster"),
     61: ("DescribeProducers", "describe_producers"),
+    65: ("DescribeTransactions", "describe_transactions"),
+    66: ("ListTransactions", "list_transactions"),
     68: ("ConsumerGroupHeartbeat", "consumer_group_heartbeat"),
     69: ("ConsumerGroupDescribe", "consumer_group_describe"),
     71: ("GetTelemetrySubscriptions", "telemetry"),

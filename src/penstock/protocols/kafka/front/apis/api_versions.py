@@ -1,4 +1,4 @@
-"""ApiVersions: what the table says. Source: Kafka protocol, ApiVersions v0-v4; KIP-511 (client names)."""
+"""ApiVersions: what the table says. Source: Kafka protocol, ApiVersions v0-v4; KIP-511 (names), KIP-584 (features)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import re
 
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call
-from penstock.protocols.kafka.front.table import TABLE
+from penstock.protocols.kafka.front.table import FEATURES, TABLE
 from penstock.protocols.kafka.messages.api_versions import (
     ApiVersionsRequest,
     ApiVersionsResponse,
     ApiVersionsResponseApiKey,
+    ApiVersionsResponseFinalizedFeature,
+    ApiVersionsResponseSupportedFeature,
 )
 
 __all__ = ["api_versions"]
@@ -28,4 +30,15 @@ async def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsRe
         ApiVersionsResponseApiKey(api_key=key, min_version=row.lowest, max_version=row.highest)
         for key, row in TABLE.items()
     ]
-    return ApiVersionsResponse(api_keys=keys)
+    return ApiVersionsResponse(
+        api_keys=keys,
+        supported_features=[
+            ApiVersionsResponseSupportedFeature(name=name, min_version=0, max_version=level)
+            for name, level in FEATURES.items()
+        ],
+        finalized_features_epoch=0,
+        finalized_features=[
+            ApiVersionsResponseFinalizedFeature(name=name, min_version_level=level, max_version_level=level)
+            for name, level in FEATURES.items()
+        ],
+    )

@@ -1,18 +1,32 @@
-"""InitProducerId for idempotent producers. Source: Kafka protocol, InitProducerId v0-v4; KIP-98, KIP-360."""
+"""InitProducerId, for idempotent and for transactional producers.
+
+Source: Kafka protocol, InitProducerId v0-v5; KIP-98, KIP-360, KIP-588 (PRODUCER_FENCED from v4 on).
+"""
 
 from __future__ import annotations
 
+from penstock.errors import PenstockError
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call
 from penstock.protocols.kafka.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 __all__ = ["init_producer_id"]
 
+_FENCED_SINCE = 4
+
 
 async def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse:
-    """Serve InitProducerId: always a new id; transactional producers are refused, so that they fail at once."""
-    if request.transactional_id is not None:
-        return InitProducerIdResponse(
-            error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, producer_id=-1, producer_epoch=-1
+    """Serve InitProducerId: a new id, or for a transactional id its own, in a new epoch."""
+    if request.transactional_id is None:
+        return InitProducerIdResponse(producer_id=call.shared.producer_ids.new(), producer_epoch=0)
+    if not request.transactional_id:
+        return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_id=-1, producer_epoch=-1)
+    try:
+        code, producer_id, epoch = await call.shared.transactions.init(
+            request.transactional_id, request.transaction_timeout_ms, request.producer_id, request.producer_epoch
         )
-    return InitProducerIdResponse(producer_id=call.shared.producer_ids.new(), producer_epoch=0)
+    except PenstockError:
+        code, producer_id, epoch = ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, -1
+    if code is ErrorCode.PRODUCER_FENCED and call.version < _FENCED_SINCE:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    return InitProducerIdResponse(error_code=code, producer_id=producer_id, producer_epoch=epoch)

@@ -36,20 +36,20 @@ async def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsRe
         answers = []
         for part in topic.partitions:
             twice = asked[topic.name, part.partition_index] > 1
-            answers.append(await _answer(call, topic.name, part, twice))
+            answers.append(await _answer(call, topic.name, part, twice, committed=bool(request.isolation_level)))
         topics.append(ListOffsetsResponseTopic(name=topic.name, partitions=answers))
     return ListOffsetsResponse(topics=topics)
 
 
 async def _answer(
-    call: Call, topic: str, part: ListOffsetsRequestPartition, twice: bool
+    call: Call, topic: str, part: ListOffsetsRequestPartition, twice: bool, *, committed: bool
 ) -> ListOffsetsResponsePartition:
     partition = Partition(topic, part.partition_index)
     try:
         if twice:
             raise Refused(ErrorCode.INVALID_REQUEST)
         epoch = check_leader_epoch(call.shared.enode, partition, part.current_leader_epoch)
-        offset, timestamp = await _find(call, partition, part.timestamp)
+        offset, timestamp = await _find(call, partition, part.timestamp, committed=committed)
     except PenstockError as error:
         return ListOffsetsResponsePartition(partition_index=partition.id, error_code=code_of(error))
     return ListOffsetsResponsePartition(
@@ -60,12 +60,15 @@ async def _answer(
     )
 
 
-async def _find(call: Call, partition: Partition, timestamp: int) -> tuple[int, int]:
-    """(offset, timestamp); both -1 where there is none."""
+async def _find(call: Call, partition: Partition, timestamp: int, *, committed: bool) -> tuple[int, int]:
+    """(offset, timestamp); both -1 where there is none. Readers of committed records end at the last stable offset."""
     enode = call.shared.enode
     start, end = enode.bounds(partition)
+    if committed:
+        end = enode.stable_offset(partition)
     if timestamp >= 0:
-        return await enode.offset_for_time(partition, timestamp) or _NOTHING
+        found = await enode.offset_for_time(partition, timestamp) or _NOTHING
+        return found if found[0] < end else _NOTHING
     if timestamp == LATEST:
         return end, -1
     if timestamp == EARLIEST:

@@ -119,12 +119,17 @@ async def fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
     if call.version >= _MANY_GROUPS_SINCE:
         return OffsetFetchResponse(
             groups=[
-                _group(call, group.group_id, None if group.topics is None else _asked(group.topics))
+                _group(
+                    call,
+                    group.group_id,
+                    None if group.topics is None else _asked(group.topics),
+                    stable=request.require_stable,
+                )
                 for group in request.groups
             ]
         )
     wanted = None if request.topics is None else _asked(request.topics)
-    found = _found(call, request.group_id, wanted)
+    found = _found(call, request.group_id, wanted, stable=request.require_stable)
     return OffsetFetchResponse(
         topics=[
             OffsetFetchResponseTopic(
@@ -135,8 +140,9 @@ async def fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
                         committed_offset=one.offset,
                         committed_leader_epoch=one.leader_epoch,
                         metadata=one.metadata,
+                        error_code=code,
                     )
-                    for number, one in parts.items()
+                    for number, (one, code) in parts.items()
                 ],
             )
             for topic, parts in found.items()
@@ -148,16 +154,25 @@ def _asked(topics: Sequence[OffsetFetchRequestTopic | OffsetFetchRequestGroupTop
     return [Partition(topic.name, number) for topic in topics for number in topic.partition_indexes]
 
 
-def _found(call: Call, group: str, wanted: Sequence[Partition] | None) -> dict[str, dict[int, Committed]]:
-    """By topic and partition; everything the group has where ``wanted`` is None."""
+def _found(
+    call: Call, group: str, wanted: Sequence[Partition] | None, *, stable: bool
+) -> dict[str, dict[int, tuple[Committed, ErrorCode]]]:
+    """By topic and partition; everything the group has where ``wanted`` is None.
+
+    ``stable``: where an open transaction wants to commit an offset, the answer is to ask again later (KIP-447).
+    """
     committed = call.shared.offsets.committed(group)
-    found: dict[str, dict[int, Committed]] = {}
+    undecided = call.shared.offsets.undecided(group) if stable else ()
+    found: dict[str, dict[int, tuple[Committed, ErrorCode]]] = {}
     for partition in committed if wanted is None else wanted:
-        found.setdefault(partition.topic, {})[partition.id] = committed.get(partition, _NONE)
+        one = (committed.get(partition, _NONE), ErrorCode.NONE)
+        if partition in undecided:
+            one = (_NONE, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        found.setdefault(partition.topic, {})[partition.id] = one
     return found
 
 
-def _group(call: Call, group: str, wanted: Sequence[Partition] | None) -> OffsetFetchResponseGroup:
+def _group(call: Call, group: str, wanted: Sequence[Partition] | None, *, stable: bool) -> OffsetFetchResponseGroup:
     topics = [
         OffsetFetchResponseGroupTopic(
             name=topic,
@@ -167,11 +182,12 @@ def _group(call: Call, group: str, wanted: Sequence[Partition] | None) -> Offset
                     committed_offset=one.offset,
                     committed_leader_epoch=one.leader_epoch,
                     metadata=one.metadata,
+                    error_code=code,
                 )
-                for number, one in parts.items()
+                for number, (one, code) in parts.items()
             ],
         )
-        for topic, parts in _found(call, group, wanted).items()
+        for topic, parts in _found(call, group, wanted, stable=stable).items()
     ]
     return OffsetFetchResponseGroup(group_id=group, topics=topics)
 

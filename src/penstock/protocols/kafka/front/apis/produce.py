@@ -1,10 +1,13 @@
 """Produce: checks each partition's batch, appends them all, answers each by itself.
 
-Source: Kafka protocol, Produce v0-v11; spec of the checks in `incoming`.
+Source: Kafka protocol, Produce v0-v12; spec of the checks in `incoming`.
 """
 
 from __future__ import annotations
 
+import struct
+
+from penstock.columnar.batch import HEADER_BYTES, parse_header
 from penstock.errors import PenstockError, ProtocolViolation
 from penstock.model import Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
@@ -25,11 +28,15 @@ from penstock.seams.node import Appended, TopicState
 __all__ = ["produce"]
 
 _OLDEST_SERVED = 3
+_TAKES_PART_SINCE = 12
+_ATTRIBUTES_LOW_AT, _TRANSACTIONAL = 22, 16
+_PRODUCER, _PRODUCER_AT = struct.Struct(">qh"), 43
 
 
 async def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None:
     """Serve Produce. With acks=0 there is no answer, and an error ends the connection so that the client notices."""
-    checked = [_checked(call, request, topic) for topic in request.topic_data]
+    refusal = await _take_part(call, request)
+    checked = [_checked(call, request, topic, refusal) for topic in request.topic_data]
     batches = [(partition, batch) for topic in checked for partition, batch, fault in topic if fault is None]
     appended = iter(await call.shared.enode.append_all(batches))
     responses = []
@@ -43,7 +50,7 @@ async def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None
 
 
 def _checked(
-    call: Call, request: ProduceRequest, topic: ProduceRequestTopic
+    call: Call, request: ProduceRequest, topic: ProduceRequestTopic, refusal: ErrorCode
 ) -> list[tuple[Partition, Buffer, PenstockError | None]]:
     """Each partition with its one good batch, or with what is wrong."""
     found = call.shared.enode.topic(topic.name)
@@ -56,7 +63,9 @@ def _checked(
             _check_request(call, request)
             _check_partition(found, partition)
             assert rules is not None
-            results.append((partition, check_batch(part.records, call.version, rules, now_ms), None))
+            batch = check_batch(part.records, call.version, rules, now_ms)
+            _check_transaction(call, request.transactional_id, partition, batch, refusal)
+            results.append((partition, batch, None))
         except PenstockError as error:
             results.append((partition, b"", error))
     return results
@@ -67,8 +76,6 @@ def _check_request(call: Call, request: ProduceRequest) -> None:
         raise Refused(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {request.acks}")
     if call.version < _OLDEST_SERVED:
         raise Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "message formats 0 and 1 are not taken")
-    if request.transactional_id is not None:
-        raise Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not served")
 
 
 def _check_partition(topic: TopicState | None, partition: Partition) -> None:
@@ -76,6 +83,47 @@ def _check_partition(topic: TopicState | None, partition: Partition) -> None:
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, "an internal topic")
     if topic is None or not 0 <= partition.id < topic.partitions:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no such partition")
+
+
+async def _take_part(call: Call, request: ProduceRequest) -> ErrorCode:
+    """From v12 on a batch is its partition's request to take part in the transaction (KIP-890)."""
+    if request.transactional_id is None or call.version < _TAKES_PART_SINCE:
+        return ErrorCode.NONE
+    enode = call.shared.enode
+    partitions: dict[tuple[int, int], list[Partition]] = {}
+    for topic in request.topic_data:
+        found = enode.topic(topic.name)
+        for part in topic.partition_data:
+            there = found is not None and 0 <= part.index < found.partitions and topic.name not in INTERNAL_TOPICS
+            if there and part.records is not None and len(part.records) >= HEADER_BYTES:
+                producer = _PRODUCER.unpack_from(part.records, _PRODUCER_AT)
+                partitions.setdefault(producer, []).append(Partition(topic.name, part.index))
+    for (producer_id, epoch), of_producer in partitions.items():
+        try:
+            code = await call.shared.transactions.add(
+                request.transactional_id, producer_id, epoch, of_producer, second=True
+            )
+        except PenstockError:
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if code:
+            return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED else code
+    return ErrorCode.NONE
+
+
+def _check_transaction(
+    call: Call, transactional_id: str | None, partition: Partition, batch: Buffer, refusal: ErrorCode
+) -> None:
+    """Nothing is waited for between this and the append: the transaction cannot be ended in between."""
+    transactional = bool(batch[_ATTRIBUTES_LOW_AT] & _TRANSACTIONAL)
+    if transactional != (transactional_id is not None):
+        raise Refused(ErrorCode.INVALID_TXN_STATE, "transactional are both, the request and its batches, or neither")
+    if transactional_id is not None:
+        header = parse_header(batch)
+        code = call.shared.transactions.may_write(
+            transactional_id, header.producer_id, header.producer_epoch, partition
+        )
+        if refusal or code:
+            raise Refused(refusal or code, f"transactional id {transactional_id!r} may not write here now")
 
 
 def _hang_up_on_errors(results: list[tuple[Partition, Appended | PenstockError]]) -> None:

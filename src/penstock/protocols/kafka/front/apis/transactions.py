@@ -1,0 +1,189 @@
+"""AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit, EndTxn: what a transactional producer asks its coordinator.
+
+Source: Kafka protocol, AddPartitionsToTxn v0-v3 (later ones are for brokers among themselves), AddOffsetsToTxn v0-v4,
+TxnOffsetCommit v0-v5, EndTxn v0-v5; KIP-98, KIP-447, KIP-890.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from penstock.errors import PenstockError
+from penstock.model import Committed, Partition
+from penstock.protocols.kafka.coordinator import CommitIdentity
+from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.front.call import INTERNAL_TOPICS, Call
+from penstock.protocols.kafka.messages.transactions import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResponsePartitionResult,
+    AddPartitionsToTxnResponseTopicResult,
+    EndTxnRequest,
+    EndTxnResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+__all__ = ["add_offsets", "add_partitions", "commit_offsets", "end"]
+
+_FENCED_SINCE = 2
+_SECOND_END_SINCE = 5
+_SECOND_COMMIT_SINCE = 5
+
+
+async def add_partitions(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+    """Serve AddPartitionsToTxn: all partitions or none."""
+    asked = [Partition(topic.name, each) for topic in request.v3_and_below_topics for each in topic.partitions]
+    unknown = {each for each in asked if not _exists(call, each)}
+    if unknown:
+        told = {
+            each: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if each in unknown else ErrorCode.OPERATION_NOT_ATTEMPTED
+            for each in asked
+        }
+    else:
+        told = dict.fromkeys(asked, await _add(call, request, asked))
+    return AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=[
+            AddPartitionsToTxnResponseTopicResult(
+                name=topic.name,
+                results_by_partition=[
+                    AddPartitionsToTxnResponsePartitionResult(
+                        partition_index=each, partition_error_code=told[Partition(topic.name, each)]
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.v3_and_below_topics
+        ]
+    )
+
+
+async def _add(call: Call, request: AddPartitionsToTxnRequest, partitions: list[Partition]) -> ErrorCode:
+    try:
+        code = await call.shared.transactions.add(
+            request.v3_and_below_transactional_id,
+            request.v3_and_below_producer_id,
+            request.v3_and_below_producer_epoch,
+            partitions,
+            second=False,
+        )
+    except PenstockError:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return _in_version(call, code)
+
+
+async def add_offsets(call: Call, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
+    """Serve AddOffsetsToTxn: the place where the group's offsets are kept takes part."""
+    shared = call.shared
+    try:
+        place = await shared.offsets.place_of(request.group_id)
+        code = await shared.transactions.add(
+            request.transactional_id, request.producer_id, request.producer_epoch, [place], second=False
+        )
+    except PenstockError:
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return AddOffsetsToTxnResponse(error_code=_in_version(call, code))
+
+
+async def end(call: Call, request: EndTxnRequest) -> EndTxnResponse:
+    """Serve EndTxn: the decision is durable, and all markers are written, when it is answered."""
+    try:
+        code, producer_id, epoch = await call.shared.transactions.end(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            commit=request.committed,
+            second=call.version >= _SECOND_END_SINCE,
+        )
+    except PenstockError:
+        code, producer_id, epoch = ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, -1
+    return EndTxnResponse(error_code=_in_version(call, code), producer_id=producer_id, producer_epoch=epoch)
+
+
+async def commit_offsets(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+    """Serve TxnOffsetCommit: durable, and undecided until the transaction ends."""
+    told = {
+        Partition(topic.name, each.partition_index): ErrorCode.NONE
+        for topic in request.topics
+        for each in topic.partitions
+    }
+    code = _may_commit(call, request)
+    if code:
+        told = dict.fromkeys(told, code)
+    else:
+        offsets = _offsets(call, request, told)
+        if offsets:
+            told.update(dict.fromkeys(offsets, await _commit(call, request, offsets)))
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(
+                        partition_index=each.partition_index,
+                        error_code=told[Partition(topic.name, each.partition_index)],
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _may_commit(call: Call, request: TxnOffsetCommitRequest) -> ErrorCode:
+    if not request.group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    groups = call.shared.groups
+    identity = CommitIdentity(request.group_id, request.generation_id, request.member_id, request.group_instance_id)
+    code = groups.coordinator.may_commit_within(identity, groups.now())
+    groups.wake()
+    return code
+
+
+def _offsets(
+    call: Call, request: TxnOffsetCommitRequest, told: dict[Partition, ErrorCode]
+) -> Mapping[Partition, Committed]:
+    """What can be committed; what cannot gets its code in ``told``."""
+    now_ms = call.shared.services.runtime.now_ms()
+    offsets: dict[Partition, Committed] = {}
+    for topic in request.topics:
+        for each in topic.partitions:
+            partition, metadata = Partition(topic.name, each.partition_index), each.committed_metadata or ""
+            if not _exists(call, partition):
+                told[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif len(metadata) > call.shared.options.offset_metadata_max_bytes:
+                told[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                offsets[partition] = Committed(each.committed_offset, metadata, each.committed_leader_epoch, now_ms)
+    return offsets
+
+
+async def _commit(call: Call, request: TxnOffsetCommitRequest, offsets: Mapping[Partition, Committed]) -> ErrorCode:
+    try:
+        return await call.shared.transactions.commit_offsets(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            request.group_id,
+            offsets,
+            second=call.version >= _SECOND_COMMIT_SINCE,
+        )
+    except PenstockError:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def _exists(call: Call, partition: Partition) -> bool:
+    topic = call.shared.enode.topic(partition.topic)
+    return topic is not None and 0 <= partition.id < topic.partitions and partition.topic not in INTERNAL_TOPICS
+
+
+def _in_version(call: Call, code: ErrorCode) -> ErrorCode:
+    """Older versions have another word for a producer that was fenced."""
+    if code is ErrorCode.PRODUCER_FENCED and call.version < _FENCED_SINCE:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return code

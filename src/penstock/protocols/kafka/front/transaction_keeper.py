@@ -1,0 +1,284 @@
+"""Runs the transaction coordinator: one request at a time for each transactional id; its log, markers and timeouts.
+
+Whatever is begun is finished, also when the client who asked for it has gone: work runs in tasks of the node's own.
+A killed node takes up again what was decided, before it serves anybody. An end is answered when all markers are
+written, which Kafka does not wait for: whoever commits here can read what he has written.
+What must not live here: decisions about transactions (`transactions`) and wire messages (`apis`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Final, TypeVar
+
+from penstock.errors import PenstockError
+from penstock.model import Committed, Partition
+from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.front.producer_ids import ProducerIds
+from penstock.protocols.kafka.front.transaction_log import TransactionLog
+from penstock.protocols.kafka.front.transaction_markers import Markers
+from penstock.protocols.kafka.transactions import (
+    ANSWERS,
+    Cause,
+    Effect,
+    Event,
+    State,
+    Transaction,
+    asks_again,
+    end_event,
+    holder_fault,
+    may_take_over,
+    may_write,
+    step,
+)
+from penstock.seams.node import Services
+from penstock.seams.runtime import Promise, Timer
+
+__all__ = ["Ended", "TransactionKeeper"]
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+_FORGETTABLE: Final = (State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+
+Ended = tuple[ErrorCode, int, int]
+"""An error code, and the producer id and epoch to go on with (-1 where there is an error)."""
+
+
+class TransactionKeeper:
+    """The transaction coordinator of this node, alive. Methods raise StoreError where the log refuses."""
+
+    def __init__(self, services: Services, ids: ProducerIds, *, partitions: int, max_timeout_ms: int) -> None:
+        self.markers = Markers(services)
+        self._services = services
+        self._runtime = services.runtime
+        self._ids = ids
+        self._max_timeout_ms = max_timeout_ms
+        self._log = TransactionLog(services.enode, partitions)
+        self._known: dict[str, Transaction] = {}
+        self._turns: dict[str, Promise[None]] = {}
+        self._timers: dict[str, Timer] = {}
+
+    async def start(self) -> None:
+        """Take over what the log knows, and finish what was decided. Raises ProtocolViolation for damaged records."""
+        self._known = self._log.load()
+        for it in list(self._known.values()):
+            if it.decided:
+                _log.warning("transaction of %r was left %s: finishing it", it.transactional_id, it.state)
+                await self._mark(it)
+            elif it.state is State.ONGOING:
+                self._watch(it)
+
+    def stop(self) -> None:
+        """No more timeouts."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    # Views.
+
+    def get(self, transactional_id: str) -> Transaction | None:
+        """What is known of an id."""
+        return self._known.get(transactional_id)
+
+    def all(self) -> Collection[Transaction]:
+        """All ids. To be read only."""
+        return self._known.values()
+
+    def may_write(self, transactional_id: str, producer_id: int, epoch: int, partition: Partition) -> ErrorCode:
+        """Whether a batch may be stored; what the answer allows has to be done before anything is waited for."""
+        return may_write(self._known.get(transactional_id), producer_id, epoch, partition)
+
+    # Requests.
+
+    async def init(self, transactional_id: str, timeout_ms: int, producer_id: int, epoch: int) -> Ended:
+        """InitProducerId: take the id over; an open transaction is aborted, its producer fenced."""
+        if not 0 < timeout_ms <= self._max_timeout_ms:
+            return ErrorCode.INVALID_TRANSACTION_TIMEOUT, -1, -1
+
+        async def work() -> Ended:
+            it = self._known.get(transactional_id)
+            if it is None:
+                it = Transaction(transactional_id, self._ids.new())
+            elif asks_again(it, producer_id, epoch):
+                return ErrorCode.NONE, it.producer_id, it.epoch
+            elif fault := may_take_over(it, producer_id, epoch):
+                return fault, -1, -1
+            if it.state is State.ONGOING:
+                it = await self._fence(it, Event.INIT)
+            it, code = await self._happen(it, Event.INIT, timeout_ms=timeout_ms)
+            return (code, -1, -1) if code else (code, it.producer_id, it.epoch)
+
+        return await self._exclusively(transactional_id, work)
+
+    async def add(
+        self, transactional_id: str, producer_id: int, epoch: int, partitions: Collection[Partition], *, second: bool
+    ) -> ErrorCode:
+        """They take part in the transaction, which begins if it has not."""
+
+        async def work() -> ErrorCode:
+            return await self._add(transactional_id, producer_id, epoch, frozenset(partitions), second)
+
+        if self._takes_part(self._known.get(transactional_id), producer_id, epoch, partitions):
+            return ErrorCode.NONE
+        return await self._exclusively(transactional_id, work)
+
+    async def commit_offsets(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        group: str,
+        offsets: Mapping[Partition, Committed],
+        *,
+        second: bool,
+    ) -> ErrorCode:
+        """Offsets of a group whose place takes part; in the second version it does by this."""
+
+        async def work() -> ErrorCode:
+            place = await self._services.offsets.place_of(group)
+            if second and (fault := await self._add(transactional_id, producer_id, epoch, frozenset({place}), True)):
+                return fault
+            code = self.may_write(transactional_id, producer_id, epoch, place)
+            if not code:
+                await self._services.offsets.commit_within(group, offsets, producer_id, epoch)
+            return code
+
+        return await self._exclusively(transactional_id, work)
+
+    async def end(self, transactional_id: str, producer_id: int, epoch: int, *, commit: bool, second: bool) -> Ended:
+        """EndTxn: answered when the end is decided and carried out."""
+
+        async def work() -> Ended:
+            it = self._known.get(transactional_id)
+            event = end_event(it, producer_id, epoch, commit=commit, second=second)
+            if isinstance(event, ErrorCode):
+                return event, -1, -1
+            assert it is not None
+            it, code = await self._happen(it, event, second=second)
+            return (code, -1, -1) if code else (code, it.producer_id, it.epoch)
+
+        return await self._exclusively(transactional_id, work)
+
+    async def forget_unused(self, after_ms: int) -> None:
+        """Forget ids that nobody has used for so long."""
+
+        async def forget(transactional_id: str) -> None:
+            it = self._known.get(transactional_id)
+            if it is not None and it.state in _FORGETTABLE and self._runtime.now_ms() - it.updated_ms >= after_ms:
+                await self._happen(it, Event.FORGET)
+
+        for it in list(self._known.values()):
+            if it.state in _FORGETTABLE and self._runtime.now_ms() - it.updated_ms >= after_ms:
+                name = it.transactional_id
+                await self._exclusively(name, lambda name=name: forget(name))  # type: ignore[misc]
+
+    # Walking the table; only in the id's turn.
+
+    async def _add(
+        self, transactional_id: str, producer_id: int, epoch: int, partitions: frozenset[Partition], second: bool
+    ) -> ErrorCode:
+        it = self._known.get(transactional_id)
+        fault = holder_fault(it, producer_id, epoch)
+        if fault or self._takes_part(it, producer_id, epoch, partitions):
+            return fault
+        assert it is not None
+        _, code = await self._happen(it, Event.ADD, partitions=partitions, second=second)
+        return code
+
+    @staticmethod
+    def _takes_part(it: Transaction | None, producer_id: int, epoch: int, partitions: Collection[Partition]) -> bool:
+        return it is not None and all(not may_write(it, producer_id, epoch, each) for each in partitions)
+
+    async def _happen(
+        self,
+        it: Transaction,
+        event: Event,
+        *,
+        partitions: frozenset[Partition] = frozenset(),
+        timeout_ms: int = -1,
+        second: bool = False,
+    ) -> tuple[Transaction, ErrorCode]:
+        cause = Cause(self._runtime.now_ms(), self._ids.new, partitions, timeout_ms, second)
+        it, effects = step(it, event, cause)
+        code = ErrorCode.NONE
+        for effect in effects:
+            if effect is Effect.STORE:
+                await self._store(it)
+            elif effect is Effect.MARK:
+                it = await self._mark(it)
+            else:
+                code = ANSWERS.get(effect, code)
+        return it, code
+
+    async def _fence(self, it: Transaction, event: Event) -> Transaction:
+        """Abort an open transaction under a higher epoch than its producer's."""
+        it, _ = await self._happen(it, event)
+        it, _ = await self._happen(it, Event.FENCED)
+        return it
+
+    async def _mark(self, it: Transaction) -> Transaction:
+        await self.markers.write(it)
+        marked, _ = await self._happen(it, Event.MARKED)
+        return marked
+
+    async def _store(self, it: Transaction) -> None:
+        await self._log.store(it, self._runtime.now_ms())
+        if it.state is State.DEAD:
+            self._known.pop(it.transactional_id, None)
+        else:
+            self._known[it.transactional_id] = it
+        self._watch(it)
+
+    # Time and turns.
+
+    def _watch(self, it: Transaction) -> None:
+        """Have an open transaction aborted when its time is over."""
+        name, watched = it.transactional_id, it.transactional_id in self._timers
+        if it.state is not State.ONGOING:
+            if watched:
+                self._timers.pop(name).cancel()
+        elif not watched:
+            left_s = (it.started_ms + it.timeout_ms - self._runtime.now_ms()) / 1_000
+            self._timers[name] = self._runtime.call_later(max(0.0, left_s), lambda: self._time_out(it))
+
+    def _time_out(self, since: Transaction) -> None:
+        name = since.transactional_id
+        self._timers.pop(name, None)
+
+        async def work() -> None:
+            it = self._known.get(name)
+            if it is not None and it.state is State.ONGOING and it.started_ms == since.started_ms:
+                _log.warning("transaction of %r was open for more than %d ms: aborting it", name, it.timeout_ms)
+                await self._fence(it, Event.TIMED_OUT)
+
+        async def watched() -> None:
+            try:
+                await self._exclusively(name, work)
+            except PenstockError as error:
+                _log.warning("cannot abort a transaction of %r, will try again: %s", name, error)
+                self._timers[name] = self._runtime.call_later(1.0, lambda: self._time_out(since))
+
+        self._runtime.spawn(watched(), f"time out {name}")
+
+    async def _exclusively(self, transactional_id: str, work: Callable[[], Awaitable[T]]) -> T:
+        """The result of ``work``, which runs to its end in the id's turn, whatever becomes of the caller."""
+        done: Promise[tuple[T | None, PenstockError | None]] = self._runtime.promise()
+
+        async def run() -> None:
+            while (busy := self._turns.get(transactional_id)) is not None:
+                await busy
+            turn = self._turns[transactional_id] = self._runtime.promise()
+            try:
+                done.set((await work(), None))
+            except PenstockError as error:
+                done.set((None, error))
+            finally:
+                del self._turns[transactional_id]
+                turn.set(None)
+
+        self._runtime.spawn(run(), f"transaction of {transactional_id}")
+        result, error = await done
+        if error is not None:
+            raise error
+        return result  # type: ignore[return-value]

@@ -1,0 +1,50 @@
+"""Where transactional ids are kept: ``__transaction_state`` in the node's own log.
+
+Everything is read back at start, last record wins; the store compacts the topic. What must not live here: decisions.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.model import Partition
+from penstock.protocols.kafka.offsets_log import OffsetsLog
+from penstock.protocols.kafka.transactions import Transaction
+from penstock.protocols.kafka.transactions.stored import CONFIG, TOPIC, batch_for, replay
+from penstock.seams.node import Enode
+
+__all__ = ["TransactionLog"]
+
+_READ_BYTES: Final = 1 << 20
+
+
+class TransactionLog:
+    """``partitions`` of the topic are chosen when it is made, with the first transactional id, and stay."""
+
+    def __init__(self, enode: Enode, partitions: int) -> None:
+        self._enode = enode
+        self._partitions = partitions
+        self._hash = OffsetsLog()  # ids are spread as groups are
+
+    def load(self) -> dict[str, Transaction]:
+        """All that are known. Raises CorruptBatch, ProtocolViolation, StoreError: nothing is forgotten in silence."""
+        found: dict[str, Transaction] = {}
+        topic = self._enode.topic(TOPIC)
+        for number in range(topic.partitions if topic else 0):
+            partition = Partition(TOPIC, number)
+            start, end = self._enode.bounds(partition)
+            while start < end:
+                part = self._enode.read(partition, start, _READ_BYTES)
+                for transactional_id, transaction in replay(part.data):
+                    if transaction is None:
+                        found.pop(transactional_id, None)
+                    else:
+                        found[transactional_id] = transaction
+                start = part.next_offset
+        return found
+
+    async def store(self, transaction: Transaction, now_ms: int) -> None:
+        """Durable as any acknowledged record when it returns. Raises StoreError."""
+        topic = self._enode.topic(TOPIC) or await self._enode.create_topic(TOPIC, self._partitions, CONFIG)
+        number = self._hash.partition_of(transaction.transactional_id, topic.partitions)
+        await self._enode.append(Partition(TOPIC, number), batch_for(transaction, now_ms))

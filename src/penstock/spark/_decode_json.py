@@ -1,0 +1,260 @@
+"""JSON values to one typed Arrow column, and what is wrong with those that are none; vectorised.
+
+Arrow's JSON reader does the work, on many values at once, one a line. It is not made for values it cannot trust: it
+fails as a whole for one bad value, reads two objects on one line as two rows, and dies of a bare ``null``. So what it
+gets is looked at before, column-wise: each value begins with ``{`` and ends with ``}``, and no ``}`` in it is followed
+by anything that could begin another value; what looks odd is first read by Python's parser. A line can then bring
+exactly one row, or an error, which is then looked for. Schemas with types that Arrow's reader does not have (maps,
+binary) are decoded value by value in ``_decode_rows``.
+
+Types are exact: a number in quotes is no number, 1.0 is no int, a decimal with too many digits is none. Fields that the
+schema does not name are ignored, missing ones are null, and so is a value that is null or ``null``. Timestamps are ISO
+8601; without a zone they are UTC. What must not live here: what is done about bad values (``_bad_records``).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+
+from penstock.spark._ddl import Array, Map, Scalar, Struct, Type, arrow_type
+from penstock.spark._decode_rows import decode_row
+
+__all__ = ["JsonDecoder"]
+
+Numbers = npt.NDArray[np.int64]
+_MOST_BYTES: Final = 64 * 1024 * 1024
+_FEW: Final = 512
+"""Once something is wrong, so many values are read at a time: what is read again for each wrong one stays small."""
+
+_OPEN, _CLOSE, _NEWLINE = ord("{"), ord("}"), ord("\n")
+_AFTER_CLOSE: Final = np.zeros(256, bool)
+_AFTER_CLOSE[[ord(each) for each in ",]}\n"]] = True
+_BLANK: Final = np.zeros(256, bool)
+_BLANK[[ord(each) for each in " \t\r"]] = True
+_IN_ROW: Final = re.compile(r" in row (\d+)$")
+_CHANGED: Final = re.compile(r"Column\((.*)\) changed from (\w+) to (\w+)")
+
+
+class JsonDecoder:
+    """Decodes values into a struct column of one schema."""
+
+    def __init__(self, schema: Struct) -> None:
+        self._schema = schema
+        self.type: pa.DataType = arrow_type(schema)
+        self._one_by_one = _has(schema, lambda each: isinstance(each, Map) or each == Scalar("binary"))
+        self._carrier: pa.DataType = arrow_type(_carried(schema))
+        self._parse = pyarrow.json.ParseOptions(
+            explicit_schema=pa.schema(list(self._carrier)), unexpected_field_behavior="ignore"
+        )
+
+    def decode(self, values: pa.Array) -> tuple[pa.StructArray, Mapping[int, str]]:
+        """(a struct for each value, null where there is none; why, by row, for those that could not be decoded)."""
+        present = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+        errors: dict[int, str] = {}
+        if self._one_by_one:
+            return self._rows_one_by_one(values, present, errors), errors
+        pieces: list[pa.StructArray] = []
+        taken: list[Numbers] = []
+        for rows in _cut(values, present):
+            self._decode_some(values, self._readable(values, rows, errors), pieces, taken, errors)
+        # From the order in which pieces were decoded back to that of the rows; what is in no piece is null.
+        order = np.full(len(values), -1, np.int64)
+        found = np.concatenate(taken) if taken else np.empty(0, np.int64)
+        order[found] = np.arange(len(found))
+        joined = pa.concat_arrays(pieces) if pieces else pa.nulls(0, self.type)
+        return joined.take(pa.array(order, mask=order < 0)), errors
+
+    def _decode_some(
+        self,
+        values: pa.Array,
+        rows: Numbers,
+        pieces: list[pa.StructArray],
+        taken: list[Numbers],
+        errors: dict[int, str],
+    ) -> None:
+        """All at once; if that fails, in parts, down to the values that are wrong.
+
+        Arrow often says which line it was: then what is before it, that one, and what is behind it.
+        """
+        runs = [rows]
+        while runs:
+            run = runs.pop()
+            if not len(run):
+                continue
+            try:
+                pieces.append(self._read(_lines(values, run), len(run)))
+                taken.append(run)
+            except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+                if len(run) == 1:
+                    errors[int(run[0])] = _in_words(error)
+                    continue
+                runs += reversed(_parts(run, _IN_ROW.search(str(error))))
+
+    def _read(self, lines: pa.Buffer, rows: int) -> pa.StructArray:
+        # Text that is no UTF-8 would go on to the JVM; Arrow's reader does not look.
+        _check_utf8(lines)
+        options = pyarrow.json.ReadOptions(use_threads=False, block_size=lines.size + 1)
+        table = pyarrow.json.read_json(pa.BufferReader(lines), read_options=options, parse_options=self._parse)
+        if table.num_rows != rows:
+            raise pa.ArrowInvalid("more than one value")
+        columns = [table.column(index).combine_chunks() for index in range(len(self._carrier))]
+        columns = [each.chunk(0) if isinstance(each, pa.ChunkedArray) else each for each in columns]
+        struct = pa.StructArray.from_arrays(columns, fields=list(self._carrier))
+        return _refined(struct, self.type)
+
+    def _readable(self, values: pa.Array, rows: Numbers, errors: dict[int, str]) -> Numbers:
+        """Those rows that can bring one row, or an error; others are null, or wrong, and are told."""
+        if not len(rows):
+            return rows
+        odd = _odd(values, rows)
+        kept = ~odd
+        for place in np.flatnonzero(odd):
+            row = int(rows[place])
+            wrong = _why_odd(values[row].as_py())
+            kept[place] = wrong == ""
+            if wrong:
+                errors[row] = wrong
+        return rows[kept]
+
+    def _rows_one_by_one(self, values: pa.Array, present: Numbers, errors: dict[int, str]) -> pa.StructArray:
+        decoded: list[Any] = [None] * len(values)
+        for row in present.tolist():
+            try:
+                decoded[row] = decode_row(values[row].as_py(), self._schema)
+            except ValueError as error:
+                errors[row] = str(error)
+        return pa.array(decoded, self.type)
+
+
+def _parts(run: Numbers, line_told: re.Match[str] | None) -> list[Numbers]:
+    """Smaller runs than one that failed."""
+    if len(run) > _FEW:
+        return np.array_split(run, len(run) // _FEW + 1)
+    line = int(line_told.group(1)) if line_told else len(run)
+    if line < len(run):
+        return [run[:line], run[line : line + 1], run[line + 1 :]]
+    return [run[: len(run) // 2], run[len(run) // 2 :]]
+
+
+def _why_odd(value: bytes) -> str | None:
+    """What is wrong with a value that looks odd; "" if nothing is, None if it is ``null``."""
+    try:
+        tree = json.loads(value.decode())  # of bytes it would guess the encoding
+    except RecursionError:
+        return "it is nested too deep"
+    except ValueError as error:
+        return f"it is no JSON: {error}" if value.strip() else "it is empty"
+    if tree is None:
+        return None
+    return "" if isinstance(tree, dict) else "it is no object"
+
+
+def _odd(values: pa.Array, rows: Numbers) -> npt.NDArray[np.bool_]:
+    """Which of ``rows`` do not begin with ``{``, end with ``}``, or may hold more than one value."""
+    data = np.frombuffer(_lines(values, rows), np.uint8)
+    lengths = pc.binary_length(values.take(pa.array(rows))).to_numpy(zero_copy_only=False).astype(np.int64)
+    stops = np.cumsum(lengths + 1) - 1  # where each line's newline is
+    starts = stops - lengths
+    odd: npt.NDArray[np.bool_] = (lengths < 2) | (data[starts] != _OPEN) | (data[np.maximum(stops - 1, 0)] != _CLOSE)
+    after = np.flatnonzero(data == _CLOSE) + 1
+    while len(after):
+        following = data[after]
+        blank = _BLANK[following]
+        wrong = after[~blank & ~_AFTER_CLOSE[following]]
+        odd[np.searchsorted(stops, wrong)] = True
+        after = after[blank] + 1
+    return odd
+
+
+def _lines(values: pa.Array, rows: Numbers) -> pa.Buffer:
+    """The values one a line, each with a newline behind it; newlines in them, which JSON has as blanks, are blanks."""
+    some = values.take(pa.array(rows))
+    joined = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(some)], pa.int32()), some), b"\n")[0].as_buffer()
+    lines = np.empty(joined.size + 1, np.uint8)
+    lines[:-1] = np.frombuffer(joined, np.uint8)
+    breaks = np.flatnonzero(lines[:-1] == _NEWLINE)
+    if len(breaks) >= len(some):
+        lines[breaks] = ord(" ")
+        lengths = pc.binary_length(some).to_numpy(zero_copy_only=False).astype(np.int64)
+        lines[(np.cumsum(lengths + 1) - 1)[:-1]] = _NEWLINE
+    lines[-1] = _NEWLINE
+    return pa.py_buffer(lines)
+
+
+def _cut(values: pa.Array, rows: Numbers) -> list[Numbers]:
+    """Rows in runs of about ``_MOST_BYTES``."""
+    if not len(rows):
+        return []
+    sizes = np.cumsum(pc.binary_length(values).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)[rows] + 1)
+    bounds = np.searchsorted(sizes // _MOST_BYTES, np.arange(1, sizes[-1] // _MOST_BYTES + 1))
+    return [each for each in np.split(rows, bounds) if len(each)]
+
+
+def _check_utf8(lines: pa.Buffer) -> None:
+    text = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(np.array([0, lines.size], np.int32)), lines])
+    text.validate(full=True)
+
+
+def _carried(type_: Type) -> Type:
+    """What Arrow's reader is asked for: dates are text there, and refined afterwards."""
+    match type_:
+        case Scalar("date"):
+            return Scalar("string")
+        case Array(element):
+            return Array(_carried(element))
+        case Struct(fields):
+            return Struct(tuple(type(field)(field.name, _carried(field.type)) for field in fields))
+        case _:
+            return type_
+
+
+def _refined(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """From what Arrow's reader was asked for to what was wanted."""
+    if array.type == wanted:
+        return array
+    valid = array.is_valid()
+    if pa.types.is_struct(wanted):
+        # Under a null there may be anything.
+        parts = [pc.if_else(valid, array.field(index), None) for index in range(array.type.num_fields)]
+        fields = list(wanted)
+        refined = [_refined(part, field.type) for part, field in zip(parts, fields, strict=True)]
+        return pa.StructArray.from_arrays(refined, fields=fields, mask=pc.invert(valid))
+    if pa.types.is_list(wanted):
+        lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+        ends = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+        items = _refined(array.flatten(), wanted.value_type)
+        made = pa.ListArray.from_arrays(ends, items, mask=pc.invert(valid) if array.null_count else None)
+        return made.cast(wanted)
+    return array.cast(wanted)
+
+
+def _has(type_: Type, wanted: Any) -> bool:
+    if wanted(type_):
+        return True
+    match type_:
+        case Struct(fields):
+            return any(_has(field.type, wanted) for field in fields)
+        case Array(element):
+            return _has(element, wanted)
+        case _:
+            return False
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "it is no UTF-8"
+    text = _IN_ROW.sub("", str(error).removeprefix("JSON parse error: "))
+    changed = _CHANGED.fullmatch(text)
+    if changed:
+        path, wanted, found = changed.groups()
+        return f"{path.strip('/').replace('/', '.') or 'it'} is {found}, wanted is {wanted}"
+    return "it is no UTF-8" if "UTF8" in text or "UTF-8" in text else text.rstrip(".")
