@@ -27,10 +27,7 @@ def test_every_state_can_be_reached_and_left() -> None:
     reached = {State.WANTED}
     while True:
         found = {
-            to
-            for (state, _), row in TABLE.items()
-            if state in reached
-            for to in ([row.next] if row.next else RESTING)
+            to for (state, _), row in TABLE.items() if state in reached for to in ([row.next] if row.next else RESTING)
         }
         if found <= reached:
             break
@@ -82,7 +79,9 @@ def test_a_walk_never_has_two_batches_out_and_forgets_what_was_not_confirmed(
         if after is State.WAITING:
             assert booked.until > now
         if booked.consumed:
-            assert not (before in WITH_A_BATCH and event is not Event.CONFIRMED and after not in WITH_A_BATCH | {State.DRAINING})
+            assert not (
+                before in WITH_A_BATCH and event is not Event.CONFIRMED and after not in WITH_A_BATCH | {State.DRAINING}
+            )
 
 
 @given(STEPS, st.floats(0.0, 5.0))

@@ -57,6 +57,18 @@ class ByHand:
         self._partitions.add({partition: at for partition, at in starts.items() if partition not in owned})
         self._confirming.handing.membership = self._membership
 
+    @property
+    def needs_poll(self) -> bool:
+        """Whether something was lost that has to be booked anew."""
+        return bool(self._member.events)
+
+    def settle(self) -> None:
+        """Book anew what was lost: who has it now is raised by polls, and it comes back once it is free."""
+        events, self._member.events = self._member.events, []
+        for partition in frozenset[Partition]().union(*(beat.lost for beat in events)):
+            if (state := self._partitions.get(partition)) is not None:
+                state.look_up(None)
+
     async def leave(self, reason: str) -> None:
         """Give everything back."""
         await self._member.leave(reason)

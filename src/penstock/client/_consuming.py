@@ -161,6 +161,7 @@ class ConsumerEngine:
             or self.commits.due
             or bool(self.commits.finished)
             or (self.confirming is not None and (self.confirming.due or bool(self.confirming.finished)))
+            or (self._by_hand is not None and self._by_hand.needs_poll)
         )
 
     async def ready(self, deadline: float, *, serve: bool = True) -> bool:
@@ -219,6 +220,8 @@ class ConsumerEngine:
         self._fetching.kick()
 
     async def _settle(self, deadline: float) -> None:
+        if self._by_hand is not None:
+            self._by_hand.settle()
         if self.rebalancing is None:
             if not self._assigned_by_hand:
                 raise UsageError(

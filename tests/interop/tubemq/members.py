@@ -97,7 +97,9 @@ def fresh(what: str) -> str:
     return f"{what}{uuid.uuid4().hex[:8]}"
 
 
-def send(masters: str, topic: str, count: int, first: int = 0, filters: tuple[str | None, ...] = (None,)) -> list[bytes]:
+def send(
+    masters: str, topic: str, count: int, first: int = 0, filters: tuple[str | None, ...] = (None,)
+) -> list[bytes]:
     """Have Java's producer send so many; their bodies."""
     mails = [Mail(topic, b"%d" % i, filters[i % len(filters)]) for i in range(first, first + count)]
     with tubemq_clients.producer(masters) as producer:

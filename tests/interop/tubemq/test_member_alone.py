@@ -171,8 +171,7 @@ def test_a_paused_partition_gives_nothing_until_it_is_resumed(
 def test_filters_leave_out_the_rest(tubemq_peer: tubemq.Cluster, filled: tuple[str, list[bytes]]) -> None:
     topic, sent = filled
     blue = sent[0::3]
-    options = {"filters": f"{topic}@blue", "query_priority": 303}
-    with Member(tubemq_peer.address, fresh("blues"), [topic], **options) as member:
+    with Member(tubemq_peer.address, fresh("blues"), [topic], filters=f"{topic}@blue", query_priority=303) as member:
         until([member], lambda: len(member.got) >= len(blue))
         for _ in range(8):
             member.step()

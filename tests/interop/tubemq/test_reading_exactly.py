@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from itertools import pairwise
 
 import pytest
@@ -156,6 +157,8 @@ def test_an_operator_creates_grows_describes_and_deletes(tubemq_own: NewCluster)
             assert [(group.group, group.state) for group in admin.groups()] == [("watched", "Stable")]
             # The master is told by the heartbeat after the next one what a member really holds.
             held = frozenset(Partition("made", number, "1") for number in range(4))
-            java.wait(lambda _: [member.partitions for member in admin.describe_group("watched").members] == [held])
+            deadline = time.monotonic() + 30
+            while [member.partitions for member in admin.describe_group("watched").members] != [held]:
+                assert time.monotonic() < deadline
         admin.delete_topics(["made"])
         assert "made" not in admin.topics()

@@ -124,6 +124,7 @@ def test_a_topic_goes_in_steps_and_can_come_back_before_the_last() -> None:
         await one(kit, "admin_modify_topic_info", **closed, **CHANGED)
         assert (await one(kit, "admin_remove_topic_info", topicName="demo", **CHANGED))["success"]
         assert kit.enode.topic("demo") is None
+        assert not kit.offsets.committed("g")
 
     run(check)
 

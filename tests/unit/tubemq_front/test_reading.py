@@ -175,3 +175,16 @@ def test_a_reader_of_much_misses_nothing_when_columns_take_over() -> None:
         assert found == [record.value for record in records]
 
     run(check)
+
+
+def test_a_reader_goes_on_where_it_is_although_its_offset_was_forgotten() -> None:
+    async def check(kit: Kit) -> None:
+        await kit.put(b"a", b"b", b"c")
+        await kit.book()
+        await kit.get()
+        await commit(kit)
+        await kit.offsets.forget("g", [Partition("demo", 0)])
+        await kit.put(b"d")
+        assert bodies(await kit.get()) == [b"d"]
+
+    run(check)

@@ -7,6 +7,7 @@ import pytest
 from penstock.model import Partition
 from penstock.protocols.tubemq.front import TubeFrontOptions
 from penstock.protocols.tubemq.methods import SEND_MESSAGE
+from penstock.protocols.tubemq.records.single import pack
 from tests.unit.tubemq_front.kit import Kit, bodies, run, sent
 
 ATTRIBUTES = b"$msgType$=blue,$msgTime$=202611201019,seq=19"
@@ -94,3 +95,13 @@ def test_more_than_may_wait_is_refused_until_there_is_room_again() -> None:
         assert (await kit.ask(SEND_MESSAGE, sent(bytes(400)))).success
 
     run(check, TubeFrontOptions(pending_bytes=1_000))
+
+
+def test_a_compacted_topic_wants_keys() -> None:
+    async def check(kit: Kit) -> None:
+        kit.store.create_topic("kept", 1, {"cleanup.policy": "compact"})
+        assert (await kit.ask(SEND_MESSAGE, sent(b"x", topic_name="kept"))).err_code == 400
+        keyed, flag = pack(b"k", b"x")
+        assert (await kit.ask(SEND_MESSAGE, sent(keyed, topic_name="kept", flag=flag))).success
+
+    run(check)

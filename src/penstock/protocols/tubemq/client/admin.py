@@ -66,27 +66,17 @@ class TubeAdmin:
         rows = await self._deployments(name)
         if not rows:
             raise _no_topic(name)
-        stores = sum(number_in(row, "numTopicStores") for row in rows)
-        now = sum(number_in(row, "numTopicStores") * number_in(row, "numPartitions") for row in rows)
-        if total <= now or total % stores:
-            raise UsageError(
-                f"{name} has {now} partitions in {stores} stores and cannot get {total}",
-                topic=name,
-                hint=f"Give a multiple of {stores} above {now}",
-            )
+        change = _growth(name, rows, total)
         for row in rows:
             await self._web.change(
-                "admin_modify_topic_info",
-                topicName=name,
-                brokerId=text_in(row, "brokerId"),
-                numPartitions=total // stores,
+                "admin_modify_topic_info", topicName=name, brokerId=text_in(row, "brokerId"), **change
             )
         await self._wait_for(name, total)
 
     async def topics(self, names: Collection[str] | None = None, *, fresh: bool = True) -> Mapping[str, TopicInfo]:
         """Topics by name; None: all, which takes the web API."""
         if names is None:
-            names = [text_in(row, "topicName") for row in await self._web.ask("admin_query_cluster_topic_view")]
+            names = [text_in(row, "topicName") for row in await self._web.ask("admin_query_topic_info")]
         return await self._shared.topics.topics(names, fresh=fresh)
 
     async def topic_config(self, name: str) -> Mapping[str, str]:
@@ -137,7 +127,7 @@ class TubeAdmin:
         if partitions is not None and not self._shared.options.tube.admin_address:
             return await committing.committed(self._shared, group, partitions)
         if partitions is None:
-            topics = [text_in(row, "topicName") for row in await self._web.ask("admin_query_cluster_topic_view")]
+            topics = [text_in(row, "topicName") for row in await self._web.ask("admin_query_topic_info")]
         else:
             topics = sorted({partition.topic for partition in partitions})
         found: dict[Partition, Committed] = {}
@@ -157,7 +147,7 @@ class TubeAdmin:
 
     async def delete_groups(self, groups: Collection[str]) -> None:
         """Make brokers forget where groups stand. Raises ServerError for one that has members."""
-        topics = ",".join(text_in(row, "topicName") for row in await self._web.ask("admin_query_cluster_topic_view"))
+        topics = ",".join(text_in(row, "topicName") for row in await self._web.ask("admin_query_topic_info"))
         for group in groups:
             if (description := await self.describe_group(group)).members:
                 raise ServerError(
@@ -203,6 +193,23 @@ class TubeAdmin:
         """One row a broker."""
         rows = await self._web.ask("admin_query_topic_info", topicName=check_topic(name))
         return list_in(rows[0], "topicInfo") if rows else []
+
+
+def _growth(name: str, rows: Sequence[Row], total: int) -> Mapping[str, int]:
+    """What to change on every broker: more partitions a store, or else more stores. Raises UsageError."""
+    stores = [number_in(row, "numTopicStores") for row in rows]
+    partitions = [number_in(row, "numPartitions") for row in rows]
+    now = sum(count * each for count, each in zip(stores, partitions, strict=True))
+    each_more = len(rows) * partitions[0]
+    if total > now and total % sum(stores) == 0:
+        return {"numPartitions": total // sum(stores)}
+    if total > now and len(set(partitions)) == 1 and total % each_more == 0:
+        return {"numTopicStores": total // each_more}
+    raise UsageError(
+        f"{name} has {now} partitions on {len(rows)} brokers and cannot get {total}",
+        topic=name,
+        hint=f"Give a multiple of {sum(stores)} or of {each_more} above {now}",
+    )
 
 
 def _member(row: Row) -> GroupMember:

@@ -112,6 +112,7 @@ class ClientBalanced(GroupMember):
             except PenstockError as error:
                 if isinstance(error, ServerError) and error.code in GIVEN_UP_AT_ONCE:
                     self._refused[partition] = self._channel.monotonic() + _GUARD_S
+                    error.retriable = False  # the application is to hear of it, though it will be tried again
                     raise
                 if attempt == _TRIES:
                     raise
@@ -298,7 +299,9 @@ class ClientBalanced(GroupMember):
             return node
         code = Code.NOT_FOUND if status is None else _UNSUBSCRIBABLE
         text = "the master knows no such partition" if status is None else "the master lets nobody read it now"
-        raise error_of(code, text, topic=partition.topic, partition=partition.id, node=partition.node or None)
+        error = error_of(code, text, topic=partition.topic, partition=partition.id, node=partition.node or None)
+        error.retriable = False
+        raise error
 
     def _pending_s(self) -> float:
         if self._leaving:

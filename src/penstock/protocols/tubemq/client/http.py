@@ -131,7 +131,11 @@ class HttpDialect:
 
 
 def get(endpoint: Endpoint, target: str) -> Outgoing:
-    """A GET request; ``target`` is path and query, percent-encoded."""
+    """A GET request; ``target`` is path and query, percent-encoded.
+
+    It does not ask for the connection to be closed: an answer might then end where the connection does, and no framing
+    sees that.
+    """
     text = f"GET {target} HTTP/1.1\r\nHost: {endpoint}\r\nAccept: application/json\r\n\r\n"
     return lambda correlation: [text.encode("ascii")]
 

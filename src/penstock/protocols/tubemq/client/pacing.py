@@ -30,6 +30,7 @@ __all__ = ["Pacing"]
 _log = logging.getLogger(__name__)
 _AFTER_ERROR_MS: Final = {Code.FORBIDDEN: 2_000, Code.SERVICE_UNAVAILABLE: 300, Code.MOVED: 200}
 _AFTER_OTHERS_MS: Final = 300
+_SHORTEST_MS: Final = 10
 
 
 class Pacing:
@@ -95,7 +96,8 @@ class Pacing:
         pace = self._paces.setdefault(partition, Pace(self.control, filtered=filtered))
         lag = answer.curr_data_dlt if has(answer, "curr_data_dlt") else -1
         polled = Polled(answer.err_code, 0, self._recommended_ms(answer), lag)
-        return pace.rest_ms(polled, self._now_ms()) / 1_000
+        # A limit of no bytes comes with a pause of no time; asking without end would not help.
+        return max(pace.rest_ms(polled, self._now_ms()), _SHORTEST_MS) / 1_000
 
     def _recommended_ms(self, answer: GetMessageResponseB2C) -> int:
         if answer.err_code == Code.NOT_FOUND:

@@ -29,6 +29,7 @@ __all__ = ["Pulling"]
 
 _log = logging.getLogger(__name__)
 _NOT_OURS: Final = frozenset({Code.HB_NO_NODE, Code.DUPLICATE_PARTITION, Code.CERTIFICATE_FAILURE})
+_SHORTEST_S: Final = 0.001
 _EXPECTED: Final = frozenset({Code.NOT_FOUND, Code.SERVER_CONSUME_SPEED_LIMIT})
 
 
@@ -59,7 +60,7 @@ class Pulling:
             else:
                 waiting = holding is not None and state is State.WAITING
                 until = min(deadline, holding.booked.until) if holding is not None and waiting else deadline
-                await self._channel.sleep(until - now)
+                await self._channel.sleep(max(until - now, _SHORTEST_S))
 
     def pause(self, partition: Partition, paused: bool) -> None:
         """Nothing of it from now on, or again."""

@@ -109,16 +109,17 @@ class WebApi:
         return document
 
     async def _get(self, endpoint: Endpoint, target: str) -> tuple[int, dict[str, str], bytes]:
+        """One request on a connection of its own: servers soon hang up on one that is idle, which a blocking transport
+        would notice too late."""
         link = await self._channel.link(endpoint)
-        frame = await link.connection.call(get(endpoint, target), timeout_s=self._timeout_s)
         try:
-            status, fields, body = read_response(frame.body)
+            frame = await link.connection.call(get(endpoint, target), timeout_s=self._timeout_s)
+            return read_response(frame.body)
         except PenstockError as error:
             error.node = str(endpoint)
             raise
-        if fields.get("connection", "").lower() == "close":
+        finally:
             link.connection.close()
-        return status, fields, body
 
 
 def text_in(row: Row, name: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from penstock.errors import ConfigError
 from penstock.model import Partition
 from penstock.protocols.tubemq.front.admin.routes import Admin
 from penstock.protocols.tubemq.front.broker.bookings import Bookings
@@ -53,16 +52,7 @@ class TubeFront:
         return "tubemq"
 
     async def start(self) -> None:
-        """Read back what operators have set, and begin to balance.
-
-        Raises ConfigError for an address that TubeMQ's strings cannot carry, StoreError, CorruptBatch.
-        """
-        advertised = self.shared.services.identity.advertised.get("tubemq")
-        if advertised is not None and ":" in advertised.host:
-            raise ConfigError(
-                f"TubeMQ clients cannot be told the address {advertised}",
-                hint="Listen on, or advertise, IPv4 or a name",
-            )
+        """Read back what operators have set, and begin to balance. Raises StoreError, CorruptBatch."""
         self.shared.settings_log.load()
         self.shared.services.runtime.spawn(self._balance(), "balance TubeMQ groups")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.errors import ConfigError
 from penstock.protocols.tubemq.front.front import TubeFront
 from penstock.protocols.tubemq.front.options import TubeFrontOptions
 from penstock.seams.node import Services
@@ -13,9 +14,17 @@ if TYPE_CHECKING:
 
 __all__ = ["open_front"]
 
+_SCHEME = "tubemq"
+
 
 def open_front(services: Services, config: SnodeConfig) -> TubeFront:
-    """The front of a node."""
+    """The front of a node. Raises ConfigError for an address that TubeMQ's strings cannot carry."""
+    listening = {listen.scheme: listen.endpoint for listen in config.listen}
+    told = config.advertised.get(_SCHEME) or listening.get(_SCHEME)
+    if told is not None and ":" in told.host:
+        raise ConfigError(
+            f"TubeMQ clients cannot be told the address {told}", hint="Listen on, or advertise, IPv4 or a name"
+        )
     options = TubeFrontOptions(
         balance_period_ms=config.balance_period_ms,
         consumer_timeout_ms=config.tubemq_timeout_ms,

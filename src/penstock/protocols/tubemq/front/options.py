@@ -35,6 +35,6 @@ class TubeFrontOptions:
     transfer_bytes: int = 512 << 10
     transfer_records: int = 6_000
     max_message_bytes: int = 1 << 20
-    pending_bytes: int = 64 << 20
+    pending_bytes: int = 32 << 20
     max_partitions: int = 10_000
     admin_token: str = ""

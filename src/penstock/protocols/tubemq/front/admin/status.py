@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock import __version__
+from penstock._version import __version__
 from penstock.protocols.tubemq.front.admin.answers import Answer, from_broker, from_master
 from penstock.protocols.tubemq.front.admin.routes import ROUTES, AdminCall
 from penstock.protocols.tubemq.front.broker.bookings import Booking
@@ -108,7 +108,7 @@ async def consumers(call: AdminCall) -> Answer:
                 "isMessageStoreOk": True,
                 "minOffset": to_wire(start),
                 "maxOffset": to_wire(end),
-                "zkOffset": to_wire(booking.begin if committed is None else committed),
+                "zkOffset": to_wire(booking.stands if committed is None else committed),
             }
         )
     return from_broker(rows)

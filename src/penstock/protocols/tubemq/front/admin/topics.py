@@ -99,6 +99,9 @@ async def remove(call: AdminCall) -> Answer:
         _check_closed(call, name)
         await call.shared.enode.delete_topic(name)
         call.shared.settings.forget_topic(name)
+        offsets = call.shared.offsets
+        for group in offsets.groups():
+            await offsets.forget(group, [each for each in offsets.committed(group) if each.topic == name])
 
     return await _each(call, call.parameters.names("topicName", required=True), take_away)
 

@@ -51,7 +51,7 @@ async def _book(call: Call, key: Key, client: str, request: RegisterRequestC2B) 
     booking = shared.bookings.register(key, client, filters, priority, shared.now)
     wanted = request.curr_offset if has(request, "curr_offset") and request.curr_offset >= 0 else None
     async with booking.turns.mine():
-        booking.begin = await shared.positions.begin(
+        booking.stands = await shared.positions.begin(
             key.group,
             key.partition,
             None if wanted is None else to_record(wanted),
@@ -63,7 +63,7 @@ async def _book(call: Call, key: Key, client: str, request: RegisterRequestC2B) 
         success=True,
         err_code=Code.SUCCESS,
         err_msg="OK!",
-        curr_offset=to_wire(booking.begin),
+        curr_offset=to_wire(booking.stands),
         max_offset=to_wire(end),
     )
 

@@ -46,12 +46,12 @@ async def get(call: Call, request: GetMessageRequestC2B) -> GetMessageResponseB2
 
 
 async def _serve(shared: Shared, booking: Booking, request: GetMessageRequestC2B) -> GetMessageResponseB2C | Continued:
-    group, partition = booking.key
+    _, partition = booking.key
     log_start, log_end = shared.enode.bounds(partition)
     start = await _start(shared, booking, request)
     if start >= log_end:
         if start > log_end:
-            await shared.positions.set(group, partition, log_end)
+            await _move(shared, booking, log_end)
             booking.flight_end = None
         return _nothing(Code.NOT_FOUND, _AT_END, -1)
     options = shared.options
@@ -94,10 +94,10 @@ async def _start(shared: Shared, booking: Booking, request: GetMessageRequestC2B
             return flight_end
     else:
         if request.last_pack_consumed and flight_end is not None:
-            await shared.positions.set(group, partition, flight_end)
+            await _move(shared, booking, flight_end)
         booking.flight_end = None
     committed = shared.positions.of(group, partition)
-    return booking.begin if committed is None else committed
+    return booking.stands if committed is None else committed
 
 
 async def _note(shared: Shared, booking: Booking, batch: Batch, *, manual: bool) -> None:
@@ -105,7 +105,13 @@ async def _note(shared: Shared, booking: Booking, batch: Batch, *, manual: bool)
     if manual or not batch.empty:
         booking.flight_end = batch.end
     else:
-        await shared.positions.set(booking.key.group, booking.key.partition, batch.end)
+        await _move(shared, booking, batch.end)
+
+
+async def _move(shared: Shared, booking: Booking, offset: int) -> None:
+    """Commit. The reader remembers it, too: the node forgets offsets that nobody moves for long, as Kafka does."""
+    await shared.positions.set(booking.key.group, booking.key.partition, offset)
+    booking.stands = offset
 
 
 def _nothing(code: int, text: str, wait_ms: int) -> GetMessageResponseB2C:
@@ -131,7 +137,7 @@ async def commit(call: Call, request: CommitOffsetRequestC2B) -> CommitOffsetRes
     consumed = request.last_pack_consumed or not has(request, "last_pack_consumed")
     async with booking.turns.mine():
         if consumed and booking.flight_end is not None:
-            await shared.positions.set(group, partition, booking.flight_end)
+            await _move(shared, booking, booking.flight_end)
         booking.flight_end = None
         committed = shared.positions.of(group, partition)
     _, end = shared.enode.bounds(partition)
@@ -139,6 +145,6 @@ async def commit(call: Call, request: CommitOffsetRequestC2B) -> CommitOffsetRes
         success=True,
         err_code=Code.SUCCESS,
         err_msg="OK!",
-        curr_offset=to_wire(booking.begin if committed is None else committed),
+        curr_offset=to_wire(booking.stands if committed is None else committed),
         max_offset=to_wire(end),
     )

@@ -41,6 +41,8 @@ async def send(call: Call, request: SendMessageRequestP2B) -> SendMessageRespons
         record = record_of(request.data, request.flag, request.msg_type, now_ms)
     except CorruptBatch as error:
         raise Refused(Code.BAD_REQUEST, error.message) from error
+    if record.key is None and "compact" in topic.config.get("cleanup.policy", ""):
+        raise Refused(Code.BAD_REQUEST, f"topicName {name} is compacted, its messages need keys")
     offset = await shared.writing.write(partition, record, len(request.data) + _RECORD_BYTES)
     return SendMessageResponseB2P(
         success=True,

@@ -66,9 +66,9 @@ TABLE: Final[Mapping[tuple[Owner, Action], int]] = {
 
 @dataclass(slots=True)
 class Booking:
-    """``filters``: hash codes of the items wanted, empty for everything. ``begin``: where the group stood when it was
-    made. ``flight_end``: the offset after what was delivered and not confirmed yet, None where there is no such thing.
-    ``lag``: about how many bytes were left after the last read.
+    """``filters``: hash codes of the items wanted, empty for everything. ``stands``: where the group stands, as far as
+    this reader moved it. ``flight_end``: the offset after what was delivered and not confirmed yet, None where there is
+    no such thing. ``lag``: about how many bytes were left after the last read.
     """
 
     client: str
@@ -76,7 +76,7 @@ class Booking:
     turns: Turns
     filters: frozenset[int] = frozenset()
     priority: int = -2
-    begin: int = 0
+    stands: int = 0
     flight_end: int | None = None
     quota: Quota = field(default_factory=Quota)
     lag: int = 0
