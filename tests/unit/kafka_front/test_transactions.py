@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -313,6 +314,26 @@ def test_an_open_transaction_survives_a_restart_of_the_node(version: int) -> Non
             assert await writer.end(commit=True) == OK
             assert seen(await fetch(kit, "t")) == [0, 1]
             assert await committed_offset(kit, "g", "t") == (9, OK)
+        store.close()
+
+    asyncio.run(main())
+
+
+def test_a_transaction_whose_time_ran_out_while_the_node_was_down_is_aborted(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = open_store(f"file:{tmp_path}")
+        async with serving(store=store) as kit:
+            writer = await begun(kit, FIRST)
+            assert await writer.init(timeout_ms=300) == OK
+            assert await writer.write("t", b"x") == OK
+        store.close()
+        part = Partition("t", 0)
+        store = open_store(f"file:{tmp_path}")
+        async with serving(store=store) as kit:
+            while kit.enode.stable_offset(part) == 0:
+                await kit.enode.arrival([part])
+            assert seen(await fetch(kit, "t")) == []
+            assert await Writer(kit).init() == OK
         store.close()
 
     asyncio.run(main())
