@@ -23,6 +23,7 @@ from penstock.protocols.kafka.messages import offset_delete as od
 from penstock.protocols.kafka.messages import offset_fetch as of
 from penstock.protocols.kafka.messages import offset_for_leader_epoch as oe
 from penstock.protocols.kafka.messages import produce as pr
+from penstock.protocols.kafka.messages import transactions as tx
 from penstock.protocols.kafka.messages.consumer_protocol import (
     MemberAssignment,
     Subscription,
@@ -35,10 +36,13 @@ from penstock.protocols.kafka.messages.delete_groups import DeleteGroupsRequest
 from penstock.protocols.kafka.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
 from penstock.protocols.kafka.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsRequestResource
 from penstock.protocols.kafka.messages.describe_groups import DescribeGroupsRequest
+from penstock.protocols.kafka.messages.describe_producers import DescribeProducersRequest, DescribeProducersRequestTopic
+from penstock.protocols.kafka.messages.describe_transactions import DescribeTransactionsRequest
 from penstock.protocols.kafka.messages.find_coordinator import FindCoordinatorRequest
 from penstock.protocols.kafka.messages.heartbeat import HeartbeatRequest
 from penstock.protocols.kafka.messages.init_producer_id import InitProducerIdRequest
 from penstock.protocols.kafka.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMember
+from penstock.protocols.kafka.messages.list_transactions import ListTransactionsRequest
 from penstock.protocols.kafka.messages.metadata import MetadataRequest, MetadataRequestTopic
 from penstock.protocols.kafka.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.fuzz.node_in_memory import World, framed
@@ -48,26 +52,39 @@ TOPIC = "t"
 _LONGEST = 1_500
 
 
-def batch(*values: bytes, codec: Codec = Codec.NONE, sequence: int = -1, producer: int = -1) -> bytes:
+def batch(
+    *values: bytes,
+    codec: Codec = Codec.NONE,
+    sequence: int = -1,
+    producer: int = -1,
+    epoch: int = 0,
+    transactional: bool = False,
+) -> bytes:
     """A record batch; with a ``producer`` it is numbered."""
     builder = BatchBuilder()
     for number, value in enumerate(values):
         builder.append(b"k%d" % number, value, 1_700_000_000_000 + number, [("h", b"v")])
-    return bytes(builder.build(codec, Producing(producer, 0 if producer >= 0 else -1, sequence)))
+    return bytes(builder.build(codec, Producing(producer, epoch if producer >= 0 else -1, sequence, transactional)))
 
 
-def produced(records: bytes, topic: str = TOPIC) -> pr.ProduceRequest:
+def produced(records: bytes, topic: str = TOPIC, transactional_id: str | None = None) -> pr.ProduceRequest:
     parts = [pr.ProduceRequestPartition(index=0, records=records)]
     return pr.ProduceRequest(
-        acks=-1, timeout_ms=1_000, topic_data=[pr.ProduceRequestTopic(name=topic, partition_data=parts)]
+        transactional_id=transactional_id,
+        acks=-1,
+        timeout_ms=1_000,
+        topic_data=[pr.ProduceRequestTopic(name=topic, partition_data=parts)],
     )
 
 
-def fetched(topic: str = TOPIC, *, session: int = 0, epoch: int = -1, offset: int = 0) -> fe.FetchRequest:
+def fetched(
+    topic: str = TOPIC, *, session: int = 0, epoch: int = -1, offset: int = 0, committed: bool = False
+) -> fe.FetchRequest:
     parts = [fe.FetchRequestPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)]
     return fe.FetchRequest(
         max_wait_ms=100,
         min_bytes=1,
+        isolation_level=int(committed),
         session_id=session,
         session_epoch=epoch,
         topics=[fe.FetchRequestTopic(topic=topic, partitions=parts)],
@@ -112,6 +129,33 @@ def configured() -> list[Any]:
     ]
 
 
+def transacted(producer: int = 1, epoch: int = 0) -> list[Any]:
+    """What a transactional producer asks for, and what operators ask about it."""
+    who: dict[str, Any] = {"transactional_id": "tx", "producer_id": producer, "producer_epoch": epoch}
+    taken = tx.AddPartitionsToTxnRequestTopicV3(name=TOPIC, partitions=[0, 1])
+    offset = tx.TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+    marked = tx.WriteTxnMarkersRequestTopic(name=TOPIC, partition_indexes=[0])
+    marker = tx.WriteTxnMarkersRequestMarker(producer_id=producer, producer_epoch=epoch, topics=[marked])
+    return [
+        InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=60_000),
+        tx.AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id="tx",
+            v3_and_below_producer_id=producer,
+            v3_and_below_producer_epoch=epoch,
+            v3_and_below_topics=[taken],
+        ),
+        tx.AddOffsetsToTxnRequest(**who, group_id="g"),
+        tx.TxnOffsetCommitRequest(
+            **who, group_id="g", topics=[tx.TxnOffsetCommitRequestTopic(name=TOPIC, partitions=[offset])]
+        ),
+        tx.EndTxnRequest(**who, committed=True),
+        tx.WriteTxnMarkersRequest(markers=[marker]),
+        DescribeProducersRequest(topics=[DescribeProducersRequestTopic(name=TOPIC, partition_indexes=[0])]),
+        DescribeTransactionsRequest(transactional_ids=["tx"]),
+        ListTransactionsRequest(state_filters=["Ongoing"]),
+    ]
+
+
 def samples() -> list[Any]:
     """At least one request of each API; where versions differ, one for each manner of speaking."""
     setting = ct.CreateTopicsRequestConfig(name="retention.ms", value="1000")
@@ -151,6 +195,7 @@ def samples() -> list[Any]:
             ]
         ),
         InitProducerIdRequest(transactional_id=None),
+        *transacted(),
         oe.OffsetForLeaderEpochRequest(topics=[oe.OffsetForLeaderEpochRequestTopic(topic=TOPIC, partitions=[epoch])]),
         *configured(),
         CreatePartitionsRequest(topics=[CreatePartitionsRequestTopic(name=TOPIC, count=5, assignments=None)]),
@@ -237,6 +282,26 @@ async def as_a_producer(talk: Talk) -> None:
         await talk.ask(fetched(session=session, epoch=epoch, offset=2), 12)
 
 
+async def in_transactions(talk: Talk) -> None:
+    """One in each version of the protocol, a third one left open, which its timeout ends; readers meanwhile."""
+    for version in (4, 5):
+        named = InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=60_000)
+        found = await talk.ask(named)
+        _, added, group, offsets, end, *_ = transacted(found.producer_id, found.producer_epoch)
+        if version == 4:
+            await talk.ask(added)
+            await talk.ask(group)
+        await talk.ask(offsets, version)
+        data = batch(b"a", b"b", sequence=0, producer=found.producer_id, epoch=found.producer_epoch, transactional=True)
+        await talk.ask(produced(data, transactional_id="tx"), 11 if version == 4 else 12)
+        await talk.ask(fetched(committed=True), 12)
+        await talk.ask(end, version)
+    await talk.ask(named)
+    for message in transacted(found.producer_id, found.producer_epoch + 2)[1:]:
+        if not isinstance(message, tx.EndTxnRequest):
+            await talk.ask(message)
+
+
 async def as_an_operator(talk: Talk) -> None:
     """Create, write, compact, cut, grow, delete."""
     for message in samples():
@@ -251,4 +316,9 @@ async def as_an_operator(talk: Talk) -> None:
     await talk.ask(DeleteTopicsRequest(topics=[DeleteTopicsRequestTopic(name=TOPIC)]))
 
 
-CONVERSATIONS: tuple[Callable[[Talk], Coroutine[Any, Any, None]], ...] = (in_a_group, as_a_producer, as_an_operator)
+CONVERSATIONS: tuple[Callable[[Talk], Coroutine[Any, Any, None]], ...] = (
+    in_a_group,
+    as_a_producer,
+    in_transactions,
+    as_an_operator,
+)

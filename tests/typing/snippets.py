@@ -22,6 +22,26 @@ def produce(table: pa.Table) -> None:
         delivery.add_done_callback(lambda done: print(done.exception()))
 
 
+def transact(table: pa.Table) -> None:
+    with penstock.Producer("kafka://127.0.0.1:9092", transactional_id="mover") as producer:
+        with producer.transaction():
+            assert_type(producer.send_batch("flights", table), BatchDelivery)
+        producer.begin_transaction()
+        producer.send_offsets_to_transaction({penstock.Partition("flights", 0): 5}, "stats")
+        prepared = producer.prepare_transaction()
+        assert_type(prepared, penstock.PreparedTransaction)
+    with penstock.Admin("kafka://127.0.0.1:9092") as admin:
+        admin.complete_transaction(prepared, commit=False)
+
+
+async def move(consumer: penstock.AsyncConsumer, producer: penstock.AsyncProducer) -> None:
+    batch = await consumer.poll()
+    assert_type(consumer.group_metadata(), penstock.GroupMetadata)
+    async with producer.transaction():
+        await producer.send_batch("copy", batch.to_arrow())
+        await producer.send_offsets_to_transaction(batch, consumer.group_metadata())
+
+
 def consume() -> None:
     with penstock.Consumer("tubemq://127.0.0.1:8715/flights", group="stats") as consumer:
         for batch in consumer:

@@ -33,7 +33,11 @@ __all__ = ["JsonDecoder"]
 Numbers = npt.NDArray[np.int64]
 _MOST_BYTES: Final = 64 * 1024 * 1024
 _FEW: Final = 512
-"""Once something is wrong, so many values are read at a time: what is read again for each wrong one stays small."""
+"""Once something is wrong, so many values are read at a time: more than Arrow's fixed cost of a millisecond a time, and
+not so many that a single bad one makes all of a batch slow."""
+
+_FIRST_DAY: Final = -719_162
+"""0001-01-01, in days since 1970: what came before, Python cannot say."""
 
 _OPEN, _CLOSE, _NEWLINE = ord("{"), ord("}"), ord("\n")
 _AFTER_CLOSE: Final = np.zeros(256, bool)
@@ -51,6 +55,7 @@ class JsonDecoder:
         self._schema = schema
         self.type: pa.DataType = arrow_type(schema)
         self._one_by_one = _has(schema, lambda each: isinstance(each, Map) or each == Scalar("binary"))
+        self._decimals = _has(schema, lambda each: isinstance(each, Scalar) and each.name == "decimal")
         self._carrier: pa.DataType = arrow_type(_carried(schema))
         self._parse = pyarrow.json.ParseOptions(
             explicit_schema=pa.schema(list(self._carrier)), unexpected_field_behavior="ignore"
@@ -60,12 +65,16 @@ class JsonDecoder:
         """(a struct for each value, null where there is none; why, by row, for those that could not be decoded)."""
         present = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
         errors: dict[int, str] = {}
-        if self._one_by_one:
-            return self._rows_one_by_one(values, present, errors), errors
         pieces: list[pa.StructArray] = []
         taken: list[Numbers] = []
-        for rows in _cut(values, present):
-            self._decode_some(values, self._readable(values, rows, errors), pieces, taken, errors)
+        apart = self._apart(values, present)
+        if len(apart):
+            pieces.append(self._rows_one_by_one(values, apart, errors))
+            taken.append(apart)
+        for rows in _cut(values, np.setdiff1d(present, apart, assume_unique=True)):
+            readable = self._readable(values, rows, errors)
+            if len(readable):
+                self._decode_some(values, readable, pieces, taken, errors)
         # From the order in which pieces were decoded back to that of the rows; what is in no piece is null.
         order = np.full(len(values), -1, np.int64)
         found = np.concatenate(taken) if taken else np.empty(0, np.int64)
@@ -81,23 +90,36 @@ class JsonDecoder:
         taken: list[Numbers],
         errors: dict[int, str],
     ) -> None:
-        """All at once; if that fails, in parts, down to the values that are wrong.
+        """All at once; if that fails, a few hundred at a time; of those that fail again, without those that are wrong.
 
-        Arrow often says which line it was: then what is before it, that one, and what is behind it.
+        Which are wrong is found value by value, by the decoder whose rules are the same. Should it find nothing wrong,
+        what is left is halved, down to one.
         """
         runs = [rows]
         while runs:
             run = runs.pop()
-            if not len(run):
-                continue
             try:
                 pieces.append(self._read(_lines(values, run), len(run)))
                 taken.append(run)
             except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-                if len(run) == 1:
+                if len(run) > _FEW:
+                    runs += reversed(np.array_split(run, len(run) // _FEW + 1))
+                elif len(run) == 1:
                     errors[int(run[0])] = _in_words(error)
-                    continue
-                runs += reversed(_parts(run, _IN_ROW.search(str(error))))
+                elif len(good := self._good(values, run, errors)) < len(run):
+                    runs += [good] if len(good) else []
+                else:
+                    runs += [run[len(run) // 2 :], run[: len(run) // 2]]
+
+    def _good(self, values: pa.Array, rows: Numbers, errors: dict[int, str]) -> Numbers:
+        kept = np.ones(len(rows), bool)
+        for place, row in enumerate(rows.tolist()):
+            try:
+                decode_row(values[row].as_py(), self._schema)
+            except ValueError as error:
+                errors[row] = str(error)
+                kept[place] = False
+        return rows[kept]
 
     def _read(self, lines: pa.Buffer, rows: int) -> pa.StructArray:
         # Text that is no UTF-8 would go on to the JVM; Arrow's reader does not look.
@@ -125,24 +147,24 @@ class JsonDecoder:
                 errors[row] = wrong
         return rows[kept]
 
-    def _rows_one_by_one(self, values: pa.Array, present: Numbers, errors: dict[int, str]) -> pa.StructArray:
-        decoded: list[Any] = [None] * len(values)
-        for row in present.tolist():
+    def _apart(self, values: pa.Array, present: Numbers) -> Numbers:
+        """Rows that Arrow's reader would not decode, or not exactly: it rounds decimals that have an exponent."""
+        if self._one_by_one:
+            return present
+        if not self._decimals:
+            return present[:0]
+        found = pc.fill_null(pc.match_substring_regex(values, "[0-9.][eE]"), False)
+        return np.flatnonzero(found.to_numpy(zero_copy_only=False))
+
+    def _rows_one_by_one(self, values: pa.Array, rows: Numbers, errors: dict[int, str]) -> pa.StructArray:
+        decoded: list[Any] = []
+        for row in rows.tolist():
             try:
-                decoded[row] = decode_row(values[row].as_py(), self._schema)
+                decoded.append(decode_row(values[row].as_py(), self._schema))
             except ValueError as error:
                 errors[row] = str(error)
+                decoded.append(None)
         return pa.array(decoded, self.type)
-
-
-def _parts(run: Numbers, line_told: re.Match[str] | None) -> list[Numbers]:
-    """Smaller runs than one that failed."""
-    if len(run) > _FEW:
-        return np.array_split(run, len(run) // _FEW + 1)
-    line = int(line_told.group(1)) if line_told else len(run)
-    if line < len(run):
-        return [run[:line], run[line : line + 1], run[line + 1 :]]
-    return [run[: len(run) // 2], run[len(run) // 2 :]]
 
 
 def _why_odd(value: bytes) -> str | None:
@@ -218,23 +240,33 @@ def _carried(type_: Type) -> Type:
 
 
 def _refined(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """From what Arrow's reader was asked for to what was wanted."""
-    if array.type == wanted:
-        return array
-    valid = array.is_valid()
+    """From what Arrow's reader was asked for to what was wanted. Raises ArrowInvalid for what it should not have taken.
+
+    It lets decimals of too many digits and the year 0 pass.
+    """
     if pa.types.is_struct(wanted):
         # Under a null there may be anything.
-        parts = [pc.if_else(valid, array.field(index), None) for index in range(array.type.num_fields)]
+        valid = array.is_valid()
+        parts = [array.field(index) for index in range(array.type.num_fields)]
+        parts = [pc.if_else(valid, part, None) for part in parts] if array.null_count else parts
         fields = list(wanted)
         refined = [_refined(part, field.type) for part, field in zip(parts, fields, strict=True)]
-        return pa.StructArray.from_arrays(refined, fields=fields, mask=pc.invert(valid))
+        return pa.StructArray.from_arrays(refined, fields=fields, mask=pc.invert(valid) if array.null_count else None)
     if pa.types.is_list(wanted):
+        items = _refined(array.flatten(), wanted.value_type)
         lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
         ends = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
-        items = _refined(array.flatten(), wanted.value_type)
-        made = pa.ListArray.from_arrays(ends, items, mask=pc.invert(valid) if array.null_count else None)
-        return made.cast(wanted)
-    return array.cast(wanted)
+        mask = pc.invert(array.is_valid()) if array.null_count else None
+        return pa.ListArray.from_arrays(ends, items, mask=mask).cast(wanted)
+    if array.type != wanted:
+        array = array.cast(wanted)
+    if pa.types.is_decimal(wanted):
+        array.validate(full=True)
+    elif pa.types.is_temporal(wanted) and array.null_count < len(array):
+        first = pc.min(array).cast(pa.int32() if pa.types.is_date(wanted) else pa.int64()).as_py()
+        if first < _FIRST_DAY * (1 if pa.types.is_date(wanted) else 86_400_000_000):
+            raise pa.ArrowInvalid("a time before the year 1")
+    return array
 
 
 def _has(type_: Type, wanted: Any) -> bool:

@@ -9,6 +9,7 @@ import base64
 import binascii
 import json
 import math
+import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
@@ -18,6 +19,10 @@ from penstock.spark._ddl import Array, Map, Scalar, Struct, Type
 
 __all__ = ["decode_row"]
 
+# As Arrow takes them; Python takes more.
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_TIME = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d(:\d\d(:\d\d(\.\d{1,6})?)?)?(Z|[+-]\d\d(:?\d\d)?)?)?", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _WHOLE = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
 
 
@@ -26,17 +31,23 @@ def decode_row(value: bytes, schema: Struct) -> dict[str, Any] | None:
     if not value.strip():
         raise ValueError("it is empty")
     try:
-        tree = json.loads(value.decode(), parse_float=_Number, parse_int=_Number)
+        tree = json.loads(value.decode(), parse_float=_Number, parse_int=_Number, object_pairs_hook=_Pairs)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
     except ValueError as error:
         raise ValueError(f"it is no JSON: {error}") from None
     if tree is None:
         return None
-    if not isinstance(tree, dict):
+    if not isinstance(tree, _Pairs):
         raise ValueError("it is no object")
     decoded: dict[str, Any] = _struct(tree, schema, "")
     return decoded
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """An object, with its names in the order they stand there, twice if they do."""
+
+    __slots__ = ()
 
 
 class _Number(str):
@@ -52,13 +63,16 @@ def _decode(tree: Any, type_: Type, path: str) -> Any:
         case Struct():
             return _struct(tree, type_, path)
         case Array(element):
-            if not isinstance(tree, list):
+            if isinstance(tree, _Pairs) or not isinstance(tree, list):
                 raise _wrong(path, tree, "array")
             return [_decode(each, element, f"{path}.[]") for each in tree]
         case Map(value):
-            if not isinstance(tree, dict):
+            if not isinstance(tree, _Pairs):
                 raise _wrong(path, tree, "object")
-            return [(key, _decode(each, value, f"{path}.{key}")) for key, each in tree.items()]
+            pairs = [(_string(key, path), _decode(each, value, f"{path}.{key}")) for key, each in tree]
+            if len({key for key, _ in pairs}) < len(pairs):
+                raise ValueError(f"{path} has a key twice")
+            return pairs
         case Scalar(name):
             if name in _WHOLE:
                 return _whole(tree, _WHOLE[name], path)
@@ -68,10 +82,16 @@ def _decode(tree: Any, type_: Type, path: str) -> Any:
 
 
 def _struct(tree: Any, type_: Struct, path: str) -> dict[str, Any]:
-    if not isinstance(tree, dict):
+    if not isinstance(tree, _Pairs):
         raise _wrong(path, tree, "object")
+    given = dict(tree)
     prefix = f"{path}." if path else ""
-    return {field.name: _decode(tree.get(field.name), field.type, f"{prefix}{field.name}") for field in type_.fields}
+    if len(given) < len(tree):
+        names = [name for name, _ in tree]
+        for field in type_.fields:
+            if names.count(field.name) > 1:
+                raise ValueError(f"{prefix}{field.name} is there twice")
+    return {field.name: _decode(given.get(field.name), field.type, f"{prefix}{field.name}") for field in type_.fields}
 
 
 def _whole(tree: Any, bits: int, path: str) -> int:
@@ -90,6 +110,8 @@ def _decimal(tree: Any, type_: Scalar, path: str) -> Decimal:
     if not isinstance(tree, str):
         raise _wrong(path, tree, "number")
     try:
+        if not _DECIMAL.fullmatch(tree):
+            raise InvalidOperation
         number = Decimal(str(tree))
         exact = number.quantize(Decimal(1).scaleb(-type_.scale))
     except InvalidOperation:
@@ -136,7 +158,7 @@ def _binary(tree: Any, path: str) -> bytes:
 def _date(tree: Any, path: str) -> date:
     text = _string(tree, path)
     try:
-        if len(text) != 10:
+        if not _DATE.fullmatch(text):
             raise ValueError
         return date.fromisoformat(text)
     except ValueError:
@@ -146,6 +168,8 @@ def _date(tree: Any, path: str) -> date:
 def _timestamp(tree: Any, path: str) -> datetime:
     text = _string(tree, path)
     try:
+        if not _TIME.fullmatch(text):
+            raise ValueError
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(f"{path} is '{text[:40]}', wanted is a time like 2026-01-31T12:00:00Z") from None
@@ -169,5 +193,5 @@ _SCALARS: dict[str, Callable[[Any, str], Any]] = {
 
 
 def _wrong(path: str, tree: Any, wanted: str) -> ValueError:
-    kinds = {_Number: "number", bool: "boolean", str: "string", list: "array", dict: "object", float: "number"}
+    kinds = {_Number: "number", bool: "boolean", str: "string", list: "array", _Pairs: "object", float: "number"}
     return ValueError(f"{path or 'it'} is {kinds.get(type(tree), type(tree).__name__)}, wanted is {wanted}")

@@ -11,6 +11,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 
 from penstock.errors import ConfigError
+from penstock.spark._decode_options import DECODE_OPTIONS
 
 __all__ = ["GROUP_ID", "OURS", "SERVERS", "nearest", "sorted_out"]
 
@@ -47,6 +48,7 @@ OURS: dict[str, str] = {
     "kafkaConsumer.pollTimeoutMs": "how long a task tries to get its records before it fails",
     "fetchOffset.numRetries": "how often looking up offsets is tried again",
     "fetchOffset.retryIntervalMs": "the pause before that, doubled each time",
+    **DECODE_OPTIONS,
     SERVERS: "host:port[,host:port]",
     GROUP_ID: "the same as group",
 }

@@ -16,6 +16,7 @@ from penstock.model import Offset
 from penstock.protocols import protocol
 from penstock.spark._client_options import client_options
 from penstock.spark._columns import DEFAULT, HEADERS, KNOWN
+from penstock.spark._decode_options import Decoding, parse_decoding
 from penstock.spark._option_table import GROUP_ID, SERVERS, nearest, sorted_out
 from penstock.spark._option_values import choice, count, flag, milliseconds, size_bytes
 from penstock.spark._starts import FromGroup, Where, parse_time, parse_times, where
@@ -88,6 +89,7 @@ class SourceOptions:
     retries: Retries = field(default_factory=Retries)
     client: Mapping[str, OptionValue] = field(default_factory=dict, repr=False)
     left_out: tuple[str, ...] = ()
+    decoding: Decoding | None = None
 
 
 def parse_options(given: Mapping[str, str]) -> SourceOptions:
@@ -105,6 +107,7 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
     subscription = parse_subscription(options, topics)
     commit_offsets = flag(options, "commitOffsets", default=False)
     group = _group(options, subscription, commit_offsets=commit_offsets)
+    columns = _columns(options)
     return SourceOptions(
         address=address,
         subscription=subscription,
@@ -112,7 +115,7 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
         ending=_ending(options),
         limits=_limits(options),
         sizes=_sizes(options),
-        columns=_columns(options),
+        columns=columns,
         group=group,
         commit_offsets=commit_offsets,
         fail_on_data_loss=choice(options, "failOnDataLoss", _LOSS, default=True),
@@ -120,6 +123,7 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
         retries=_retries(options),
         client=kept,
         left_out=left_out,
+        decoding=parse_decoding(options, address, columns),
     )
 
 

@@ -74,7 +74,7 @@ class BatchReader(DataSourceReader):
         return _tasks(wanted, self.options, leaders)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_task(self.options, _ranges(partition))
+        return _read(self.options, _ranges(partition))
 
 
 class FilteringReader(BatchReader):
@@ -133,7 +133,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return tasks
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_task(self.options, _ranges(partition))
+        return _read(self.options, _ranges(partition))
 
     def commit(self, end: dict[str, Json]) -> None:
         self._follower.commit(BatchOffset.from_json(end))
@@ -144,6 +144,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             _say_what_matters(self.options)
             self._followed = Follower(self.options, Log(self.options))
         return self._followed
+
+
+def _read(options: SourceOptions, ranges: tuple[LogRange, ...]) -> Iterator[pa.RecordBatch]:
+    if options.decoding is None:
+        return read_task(options, ranges)
+    from penstock.spark._bad_records import read_decoded  # decoders are imported for those who decode
+
+    return read_decoded(options, options.decoding, ranges)
 
 
 def _say_what_matters(options: SourceOptions) -> None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["BatchWriter", "StreamWriter", "Written", "batch_writer", "stream_writer"]
 
 _log = logging.getLogger("penstock.spark")
+_said: set[tuple[str, ...]] = set()
 _QUERY_ID = "sql.streaming.queryId"
 _BATCH_ID = "streaming.sql.batchId"
 
@@ -79,6 +80,7 @@ class _Writer:
     def __init__(self, options: SinkOptions, fields: Sequence[tuple[str, str]]) -> None:
         self.options = options
         self.columns = check_columns(fields, topic=options.topic)
+        _say_left_out(options)
 
     def _write(self, place: Place, batches: Iterator[pa.RecordBatch]) -> Written:
         if not self.options.exactly_once:
@@ -142,6 +144,13 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         self._abort(messages)
+
+
+def _say_left_out(options: SinkOptions) -> None:
+    # A stream makes a writer for every batch, in a process that is used again.
+    if options.left_out and options.left_out not in _said:
+        _said.add(options.left_out)
+        _log.warning("options that only a Java client has are left out: kafka.%s", ", kafka.".join(options.left_out))
 
 
 def _place() -> Place:

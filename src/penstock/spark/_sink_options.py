@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.config import Acks, OptionValue, ProducerConfig, parse_address, producer_settings
-from penstock.config.options import canonical_options
 from penstock.errors import ConfigError
 from penstock.protocols import protocol
+from penstock.spark._sink_client import producer_options
 
 __all__ = ["SINK_OPTIONS", "Guarantee", "SinkOptions", "parse_sink_options"]
 
@@ -53,7 +53,6 @@ _CLIENT_FORBIDDEN = {
     "kafka.interceptor.classes": "there is no JVM client that could run them",
     "kafka.transactional.id": "exactly-once makes one for each task; transactionalIdPrefix says how they begin",
 }
-_OF_TABLE = "option."
 _SPELLING = {name.lower(): name for name in SINK_OPTIONS}
 _MARKERS = "_penstock_markers"
 
@@ -69,7 +68,8 @@ class Guarantee(enum.Enum):
 class SinkOptions:
     """Where to write and how. ``client`` are the producer's options in penstock's spelling; they may hold secrets.
 
-    ``topic`` None: each row has its own. ``app`` is (txnAppId, txnVersion) of a batch write.
+    ``topic`` None: each row has its own. ``app`` is (txnAppId, txnVersion) of a batch write. ``left_out`` names options
+    that only a Java client could honour.
     """
 
     address: str
@@ -80,6 +80,7 @@ class SinkOptions:
     app: tuple[str, int] | None = None
     dedup_headers: bool = False
     client: Mapping[str, OptionValue] = field(default_factory=dict, repr=False)
+    left_out: tuple[str, ...] = ()
 
     @property
     def exactly_once(self) -> bool:
@@ -89,14 +90,13 @@ class SinkOptions:
 
 def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
     """Check every option. Raises ConfigError, for an unknown one with the nearest known name."""
-    options, client = _sorted_out(given)
+    path = next((text for name, text in given.items() if name.lower() == "path"), "")
+    options, client = _sorted_out(given, path.partition("://")[0].lower() if "://" in path else "kafka")
     address, topic, in_address = _address(options)
     known = protocol(parse_address(address).scheme).options
     # What the address says is overruled by what an option says, however each is spelled.
-    producer = {
-        **canonical_options(ProducerConfig, in_address, known),
-        **canonical_options(ProducerConfig, client, known),
-    }
+    kept, left_out = producer_options(client, known)
+    producer = {**producer_options(in_address, known)[0], **kept}
     # The whole of it, so that contradictions are told before the query starts, and not by its first task.
     config = producer_settings(address, producer, protocol_options=known).config
     guarantee = _guarantee(options)
@@ -109,23 +109,29 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
         app=_app(options),
         dedup_headers=_flag(options, "dedupHeaders"),
         client=producer,
+        left_out=left_out,
     )
     _refuse_contradictions(made, options, config)
     return made
 
 
-def _sorted_out(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Ours under their proper spelling, and the producer's without ``kafka.``; Spark's own are left out."""
+def _sorted_out(given: Mapping[str, str], scheme: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Ours under their proper spelling; the producer's, without ``kafka.`` or the address's scheme before them.
+
+    Spark's own are left out.
+    """
+    prefixes = (_CLIENT, f"{scheme}.")
     options: dict[str, str] = {}
     client: dict[str, str] = {}
     for name, text in given.items():
-        lower = name.lower().removeprefix(_OF_TABLE)
+        lower = name.lower()
+        prefix = next((each for each in prefixes if lower.startswith(each)), None)
         if lower in _SPELLING:
             options[_SPELLING[lower]] = text
         elif lower in _CLIENT_FORBIDDEN:
             raise ConfigError(f"option {name} cannot be set: {_CLIENT_FORBIDDEN[lower]}")
-        elif lower.startswith(_CLIENT):
-            client[lower.removeprefix(_CLIENT)] = text
+        elif prefix is not None:
+            client[lower.removeprefix(prefix)] = text
         elif lower not in _OF_SPARK:
             raise _unknown(name)
     return options, client
@@ -135,7 +141,8 @@ def _address(options: Mapping[str, str]) -> tuple[str, str | None, Mapping[str, 
     """(scheme and servers, topic if one is named, the producer's options in the address's query)."""
     path, servers, topic = options.get("path"), options.get(_SERVERS), options.get("topic") or None
     if path and servers:
-        raise ConfigError(f"both an address ({path}) and {_SERVERS} are given", hint="Keep one of them")
+        shown = path.partition("?")[0]  # what follows may hold secrets
+        raise ConfigError(f"both an address ({shown}) and {_SERVERS} are given", hint="Keep one of them")
     if not path:
         if not servers:
             raise ConfigError(

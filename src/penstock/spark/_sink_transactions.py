@@ -38,7 +38,7 @@ _DRIVER_TIMEOUT_MS: Final = 10_000
 
 _PATIENCE_S: Final = 60.0
 _PAUSE_S: Final = 0.02
-_MARKER_TOPIC: Final = {"cleanup.policy": "compact", "segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.1"}
+_MARKER_TOPIC: Final = {"cleanup.policy": "compact", "segment.bytes": "1048576"}
 _ENDED_OTHERWISE: Final = "INVALID_TXN_STATE"
 _EXISTS: Final = "TOPIC_ALREADY_EXISTS"
 

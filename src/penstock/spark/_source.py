@@ -19,7 +19,8 @@ from pyspark.sql.datasource import (
 )
 
 from penstock.errors import ConfigError
-from penstock.spark._columns import KNOWN, ddl
+from penstock.spark._ddl import parse_ddl, spark_json
+from penstock.spark._decode_options import decoded_ddl
 from penstock.spark._options import SourceOptions, parse_options
 from penstock.spark._tables import given_to_table, recalled, remembering
 
@@ -39,8 +40,8 @@ class PenstockDataSource(DataSource):
     def schema(self) -> StructType | str:
         of_table = given_to_table(dict(self.options))
         if of_table is None:
-            return ddl(self._options().columns)
-        return remembering(ddl(parse_options(of_table).columns), of_table)
+            return _ddl(self._options())
+        return remembering(_ddl(parse_options(of_table)), of_table)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from penstock.spark._reading import batch_reader
@@ -66,15 +67,18 @@ class PenstockDataSource(DataSource):
         # Not in the constructor: a DataSource is also made for writing, which has other options.
         options = parse_options(recalled(schema, dict(self.options)))
         if schema is not None:
-            given = [(field.name, field.dataType.simpleString()) for field in schema.fields]
-            if given != [(name, _simple(KNOWN[name])) for name in options.columns]:
+            wanted = _ddl(options)
+            if _names_and_types(schema) != _names_and_types(type(schema).fromJson(spark_json(parse_ddl(wanted)))):
                 raise ConfigError(
-                    "the schema of a log is given: " + ddl(options.columns),
+                    "the schema of a log is given: " + wanted,
                     hint='Leave out .schema(…); the option "columns" chooses among the columns',
                 )
         return options
 
 
-def _simple(type_name: str) -> str:
-    """Spark's own short form of a DDL type."""
-    return type_name.replace("struct<key string, value binary>", "struct<key:string,value:binary>")
+def _ddl(options: SourceOptions) -> str:
+    return decoded_ddl(options.columns, options.decoding)
+
+
+def _names_and_types(schema: StructType) -> list[tuple[str, str]]:
+    return [(field.name, field.dataType.simpleString()) for field in schema.fields]

@@ -124,8 +124,8 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(options: KafkaOptions | None = None) -> AsyncIterator[Stage]:
-    network, broker = MemoryNetwork(), ScriptedBroker()
+async def stage(options: KafkaOptions | None = None, broker: ScriptedBroker | None = None) -> AsyncIterator[Stage]:
+    network, broker = MemoryNetwork(), broker or ScriptedBroker()
     listener = await serve(broker, Endpoint("broker", 0), network=network)
     quick = TransportOptions(reconnect_backoff_ms=0, reconnect_backoff_max_ms=0)
     client = open_client(

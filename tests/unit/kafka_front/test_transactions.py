@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 
 import pytest
@@ -18,9 +17,8 @@ from penstock.protocols.kafka.messages.transactions import (
     WriteTxnMarkersRequestMarker,
     WriteTxnMarkersRequestTopic,
 )
-from penstock.store import open_store
 from tests.unit.kafka_front.group_kit import member
-from tests.unit.kafka_front.kit import Kit, batch, run, serving
+from tests.unit.kafka_front.kit import Kit, batch, run
 from tests.unit.kafka_front.transaction_kit import (
     FIRST,
     SECOND,
@@ -259,63 +257,6 @@ def test_a_transaction_that_is_open_for_too_long_is_aborted_and_its_producer_fen
         assert seen(await fetch(kit, "t")) == [2]
 
     run(test)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("commit", [True, False])
-def test_a_node_that_died_between_decision_and_markers_finishes(version: int, commit: bool) -> None:
-    async def main() -> None:
-        store = open_store("memory:")
-        async with serving(store=store) as kit:
-            writer = await begun(kit, version)
-            assert await writer.commit_offsets("g", "t", 9) == OK
-            assert await writer.write("t", b"x") == OK
-            ended = await writer.write("t", b"y", partition=1)
-            assert ended == OK
-
-            decided = asyncio.Event()
-
-            async def dies(*_: object) -> None:
-                decided.set()
-                await asyncio.get_running_loop().create_future()
-
-            kit.front._shared.transactions.markers.write = dies  # type: ignore[method-assign]
-            asking = asyncio.create_task(writer.end(commit=commit))
-            await decided.wait()
-            asking.cancel()
-        async with serving(store=store) as kit:
-            assert kit.enode.stable_offset(Partition("t", 0)) == kit.enode.bounds(Partition("t", 0))[1] == 2
-            assert kit.enode.stable_offset(Partition("t", 1)) == 2
-            assert seen(await fetch(kit, "t")) == ([0] if commit else [])
-            assert await committed_offset(kit, "g", "t") == (9 if commit else -1, OK)
-            again = Writer(kit, "tx", version)
-            assert await again.init() == OK
-            assert again.epoch > writer.epoch
-            assert await again.write("t", b"z") == OK
-            assert await again.end(commit=True) == OK
-        store.close()
-
-    asyncio.run(main())
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_an_open_transaction_survives_a_restart_of_the_node(version: int) -> None:
-    async def main() -> None:
-        store = open_store("memory:")
-        async with serving(store=store) as kit:
-            writer = await begun(kit, version)
-            assert await writer.commit_offsets("g", "t", 9) == OK
-            assert await writer.write("t", b"x") == OK
-        async with serving(store=store) as kit:
-            writer.client = kit
-            assert await committed_offset(kit, "g", "t") == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
-            assert await writer.write("t", b"y") == OK
-            assert await writer.end(commit=True) == OK
-            assert seen(await fetch(kit, "t")) == [0, 1]
-            assert await committed_offset(kit, "g", "t") == (9, OK)
-        store.close()
-
-    asyncio.run(main())
 
 
 def test_a_topic_that_is_deleted_does_not_keep_a_transaction_open() -> None:

@@ -87,7 +87,7 @@ def test_null_and_tombstones_are_no_errors() -> None:
         (b'{"i":1}\n{"i":2}', "it is no JSON: Extra data"),
         (b'{"i":', "it is no JSON"),
         (b'{"i":1', "it is no JSON"),
-        (b'{"s":"a" "b"}', "Missing a comma"),
+        (b'{"s":"a" "b"}', "no JSON: Expecting ','"),
         (b'{"i":1},"j":{}', "The document is empty|no JSON"),
         (b'{"i":1,}', "Missing a name|no JSON"),
         (b'{"i":1.0}', "couldn't parse:1.0|wanted is a whole number"),
@@ -169,6 +169,40 @@ def test_both_decoders_agree_on_what_is_good(tree: Any) -> None:
         assert errors
     else:
         assert (found, errors) == (expected, {})
+
+
+TEXTS = st.text(st.sampled_from("0123456789-:.+TZ eE"), max_size=12) | st.sampled_from(
+    [
+        "2024-02-29", "2024-02-30", "0000-01-01", "0001-01-01", "9999-12-31", "2024-01-02T03", "2024-01-02T03:04",
+        "2024-01-02 03:04:05", "2024-01-02T03:04:05Z", "2024-01-02T03:04:05.1", "2024-01-02T03:04:05.1234567",
+        "2024-01-02T03:04:05.123456+0130", "2024-01-02T03:04:05-11", "2024-01-02T24:00:00", "2024-01-02T23:59:60",
+        "20240102", "2024-W01-1", "2024-01-02T03:04:05,5", "2024-01-02T03:04:05+25:00", "2024-01-02Z", "1e2", "1.5",
+        "0.005", "1.50", "-0", "99999999.99", "100000000", "1e-3", "Infinity", "NaN", ".5", "+1", "1_0", "٣",
+    ]
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "type_", ["date", "timestamp", "timestamp_ntz", "decimal(10,2)", "decimal(38,0)", "double", "int"]
+)
+@given(text=TEXTS, quoted=st.booleans())
+def test_both_decoders_agree_on_texts_and_numbers(type_: str, text: str, quoted: bool) -> None:
+    value = f'{{"x":{json.dumps(text, ensure_ascii=False) if quoted else text}}}'.encode()
+    ([found], errors) = decode(f"x {type_}", value)
+    try:
+        expected = pa.array(
+            [decode_row(value, parse_ddl(f"x {type_}"))], arrow_type(parse_ddl(f"x {type_}"))
+        ).to_pylist()
+    except ValueError:
+        expected = None
+    assert bool(errors) == (expected is None)
+    assert expected is None or str([found]) == str(expected)
+
+
+def test_name_that_is_there_twice_is_an_error_if_it_is_wanted() -> None:
+    rows, errors = decode("i int", b'{"i":1,"i":2}', b'{"j":1,"j":2,"i":3}', b'{"i":3}')
+    assert rows == [None, {"i": 3}, {"i": 3}]
+    assert errors == {0: "i is there twice"}
 
 
 @given(st.lists(st.binary(max_size=30)))

@@ -23,6 +23,14 @@ def test_address_may_say_it_all_and_options_win() -> None:
     assert parsed.client == {"linger_ms": "9", "acks": "all"}
 
 
+def test_what_only_java_could_honour_is_left_out() -> None:
+    given = {**SERVERS, "kafka.retries": "3", "kafka.security.protocol": "PLAINTEXT", "kafka.send.buffer.bytes": "1"}
+    parsed = parse_sink_options(given)
+    assert (parsed.client, parsed.left_out) == ({}, ("retries", "security.protocol", "send.buffer.bytes"))
+    with pytest.raises(ConfigError, match=r"security\.protocol"):
+        parse_sink_options({**SERVERS, "kafka.security.protocol": "SASL_SSL"})
+
+
 def test_sparks_options_of_the_query_are_not_ours() -> None:
     given = {"path": "kafka://h:1/t", "checkpointLocation": "/c", "queryName": "q"}
     assert parse_sink_options(given) == parse_sink_options({"path": "kafka://h:1/t"})

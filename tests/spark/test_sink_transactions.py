@@ -1,4 +1,4 @@
-"""Writing exactly once to real Kafka: transactions prepared by tasks, decided and committed by a driver; no Spark."""
+"""Writing exactly once, to our node and real Kafka: tasks prepare, a driver decides and commits; without Spark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.client import Admin, RangeReader
-from penstock.errors import FencedError
+from penstock.errors import FencedError, UsageError
 from penstock.model import LogRange, Partition
 from penstock.seams import NewTopic
 from penstock.spark._sink_columns import check_columns
@@ -21,17 +21,25 @@ from penstock.spark._sink_options import SinkOptions, parse_sink_options
 from penstock.spark._sink_transactions import Transactions
 from tools.peers import kafka
 
-pytestmark = pytest.mark.interop
 COLUMNS = check_columns([("key", "binary"), ("value", "binary")], topic="t")
+
+
+@pytest.fixture(params=["node", *(pytest.param(each, marks=pytest.mark.interop) for each in kafka.VERSIONS)])
+def log(request: pytest.FixtureRequest) -> str:
+    """The address of a log with transactions."""
+    if request.param == "node":
+        address: str = request.getfixturevalue("node")
+        return address
+    return f"kafka://{request.getfixturevalue('kafka_broker')(request.param).bootstrap}"
 
 
 class Query:
     """A query that writes to a topic of its own; what each part of it does runs over connections of its own."""
 
-    def __init__(self, broker: kafka.Broker, **options: str) -> None:
+    def __init__(self, address: str, **options: str) -> None:
         self.topic = f"t-{uuid.uuid4().hex[:8]}"
         self.id = uuid.uuid4().hex
-        self.address = f"kafka://{broker.bootstrap}"
+        self.address = address
         given = {"path": f"{self.address}/{self.topic}", "deliveryGuarantee": "exactly-once", **options}
         self.options: SinkOptions = parse_sink_options(given)
         with Admin(self.address) as admin:
@@ -75,8 +83,8 @@ def once(*numbers: int) -> Counter[int]:
     return Counter(numbers)
 
 
-def test_batches_are_shown_when_they_are_committed(any_kafka: kafka.Broker) -> None:
-    query = Query(any_kafka)
+def test_batches_are_shown_when_they_are_committed(log: str) -> None:
+    query = Query(log)
     for batch in range(2):
         reports = [query.task(batch, task, [batch * 10 + task, batch * 10 + task + 5]) for task in range(2)]
         reports.append(query.task(batch, 2, []))
@@ -89,8 +97,8 @@ def test_batches_are_shown_when_they_are_committed(any_kafka: kafka.Broker) -> N
     assert (marker.batch, marker.done, len(marker.slots)) == (1, True, 3)
 
 
-def test_batch_that_is_done_is_skipped_when_it_runs_again(any_kafka: kafka.Broker) -> None:
-    query = Query(any_kafka)
+def test_batch_that_is_done_is_skipped_when_it_runs_again(log: str) -> None:
+    query = Query(log)
     query.commit([query.task(0, task, [task]) for task in range(3)])
     again = [query.task(0, task, [task + 100]) for task in range(2)]
     assert [report.slot for report in again] == [None, None]
@@ -98,8 +106,8 @@ def test_batch_that_is_done_is_skipped_when_it_runs_again(any_kafka: kafka.Broke
     assert query.shown() == once(0, 1, 2)
 
 
-def test_driver_dead_before_its_decision_leaves_nothing(any_kafka: kafka.Broker) -> None:
-    query = Query(any_kafka)
+def test_driver_dead_before_its_decision_leaves_nothing(log: str) -> None:
+    query = Query(log)
     for task in range(3):
         query.task(0, task, [task])
     assert query.shown() == once()
@@ -109,8 +117,8 @@ def test_driver_dead_before_its_decision_leaves_nothing(any_kafka: kafka.Broker)
     assert query.shown() == once(0, 1, 2, 10, 11, 12)
 
 
-def test_driver_dead_after_its_decision_is_finished_with_another_cut(any_kafka: kafka.Broker) -> None:
-    query = Query(any_kafka)
+def test_driver_dead_after_its_decision_is_finished_with_another_cut(log: str) -> None:
+    query = Query(log)
     reports = [query.task(0, task, [task]) for task in range(3)]
     decide_only(query, reports, completed=1)
     assert sum(query.shown().values()) == 1
@@ -121,31 +129,31 @@ def test_driver_dead_after_its_decision_is_finished_with_another_cut(any_kafka: 
 def decide_only(query: Query, reports: Sequence[Report], *, completed: int) -> None:
     """What a driver does that dies after it has committed so many tasks."""
     slots = tuple(report.slot for report in reports if report.slot)
-    with Transactions(query.options) as log:
-        log.own(query.id)
-        log.decide(Marker(query.id, reports[0].place.batch, slots))
+    with Transactions(query.options) as driver:
+        driver.own(query.id)
+        driver.decide(Marker(query.id, reports[0].place.batch, slots))
         for slot in slots[:completed]:
-            assert log.complete(slot, commit=True)
+            assert driver.complete(slot, commit=True)
 
 
-def test_decided_and_aborted_part_is_written_again(any_kafka: kafka.Broker) -> None:
-    query = Query(any_kafka)
+def test_decided_and_aborted_part_is_written_again(log: str) -> None:
+    query = Query(log)
     reports = [query.task(0, task, [task, task + 10]) for task in range(3)]
     decide_only(query, reports, completed=2)
-    with Transactions(query.options) as log:
-        log.take_over(query.id, 1)  # after it was committed: that must not be taken for an abort
-        log.take_over(query.id, 2)
+    with Transactions(query.options) as driver:
+        driver.take_over(query.id, 1)  # after it was committed: that must not be taken for an abort
+        driver.take_over(query.id, 2)
     again = [query.task(0, task, [task + 10, task]) for task in range(3)]  # the same rows in another order
     assert [report.slot is None for report in again] == [True, True, False]
     query.commit(again)
     assert query.shown() == once(0, 1, 2, 10, 11, 12)
 
 
-def test_decided_and_aborted_part_is_not_replaced_by_other_rows(any_kafka: kafka.Broker) -> None:
-    query = Query(any_kafka)
+def test_decided_and_aborted_part_is_not_replaced_by_other_rows(log: str) -> None:
+    query = Query(log)
     decide_only(query, [query.task(0, task, [task]) for task in range(2)], completed=1)
-    with Transactions(query.options) as log:
-        log.take_over(query.id, 1)
+    with Transactions(query.options) as driver:
+        driver.take_over(query.id, 1)
     other = [query.task(0, 0, [0]), query.task(0, 1, [5])]
     with pytest.raises(ReplayDiffers, match="task 1 has other rows"):
         query.commit(other)
@@ -154,8 +162,8 @@ def test_decided_and_aborted_part_is_not_replaced_by_other_rows(any_kafka: kafka
     assert query.shown() == once(0, 1)
 
 
-def test_speculative_copy_that_starts_late_fails_the_batch_and_the_next_run_mends_it(any_kafka: kafka.Broker) -> None:
-    query = Query(any_kafka)
+def test_speculative_copy_that_starts_late_fails_the_batch_and_the_next_run_mends_it(log: str) -> None:
+    query = Query(log)
     reports = [query.task(0, task, [task]) for task in range(2)]
     query.task(0, 1, [1])  # a copy of task 1, after Spark has the first one's report
     with pytest.raises(DecidedAborted, match="task 1 of batch 0"):
@@ -165,8 +173,8 @@ def test_speculative_copy_that_starts_late_fails_the_batch_and_the_next_run_mend
     assert query.shown() == once(0, 1)
 
 
-def test_driver_that_lives_on_is_fenced(any_kafka: kafka.Broker) -> None:
-    query = Query(any_kafka)
+def test_driver_that_lives_on_is_fenced(log: str) -> None:
+    query = Query(log)
     with Transactions(query.options) as old:
         old.own(query.id)
         query.commit([query.task(0, 0, [1])])
@@ -175,8 +183,8 @@ def test_driver_that_lives_on_is_fenced(any_kafka: kafka.Broker) -> None:
     assert query.shown() == once(1)
 
 
-def test_abort_leaves_no_open_transaction_behind(any_kafka: kafka.Broker) -> None:
-    query = Query(any_kafka)
+def test_abort_leaves_no_open_transaction_behind(log: str) -> None:
+    query = Query(log)
     query.abort([query.task(0, task, [task]) for task in range(2)])
     with RangeReader(query.address, isolation_level="read_committed") as settled, RangeReader(query.address) as all_:
         partitions = [Partition(query.topic, 0), Partition(query.topic, 1)]
@@ -184,8 +192,8 @@ def test_abort_leaves_no_open_transaction_behind(any_kafka: kafka.Broker) -> Non
     assert query.shown() == once()
 
 
-def test_marker_behind_an_open_transaction_of_another_query_is_not_missed(any_kafka: kafka.Broker) -> None:
-    query, other = Query(any_kafka), Query(any_kafka)
+def test_marker_behind_an_open_transaction_of_another_query_is_not_missed(log: str) -> None:
+    query, other = Query(log), Query(log)
     query.commit([query.task(0, 0, [1])])
     with Transactions(other.options) as open_one:
         open_one.own(other.id)
@@ -198,3 +206,20 @@ def test_marker_behind_an_open_transaction_of_another_query_is_not_missed(any_ka
         timer.start()
         assert query.task(0, 0, [1]).slot is None
         timer.join()
+
+
+def test_broken_row_aborts_what_the_task_has_written(log: str) -> None:
+    query = Query(log)
+    columns = check_columns([("value", "binary"), ("partition", "int")], topic="t")
+    batches = [
+        pa.RecordBatch.from_arrays(
+            [pa.array([b"1", b"2"]), pa.array([0, partition], pa.int32())], ["value", "partition"]
+        )
+        for partition in (1, 99)
+    ]
+    with Transactions(query.options) as task, pytest.raises(UsageError, match="there is no partition 99"):
+        task.write(query.id, 0, columns, batches)
+    with RangeReader(query.address, isolation_level="read_committed") as settled, RangeReader(query.address) as all_:
+        partitions = [Partition(query.topic, 0), Partition(query.topic, 1)]
+        assert settled.end_offsets(partitions) == all_.end_offsets(partitions)
+    assert query.shown() == once()

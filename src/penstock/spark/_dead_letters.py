@@ -1,0 +1,115 @@
+"""Where records go whose values cannot be decoded: to a topic, or as Parquet into a folder. At least once.
+
+A task that is run again writes its dead letters again: into the same file, or as further records of the topic, whose
+headers say which record of which topic each one is. What must not live here: what makes a record bad.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self
+
+import pyarrow as pa
+
+from penstock.client import BatchDelivery, Producer
+from penstock.columnar.schema import HEADERS_TYPE
+from penstock.model import LogRange
+from penstock.spark._decode_options import DeadLetters
+
+if TYPE_CHECKING:
+    from pyarrow import fs, parquet
+
+__all__ = ["DeadLetterWriter", "dead_letter_writer"]
+
+PREFIX = "penstock.dead."
+"""Of the headers of a dead letter in a topic: error, topic, partition, offset; its own headers follow."""
+
+
+class DeadLetterWriter(Protocol):
+    """Within its context records may be written; when that ends without an error all are stored."""
+
+    def write(self, rows: pa.RecordBatch, errors: Sequence[str]) -> None:
+        """Records with key, value, topic, partition, offset, timestamp and headers, and what is wrong with each."""
+        ...
+
+
+def dead_letter_writer(target: DeadLetters, ranges: Sequence[LogRange]) -> AbstractContextManager[DeadLetterWriter]:
+    """The writer for one task, which reads ``ranges``."""
+    if target.folder:
+        return _Folder(target.folder, ranges)
+    return _Topic(target.address, target.topic)
+
+
+class _Topic:
+    def __init__(self, address: str, topic: str) -> None:
+        self._producer = Producer(address)
+        self._topic = topic
+        self._sent: list[BatchDelivery] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._producer.flush()
+            for delivery in self._sent:
+                delivery.result()
+        finally:
+            self._producer.close(timeout_s=0)
+
+    def write(self, rows: pa.RecordBatch, errors: Sequence[str]) -> None:
+        headers = []
+        for row, error in zip(
+            rows.select(["topic", "partition", "offset", "headers"]).to_pylist(), errors, strict=True
+        ):
+            place = {"error": error, "topic": row["topic"], "partition": row["partition"], "offset": row["offset"]}
+            own = [{"key": f"{PREFIX}{name}", "value": str(text).encode()} for name, text in place.items()]
+            headers.append(own + (row["headers"] or []))
+        letters = rows.select(["key", "value", "timestamp"]).append_column("headers", pa.array(headers, HEADERS_TYPE))
+        self._sent.append(self._producer.send_batch(self._topic, letters))
+
+
+class _Folder:
+    """One file a task. Its name says what the task read, so that the same task writes the same file."""
+
+    def __init__(self, folder: str, ranges: Sequence[LogRange]) -> None:
+        from pyarrow import fs
+
+        local = "://" not in folder
+        self._files, path = (fs.LocalFileSystem(), folder) if local else fs.FileSystem.from_uri(folder)
+        digest = hashlib.sha256(repr(tuple(ranges)).encode()).hexdigest()[:12]
+        first = ranges[0]
+        self._final = f"{path.rstrip('/')}/{first.topic}-{first.partition}-{first.start}-{digest}.parquet"
+        self._unfinished = f"{self._final}.{id(self):x}.unfinished"
+        self._files.create_dir(path, recursive=True)
+        self._writer: parquet.ParquetWriter | None = None
+        self._stream: fs.NativeFile | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._writer is None or self._stream is None:
+            return
+        self._writer.close()
+        self._stream.close()
+        if error is None:
+            self._files.move(self._unfinished, self._final)
+        else:
+            self._files.delete_file(self._unfinished)
+
+    def write(self, rows: pa.RecordBatch, errors: Sequence[str]) -> None:
+        from pyarrow import parquet
+
+        letters = rows.append_column("error", pa.array(errors, pa.string()))
+        if self._writer is None:
+            self._stream = self._files.open_output_stream(self._unfinished)
+            self._writer = parquet.ParquetWriter(self._stream, letters.schema)
+        self._writer.write_batch(letters)

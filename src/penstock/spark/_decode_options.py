@@ -1,0 +1,122 @@
+"""Options of a read that decodes values: the format, the schema, and what is done about values that cannot be decoded.
+
+What must not live here: decoding (``_decode_json``) and bad records themselves (``_bad_records``).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from penstock.config import parse_address
+from penstock.errors import ConfigError
+from penstock.protocols import schemes
+from penstock.spark._columns import KNOWN
+from penstock.spark._ddl import Struct, parse_ddl
+
+__all__ = ["DECODE_OPTIONS", "ERROR", "RAW", "DeadLetters", "Decoding", "Mode", "decoded_ddl", "parse_decoding"]
+
+ERROR, RAW = "_error", "_raw"
+
+DECODE_OPTIONS: Mapping[str, str] = {
+    "valueFormat": "binary, or json: the column value becomes a struct of the fields of valueSchema (ours)",
+    "valueSchema": "the schema of JSON values as DDL: id bigint, at timestamp, tags array<string> (ours)",
+    "mode": "what is done about a value that is no such JSON: FAILFAST, PERMISSIVE, DROP or DEADLETTER (ours)",
+    "deadLetter": "where DEADLETTER puts them: a topic of the same log, an address with a topic, or a folder (ours)",
+}
+
+
+class Mode(enum.Enum):
+    """What is done about a value that cannot be decoded.
+
+    FAILFAST: the task fails, and says which record it was. PERMISSIVE: the value is null, the columns _error and _raw
+    say why and what it was. DROP: it is left out, and counted in the log. DEADLETTER: it is left out, and put aside.
+    """
+
+    FAILFAST = "FAILFAST"
+    PERMISSIVE = "PERMISSIVE"
+    DROP = "DROP"
+    DEADLETTER = "DEADLETTER"
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """Where they go: ``topic`` of the log at ``address``, or ``folder``."""
+
+    address: str = ""
+    topic: str = ""
+    folder: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """How values are decoded; ``ddl`` is the schema as it was given."""
+
+    ddl: str
+    schema: Struct
+    mode: Mode = Mode.FAILFAST
+    dead_letters: DeadLetters | None = None
+
+
+def parse_decoding(options: Mapping[str, str], address: str, columns: Sequence[str]) -> Decoding | None:
+    """None if values stay bytes. ``address`` is the log's. Raises ConfigError."""
+    kind = options.get("valueFormat", "binary").strip().lower()
+    if kind not in {"binary", "json"}:
+        raise ConfigError(f"valueFormat is '{options['valueFormat']}', wanted is binary or json")
+    if kind == "binary":
+        for name in ("valueSchema", "mode", "deadLetter"):
+            if name in options:
+                raise ConfigError(f"{name} has no meaning while values stay bytes", hint="Set valueFormat to json")
+        return None
+    if not options.get("valueSchema", "").strip():
+        raise ConfigError(
+            "valueFormat=json needs a schema", hint='Set valueSchema, for example to "id bigint, name string"'
+        )
+    if "value" not in columns:
+        raise ConfigError("valueFormat=json decodes the column value, which columns leaves out")
+    ddl = options["valueSchema"]
+    mode = _mode(options)
+    return Decoding(ddl, parse_ddl(ddl, "valueSchema"), mode, _dead_letters(options, mode, address))
+
+
+def decoded_ddl(columns: Sequence[str], decoding: Decoding | None) -> str:
+    """The schema that Spark is told, as DDL."""
+    types = dict(KNOWN)
+    if decoding is not None:
+        types["value"] = f"struct<{decoding.ddl}>"
+    told = [f"{name} {types[name]}" for name in columns]
+    if decoding is not None and decoding.mode is Mode.PERMISSIVE:
+        told += [f"{ERROR} string", f"{RAW} binary"]
+    return ", ".join(told)
+
+
+def _mode(options: Mapping[str, str]) -> Mode:
+    text = options.get("mode", Mode.FAILFAST.value).strip().upper()
+    try:
+        return Mode("DROP" if text == "DROPMALFORMED" else text)
+    except ValueError:
+        known = ", ".join(each.value for each in Mode)
+        raise ConfigError(f"mode is '{options['mode']}', wanted is one of {known}") from None
+
+
+def _dead_letters(options: Mapping[str, str], mode: Mode, address: str) -> DeadLetters | None:
+    text = options.get("deadLetter", "").strip()
+    if mode is not Mode.DEADLETTER:
+        if text:
+            raise ConfigError(f"deadLetter has no meaning for mode={mode.value}", hint="Set mode to DEADLETTER")
+        return None
+    if not text:
+        raise ConfigError(
+            "mode=DEADLETTER needs to know where to put them", hint="Set deadLetter to a topic, an address or a folder"
+        )
+    scheme, separator, _ = text.partition("://")
+    if separator and scheme.lower() in schemes():
+        parsed = parse_address(text)
+        if len(parsed.topics) != 1:
+            raise ConfigError(f"deadLetter names {len(parsed.topics)} topics, wanted is one")
+        bare = type(parsed)(parsed.scheme, parsed.endpoints, (), parsed.options)
+        return DeadLetters(str(bare), parsed.topics[0])
+    if separator or "/" in text:
+        return DeadLetters(folder=text)
+    return DeadLetters(address, text)
