@@ -53,6 +53,11 @@ class Identity:
         """A fresh id for a consumer of a group."""
         return f"{group}_{self._tail()}"
 
+    def passing_group(self, prefix: str) -> str:
+        """A name for a group that nobody else has, for a moment: members of one group must want the same topics."""
+        self._made += 1
+        return f"{prefix}-{os.getpid()}-{self._born_ms}-{self._dice}-{self._made}"
+
     def producer_id(self) -> str:
         """A fresh id for a producer."""
         return self._tail()
