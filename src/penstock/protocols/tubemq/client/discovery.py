@@ -90,7 +90,7 @@ def _register(identity: Identity, client_id: str, group: str, topics: Sequence[s
         sub_rep_info=ClientSubRepInfo(
             broker_config_id=_UNKNOWN, topic_meta_info_id=_UNKNOWN, report_sub_info=False, part_sub_info=()
         ),
-        auth_info=identity.master_certificate(forced=True),
+        auth_info=identity.master_certificate(),
     )
 
 
