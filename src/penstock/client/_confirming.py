@@ -39,7 +39,6 @@ class Confirming:
         self._one_at_a_time = asyncio.Lock()
         self._running: set[asyncio.Task[None]] = set()
         self._auto: asyncio.Task[None] | None = None
-        self._auto_failure: PenstockError | None = None
         self.finished: deque[Callable[[], None]] = deque()
 
     async def commit(self, what: OffsetsLike | None) -> None:
@@ -62,14 +61,11 @@ class Confirming:
 
     @property
     def due(self) -> bool:
-        """Whether a poll has something to confirm by itself, or to raise. May be asked from any thread."""
-        return self._auto_failure is not None or (self._automatic and bool(self._settled()))
+        """Whether a poll has something to confirm by itself. May be asked from any thread."""
+        return self._automatic and bool(self._settled())
 
     def auto(self) -> None:
-        """Called by each poll: confirm what the polls before it returned. Raises what that failed with before."""
-        failure, self._auto_failure = self._auto_failure, None
-        if failure is not None:
-            raise failure
+        """Called by each poll: confirm what the polls before it returned."""
         if self._automatic and self._auto is None and (settled := self._settled()):
             self._auto = self._run(self._commit_auto(settled))
 
@@ -150,10 +146,8 @@ class Confirming:
         try:
             await self._confirm(contexts, consumed=True)
         except PenstockError as error:
-            if error.retriable:
-                _log.warning("automatic commit failed, the next poll tries again: %s", error)
-            else:
-                self._auto_failure = error
+            # Nothing is lost: what the log still waits for is tried again, and what it does not will be read again.
+            _log.warning("automatic commit failed: %s", error)
         finally:
             self._auto = None
 

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from penstock.client import AsyncConsumer, RebalanceListener
 from penstock.config import ClientConfig, OptionValue, SnodeConfig
@@ -158,6 +158,13 @@ class GroupCluster(Cluster):
         return HeartBeatResponseB2C(
             success=True, err_code=200, err_msg="OK!", has_part_failure=bool(lost), failure_info=lost
         )
+
+    def _answer_17(self, request: Any) -> Message:
+        found = super()._answer_17(request)
+        held = self.held.get((request.group_name, request.topic_name, request.partition_id))
+        if held is not None and not request.manual_commit_offset and not cast(Any, found).messages:
+            held.committed, held.flight = held.committed + held.flight, 0  # nothing of it was for this reader
+        return found
 
     def _answer_21(self, request: Any) -> Message:
         if request.client_id not in self.consumers:

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.client import AsyncConsumer
 from penstock.config import OptionValue
-from penstock.errors import ServerError
+from penstock.errors import ConfigError, ServerError
 from penstock.model import Partition
 from penstock.protocols.tubemq import methods as m
 from penstock.protocols.tubemq.messages import RegisterResponseB2C, RegisterResponseM2C
@@ -290,5 +290,16 @@ def test_a_master_that_is_away_stops_nobody() -> None:
                 w.cluster.put("demo", number % 2, b"%d" % number)
             assert len(await drain(consumer, 4)) >= 4
             assert len(gets(w.cluster)) > 4
+
+    go(work())
+
+
+def test_options_that_make_no_sense_in_tubemq_are_refused() -> None:
+    async def work() -> None:
+        async with world(filled(0)) as w:
+            with pytest.raises(ConfigError, match="always have a place to begin"):
+                await w.consumer("demo", auto_offset_reset="none").poll(0)
+            with pytest.raises(ConfigError, match="no static members"):
+                await w.consumer("demo", group_instance_id="i").poll(0)
 
     go(work())

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from penstock.errors import PenstockError, ServerError, UsageError
+from penstock.errors import ConfigError, PenstockError, ServerError, UsageError
 from penstock.model import Committed, Offset, Partition
 from penstock.protocols.tubemq.client.holdings import Holdings
 from penstock.protocols.tubemq.client.pacing import Pacing
@@ -38,6 +38,8 @@ class GroupMember:
         self._shared = shared
         self._channel = shared.channel
         self._tube = shared.options.tube
+        if options.instance_id is not None:
+            raise ConfigError("group_instance_id is set, but TubeMQ has no static members", hint="Leave it out")
         self._group = check_group(options.group)
         self._period_s = (self._tube.heartbeat_period_ms or options.heartbeat_interval_ms) / 1_000
         self._generation = 0

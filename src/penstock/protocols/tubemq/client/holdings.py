@@ -59,6 +59,7 @@ class Holdings:
         self._options = shared.options
         self._all: dict[Partition, Holding] = {}
         self._known: set[Partition] = set()
+        self._filters: dict[str, tuple[str, ...]] = {}
         self.group = group
         self.client_id = client_id
         self.priority = shared.options.tube.query_priority
@@ -96,10 +97,16 @@ class Holdings:
             self.client_id,
             self.group,
             holding.partition,
-            filters=tuple(self._options.filters_of(holding.partition.topic)),
+            filters=self.filters_of(holding.partition.topic),
             priority=self.priority,
             session_key=tube.session_key if bound else "",
         )
+
+    def filters_of(self, topic: str) -> tuple[str, ...]:
+        """The filter items of a topic; none: everything is wanted."""
+        if topic not in self._filters:
+            self._filters[topic] = tuple(self._options.filters_of(topic))
+        return self._filters[topic]
 
     # Taking.
 

@@ -174,7 +174,7 @@ class Pulling:
         booked, now = holding.booked, self._channel.monotonic()
         answer = found.answer
         holding.offset, holding.max_offset = answer.curr_offset, answer.max_offset
-        filters = self._holdings.booking(holding).filters
+        filters = self._holdings.filters_of(holding.partition.topic)
         self._pacing.note_batch(holding.partition, answer, found.size, filtered=bool(filters))
         if booked.see(Event.DELIVERED, now) is State.LEAVING:
             await self._holdings.settle(holding)
@@ -193,7 +193,7 @@ class Pulling:
         if answer.err_code in _NOT_OURS:
             self._holdings.note_lost(holding, answer.err_code)
             return
-        filtered = bool(self._holdings.booking(holding).filters)
+        filtered = bool(self._holdings.filters_of(holding.partition.topic))
         wait_s = self._pacing.after_failure(holding.partition, answer, filtered=filtered)
         holding.booked.see(Event.FAILED, now, wait_s=wait_s)
         await self._holdings.settle(holding)
