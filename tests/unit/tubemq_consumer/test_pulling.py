@@ -108,9 +108,28 @@ def test_local_confirmation_goes_with_the_next_request() -> None:
         async with world(filled(12, partitions=1)) as w, w.consumer("demo", confirm_locally=True) as consumer:
             assert await drain(consumer, 12) == numbers(12)
             assert not await consumer.poll(2)
-            assert not w.cluster.asked(m.COMMIT_OFFSET)
+            assert not [each for each in w.cluster.asked(m.COMMIT_OFFSET) if each.last_pack_consumed]
             assert [each.last_pack_consumed for each in gets(w.cluster)][:4] == [False, True, True, True]
             assert w.cluster.held["g1", "demo", 0].committed == 28 * 12
+
+    go(work())
+
+
+def test_positions_go_on_over_records_of_other_partitions() -> None:
+    async def work() -> None:
+        async with world(filled(0, partitions=2)) as w, w.consumer("demo") as consumer:
+            for number in range(12):
+                w.cluster.put("demo", 1, b"%d" % number)
+            assert await drain(consumer, 12) == numbers(12)
+            await consumer.poll(2)
+            assert {await consumer.position(each) for each in consumer.assignment()} == {28 * 12}
+            for _ in range(3):
+                w.cluster.put("demo", 1, b"x")
+            await consumer.commit(await consumer.poll(5))
+            asked = len(w.cluster.asked(m.COMMIT_OFFSET))
+            await consumer.poll(30)
+            assert {await consumer.position(each) for each in consumer.assignment()} == {28 * 15}
+            assert len(w.cluster.asked(m.COMMIT_OFFSET)) - asked <= 2 * 7  # of each partition, every five seconds
 
     go(work())
 

@@ -87,6 +87,11 @@ class GroupMember:
         """The next batch; None if there is none within ``wait_s``."""
         return await self._pulling.pull(partition, wait_s)
 
+    def position(self, partition: Partition) -> int | None:
+        """Where the next batch begins; None for what is not ours."""
+        holding = self._holdings.get(partition)
+        return holding.offset if holding is not None and holding.held else None
+
     def pause(self, partition: Partition, paused: bool) -> None:
         """Rest frozen, or not any more."""
         self._pulling.pause(partition, paused)

@@ -8,6 +8,7 @@ Source: Apache InLong TubeMQ 2.x, ``SimplePullMessageConsumer`` and ``BaseMessag
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -34,7 +35,8 @@ _NOT_YET = frozenset({State.WANTED, State.ASKED})
 @dataclass(slots=True)
 class Holding:
     """One partition. ``offset`` is where its next batch begins, as far as its broker has told; ``rounds`` counts
-    registrations that failed since the last one that did not; ``start`` is where the next registration moves it."""
+    registrations that failed since the last one that did not; ``start`` is where the next registration moves it.
+    ``asked_at``: when the broker was last asked for the offset."""
 
     partition: Partition
     node: Node
@@ -43,6 +45,7 @@ class Holding:
     max_offset: int = -1
     rounds: int = 0
     start: int | None = None
+    asked_at: float = -math.inf
 
     @property
     def held(self) -> bool:
