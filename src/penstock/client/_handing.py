@@ -129,8 +129,9 @@ class Handing:
         pulled = await membership.pull(state.partition, self._wait_s)
         if pulled is None:
             # Over records that are nobody's here the log goes on by itself.
-            if state.version == version and (position := membership.position(state.partition)) is not None:
-                state.position = position
+            reached = membership.position(state.partition)
+            if state.version == version and reached is not None:
+                state.position = reached
             return
         if self._partitions.get(state.partition) is state and state.version == version:
             self._receive(state, pulled)

@@ -217,7 +217,7 @@ class Pulling:
         except PenstockError as error:
             _log.debug("the position of %s is not known: %s", holding.partition, error)
             return
-        if holding.held and holding.offset == before:  # else it was moved meanwhile
+        if self._holdings.get(holding.partition) is holding and holding.offset == before:  # else it was moved meanwhile
             holding.offset, holding.max_offset = position.offset, position.max_offset
 
     @staticmethod
