@@ -50,10 +50,14 @@ class Confirming:
 
     async def reject(self, what: Messages | None) -> None:
         """Have the log hand these batches out again, or all that are out; rows not polled yet come again with them."""
-        wanted = None if what is None else what.partitions
-        states = [state for state in self._partitions if wanted is None or state.partition in wanted]
-        contexts = [(state.partition, state.handout.context) for state in states if state.handout.begun]
-        await self._confirm([each for each in contexts if each[1]], consumed=False)
+        handouts = {state.partition: state.handout for state in self._partitions}
+        out = {partition: each.context for partition, each in handouts.items() if each.begun == each.context}
+        if what is None:
+            found = set(out.items())
+        else:
+            # A part that does not end its batch does not say which one it is of: of the one that is out.
+            found = {(part.partition, part.context or out.get(part.partition, "")) for part in what.parts}
+        await self._confirm([(partition, context) for partition, context in found if context], consumed=False)
 
     def commit_async(self, what: OffsetsLike | None, callback: CommitCallback | None) -> None:
         """Confirm beside user code; ``callback`` waits in ``finished`` for the thread that polls."""

@@ -287,6 +287,25 @@ def test_pausing_leaves_a_partition_alone() -> None:
     go(work())
 
 
+def test_a_paused_partition_has_a_position_and_rejecting_the_old_is_no_use() -> None:
+    async def work() -> None:
+        async with world(filled(10, partitions=1)) as w, w.consumer() as consumer:
+            await consumer.assign([ZERO])
+            await consumer.pause([ZERO])
+            assert await consumer.position(ZERO) == 0
+            await consumer.resume([ZERO])
+            batch = await consumer.poll(5)
+            await consumer.commit(batch)
+            await passing(1)
+            await consumer.reject()  # the next batch is here, but nobody has seen it
+            with pytest.raises(ServerError, match="not this consumer's"):
+                await consumer.reject(batch)
+            assert values(await consumer.poll(5)) == numbers(10)[5:]
+            assert len(gets(w.cluster)) == 2
+
+    go(work())
+
+
 def test_leaving_mid_batch_gives_it_to_whoever_comes_next() -> None:
     async def work() -> None:
         async with world(filled(5, partitions=1)) as w:

@@ -155,6 +155,25 @@ def test_a_master_that_forgot_us_is_told_what_we_hold() -> None:
     go(work())
 
 
+def test_a_member_that_the_master_does_not_take_back_gives_up_all_it_has() -> None:
+    async def work() -> None:
+        async with world(filled(0)) as w, w.consumer() as consumer:
+            told = Told()
+            await consumer.subscribe(["demo"], told)
+            await consumer.poll(3)
+            w.cluster.refuse[4] = lambda _: RegisterResponseM2C(success=False, err_code=450, err_msg="not allowed")
+            w.cluster.members.clear()
+            with pytest.raises(ServerError, match="CONSUME_GROUP_FORBIDDEN"):
+                await consumer.poll(10)
+            assert told.heard == [("assigned", [0, 1]), ("lost", [0, 1])]
+            assert w.cluster.held == {}
+            w.cluster.refuse.clear()
+            await consumer.poll(3)
+            assert told.heard[2:] == [("assigned", [0, 1])]
+
+    go(work())
+
+
 def test_a_broker_that_forgot_us_is_asked_again_and_reading_goes_on() -> None:
     async def work() -> None:
         async with world(filled(20, partitions=1)) as w, w.consumer() as consumer:

@@ -29,6 +29,10 @@ __all__ = ["GroupMember"]
 _log = logging.getLogger(__name__)
 _SHORTEST_S: Final = 0.01
 _FORBIDDEN: Final = frozenset({Code.CONSUME_GROUP_FORBIDDEN, Code.CONSUME_CONTENT_FORBIDDEN})
+_REFUSALS: Final = _FORBIDDEN | frozenset(
+    range(Code.CLIENT_INCONSISTENT_CONSUMETYPE, Code.CLIENT_DUPLICATE_INDEXID + 1)
+)
+"""What a member hears that does not fit into its group (any more)."""
 
 
 class GroupMember:
@@ -56,6 +60,7 @@ class GroupMember:
         self._told: set[Partition] = set()
         self._gained: set[Partition] = set()
         self._revoked: set[Partition] = set()
+        self.refusal = ""
         self._failures = 0
         self._beats = 0
         self._report = False
@@ -158,8 +163,8 @@ class GroupMember:
     async def _beat_master(self) -> None:
         """One heartbeat; one that fails is told in the log and tried again at its time."""
         try:
-            if not self._registration.registered:
-                await self._register_again()
+            if not self._registration.registered and not await self._is_taken_back():
+                return
             await self._ask_master()
         except PenstockError as error:
             self._failures += 1
@@ -177,6 +182,20 @@ class GroupMember:
             _log.warning("no heartbeat reached a master: %s", error)
         else:
             self._failures = 0
+
+    async def _is_taken_back(self) -> bool:
+        """Register anew; False if the master will not have this member any more, which then holds nothing."""
+        try:
+            await self._register_again()
+        except ServerError as error:
+            if error.code not in _REFUSALS:
+                raise
+            _log.warning("the master does not take this member back, which gives up all it has: %s", error)
+            self.refusal = str(error)
+            self._registration.see(RegistrationEvent.CLOSE)
+            await self._holdings.give_back_all()
+            return False
+        return True
 
     async def _register_again(self) -> None:
         self._registration.see(RegistrationEvent.REGISTER)
@@ -217,6 +236,8 @@ class GroupMember:
 
     def _news(self) -> Beat:
         """What has changed since the last beat, for the engine."""
+        if self.refusal:
+            return Beat(Verdict.LOST, reason=self.refusal)
         lost = frozenset(self._holdings.lost & self._told)
         if self._holdings.lost:
             self._report = True
