@@ -206,9 +206,6 @@ class World:
         given: dict[str, OptionValue] = {"heartbeat_interval_ms": 1_000, **options}
         return AsyncConsumer(f"{SCHEME}://master0:8715" + (f"/{topic}" if topic else ""), group="g1", **given)
 
-    async def passing(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
-
 
 @asynccontextmanager
 async def world(cluster: GroupCluster) -> AsyncIterator[World]:
