@@ -39,7 +39,6 @@ class Confirming:
         self._one_at_a_time = asyncio.Lock()
         self._running: set[asyncio.Task[None]] = set()
         self._auto: asyncio.Task[None] | None = None
-        self._auto_failure: PenstockError | None = None
         self.finished: deque[Callable[[], None]] = deque()
 
     async def commit(self, what: OffsetsLike | None) -> None:
@@ -51,10 +50,14 @@ class Confirming:
 
     async def reject(self, what: Messages | None) -> None:
         """Have the log hand these batches out again, or all that are out; rows not polled yet come again with them."""
-        wanted = None if what is None else what.partitions
-        states = [state for state in self._partitions if wanted is None or state.partition in wanted]
-        contexts = [(state.partition, state.handout.context) for state in states if state.handout.begun]
-        await self._confirm([each for each in contexts if each[1]], consumed=False)
+        handouts = {state.partition: state.handout for state in self._partitions}
+        out = {partition: each.context for partition, each in handouts.items() if each.begun == each.context}
+        if what is None:
+            found = set(out.items())
+        else:
+            # A part that does not end its batch does not say which one it is of: of the one that is out.
+            found = {(part.partition, part.context or out.get(part.partition, "")) for part in what.parts}
+        await self._confirm([(partition, context) for partition, context in found if context], consumed=False)
 
     def commit_async(self, what: OffsetsLike | None, callback: CommitCallback | None) -> None:
         """Confirm beside user code; ``callback`` waits in ``finished`` for the thread that polls."""
@@ -62,14 +65,11 @@ class Confirming:
 
     @property
     def due(self) -> bool:
-        """Whether a poll has something to confirm by itself, or to raise. May be asked from any thread."""
-        return self._auto_failure is not None or (self._automatic and bool(self._settled()))
+        """Whether a poll has something to confirm by itself. May be asked from any thread."""
+        return self._automatic and bool(self._settled())
 
     def auto(self) -> None:
-        """Called by each poll: confirm what the polls before it returned. Raises what that failed with before."""
-        failure, self._auto_failure = self._auto_failure, None
-        if failure is not None:
-            raise failure
+        """Called by each poll: confirm what the polls before it returned."""
         if self._automatic and self._auto is None and (settled := self._settled()):
             self._auto = self._run(self._commit_auto(settled))
 
@@ -150,10 +150,8 @@ class Confirming:
         try:
             await self._confirm(contexts, consumed=True)
         except PenstockError as error:
-            if error.retriable:
-                _log.warning("automatic commit failed, the next poll tries again: %s", error)
-            else:
-                self._auto_failure = error
+            # Nothing is lost: what the log still waits for is tried again, and what it does not will be read again.
+            _log.warning("automatic commit failed: %s", error)
         finally:
             self._auto = None
 

@@ -68,9 +68,10 @@ class Handing:
         if self._closed or membership is None or self._partitions.get(state.partition) is not state:
             return
         self._tell(membership, state)
-        if id(state) in self._tasks or state.paused or state.retry_at > self._loop.time():
+        if id(state) in self._tasks or state.retry_at > self._loop.time():
             return
-        if _unbooked(state) or _was_empty(state) or (not state.handout.context and self._room > 0):
+        free = not state.handout.context and not state.paused and self._room > 0
+        if free or _unbooked(state) or _was_empty(state):
             work = self._serve(membership, state)
             self._tasks[id(state)] = self._loop.create_task(work, name=f"penstock pull {state.partition}")
 
@@ -128,6 +129,10 @@ class Handing:
             return
         pulled = await membership.pull(state.partition, self._wait_s)
         if pulled is None:
+            # Over records that are nobody's here the log goes on by itself.
+            reached = membership.position(state.partition)
+            if state.version == version and reached is not None:
+                state.position = reached
             return
         if self._partitions.get(state.partition) is state and state.version == version:
             self._receive(state, pulled)

@@ -246,6 +246,10 @@ class BatchMembership(Membership, Protocol):
         """The next batch; None if there is none within ``wait_s``, or the partition is no longer to be read."""
         ...
 
+    def position(self, partition: Partition) -> int | None:
+        """Where the next batch begins, as far as that is known; None for what is not this member's."""
+        ...
+
     def pause(self, partition: Partition, paused: bool) -> None:
         """Whether the application wants none of it for now."""
         ...

@@ -289,14 +289,15 @@ async def stage(
     down: int = 0,
     figures: TubeOptions | None = None,
     publishing: bool = False,
+    server: type[Server] = Server,
     **options: Any,
 ) -> AsyncIterator[Stage]:
     """``down`` of the ``masters`` do not listen; ``options`` are those of `TubeConfig`, ``figures`` all at once."""
     network, cluster = MemoryNetwork(), cluster or Cluster()
-    listeners = [await serve(Server(cluster, "broker"), Endpoint("broker", 0), network=network)]
+    listeners = [await serve(server(cluster, "broker"), Endpoint("broker", 0), network=network)]
     cluster.broker = listeners[0].endpoint
     addresses = [Endpoint(f"master{number}", 8715) for number in range(masters)]
-    listeners += [await serve(Server(cluster, at.host), at, network=network) for at in addresses[down:]]
+    listeners += [await serve(server(cluster, at.host), at, network=network) for at in addresses[down:]]
     quick = TransportOptions(reconnect_backoff_ms=0, reconnect_backoff_max_ms=0)
     client = TubeClient(
         lambda dialect: AsyncioChannel(dialect, network=network, options=quick, dice=lambda: 0.0),

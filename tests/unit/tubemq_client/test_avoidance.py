@@ -27,6 +27,17 @@ def test_a_partition_with_more_than_three_errors_in_a_row_rests_for_three_second
     assert not avoidance.avoids(on("1"), 3.0)
 
 
+def test_a_broker_that_cannot_be_reached_is_left_alone_until_a_while_after_the_last_attempt() -> None:
+    avoidance = Avoidance(OPTIONS)
+    avoidance.unavailable("2", 0.0)
+    for now in (0.0, 2.0):
+        avoidance.unreachable("1", now)
+        avoidance.unreachable("2", now)
+    assert avoidance.avoids(on("1", 7), 4.9)
+    assert not avoidance.avoids(on("1", 7), 5.0)
+    assert avoidance.avoids(on("2", 7), 49.0)
+
+
 def test_a_message_that_is_stored_ends_the_row_of_errors() -> None:
     avoidance = Avoidance(OPTIONS)
     for _ in range(3):

@@ -8,7 +8,7 @@ from penstock.errors import Closed, ServerError
 from penstock.model import Partition
 from penstock.protocols.tubemq import methods as m
 from penstock.protocols.tubemq.authentication import Credentials, verified
-from penstock.protocols.tubemq.messages import HeartResponseM2P, RegisterResponseM2P, has
+from penstock.protocols.tubemq.messages import RegisterResponseM2P, has
 from tests.unit.client.virtual_time import passing
 from tests.unit.tubemq_client.cluster import Cluster, go, stage
 
@@ -64,7 +64,7 @@ def test_brokers_are_asked_for_anew_only_when_the_sum_differs_but_after_register
     go(work())
 
 
-def test_the_latest_token_is_shown_to_brokers_and_registrations_are_signed() -> None:
+def test_the_latest_token_is_shown_to_brokers_and_masters_see_signatures() -> None:
     async def work() -> None:
         async with stage(Cluster({"demo": (1, 1)}), publishing=True, user="tube", password="pwd") as s:
             publisher = s.client.shared.publisher
@@ -75,22 +75,7 @@ def test_the_latest_token_is_shown_to_brokers_and_registrations_are_signed() -> 
             (registered,) = s.cluster.asked(m.PRODUCER_REGISTER)
             signed = registered.auth_info.auth_info
             assert verified(signed, Credentials("tube", "pwd"), signed.timestamp)
-            assert not has(s.cluster.asked(m.PRODUCER_HEARTBEAT)[-1], "auth_info")
-
-    go(work())
-
-
-def test_heartbeats_are_signed_once_the_master_asks_for_it() -> None:
-    async def work() -> None:
-        async with stage(Cluster({"demo": (1, 1)}), publishing=True, user="tube", password="pwd") as s:
-            publisher = s.client.shared.publisher
-            await publisher.publish(["demo"])
-            s.cluster.refuse[2] = lambda request: HeartResponseM2P(
-                success=True, err_code=200, err_msg="", broker_check_sum=5, require_auth=True
-            )
-            await publisher.beat()
-            await publisher.beat()
-            assert [has(each, "auth_info") for each in s.cluster.asked(m.PRODUCER_HEARTBEAT)[-2:]] == [False, True]
+            assert all(has(each, "auth_info") for each in s.cluster.asked(m.PRODUCER_HEARTBEAT))
 
     go(work())
 

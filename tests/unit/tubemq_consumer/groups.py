@@ -11,7 +11,7 @@ import itertools
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from penstock.client import AsyncConsumer, RebalanceListener
 from penstock.config import ClientConfig, OptionValue, SnodeConfig
@@ -159,6 +159,13 @@ class GroupCluster(Cluster):
             success=True, err_code=200, err_msg="OK!", has_part_failure=bool(lost), failure_info=lost
         )
 
+    def _answer_17(self, request: Any) -> Message:
+        found = super()._answer_17(request)
+        held = self.held.get((request.group_name, request.topic_name, request.partition_id))
+        if held is not None and not request.manual_commit_offset and not cast(Any, found).messages:
+            held.committed, held.flight = held.committed + held.flight, 0  # nothing of it was for this reader
+        return found
+
     def _answer_21(self, request: Any) -> Message:
         if request.client_id not in self.consumers:
             return HeartResponseM2CV2(err_code=411, err_msg="unknown")
@@ -198,9 +205,6 @@ class World:
         """Of group g1, with quick heartbeats."""
         given: dict[str, OptionValue] = {"heartbeat_interval_ms": 1_000, **options}
         return AsyncConsumer(f"{SCHEME}://master0:8715" + (f"/{topic}" if topic else ""), group="g1", **given)
-
-    async def passing(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
 
 
 @asynccontextmanager

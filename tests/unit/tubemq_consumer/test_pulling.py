@@ -108,9 +108,28 @@ def test_local_confirmation_goes_with_the_next_request() -> None:
         async with world(filled(12, partitions=1)) as w, w.consumer("demo", confirm_locally=True) as consumer:
             assert await drain(consumer, 12) == numbers(12)
             assert not await consumer.poll(2)
-            assert not w.cluster.asked(m.COMMIT_OFFSET)
+            assert not [each for each in w.cluster.asked(m.COMMIT_OFFSET) if each.last_pack_consumed]
             assert [each.last_pack_consumed for each in gets(w.cluster)][:4] == [False, True, True, True]
             assert w.cluster.held["g1", "demo", 0].committed == 28 * 12
+
+    go(work())
+
+
+def test_positions_go_on_over_records_of_other_partitions() -> None:
+    async def work() -> None:
+        async with world(filled(0, partitions=2)) as w, w.consumer("demo") as consumer:
+            for number in range(12):
+                w.cluster.put("demo", 1, b"%d" % number)
+            assert await drain(consumer, 12) == numbers(12)
+            await consumer.poll(2)
+            assert {await consumer.position(each) for each in consumer.assignment()} == {28 * 12}
+            for _ in range(3):
+                w.cluster.put("demo", 1, b"x")
+            await consumer.commit(await consumer.poll(5))
+            asked = len(w.cluster.asked(m.COMMIT_OFFSET))
+            await consumer.poll(30)
+            assert {await consumer.position(each) for each in consumer.assignment()} == {28 * 15}
+            assert len(w.cluster.asked(m.COMMIT_OFFSET)) - asked <= 2 * 7  # of each partition, every five seconds
 
     go(work())
 
@@ -264,6 +283,25 @@ def test_pausing_leaves_a_partition_alone() -> None:
             assert not await consumer.poll(5)
             await consumer.resume([ZERO])
             assert values(await consumer.poll(5)) == [b"a"]
+
+    go(work())
+
+
+def test_a_paused_partition_has_a_position_and_rejecting_the_old_is_no_use() -> None:
+    async def work() -> None:
+        async with world(filled(10, partitions=1)) as w, w.consumer() as consumer:
+            await consumer.assign([ZERO])
+            await consumer.pause([ZERO])
+            assert await consumer.position(ZERO) == 0
+            await consumer.resume([ZERO])
+            batch = await consumer.poll(5)
+            await consumer.commit(batch)
+            await passing(1)
+            await consumer.reject()  # the next batch is here, but nobody has seen it
+            with pytest.raises(ServerError, match="not this consumer's"):
+                await consumer.reject(batch)
+            assert values(await consumer.poll(5)) == numbers(10)[5:]
+            assert len(gets(w.cluster)) == 2
 
     go(work())
 

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.client import AsyncConsumer
 from penstock.config import OptionValue
-from penstock.errors import ServerError
+from penstock.errors import ConfigError, ServerError
 from penstock.model import Partition
 from penstock.protocols.tubemq import methods as m
 from penstock.protocols.tubemq.messages import RegisterResponseB2C, RegisterResponseM2C
@@ -155,6 +155,25 @@ def test_a_master_that_forgot_us_is_told_what_we_hold() -> None:
     go(work())
 
 
+def test_a_member_that_the_master_does_not_take_back_gives_up_all_it_has() -> None:
+    async def work() -> None:
+        async with world(filled(0)) as w, w.consumer() as consumer:
+            told = Told()
+            await consumer.subscribe(["demo"], told)
+            await consumer.poll(3)
+            w.cluster.refuse[4] = lambda _: RegisterResponseM2C(success=False, err_code=450, err_msg="not allowed")
+            w.cluster.members.clear()
+            with pytest.raises(ServerError, match="CONSUME_GROUP_FORBIDDEN"):
+                await consumer.poll(10)
+            assert told.heard == [("assigned", [0, 1]), ("lost", [0, 1])]
+            assert w.cluster.held == {}
+            w.cluster.refuse.clear()
+            await consumer.poll(3)
+            assert told.heard[2:] == [("assigned", [0, 1])]
+
+    go(work())
+
+
 def test_a_broker_that_forgot_us_is_asked_again_and_reading_goes_on() -> None:
     async def work() -> None:
         async with world(filled(20, partitions=1)) as w, w.consumer() as consumer:
@@ -290,5 +309,16 @@ def test_a_master_that_is_away_stops_nobody() -> None:
                 w.cluster.put("demo", number % 2, b"%d" % number)
             assert len(await drain(consumer, 4)) >= 4
             assert len(gets(w.cluster)) > 4
+
+    go(work())
+
+
+def test_options_that_make_no_sense_in_tubemq_are_refused() -> None:
+    async def work() -> None:
+        async with world(filled(0)) as w:
+            with pytest.raises(ConfigError, match="always have a place to begin"):
+                await w.consumer("demo", auto_offset_reset="none").poll(0)
+            with pytest.raises(ConfigError, match="no static members"):
+                await w.consumer("demo", group_instance_id="i").poll(0)
 
     go(work())

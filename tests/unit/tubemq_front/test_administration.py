@@ -82,6 +82,18 @@ def test_a_topic_of_another_broker_is_refused_in_its_row() -> None:
     run(check)
 
 
+def test_a_script_for_a_real_cluster_finds_its_broker_configured_and_online() -> None:
+    async def check(kit: Kit) -> None:
+        assert (await one(kit, "admin_add_broker_configure", brokerIp="127.0.0.1", **MADE))["errCode"] == 402
+        assert (await one(kit, "admin_online_broker_configure", **CHANGED))["success"]
+        assert (await one(kit, "admin_reload_broker_configure", **CHANGED))["success"]
+        assert not (await one(kit, "admin_online_broker_configure", brokerId=2, modifyUser="me"))["success"]
+        status = await one(kit, "admin_query_broker_run_status", brokerId=1)
+        assert (status["runStatus"], status["subStatus"], status["brokerWebPort"]) == ("running", "idle", 8_715)
+
+    run(check)
+
+
 def test_retention_is_kept_as_the_topics_option() -> None:
     async def check(kit: Kit) -> None:
         await one(kit, "admin_add_topic_deploy_info", topicName="made", deletePolicy="delete,36h", **MADE)

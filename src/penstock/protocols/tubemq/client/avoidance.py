@@ -4,6 +4,7 @@ passed in.
 | what happened | what is left alone | for how long |
 | --- | --- | --- |
 | a broker says that it is unavailable (503) | the broker | ``unavailable_broker_ms`` |
+| a broker cannot be reached, or does not answer in time | the broker | 3 s, and anew with each attempt |
 | ``link_max_failures`` messages to a broker failed within ``link_stats_duration_ms``, and of all that went there more
   than a share of ``link_max_forbidden_rate`` | the broker, if not too many are | ``link_forbidden_duration_ms`` |
 | more than three messages to a partition failed in a row | the partition | 3 s |
@@ -24,6 +25,7 @@ __all__ = ["Avoidance"]
 
 _MOST_ERRORS_IN_A_ROW = 3
 _PARTITION_PAUSE_S = 3.0
+_UNREACHABLE_S = 3.0
 
 
 @dataclass(slots=True)
@@ -72,6 +74,10 @@ class Avoidance:
     def unavailable(self, broker: str, now: float) -> None:
         """A broker said that it takes no messages."""
         self._brokers_until[broker] = now + self._options.unavailable_broker_ms / 1_000
+
+    def unreachable(self, broker: str, now: float) -> None:
+        """Nothing was heard of a broker."""
+        self._brokers_until[broker] = max(self._brokers_until.get(broker, 0.0), now + _UNREACHABLE_S)
 
     def _count(self, broker: str, now: float, *, failed: int) -> None:
         link = self._links.get(broker)

@@ -136,7 +136,7 @@ class ClientBalanced(GroupMember):
             topic_condition=[format_topic_filter(topic, items) for topic, items in filters.items() if items],
             sub_rep_info=self._report_of(report=bool(self._holdings.held)),
             ops_task_info=self._ops(),
-            auth_info=self._shared.identity.master_certificate(forced=True),
+            auth_info=self._shared.identity.master_certificate(),
         )
         answer = await self._shared.masters.call(BALANCED_REGISTER, request)
         self._registered_ms = self._channel.now_ms()
@@ -227,8 +227,6 @@ class ClientBalanced(GroupMember):
     def _note_ops(self, said: OpsTaskInfo) -> None:
         self._pacing.note_rules(said)
         self._holdings.priority = self._pacing.priority_for_brokers
-        if has(said, "require_auth"):
-            self._shared.identity.masters_want_signature = said.require_auth
 
     async def _obey(self, said: OpsTaskInfo) -> None:
         """Also: go on with what is written from now on, if an operator has wished so since this member registered."""

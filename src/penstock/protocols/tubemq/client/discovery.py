@@ -1,9 +1,9 @@
 """Discovery: asking a master for topics' partitions without being a producer or a group's member for long.
 
-Only clients that balance themselves are told about partitions, so we become one under a group of our own for three
-requests: register, ask, close. Topics nobody deployed make the whole registration fail; the answer names them, and it
-is repeated without them. Where groups need permission (450, 455) the producers' way is taken: it needs none, but leaves
-out what is closed for writing.
+Only clients that balance themselves are told about partitions, so we become one for three requests: register, ask,
+close; in a group of our own, because members of one group must want the same topics. Topics nobody deployed make the
+whole registration fail; the answer names them, and it is repeated without them. Where groups need permission (450, 455)
+the producers' way is taken: it needs none, but leaves out what is closed for writing.
 Source: Apache InLong TubeMQ 2.x, client-balanced consumers (methods 20, 22, 6).
 """
 
@@ -90,7 +90,7 @@ def _register(identity: Identity, client_id: str, group: str, topics: Sequence[s
         sub_rep_info=ClientSubRepInfo(
             broker_config_id=_UNKNOWN, topic_meta_info_id=_UNKNOWN, report_sub_info=False, part_sub_info=()
         ),
-        auth_info=identity.master_certificate(forced=True),
+        auth_info=identity.master_certificate(),
     )
 
 

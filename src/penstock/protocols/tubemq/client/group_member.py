@@ -10,7 +10,7 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from penstock.errors import PenstockError, ServerError, UsageError
+from penstock.errors import ConfigError, PenstockError, ServerError, UsageError
 from penstock.model import Committed, Offset, Partition
 from penstock.protocols.tubemq.client.holdings import Holdings
 from penstock.protocols.tubemq.client.pacing import Pacing
@@ -29,6 +29,10 @@ __all__ = ["GroupMember"]
 _log = logging.getLogger(__name__)
 _SHORTEST_S: Final = 0.01
 _FORBIDDEN: Final = frozenset({Code.CONSUME_GROUP_FORBIDDEN, Code.CONSUME_CONTENT_FORBIDDEN})
+_REFUSALS: Final = _FORBIDDEN | frozenset(
+    range(Code.CLIENT_INCONSISTENT_CONSUMETYPE, Code.CLIENT_DUPLICATE_INDEXID + 1)
+)
+"""What a member hears that does not fit into its group (any more)."""
 
 
 class GroupMember:
@@ -38,6 +42,8 @@ class GroupMember:
         self._shared = shared
         self._channel = shared.channel
         self._tube = shared.options.tube
+        if options.instance_id is not None:
+            raise ConfigError("group_instance_id is set, but TubeMQ has no static members", hint="Leave it out")
         self._group = check_group(options.group)
         self._period_s = (self._tube.heartbeat_period_ms or options.heartbeat_interval_ms) / 1_000
         self._generation = 0
@@ -54,6 +60,7 @@ class GroupMember:
         self._told: set[Partition] = set()
         self._gained: set[Partition] = set()
         self._revoked: set[Partition] = set()
+        self.refusal = ""
         self._failures = 0
         self._beats = 0
         self._report = False
@@ -84,6 +91,11 @@ class GroupMember:
     async def pull(self, partition: Partition, wait_s: float) -> PulledBatch | None:
         """The next batch; None if there is none within ``wait_s``."""
         return await self._pulling.pull(partition, wait_s)
+
+    def position(self, partition: Partition) -> int | None:
+        """Where the next batch begins; None for what is not ours."""
+        holding = self._holdings.get(partition)
+        return holding.offset if holding is not None and holding.held else None
 
     def pause(self, partition: Partition, paused: bool) -> None:
         """Rest frozen, or not any more."""
@@ -151,8 +163,8 @@ class GroupMember:
     async def _beat_master(self) -> None:
         """One heartbeat; one that fails is told in the log and tried again at its time."""
         try:
-            if not self._registration.registered:
-                await self._register_again()
+            if not self._registration.registered and not await self._is_taken_back():
+                return
             await self._ask_master()
         except PenstockError as error:
             self._failures += 1
@@ -170,6 +182,20 @@ class GroupMember:
             _log.warning("no heartbeat reached a master: %s", error)
         else:
             self._failures = 0
+
+    async def _is_taken_back(self) -> bool:
+        """Register anew; False if the master will not have this member any more, which then holds nothing."""
+        try:
+            await self._register_again()
+        except ServerError as error:
+            if error.code not in _REFUSALS:
+                raise
+            _log.warning("the master does not take this member back, which gives up all it has: %s", error)
+            self.refusal = str(error)
+            self._registration.see(RegistrationEvent.CLOSE)
+            await self._holdings.give_back_all()
+            return False
+        return True
 
     async def _register_again(self) -> None:
         self._registration.see(RegistrationEvent.REGISTER)
@@ -210,6 +236,8 @@ class GroupMember:
 
     def _news(self) -> Beat:
         """What has changed since the last beat, for the engine."""
+        if self.refusal:
+            return Beat(Verdict.LOST, reason=self.refusal)
         lost = frozenset(self._holdings.lost & self._told)
         if self._holdings.lost:
             self._report = True

@@ -8,6 +8,7 @@ Source: Apache InLong TubeMQ 2.x, ``SimplePullMessageConsumer`` and ``BaseMessag
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -34,7 +35,8 @@ _NOT_YET = frozenset({State.WANTED, State.ASKED})
 @dataclass(slots=True)
 class Holding:
     """One partition. ``offset`` is where its next batch begins, as far as its broker has told; ``rounds`` counts
-    registrations that failed since the last one that did not; ``start`` is where the next registration moves it."""
+    registrations that failed since the last one that did not; ``start`` is where the next registration moves it.
+    ``asked_at``: when the broker was last asked for the offset."""
 
     partition: Partition
     node: Node
@@ -43,6 +45,7 @@ class Holding:
     max_offset: int = -1
     rounds: int = 0
     start: int | None = None
+    asked_at: float = -math.inf
 
     @property
     def held(self) -> bool:
@@ -59,6 +62,7 @@ class Holdings:
         self._options = shared.options
         self._all: dict[Partition, Holding] = {}
         self._known: set[Partition] = set()
+        self._filters: dict[str, tuple[str, ...]] = {}
         self.group = group
         self.client_id = client_id
         self.priority = shared.options.tube.query_priority
@@ -96,10 +100,16 @@ class Holdings:
             self.client_id,
             self.group,
             holding.partition,
-            filters=tuple(self._options.filters_of(holding.partition.topic)),
+            filters=self.filters_of(holding.partition.topic),
             priority=self.priority,
             session_key=tube.session_key if bound else "",
         )
+
+    def filters_of(self, topic: str) -> tuple[str, ...]:
+        """The filter items of a topic; none: everything is wanted."""
+        if topic not in self._filters:
+            self._filters[topic] = tuple(self._options.filters_of(topic))
+        return self._filters[topic]
 
     # Taking.
 

@@ -24,7 +24,7 @@ _VERSION = "penstock-" + re.sub(r"[^a-zA-Z0-9.-]", "-", __version__)
 
 
 class Identity:
-    """One client's. ``visit_token`` is the latest that a master gave; ``…_want_signature``: servers asked for one."""
+    """One client's. ``visit_token`` is the latest that a master gave; ``…_want_signature``: brokers asked for one."""
 
     def __init__(self, channel: Channel[Any], options: TubeOptions) -> None:
         self._channel = channel
@@ -34,7 +34,6 @@ class Identity:
         self._made = 0
         self.visit_token = NO_TOKEN
         self.brokers_want_signature = False
-        self.masters_want_signature = False
 
     @property
     def host(self) -> str:
@@ -53,14 +52,22 @@ class Identity:
         """A fresh id for a consumer of a group."""
         return f"{group}_{self._tail()}"
 
+    def passing_group(self, prefix: str) -> str:
+        """A name for a group that nobody else has, for a moment: members of one group must want the same topics."""
+        self._made += 1
+        return f"{prefix}-{os.getpid()}-{self._born_ms}-{self._dice}-{self._made}"
+
     def producer_id(self) -> str:
         """A fresh id for a producer."""
         return self._tail()
 
-    def master_certificate(self, *, forced: bool = False) -> MasterCertificateInfo | None:
-        """What is shown to a master: on registering (``forced``), and whenever one asked for it."""
+    def master_certificate(self) -> MasterCertificateInfo | None:
+        """What is shown to a master with every request, if there are credentials.
+
+        Masters that want signatures want them in heartbeats too, and refuse those without (415); they never ask before.
+        """
         credentials = self._options.credentials
-        if credentials is None or not (forced or self.masters_want_signature):
+        if credentials is None:
             return None
         return master_certificate(credentials, self._channel.now_ms(), self._nonce())
 

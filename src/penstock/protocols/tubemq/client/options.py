@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.config.tube_names import parse_filters
 from penstock.config.tubemq import ConsumePosition, TubeConfig, tube_config
+from penstock.errors import ConfigError
 from penstock.protocols.tubemq.authentication import Credentials
 
 if TYPE_CHECKING:
@@ -76,6 +77,11 @@ def options_of(config: ClientConfig, extra: Mapping[str, OptionValue]) -> TubeOp
     position = tube.consume_position
     if position is None:
         reset = config.auto_offset_reset if isinstance(config, ConsumerConfig) else OffsetReset.EARLIEST
+        if reset is OffsetReset.NONE and isinstance(config, ConsumerConfig) and config.group is not None:
+            raise ConfigError(
+                "auto_offset_reset is none, but TubeMQ's groups always have a place to begin",
+                hint="Say earliest, latest, or consume_position=always-latest",
+            )
         position = ConsumePosition.LATEST if reset is OffsetReset.LATEST else ConsumePosition.FIRST
     return TubeOptions(
         tube=tube,

@@ -190,9 +190,12 @@ class PrivateReader:
         begun = head.curr_offset if head.err_code == Code.SUCCESS else self.position
         if begun != self.position:
             raise self._gone(self.position, Position(begun, after.max_offset))
-        if after.offset < begun or after.offset % INDEX_BYTES:
+        if not begun <= after.offset <= max(after.max_offset, begun) or after.offset % INDEX_BYTES:
             raise ProtocolViolation(
-                f"a batch from {begun} to {after.offset}", topic=self.partition.topic, partition=self.partition.id
+                f"a batch from {begun} to {after.offset} of a log that ends at {after.max_offset}",
+                topic=self.partition.topic,
+                partition=self.partition.id,
+                node=str(self._endpoint),
             )
         self.position = after.offset
         return Batch(begun, after.offset, after.max_offset, messages)

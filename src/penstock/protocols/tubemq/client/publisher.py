@@ -83,7 +83,6 @@ class Publisher:
             await self.open()
             answer = await self._heartbeat()
         self._take(answer)
-        self._identity.masters_want_signature = answer.require_auth
 
     async def close(self) -> None:
         """Tell the master that this producer goes, if it knows of it."""
@@ -105,7 +104,7 @@ class Publisher:
                     topic_list=sorted(self._topics),
                     broker_check_sum=self._brokers_sum,
                     host_name=self._identity.host,
-                    auth_info=self._identity.master_certificate(forced=True),
+                    auth_info=self._identity.master_certificate(),
                     appd_config=self._known_limits(),
                 ),
             )

@@ -30,6 +30,9 @@ __all__ = ["Pulling"]
 _log = logging.getLogger(__name__)
 _NOT_OURS: Final = frozenset({Code.HB_NO_NODE, Code.DUPLICATE_PARTITION, Code.CERTIFICATE_FAILURE})
 _SHORTEST_S: Final = 0.001
+_POSITIONS_S: Final = 5.0
+"""How old the position of a partition may get that has nothing for us."""
+
 _EXPECTED: Final = frozenset({Code.NOT_FOUND, Code.SERVER_CONSUME_SPEED_LIMIT})
 
 
@@ -174,7 +177,7 @@ class Pulling:
         booked, now = holding.booked, self._channel.monotonic()
         answer = found.answer
         holding.offset, holding.max_offset = answer.curr_offset, answer.max_offset
-        filters = self._holdings.booking(holding).filters
+        filters = self._holdings.filters_of(holding.partition.topic)
         self._pacing.note_batch(holding.partition, answer, found.size, filtered=bool(filters))
         if booked.see(Event.DELIVERED, now) is State.LEAVING:
             await self._holdings.settle(holding)
@@ -193,12 +196,29 @@ class Pulling:
         if answer.err_code in _NOT_OURS:
             self._holdings.note_lost(holding, answer.err_code)
             return
-        filtered = bool(self._holdings.booking(holding).filters)
+        filtered = bool(self._holdings.filters_of(holding.partition.topic))
         wait_s = self._pacing.after_failure(holding.partition, answer, filtered=filtered)
         holding.booked.see(Event.FAILED, now, wait_s=wait_s)
         await self._holdings.settle(holding)
+        if answer.err_code == Code.NOT_FOUND:
+            await self._ask_position(holding)
         if answer.err_code not in _EXPECTED:
             raise self._holdings.error(holding, answer.err_code, answer.err_msg)
+
+    async def _ask_position(self, holding: Holding) -> None:
+        """Over records of other partitions the broker goes on without a word; taking back nothing makes it tell."""
+        now, before = self._channel.monotonic(), holding.offset
+        if not holding.held or (before >= holding.max_offset and now < holding.asked_at + _POSITIONS_S):
+            return
+        holding.asked_at = now
+        try:
+            booking = self._holdings.booking(holding)
+            position = await self._shared.brokers.commit(holding.node.endpoint, booking, consumed=False)
+        except PenstockError as error:
+            _log.debug("the position of %s is not known: %s", holding.partition, error)
+            return
+        if self._holdings.get(holding.partition) is holding and holding.offset == before:  # else it was moved meanwhile
+            holding.offset, holding.max_offset = position.offset, position.max_offset
 
     @staticmethod
     def _context(holding: Holding) -> str:

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from penstock.errors import PenstockError, ServerError
+from penstock.errors import ConnectionLost, PenstockError, RequestTimeout, ServerError
 from penstock.model import Codec, Node, Partition
 from penstock.protocols.tubemq.client.avoidance import Avoidance
 from penstock.protocols.tubemq.client.retry import Retry
@@ -151,6 +151,7 @@ class TubeSender:
         try:
             link = await self._shared.channel.link(node.endpoint)
         except PenstockError as error:
+            self._avoidance.unreachable(node.name, self._shared.channel.monotonic())
             return [self._sent(packed, error) for packed in ours]
         work = [self._send(node, link.connection, packed, timeout_ms) for packed in ours]
         outcomes = await self._shared.channel.gather(work)
@@ -219,7 +220,10 @@ class TubeSender:
         try:
             answer = read_sent(await pending.reply(), str(node.endpoint))
         except PenstockError as error:
-            self._avoidance.failed(packed.partition, self._shared.channel.monotonic())
+            now = self._shared.channel.monotonic()
+            self._avoidance.failed(packed.partition, now)
+            if isinstance(error, ConnectionLost | RequestTimeout):
+                self._avoidance.unreachable(node.name, now)
             return [error]
         finally:
             self._delayed[node.name] -= 1

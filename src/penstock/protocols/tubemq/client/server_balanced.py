@@ -132,7 +132,7 @@ class ServerBalanced(GroupMember):
             group_flow_check_id=self._pacing.control.group.flow_id,
             def_flow_check_id=self._pacing.control.shared.flow_id,
             qry_priority_id=self._pacing.control.priority,
-            auth_info=self._shared.identity.master_certificate(forced=True),
+            auth_info=self._shared.identity.master_certificate(),
         )
         answer = await self._shared.masters.call(CONSUMER_REGISTER, request)
         self._note(answer)
@@ -155,7 +155,6 @@ class ServerBalanced(GroupMember):
             raise error_of(answer.err_code, answer.err_msg, node=str(self._shared.masters.current))
         self._done = None if self._done is done else self._done
         self._master_at = self._channel.monotonic() + self._period_s
-        self._shared.identity.masters_want_signature = answer.require_auth
         self._note(answer)
         if has(answer, "event") and answer.event.rebalance_id > 0:
             self._hear(answer.event)

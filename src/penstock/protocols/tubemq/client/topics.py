@@ -41,7 +41,6 @@ class Topics:
         self._publisher = publisher
         self._options = options
         self._asked_at: dict[str, float] = {}
-        self._group = f"{options.tube.reader_group}-topics"
 
     async def topics(self, names: Collection[str], *, fresh: bool = False) -> Mapping[str, TopicInfo]:
         """Topics by name; those that do not exist are absent. No request lists them all."""
@@ -90,7 +89,8 @@ class Topics:
     async def _ask_once(self, names: Collection[str]) -> None:
         if not self._options.publishing:
             try:
-                await discover(self._masters, self._identity, self._placements, names, self._group)
+                group = self._identity.passing_group(f"{self._options.tube.reader_group}-topics")
+                await discover(self._masters, self._identity, self._placements, names, group)
             except ServerError as error:
                 if error.code not in _NEEDS_PERMISSION:
                     raise

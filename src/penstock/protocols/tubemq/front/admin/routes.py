@@ -45,6 +45,7 @@ class Route(NamedTuple):
 ROUTES: Final[Mapping[str, Route]] = {
     # What a master serves.
     "admin_add_authorized_consumergroup_info": Route("control.allow_group", token=True),
+    "admin_add_broker_configure": Route("brokers.add", token=True),
     "admin_add_group_filtercond_info": Route("control.set_filters", token=True),
     "admin_add_group_resctrl_info": Route("rules.set_group", token=True),
     "admin_add_new_topic_record": Route("topics.add", token=True),
@@ -57,6 +58,7 @@ ROUTES: Final[Mapping[str, Route]] = {
     "admin_modify_topic_info": Route("topics.update", token=True),
     "admin_mod_group_filtercond_info": Route("control.set_filters", token=True),
     "admin_del_group_filtercond_info": Route("control.drop_filters", token=True),
+    "admin_online_broker_configure": Route("brokers.confirm", token=True),
     "admin_query_allowed_consumer_group_info": Route("control.query_allowed"),
     "admin_query_broker_configure": Route("status.broker_configure"),
     "admin_query_broker_run_status": Route("status.broker_run_status"),
@@ -78,6 +80,7 @@ ROUTES: Final[Mapping[str, Route]] = {
     "admin_rebalance_group_allocate": Route("groups.rebalance", token=True),
     "admin_redo_deleted_topic_deploy_info": Route("topics.restore", token=True),
     "admin_redo_deleted_topic_info": Route("topics.restore", token=True),
+    "admin_reload_broker_configure": Route("brokers.confirm", token=True),
     "admin_remove_topic_deploy_info": Route("topics.remove", token=True),
     "admin_remove_topic_info": Route("topics.remove", token=True),
     "admin_rmv_def_flow_control_rule": Route("rules.drop_default", token=True),
