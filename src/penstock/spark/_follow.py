@@ -17,7 +17,7 @@ from typing import Protocol
 
 from penstock.client.range_reader import Peek
 from penstock.errors import PenstockError
-from penstock.model import Offset, Partition
+from penstock.model import LogRange, Offset, Partition
 from penstock.spark._admission import Weights, admit
 from penstock.spark._endings import Endings
 from penstock.spark._loss import Losses
@@ -27,6 +27,9 @@ from penstock.spark._pace import Pace
 from penstock.spark._starts import resolve
 
 __all__ = ["Follower", "LogView"]
+
+_LOOKED_AT = 1_000
+"""Offsets at the start of a range that an estimate of the whole is made from, at most."""
 
 _log = logging.getLogger("penstock.spark")
 
@@ -46,7 +49,7 @@ class LogView(Protocol):
 
     def committed(self, group: str, partitions: Collection[Partition]) -> Positions: ...
 
-    def peek(self, positions: Positions) -> Mapping[Partition, Peek]: ...
+    def peek(self, wanted: Collection[LogRange]) -> Mapping[Partition, Peek]: ...
 
     def commit(self, group: str, positions: Positions) -> None: ...
 
@@ -55,6 +58,8 @@ class LogView(Protocol):
     def monotonic_ms(self) -> float: ...
 
     def pause(self, seconds: float) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class Follower:
@@ -227,13 +232,17 @@ class Follower:
         limits = self._options.limits
         allowed = [rows, limits.max_offsets, None if self._pace is None else self._pace.limit]
         if limits.max_bytes is not None:
-            self.look_at({p: begin[p] for p in self.weights.to_look_at(backlog)})
+            self.look_at({p: (begin[p], begin[p] + backlog[p]) for p in self.weights.to_look_at(backlog)})
             allowed.append(self.weights.offsets_of(limits.max_bytes, backlog))
         return min((limit for limit in allowed if limit is not None), default=None)
 
-    def look_at(self, positions: Positions) -> Mapping[Partition, Peek]:
-        """What lies at these offsets, as far as it can be told; remembered for estimates."""
-        found = self._log.peek(positions)
+    def look_at(self, wanted: Mapping[Partition, tuple[int, int]]) -> Mapping[Partition, Peek]:
+        """What lies at the start of ranges of offsets, as far as it can be told; remembered for estimates."""
+        ranges = [
+            LogRange(partition.topic, partition.id, start, min(end, start + _LOOKED_AT), partition.node)
+            for partition, (start, end) in wanted.items()
+        ]
+        found = self._log.peek(ranges)
         for partition, seen in found.items():
             self.weights.learn(partition, seen.size_bytes, seen.offsets)
         return found

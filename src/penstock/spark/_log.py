@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from penstock.client import Admin, RangeReader
 from penstock.client.range_reader import Peek
-from penstock.model import Committed, Offset, OffsetSpec, Partition
+from penstock.model import Committed, LogRange, Offset, OffsetSpec, Partition
 from penstock.spark._offsets import Positions
 from penstock.spark._options import SourceOptions
 from penstock.spark._patient import patiently
@@ -66,9 +66,9 @@ class Log:
         found = self._ask(lambda reader: reader.committed(group, partitions)) if partitions else {}
         return {partition: place.offset for partition, place in found.items()}
 
-    def peek(self, positions: Positions) -> Mapping[Partition, Peek]:
-        """What lies at these offsets, as far as it can be told now."""
-        return self._ask(lambda reader: reader.peek(positions)) if positions else {}
+    def peek(self, wanted: Collection[LogRange]) -> Mapping[Partition, Peek]:
+        """What lies at the start of these ranges, as far as it can be told now."""
+        return self._ask(lambda reader: reader.peek(wanted)) if wanted else {}
 
     def now_ms(self) -> int:
         """Milliseconds since 1970 UTC."""

@@ -138,6 +138,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, Json]) -> None:
         self._follower.commit(BatchOffset.from_json(end))
 
+    def stop(self) -> None:
+        # Spark ends the process of a query that is stopped without calling it; nothing may depend on it.
+        if self._followed is not None:
+            self._followed.log.close()
+
     @property
     def _follower(self) -> Follower:
         if self._followed is None:
