@@ -41,6 +41,10 @@ class LogView(Protocol):
         """The partitions to read and the name of each one's leader ("" while there is none)."""
         ...
 
+    def ids(self) -> Mapping[str, str]:
+        """The ids of the topics that ``leaders`` last saw, where the protocol has such."""
+        ...
+
     def earliest(self, partitions: Collection[Partition]) -> Positions: ...
 
     def latest(self, partitions: Collection[Partition]) -> Positions: ...
@@ -113,7 +117,7 @@ class Follower:
             positions = resolve(
                 "startingOffsets", wanted, earliest=earliest, latest=latest, log=log, group=options.group
             )
-            self._initial = BatchOffset(positions, positions)
+            self._initial = BatchOffset(positions, positions, log.ids())
         return self._initial
 
     def freeze(self) -> None:
@@ -132,7 +136,7 @@ class Follower:
             self._pace.end(self._log.monotonic_ms())
         self.commit(start)
         earliest, latest = self._look(start.end)
-        begin = self._begin(start.end, earliest, latest)
+        begin = self._begin(self._of_same_topics(start), earliest, latest)
         ends = self._ends(begin, latest)
         backlog = {partition: ends[partition] - position for partition, position in begin.items()}
         if not everything and self._waits_for_more(sum(backlog.values())):
@@ -144,13 +148,19 @@ class Follower:
         moved = any(begin.get(partition) != position for partition, position in start.end.items())
         if not taken and not moved:
             return None
-        self._last_batch, self._last_batch_ms = BatchOffset(begin, end), self._log.monotonic_ms()
+        self._last_batch, self._last_batch_ms = BatchOffset(begin, end, self._log.ids()), self._log.monotonic_ms()
         return self._last_batch
 
-    def planned(self, batch: BatchOffset) -> None:
-        """The tasks of ``batch`` are handed out now."""
+    def planned(self, batch: BatchOffset) -> BatchOffset:
+        """What the tasks of ``batch`` are to read; they are handed out now."""
+        if batch is not self._last_batch and batch != self._last_batch:
+            # Planned by an earlier run, which died: the log may have another topic of the same name meanwhile.
+            self._leaders = self._log.leaders()
+            kept = self._of_same_topics(BatchOffset(batch.start, batch.end, batch.ids))
+            batch = BatchOffset({partition: batch.start[partition] for partition in kept}, kept, batch.ids)
         if self._pace is not None:
             self._pace.begin(sum(batch.sizes().values()), self._log.monotonic_ms())
+        return batch
 
     def commit(self, done: BatchOffset) -> None:
         """Commit the end of a completed batch for the group, if asked to. A failure is counted and told, not raised."""
@@ -183,6 +193,15 @@ class Follower:
                 break
             self._log.pause((retries.interval_ms << tried) / 1_000)
         return earliest, latest
+
+    def _of_same_topics(self, done: BatchOffset) -> Positions:
+        """The ends of ``done`` without topics that were deleted and made anew: their offsets mean other records."""
+        now = self._log.ids()
+        anew = {topic for topic, known in done.ids.items() if now.get(topic, known) != known}
+        for partition, offset in done.end.items():
+            if partition.topic in anew:
+                self.losses.report(partition, offset, 0, "the topic was deleted and made anew")
+        return {partition: offset for partition, offset in done.end.items() if partition.topic not in anew}
 
     def _begin(self, position: Positions, earliest: Positions, latest: Positions) -> dict[Partition, int]:
         """Where the next batch starts: at ``position``, or after what is gone; new partitions at their start."""

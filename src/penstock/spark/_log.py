@@ -34,6 +34,7 @@ class Log:
         self._options = options
         self._reader: RangeReader | None = None
         self._admin: Admin | None = None
+        self._ids: Mapping[str, str] = {}
 
     def __enter__(self) -> Log:
         return self
@@ -46,7 +47,15 @@ class Log:
     def leaders(self) -> Mapping[Partition, str]:
         """The partitions to read that exist now, and the name of each one's leader ("" while there is none)."""
         subscription = self._options.subscription
-        return subscription.leaders(self._ask(lambda reader: reader.topics(subscription.names)))
+        found = self._ask(lambda reader: reader.topics(subscription.names))
+        leaders = subscription.leaders(found)
+        read = {partition.topic for partition in leaders}
+        self._ids = {topic.name: topic.id.hex() for topic in found.values() if topic.id and topic.name in read}
+        return leaders
+
+    def ids(self) -> Mapping[str, str]:
+        """The ids of the topics that ``leaders`` last saw, where the protocol has such."""
+        return self._ids
 
     def earliest(self, partitions: Collection[Partition]) -> Positions:
         """The first offset of each partition."""

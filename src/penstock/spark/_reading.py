@@ -127,10 +127,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Json], end: dict[str, Json]) -> list[InputPartition]:
         # Not from ``start``: before the first batch is committed it may be another one than the batch was made with.
         del start
-        batch = BatchOffset.from_json(end)
-        tasks = _tasks(batch, self.options, self._follower.leaders)
-        self._follower.planned(batch)
-        return tasks
+        batch = self._follower.planned(BatchOffset.from_json(end))
+        return _tasks(batch, self.options, self._follower.leaders)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return _read(self.options, _ranges(partition))

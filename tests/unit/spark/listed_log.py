@@ -26,6 +26,7 @@ class ListedLog:
         self.peeks: list[dict[Partition, int]] = []
         self.hidden: list[Mapping[Partition, tuple[int, int]]] = []
         """What the next looks see instead of ``bounds``."""
+        self.topic_ids: dict[str, str] = {}
         self.coordinator_is_away = False
         self.closed = False
         self._seen = self.bounds
@@ -33,6 +34,9 @@ class ListedLog:
     def leaders(self) -> dict[Partition, str]:
         self._seen = dict(self.hidden.pop(0)) if self.hidden else self.bounds
         return dict.fromkeys(self._seen, "1")
+
+    def ids(self) -> dict[str, str]:
+        return dict(self.topic_ids)
 
     def earliest(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         return {partition: self._seen[partition][0] for partition in partitions}
