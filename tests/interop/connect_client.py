@@ -42,7 +42,7 @@ def stream(spark: SparkSession, server: str, folder: Path) -> int:
         .start(f"{server}/streamed")
     )
     query.awaitTermination()
-    return sum(1 for each in query.recentProgress if json.loads(each.json)["numInputRows"])
+    return sum(1 for each in query.recentProgress if each.numInputRows)
 
 
 def foreach_batch(spark: SparkSession, server: str, folder: Path) -> None:
