@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tools import java
 from tools.console import Stop, say, seconds
-from tools.environment import EVERYTHING, PYTHON, ROOT, TO_RUN, VENV, prepare
+from tools.environment import EVERYTHING, FOR_INTEROP, PYTHON, ROOT, TO_RUN, VENV, prepare
 
 NOTHING_COLLECTED = 5  # pytest's exit code
 KERNEL_TESTS = ("tests/kernels", "tests/vectors", "tests/property/records")
@@ -117,7 +117,9 @@ VERBS = {
     "demo": Verb(demo, "336,776 flights through a snode and Spark, to a table and a picture", TO_RUN, jvm=True),
     "test": Verb(test, "all tests that need no other server; arguments go to pytest", jvm=True),
     "check": Verb(check, "format, lint, types, imports, map, tidy (name some to run only those; --fix mends)"),
-    "interop": Verb(interop, "real servers and real clients of others; says what was skipped and why", jvm=True),
+    "interop": Verb(
+        interop, "real servers and real clients of others; says what was skipped and why", FOR_INTEROP, jvm=True
+    ),
     "bench": Verb(bench, "speed as ratios to rivals measured in the same run", jvm=True),
     "fuzz": Verb(fuzz, "any bytes decode or raise our error; --seconds N"),
     "shell": Verb(shell, "a shell (or the command given) inside the environment", jvm=True),

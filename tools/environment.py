@@ -28,6 +28,7 @@ PINS = ROOT / "requirements"
 
 TO_RUN = ("build", "run", "spark", "demo")
 EVERYTHING = (*TO_RUN, "page", "test", "rivals", "check")
+FOR_INTEROP = (*EVERYTHING, "interop")
 
 INSTALLED = """
 import importlib.metadata, json, re

@@ -11,7 +11,8 @@ import pytest
 
 from penstock.client import Producer
 from penstock.columnar.schema import schema
-from penstock.spark._columns import KNOWN, ddl
+from penstock.spark._columns import KNOWN
+from penstock.spark._decode_options import decoded_ddl
 from tests.spark.logs import START_MS, TestTopic
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def test_all_columns_of_sparks_kafka_source(spark: SparkSession, topic: TestTopi
 def test_arrow_types_are_exactly_those_spark_expects(spark: SparkSession, columns: tuple[str, ...]) -> None:
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    expected = to_arrow_schema(spark.createDataFrame([], ddl(columns)).schema, timezone="UTC")
+    expected = to_arrow_schema(spark.createDataFrame([], decoded_ddl(columns, None)).schema, timezone="UTC")
     assert schema(columns).equals(expected)
 
 

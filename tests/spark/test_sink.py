@@ -153,3 +153,56 @@ def test_repeated_rows_are_dropped_by_whoever_reads(spark: SparkSession, topic: 
     assert "_row" not in penstock.spark.drop_repeated(frame, watermark="1 hour").columns
     theirs = spark.read.format("penstock").option("includeHeaders", "true").load(topic.address)
     assert penstock.spark.drop_repeated(theirs).count() == 30
+
+
+def keys(topic: TestTopic) -> list[int]:
+    """Keys that readers of committed records see, in order."""
+    found: list[int] = []
+    with RangeReader(topic.node, isolation_level="read_committed") as reader:
+        partitions = [each.partition for each in reader.topics([topic.name])[topic.name].partitions]
+        for partition, end in reader.end_offsets(partitions).items():
+            for messages in reader.read(LogRange(topic.name, partition.id, 0, end), columns=("key",)):
+                found += map(int, messages.to_arrow(("key",)).column("key").to_pylist())
+    return sorted(found)
+
+
+def test_named_write_is_stored_once_however_often_it_is_run(spark: SparkSession, topic: TestTopic) -> None:
+    topic.create(2)
+    options = {"deliveryGuarantee": "exactly-once", "txnAppId": topic.name}
+    for version in (3, 3, 4, 3):
+        write = numbered(spark, 10, tasks=3).write.format("penstock").mode("append").options(**options)
+        write.option("txnVersion", version).save(topic.address)
+    assert keys(topic) == sorted([*range(10)] * 2)
+
+
+def test_unnamed_write_is_shown_when_all_of_it_is_there(spark: SparkSession, topic: TestTopic) -> None:
+    topic.create(2)
+    exactly_once = {"deliveryGuarantee": "exactly-once"}
+    good = numbered(spark, 10, tasks=3)
+    good.write.format("penstock").mode("append").options(**exactly_once).save(topic.address)
+    broken = good.selectExpr("key", "if(key = 7, raise_error('broken row'), value) value")
+    with pytest.raises(Exception, match="broken row"):
+        broken.write.format("penstock").mode("append").options(**exactly_once).save(topic.address)
+    assert keys(topic) == list(range(10))
+
+
+def test_task_that_is_tried_again_writes_once(spark: SparkSession, topic: TestTopic, tmp_path: Path) -> None:
+    from tests.spark.failing import FailingSource
+
+    spark.dataSource.register(FailingSource)
+    target = TestTopic(topic.node, f"{topic.name}-copy")
+    topic.create(1)
+    target.create(2)
+    topic.fill({0: 30_000})
+    (tmp_path / "read").touch()
+    frame = stream(spark, topic, source="failing", wires=str(tmp_path), startingOffsets="earliest")
+    query = (
+        frame.selectExpr("cast(offset as string) key", "value")
+        .writeStream.format("penstock")
+        .options(deliveryGuarantee="exactly-once", checkpointLocation=str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start(target.address)
+    )
+    query.awaitTermination()
+    assert not (tmp_path / "read").exists()
+    assert keys(target) == list(range(30_000))

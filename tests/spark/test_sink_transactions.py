@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.client import Admin, RangeReader
-from penstock.errors import FencedError, UsageError
+from penstock.errors import FencedError, ServerError, UsageError
 from penstock.model import LogRange, Partition
 from penstock.seams import NewTopic
 from penstock.spark._sink_columns import check_columns
@@ -223,3 +223,9 @@ def test_broken_row_aborts_what_the_task_has_written(log: str) -> None:
         partitions = [Partition(query.topic, 0), Partition(query.topic, 1)]
         assert settled.end_offsets(partitions) == all_.end_offsets(partitions)
     assert query.shown() == once()
+
+
+def test_timeout_that_the_log_does_not_allow_is_told_in_words(log: str) -> None:
+    query = Query(log, **{"kafka.transaction.timeout.ms": "2000000000"})
+    with pytest.raises(ServerError, match=r"Set kafka.transaction.timeout.ms to what the log allows"):
+        query.task(0, 0, [1])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from penstock.client import Admin
 from tests.spark.logs import START_MS, TestTopic
 from tests.spark.queries import Collected, offsets_of, run_available, stream
 
@@ -38,8 +39,12 @@ def test_checkpoint_holds_canonical_offsets(spark: SparkSession, topic: TestTopi
     (progress,) = run_available(stream(spark, topic, startingOffsets="earliest"), Collected(), tmp_path)
     ends = {str(number): {9: 1, 10: 2}.get(number, 0) for number in range(11)}
     (stored,) = offsets_of(tmp_path, 0)
+    with Admin(topic.node) as admin:
+        identity = admin.topics([topic.name])[topic.name].id
+    assert identity is not None
+    ids = {topic.name: identity.hex()}
     assert json.dumps(json.loads(stored)) == json.dumps(
-        {"v": 1, "from": {topic.name: dict.fromkeys(ends, 0)}, "to": {topic.name: ends}}
+        {"v": 1, "from": {topic.name: dict.fromkeys(ends, 0)}, "to": {topic.name: ends}, "ids": ids}
     )
     assert progress["sources"][0]["endOffset"] == json.loads(stored)
     assert progress["sources"][0]["latestOffset"]["to"] == {topic.name: ends}
@@ -186,6 +191,20 @@ def test_lag_is_in_the_progress(spark: SparkSession, topic: TestTopic, tmp_path:
     assert behind["seconds"][topic.name]["0"] > 1_000  # records are of 2023
     assert behind["bytes"] > 0
     assert last["sources"][0]["latestOffset"]["behind"]["seconds"] == {topic.name: {"0": 0.0, "1": 0.0}}
+
+
+def test_topic_that_was_made_anew_is_noticed(spark: SparkSession, topic: TestTopic, tmp_path: Path) -> None:
+    topic.create(1)
+    topic.fill({0: 5})
+    sink = Collected()
+    run_available(stream(spark, topic, startingOffsets="earliest"), sink, tmp_path)
+    topic.delete()
+    topic.create(1)
+    topic.fill({0: 9})
+    with pytest.raises(Exception, match="the topic was deleted and made anew"):
+        run_available(stream(spark, topic), sink, tmp_path)
+    run_available(stream(spark, topic, failOnDataLoss="warn"), sink, tmp_path)
+    assert sink.offsets() == {0: sorted([*range(5), *range(9)])}
 
 
 def test_checkpoint_of_another_version_is_refused(spark: SparkSession, topic: TestTopic, tmp_path: Path) -> None:

@@ -91,9 +91,9 @@ class RangeReader:
         """What a group has committed; partitions without a commit are absent."""
         return self._run(self._client.committed(group, partitions))
 
-    def peek(self, positions: Mapping[Partition, int], max_bytes: int = 64 * 1024) -> Mapping[Partition, Peek]:
-        """What lies at these offsets: bytes an offset, and when it was written; absent where it cannot be told now."""
-        return self._run(peek(self._client, positions, max_bytes))
+    def peek(self, wanted: Collection[LogRange], max_bytes: int = 64 * 1024) -> Mapping[Partition, Peek]:
+        """What lies at the start of ranges: bytes an offset, and when it was written; absent if it cannot be told."""
+        return self._run(peek(self._client, wanted, max_bytes))
 
     def close(self) -> None:
         """Hang up. Calling it again does nothing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.model import Endpoint
@@ -47,6 +47,7 @@ class WireProtocol:
     """One protocol. ``options`` are the names of client options beyond those every client has.
 
     ``offsets`` is there where the protocol has a format for committed offsets that a node may keep them in.
+    ``columns`` are columns that readers may ask for beside those of every record: name to the header that carries it.
     ``exact_times``: an offset found by time is that of the first record whose own timestamp is not before it.
     """
 
@@ -56,3 +57,4 @@ class WireProtocol:
     options: frozenset[str] = frozenset()
     offsets: Callable[[], OffsetsCodec] | None = None
     exact_times: bool = False
+    columns: Mapping[str, str] = field(default_factory=dict)

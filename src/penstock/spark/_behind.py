@@ -18,7 +18,7 @@ from penstock.spark._offsets import Json, partition_key
 
 __all__ = ["Behind"]
 
-_LOOKED_AT = 32
+_LOOKED_AT = 16
 """Partitions whose oldest unread record is looked up at once, those with most to read first."""
 
 _EVERY_MS = 1_000
@@ -26,7 +26,7 @@ _EVERY_MS = 1_000
 
 
 class Behind:
-    """Keeps what was seen of the log, so that a report costs one small read a node and second at most."""
+    """Keeps what was seen of the log, so that a report costs few small reads a second at most."""
 
     def __init__(self, follower: Follower, log: LogView) -> None:
         self._follower = follower
@@ -41,7 +41,7 @@ class Behind:
         if backlog is None:
             return None
         lag = {partition: end - backlog.start[partition] for partition, end in backlog.end.items()}
-        self._look({partition: backlog.start[partition] for partition, offsets in lag.items() if offsets}, lag)
+        self._look({p: (backlog.start[p], backlog.end[p]) for p, offsets in lag.items() if offsets}, lag)
         batch = self._follower.last_batch
         now_ms = self._log.now_ms()
         seconds: dict[str, Json] = {}
@@ -64,26 +64,26 @@ class Behind:
             behind["batchBytes"] = 0 if batch is None else round(weights.size_bytes(batch.sizes()))
         return {**backlog.to_json(), "behind": behind}
 
-    def _look(self, positions: dict[Partition, int], lag: dict[Partition, int]) -> None:
-        self._written_ms = {partition: at for partition, at in self._written_ms.items() if partition in positions}
+    def _look(self, unread: dict[Partition, tuple[int, int]], lag: dict[Partition, int]) -> None:
+        self._written_ms = {partition: at for partition, at in self._written_ms.items() if partition in unread}
         now_ms = self._log.monotonic_ms()
         if self._looked_ms is not None and now_ms - self._looked_ms < _EVERY_MS:
             return
-        most = heapq.nlargest(_LOOKED_AT, positions, key=lambda each: lag[each])
-        wanted = {partition: positions[partition] for partition in most}
+        most = heapq.nlargest(_LOOKED_AT, unread, key=lambda each: lag[each])
+        wanted = {partition: unread[partition] for partition in most}
         if wanted or now_ms - self._begun_ms >= _EVERY_MS:  # not in the first batch: its looks would be waited for
             wanted = {**self._begins_of_unknown(), **wanted}
         if not wanted:
             return
         self._looked_ms = now_ms
         for partition, seen in self._follower.look_at(wanted).items():
-            if seen.timestamp_ms is not None and partition in positions:
+            if seen.timestamp_ms is not None and partition in unread:
                 self._written_ms[partition] = seen.timestamp_ms
 
-    def _begins_of_unknown(self) -> dict[Partition, int]:
-        """Where the last batch begins in partitions of which no record was looked at."""
+    def _begins_of_unknown(self) -> dict[Partition, tuple[int, int]]:
+        """The last batch in partitions of which no record was looked at."""
         batch = self._follower.last_batch
         if batch is None:
             return {}
         unknown = self._follower.weights.to_look_at(batch.sizes(), unknown_only=True)
-        return {partition: batch.start[partition] for partition in unknown}
+        return {partition: (batch.start[partition], batch.end[partition]) for partition in unknown}

@@ -80,15 +80,19 @@ def parse_decoding(options: Mapping[str, str], address: str, columns: Sequence[s
     return Decoding(ddl, parse_ddl(ddl, "valueSchema"), mode, _dead_letters(options, mode, address))
 
 
-def decoded_ddl(columns: Sequence[str], decoding: Decoding | None) -> str:
-    """The schema that Spark is told, as DDL."""
-    types = dict(KNOWN)
+def decoded_ddl(columns: Sequence[str], decoding: Decoding | None, more: Mapping[str, str] | None = None) -> str:
+    """The schema that Spark is told, as DDL; ``more`` are types of columns that are not always there."""
+    types = {**KNOWN, **(more or {})}
     if decoding is not None:
         types["value"] = f"struct<{decoding.ddl}>"
-    told = [f"{name} {types[name]}" for name in columns]
+    told = [f"{_quoted(name)} {types[name]}" for name in columns]
     if decoding is not None and decoding.mode is Mode.PERMISSIVE:
         told += [f"{ERROR} string", f"{RAW} binary"]
     return ", ".join(told)
+
+
+def _quoted(name: str) -> str:
+    return name if name.isidentifier() else "`" + name.replace("`", "``") + "`"
 
 
 def _mode(options: Mapping[str, str]) -> Mode:

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from penstock.client.range_reader import Peek
 from penstock.errors import PenstockError
-from penstock.model import Offset, Partition
+from penstock.model import LogRange, Offset, Partition
 from penstock.spark._admission import Weights, admit
 from penstock.spark._endings import Endings
 from penstock.spark._loss import Losses
@@ -27,6 +27,9 @@ from penstock.spark._pace import Pace
 from penstock.spark._starts import resolve
 
 __all__ = ["Follower", "LogView"]
+
+_LOOKED_AT = 1_000
+"""Offsets at the start of a range that an estimate of the whole is made from, at most."""
 
 _log = logging.getLogger("penstock.spark")
 
@@ -38,6 +41,10 @@ class LogView(Protocol):
         """The partitions to read and the name of each one's leader ("" while there is none)."""
         ...
 
+    def ids(self) -> Mapping[str, str]:
+        """The ids of the topics that ``leaders`` last saw, where the protocol has such."""
+        ...
+
     def earliest(self, partitions: Collection[Partition]) -> Positions: ...
 
     def latest(self, partitions: Collection[Partition]) -> Positions: ...
@@ -46,7 +53,7 @@ class LogView(Protocol):
 
     def committed(self, group: str, partitions: Collection[Partition]) -> Positions: ...
 
-    def peek(self, positions: Positions) -> Mapping[Partition, Peek]: ...
+    def peek(self, wanted: Collection[LogRange]) -> Mapping[Partition, Peek]: ...
 
     def commit(self, group: str, positions: Positions) -> None: ...
 
@@ -55,6 +62,8 @@ class LogView(Protocol):
     def monotonic_ms(self) -> float: ...
 
     def pause(self, seconds: float) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class Follower:
@@ -108,7 +117,7 @@ class Follower:
             positions = resolve(
                 "startingOffsets", wanted, earliest=earliest, latest=latest, log=log, group=options.group
             )
-            self._initial = BatchOffset(positions, positions)
+            self._initial = BatchOffset(positions, positions, log.ids())
         return self._initial
 
     def freeze(self) -> None:
@@ -127,7 +136,7 @@ class Follower:
             self._pace.end(self._log.monotonic_ms())
         self.commit(start)
         earliest, latest = self._look(start.end)
-        begin = self._begin(start.end, earliest, latest)
+        begin = self._begin(self._of_same_topics(start), earliest, latest)
         ends = self._ends(begin, latest)
         backlog = {partition: ends[partition] - position for partition, position in begin.items()}
         if not everything and self._waits_for_more(sum(backlog.values())):
@@ -139,13 +148,19 @@ class Follower:
         moved = any(begin.get(partition) != position for partition, position in start.end.items())
         if not taken and not moved:
             return None
-        self._last_batch, self._last_batch_ms = BatchOffset(begin, end), self._log.monotonic_ms()
+        self._last_batch, self._last_batch_ms = BatchOffset(begin, end, self._log.ids()), self._log.monotonic_ms()
         return self._last_batch
 
-    def planned(self, batch: BatchOffset) -> None:
-        """The tasks of ``batch`` are handed out now."""
+    def planned(self, batch: BatchOffset) -> BatchOffset:
+        """What the tasks of ``batch`` are to read; they are handed out now."""
+        if batch is not self._last_batch and batch != self._last_batch:
+            # Planned by an earlier run, which died: the log may have another topic of the same name meanwhile.
+            self._leaders = self._log.leaders()
+            kept = self._of_same_topics(BatchOffset(batch.start, batch.end, batch.ids))
+            batch = BatchOffset({partition: batch.start[partition] for partition in kept}, kept, batch.ids)
         if self._pace is not None:
             self._pace.begin(sum(batch.sizes().values()), self._log.monotonic_ms())
+        return batch
 
     def commit(self, done: BatchOffset) -> None:
         """Commit the end of a completed batch for the group, if asked to. A failure is counted and told, not raised."""
@@ -178,6 +193,15 @@ class Follower:
                 break
             self._log.pause((retries.interval_ms << tried) / 1_000)
         return earliest, latest
+
+    def _of_same_topics(self, done: BatchOffset) -> Positions:
+        """The ends of ``done`` without topics that were deleted and made anew: their offsets mean other records."""
+        now = self._log.ids()
+        anew = {topic for topic, known in done.ids.items() if now.get(topic, known) != known}
+        for partition, offset in done.end.items():
+            if partition.topic in anew:
+                self.losses.report(partition, offset, 0, "the topic was deleted and made anew")
+        return {partition: offset for partition, offset in done.end.items() if partition.topic not in anew}
 
     def _begin(self, position: Positions, earliest: Positions, latest: Positions) -> dict[Partition, int]:
         """Where the next batch starts: at ``position``, or after what is gone; new partitions at their start."""
@@ -227,13 +251,17 @@ class Follower:
         limits = self._options.limits
         allowed = [rows, limits.max_offsets, None if self._pace is None else self._pace.limit]
         if limits.max_bytes is not None:
-            self.look_at({p: begin[p] for p in self.weights.to_look_at(backlog)})
+            self.look_at({p: (begin[p], begin[p] + backlog[p]) for p in self.weights.to_look_at(backlog)})
             allowed.append(self.weights.offsets_of(limits.max_bytes, backlog))
         return min((limit for limit in allowed if limit is not None), default=None)
 
-    def look_at(self, positions: Positions) -> Mapping[Partition, Peek]:
-        """What lies at these offsets, as far as it can be told; remembered for estimates."""
-        found = self._log.peek(positions)
+    def look_at(self, wanted: Mapping[Partition, tuple[int, int]]) -> Mapping[Partition, Peek]:
+        """What lies at the start of ranges of offsets, as far as it can be told; remembered for estimates."""
+        ranges = [
+            LogRange(partition.topic, partition.id, start, min(end, start + _LOOKED_AT), partition.node)
+            for partition, (start, end) in wanted.items()
+        ]
+        found = self._log.peek(ranges)
         for partition, seen in found.items():
             self.weights.learn(partition, seen.size_bytes, seen.offsets)
         return found

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from penstock.client import Admin, RangeReader
 from penstock.client.range_reader import Peek
-from penstock.model import Committed, Offset, OffsetSpec, Partition
+from penstock.model import Committed, LogRange, Offset, OffsetSpec, Partition
 from penstock.spark._offsets import Positions
 from penstock.spark._options import SourceOptions
 from penstock.spark._patient import patiently
@@ -34,6 +34,7 @@ class Log:
         self._options = options
         self._reader: RangeReader | None = None
         self._admin: Admin | None = None
+        self._ids: Mapping[str, str] = {}
 
     def __enter__(self) -> Log:
         return self
@@ -46,7 +47,15 @@ class Log:
     def leaders(self) -> Mapping[Partition, str]:
         """The partitions to read that exist now, and the name of each one's leader ("" while there is none)."""
         subscription = self._options.subscription
-        return subscription.leaders(self._ask(lambda reader: reader.topics(subscription.names)))
+        found = self._ask(lambda reader: reader.topics(subscription.names))
+        leaders = subscription.leaders(found)
+        read = {partition.topic for partition in leaders}
+        self._ids = {topic.name: topic.id.hex() for topic in found.values() if topic.id and topic.name in read}
+        return leaders
+
+    def ids(self) -> Mapping[str, str]:
+        """The ids of the topics that ``leaders`` last saw, where the protocol has such."""
+        return self._ids
 
     def earliest(self, partitions: Collection[Partition]) -> Positions:
         """The first offset of each partition."""
@@ -66,9 +75,9 @@ class Log:
         found = self._ask(lambda reader: reader.committed(group, partitions)) if partitions else {}
         return {partition: place.offset for partition, place in found.items()}
 
-    def peek(self, positions: Positions) -> Mapping[Partition, Peek]:
-        """What lies at these offsets, as far as it can be told now."""
-        return self._ask(lambda reader: reader.peek(positions)) if positions else {}
+    def peek(self, wanted: Collection[LogRange]) -> Mapping[Partition, Peek]:
+        """What lies at the start of these ranges, as far as it can be told now."""
+        return self._ask(lambda reader: reader.peek(wanted)) if wanted else {}
 
     def now_ms(self) -> int:
         """Milliseconds since 1970 UTC."""

@@ -1,6 +1,8 @@
 """The offset that a Spark checkpoint stores for one micro-batch, as canonical JSON, version 1.
 
-    {"v": 1, "from": {topic: {partition: offset}}, "to": {topic: {partition: offset}}}
+    {"v": 1, "from": {topic: {partition: offset}}, "to": {topic: {partition: offset}}, "ids": {topic: id}}
+
+``ids`` tell a topic from another one of the same name that took its place; absent where the protocol has none.
 
 Two facts about Spark shape it. Spark does not store the result of ``initialOffset()`` and asks for it again after a
 crash in the first batch, when "latest" means something else: so the *end* offset carries its own start, and
@@ -11,7 +13,7 @@ numbers are integers. What must not live here: where offsets come from.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from penstock.errors import ConfigError
@@ -32,10 +34,14 @@ class BatchOffset:
 
     start: Positions
     end: Positions
+    ids: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Json]:
         """The canonical form: equal offsets give equal text, whatever order they were collected in."""
-        return {"v": VERSION, "from": _tree(self.start), "to": _tree(self.end)}
+        told: dict[str, Json] = {"v": VERSION, "from": _tree(self.start), "to": _tree(self.end)}
+        if self.ids:
+            told["ids"] = {topic: self.ids[topic] for topic in sorted(self.ids)}
+        return told
 
     @classmethod
     def from_json(cls, stored: object) -> BatchOffset:
@@ -50,7 +56,7 @@ class BatchOffset:
                 f"the checkpoint holds offsets of version {_short(stored['v'])}; this penstock reads version {VERSION}",
                 hint="Run the query with the version of penstock that wrote the checkpoint, or use a new one",
             )
-        offset = cls(_positions(stored.get("from")), _positions(stored.get("to")))
+        offset = cls(_positions(stored.get("from")), _positions(stored.get("to")), _ids(stored.get("ids", {})))
         for partition, end in offset.end.items():
             if not 0 <= offset.start.get(partition, -1) <= end:
                 raise ConfigError(
@@ -114,6 +120,12 @@ def _positions(tree: object) -> dict[Partition, int]:
                 )
             found[partition] = offset
     return found
+
+
+def _ids(tree: object) -> dict[str, str]:
+    if not isinstance(tree, dict) or not all(isinstance(each, str) for pair in tree.items() for each in pair):
+        raise ConfigError(f"the checkpoint's ids of topics are none: {_short(tree)}")
+    return tree
 
 
 def _short(value: object) -> str:

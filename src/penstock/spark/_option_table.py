@@ -40,7 +40,7 @@ OURS: dict[str, str] = {
     "maxPartitions": "at most so many Spark tasks (ours)",
     "maxRecordsPerPartition": "at most so many offsets a Spark task",
     "includeHeaders": "true adds the column headers",
-    "columns": "the columns to read, separated by commas; fewer are faster (ours)",
+    "columns": "the columns to read, separated by commas; fewer are faster; header:NAME is one header (ours)",
     "group": "the consumer group whose offsets are committed (ours)",
     "groupIdPrefix": "with commitOffsets and without a group: the beginning of the group's name",
     "commitOffsets": "true commits the group's offsets as batches complete (ours)",

@@ -17,6 +17,7 @@ from penstock.protocols import protocol
 from penstock.spark._client_options import client_options
 from penstock.spark._columns import DEFAULT, HEADERS, KNOWN
 from penstock.spark._decode_options import Decoding, parse_decoding
+from penstock.spark._extras import PREFIX, Extra
 from penstock.spark._option_table import GROUP_ID, SERVERS, nearest, sorted_out
 from penstock.spark._option_values import choice, count, flag, milliseconds, size_bytes
 from penstock.spark._starts import FromGroup, Where, parse_time, parse_times, where
@@ -82,6 +83,7 @@ class SourceOptions:
     limits: TriggerLimits = field(default_factory=TriggerLimits)
     sizes: TaskSizes = field(default_factory=TaskSizes)
     columns: tuple[str, ...] = DEFAULT
+    extras: Mapping[str, Extra] = field(default_factory=dict)
     group: str | None = None
     commit_offsets: bool = False
     fail_on_data_loss: bool = True
@@ -107,7 +109,7 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
     subscription = parse_subscription(options, topics)
     commit_offsets = flag(options, "commitOffsets", default=False)
     group = _group(options, subscription, commit_offsets=commit_offsets)
-    columns = _columns(options)
+    columns, extras = _columns(options, protocol(scheme).columns)
     return SourceOptions(
         address=address,
         subscription=subscription,
@@ -116,6 +118,7 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
         limits=_limits(options),
         sizes=_sizes(options),
         columns=columns,
+        extras=extras,
         group=group,
         commit_offsets=commit_offsets,
         fail_on_data_loss=choice(options, "failOnDataLoss", _LOSS, default=True),
@@ -222,19 +225,33 @@ def _group(options: Mapping[str, str], subscription: Subscription, *, commit_off
     return f"{options['groupIdPrefix']}-{digest[:12]}"
 
 
-def _columns(options: Mapping[str, str]) -> tuple[str, ...]:
+def _columns(options: Mapping[str, str], of_protocol: Mapping[str, str]) -> tuple[tuple[str, ...], dict[str, Extra]]:
+    """(names in their order, those of them that come from a header)."""
     headers = flag(options, "includeHeaders", default=False)
     if "columns" not in options:
-        return (*DEFAULT, HEADERS) if headers else DEFAULT
-    spelling = {name.lower(): name for name in KNOWN}
+        return ((*DEFAULT, HEADERS) if headers else DEFAULT), {}
+    spelling = {name.lower(): name for name in (*KNOWN, *of_protocol)}
     columns: list[str] = []
+    extras: dict[str, Extra] = {}
     for word in filter(None, (part.strip() for part in options["columns"].split(","))):
-        name = spelling.get(word.lower())
-        if name is None:
-            raise ConfigError(f"columns names '{word}', which is none of {', '.join(KNOWN)}", hint=nearest(word, KNOWN))
+        if word.startswith(PREFIX) and len(word) > len(PREFIX):
+            name = word.removeprefix(PREFIX)
+            extras[name] = Extra(name, "binary")
+        elif (found := spelling.get(word.lower())) is None:
+            known = ", ".join([*spelling.values(), f"{PREFIX}NAME"])
+            raise ConfigError(
+                f"columns names '{word}', which is none of {known}", hint=nearest(word, spelling.values())
+            )
+        else:
+            name = found
+            if name in of_protocol:
+                extras[name] = Extra(of_protocol[name], "string")
         if name in columns:
             raise ConfigError(f"columns names {name} twice")
         columns.append(name)
     if not columns:
-        raise ConfigError("columns names no column", hint=f"Choose some of {', '.join(KNOWN)}")
-    return (*columns, HEADERS) if headers and HEADERS not in columns else tuple(columns)
+        raise ConfigError("columns names no column", hint=f"Choose some of {', '.join(spelling.values())}")
+    clash = next((name for name in extras if name.lower() in {each.lower() for each in KNOWN}), None)
+    if clash is not None:
+        raise ConfigError(f"header {clash} has the name of a column of its own", hint="Read it from the column headers")
+    return ((*columns, HEADERS) if headers and HEADERS not in columns else tuple(columns)), extras

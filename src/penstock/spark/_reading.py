@@ -127,16 +127,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Json], end: dict[str, Json]) -> list[InputPartition]:
         # Not from ``start``: before the first batch is committed it may be another one than the batch was made with.
         del start
-        batch = BatchOffset.from_json(end)
-        tasks = _tasks(batch, self.options, self._follower.leaders)
-        self._follower.planned(batch)
-        return tasks
+        batch = self._follower.planned(BatchOffset.from_json(end))
+        return _tasks(batch, self.options, self._follower.leaders)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return _read(self.options, _ranges(partition))
 
     def commit(self, end: dict[str, Json]) -> None:
         self._follower.commit(BatchOffset.from_json(end))
+
+    def stop(self) -> None:
+        # Spark ends the process of a query that is stopped without calling it; nothing may depend on it.
+        if self._followed is not None:
+            self._followed.log.close()
 
     @property
     def _follower(self) -> Follower:

@@ -41,6 +41,7 @@ _PAUSE_S: Final = 0.02
 _MARKER_TOPIC: Final = {"cleanup.policy": "compact", "segment.bytes": "1048576"}
 _ENDED_OTHERWISE: Final = "INVALID_TXN_STATE"
 _EXISTS: Final = "TOPIC_ALREADY_EXISTS"
+_TOO_LONG: Final = "INVALID_TRANSACTION_TIMEOUT"
 
 _PRODUCERS_OWN: Final = {each.name for each in fields(ProducerConfig)} - {each.name for each in fields(ClientConfig)}
 """Readers and admins take the others: addresses, timeouts, and what a protocol adds for every client."""
@@ -146,7 +147,10 @@ class Transactions:
             producer.init_transactions()
         except (UsageError, ServerError) as error:
             _hang_up(producer)
-            if error.retriable:
+            if error.retriable or isinstance(error, FencedError):
+                raise
+            if isinstance(error, ServerError) and error.name == _TOO_LONG:
+                error.hint = "Set kafka.transaction.timeout.ms to what the log allows (transaction.max.timeout.ms)"
                 raise
             raise UsageError(
                 f"exactly-once needs transactions; the log at {self._options.address} refuses them: {error.message}",

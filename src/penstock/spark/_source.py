@@ -77,7 +77,7 @@ class PenstockDataSource(DataSource):
 
 
 def _ddl(options: SourceOptions) -> str:
-    return decoded_ddl(options.columns, options.decoding)
+    return decoded_ddl(options.columns, options.decoding, {name: each.type for name, each in options.extras.items()})
 
 
 def _names_and_types(schema: StructType) -> list[tuple[str, str]]:

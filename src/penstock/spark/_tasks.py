@@ -17,6 +17,7 @@ from penstock.client import RangeReader
 from penstock.config import OptionValue
 from penstock.errors import OffsetOutOfRange, ServerError
 from penstock.model import LogRange, Offset, OffsetSpec, Partition
+from penstock.spark._extras import physical, with_extras
 from penstock.spark._headers import none_as_null
 from penstock.spark._loss import Losses
 from penstock.spark._options import SourceOptions
@@ -90,11 +91,13 @@ def _read_range(
     reader: RangeReader, wanted: LogRange, options: SourceOptions, losses: Losses
 ) -> Iterator[pa.RecordBatch]:
     partition = Partition(wanted.topic, wanted.partition, wanted.node)
+    columns = physical(options.columns, options.extras)
     position = wanted.start
     while position < wanted.end:
         try:
-            for messages in reader.read(replace(wanted, start=position), columns=options.columns):
-                yield from map(none_as_null, _batches(messages.to_arrow(options.columns)))
+            for messages in reader.read(replace(wanted, start=position), columns=columns):
+                for batch in _batches(messages.to_arrow(columns)):
+                    yield with_extras(none_as_null(batch), options.columns, options.extras)
                 position = messages.next_offsets[partition]
         except OffsetOutOfRange:
             first = reader.offsets({partition: OffsetSpec(name=Offset.EARLIEST)})[partition].offset

@@ -10,6 +10,7 @@ import pytest
 from penstock.client import Admin, Consumer, Producer, RangeReader
 from penstock.columnar import Messages
 from penstock.config import OptionValue
+from penstock.errors import FencedError
 from penstock.model import LogRange, Partition
 from penstock.testing import Broker
 
@@ -111,6 +112,27 @@ def test_an_exact_range_leaves_out_what_was_aborted_and_ends(node: Broker, produ
         assert list(reader.read(LogRange("t", 0, 1_001, end))) == []
     with RangeReader(node.address) as everything:
         assert sum(len(batch) for batch in everything.read(LogRange("t", 0, 0, end))) == 1_050
+
+
+def test_a_producer_whose_transaction_ran_out_of_time_aborts_and_goes_on(node: Broker) -> None:
+    """Of the protocol's second version, which a node speaks: the raised epoch is that of the abort."""
+    with (
+        Producer(node.address, transactional_id="slow", transaction_timeout_ms=100) as producer,
+        RangeReader(node.address, isolation_level="read_committed") as reader,
+    ):
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("t", b"a").result()
+        while reader.end_offsets([T])[T] == 0:
+            pass  # each look is a request; the node ends the transaction by itself
+        with pytest.raises(FencedError, match="INVALID_PRODUCER_EPOCH"):
+            producer.send("t", b"b").result()
+        with pytest.raises(FencedError):
+            producer.commit_transaction()
+        producer.abort_transaction()
+        with producer.transaction():
+            producer.send("t", b"c")
+        assert [value for batch in reader.read(LogRange("t", 0, 0, 4)) for value in values(batch)] == [b"c"]
 
 
 def test_records_are_moved_exactly_once_with_their_offsets(node: Broker, producer: Producer) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from penstock.columnar.batch import batches
 from penstock.columnar.transactions import AbortedTransactions, control_type
@@ -20,7 +20,7 @@ from penstock.protocols.kafka.messages.offset_fetch import (
     OffsetFetchRequestGroupTopic,
 )
 from penstock.protocols.kafka.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
-from tests.unit.kafka_front.kit import Client, batch
+from tests.unit.kafka_front.kit import batch
 
 FIRST, SECOND = 1, 2
 VERSIONS = (FIRST, SECOND)
@@ -28,10 +28,16 @@ _PRODUCE = {FIRST: 11, SECOND: 12}
 _END = {FIRST: 4, SECOND: 5}
 
 
+class Asks(Protocol):
+    """A connection: to our front, or to whatever speaks so."""
+
+    async def ask(self, message: Any, version: int) -> Any: ...
+
+
 class Writer:
     """``version`` is the protocol's. Answers are error codes, 0 where all went well."""
 
-    def __init__(self, client: Client, name: str = "tx", version: int = FIRST) -> None:
+    def __init__(self, client: Asks, name: str = "tx", version: int = FIRST) -> None:
         self.client = client
         self.name = name
         self.version = version
@@ -71,7 +77,9 @@ class Writer:
             for part in topic.results_by_partition
         ]
 
-    async def produce(self, topic: str, *values: bytes, partition: int = 0, attributes: int = 16) -> int:
+    async def produce(
+        self, topic: str, *values: bytes, partition: int = 0, attributes: int = 16, version: int = 0
+    ) -> int:
         """A batch; its partition must take part already in the first version."""
         place = (topic, partition)
         sequence = self.sequences.get(place, 0)
@@ -84,7 +92,7 @@ class Writer:
                 timeout_ms=1_000,
                 topic_data=[ProduceRequestTopic(name=topic, partition_data=[part])],
             ),
-            _PRODUCE[self.version],
+            version or _PRODUCE[self.version],
         )
         code: int = answer.responses[0].partition_responses[0].error_code
         if not code:
@@ -139,7 +147,7 @@ class Writer:
         return int(answer.topics[0].partitions[0].error_code)
 
 
-async def fetch(client: Client, topic: str, *, committed: bool = True, offset: int = 0) -> Any:
+async def fetch(client: Asks, topic: str, *, committed: bool = True, offset: int = 0) -> Any:
     """The answer for partition 0."""
     part = FetchRequestPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
     answer = await client.ask(
@@ -168,7 +176,7 @@ def seen(part: Any) -> list[int]:
     return offsets
 
 
-async def latest(client: Client, topic: str, *, committed: bool = True, timestamp: int = -1) -> int:
+async def latest(client: Asks, topic: str, *, committed: bool = True, timestamp: int = -1) -> int:
     part = ListOffsetsRequestPartition(partition_index=0, timestamp=timestamp)
     answer = await client.ask(
         ListOffsetsRequest(
@@ -179,7 +187,7 @@ async def latest(client: Client, topic: str, *, committed: bool = True, timestam
     return int(answer.topics[0].partitions[0].offset)
 
 
-async def committed_offset(client: Client, group: str, topic: str, *, stable: bool = True) -> tuple[int, int]:
+async def committed_offset(client: Asks, group: str, topic: str, *, stable: bool = True) -> tuple[int, int]:
     """(offset, error code)."""
     groups = [
         OffsetFetchRequestGroup(

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from penstock.client.range_reader import Peek
 from penstock.errors import ServerError
-from penstock.model import Partition
+from penstock.model import LogRange, Partition
 from penstock.spark._offsets import Positions
 
 
@@ -26,12 +26,17 @@ class ListedLog:
         self.peeks: list[dict[Partition, int]] = []
         self.hidden: list[Mapping[Partition, tuple[int, int]]] = []
         """What the next looks see instead of ``bounds``."""
+        self.topic_ids: dict[str, str] = {}
         self.coordinator_is_away = False
+        self.closed = False
         self._seen = self.bounds
 
     def leaders(self) -> dict[Partition, str]:
         self._seen = dict(self.hidden.pop(0)) if self.hidden else self.bounds
         return dict.fromkeys(self._seen, "1")
+
+    def ids(self) -> dict[str, str]:
+        return dict(self.topic_ids)
 
     def earliest(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         return {partition: self._seen[partition][0] for partition in partitions}
@@ -46,9 +51,9 @@ class ListedLog:
         known = self.committed_by.get(group, {})
         return {partition: known[partition] for partition in partitions if partition in known}
 
-    def peek(self, positions: Positions) -> dict[Partition, Peek]:
-        self.peeks.append(dict(positions))
-        return {p: Peek(10 * self.weight, 10, offset * 1_000) for p, offset in positions.items()}
+    def peek(self, wanted: Collection[LogRange]) -> dict[Partition, Peek]:
+        self.peeks.append({Partition(each.topic, each.partition): each.start for each in wanted})
+        return {p: Peek(10 * self.weight, 10, offset * 1_000) for p, offset in self.peeks[-1].items()}
 
     def commit(self, group: str, positions: Mapping[Partition, int]) -> None:
         if self.coordinator_is_away:
@@ -63,6 +68,9 @@ class ListedLog:
 
     def pause(self, seconds: float) -> None:
         self.pauses.append(seconds)
+
+    def close(self) -> None:
+        self.closed = True
 
     def _at(self, partition: Partition, offset: int) -> int | None:
         first, last = self.bounds[partition]

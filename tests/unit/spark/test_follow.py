@@ -223,3 +223,45 @@ def test_what_does_not_exist_is_told_at_the_start(given: dict[str, str], told: s
     follower = Follower(parse_options({"path": "kafka://h:1", **given}), ListedLog({P0: (0, 5)}))
     with pytest.raises(UsageError, match=told):
         follower.initial()
+
+
+def test_topic_made_anew_is_a_loss_even_if_it_has_grown_past_the_old_one() -> None:
+    log = ListedLog({P0: (0, 10)})
+    log.topic_ids = {"t": "a1"}
+    follower = Follower(options(startingOffsets="earliest"), log)
+    done = stored(following(follower, follower.initial()))
+    assert done.ids == {"t": "a1"}
+    log.topic_ids, log.bounds = {"t": "b2"}, {P0: (0, 50)}
+    with pytest.raises(DataLoss, match="the topic was deleted and made anew"):
+        follower.next_batch(done)
+    with pytest.raises(DataLoss, match="the topic was deleted and made anew"):
+        Follower(options(), log).planned(done)
+
+
+def test_topic_made_anew_is_read_from_its_start_if_that_is_allowed() -> None:
+    log = ListedLog({P0: (0, 10)})
+    log.topic_ids = {"t": "a1"}
+    follower = Follower(options(startingOffsets="earliest", failOnDataLoss="warn"), log)
+    done = stored(following(follower, follower.initial()))
+    log.topic_ids, log.bounds = {"t": "b2"}, {P0: (0, 50)}
+    again = Follower(options(failOnDataLoss="warn"), log)
+    assert again.planned(done).ranges() == []
+    batch = following(again, done)
+    assert batch == BatchOffset({P0: 0}, {P0: 50}, {"t": "b2"})
+    assert again.next_batch(stored(batch)) is None
+
+
+def test_checkpoint_without_ids_goes_on() -> None:
+    log = ListedLog({P0: (0, 10)})
+    log.topic_ids = {"t": "a1"}
+    follower = Follower(options(), log)
+    assert following(follower, BatchOffset({P0: 0}, {P0: 4})) == BatchOffset({P0: 4}, {P0: 10}, {"t": "a1"})
+
+
+def test_batch_of_this_run_is_planned_without_asking_again() -> None:
+    log = ListedLog({P0: (0, 10)})
+    follower = Follower(options(startingOffsets="earliest"), log)
+    batch = following(follower, follower.initial())
+    log.bounds = {}
+    assert follower.planned(stored(batch)) == batch
+    assert follower.leaders == {P0: "1"}

@@ -10,11 +10,11 @@ from typing import Final
 from penstock.model import Partition
 from penstock.protocols.kafka.offsets_log import OffsetsLog
 from penstock.protocols.kafka.transactions import Transaction
-from penstock.protocols.kafka.transactions.stored import CONFIG, TOPIC, batch_for, replay
 from penstock.seams.node import Enode
 
 __all__ = ["TransactionLog"]
 
+_TOPIC: Final = "__transaction_state"
 _READ_BYTES: Final = 1 << 20
 
 
@@ -29,9 +29,13 @@ class TransactionLog:
     def load(self) -> dict[str, Transaction]:
         """All that are known. Raises CorruptBatch, ProtocolViolation, StoreError: nothing is forgotten in silence."""
         found: dict[str, Transaction] = {}
-        topic = self._enode.topic(TOPIC)
-        for number in range(topic.partitions if topic else 0):
-            partition = Partition(TOPIC, number)
+        topic = self._enode.topic(_TOPIC)
+        if topic is None:
+            return found
+        from penstock.protocols.kafka.transactions.stored import replay
+
+        for number in range(topic.partitions):
+            partition = Partition(_TOPIC, number)
             start, end = self._enode.bounds(partition)
             while start < end:
                 part = self._enode.read(partition, start, _READ_BYTES)
@@ -45,6 +49,8 @@ class TransactionLog:
 
     async def store(self, transaction: Transaction, now_ms: int) -> None:
         """Durable as any acknowledged record when it returns. Raises StoreError."""
-        topic = self._enode.topic(TOPIC) or await self._enode.create_topic(TOPIC, self._partitions, CONFIG)
+        from penstock.protocols.kafka.transactions.stored import CONFIG, batch_for  # spares most nodes the codec
+
+        topic = self._enode.topic(_TOPIC) or await self._enode.create_topic(_TOPIC, self._partitions, CONFIG)
         number = self._hash.partition_of(transaction.transactional_id, topic.partitions)
-        await self._enode.append(Partition(TOPIC, number), batch_for(transaction, now_ms))
+        await self._enode.append(Partition(_TOPIC, number), batch_for(transaction, now_ms))

@@ -21,9 +21,8 @@ from penstock.protocols.kafka.transactions.states import State
 from penstock.protocols.kafka.transactions.transaction import Transaction
 from penstock.seams.framing import Buffer
 
-__all__ = ["CONFIG", "TOPIC", "batch_for", "replay"]
+__all__ = ["CONFIG", "batch_for", "replay"]
 
-TOPIC: Final = "__transaction_state"
 CONFIG: Final[Mapping[str, str]] = {
     "cleanup.policy": "compact",
     "compression.type": "uncompressed",

@@ -19,7 +19,7 @@ async def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitPr
     """Serve InitProducerId: a new id, or for a transactional id its own, in a new epoch."""
     if request.transactional_id is None:
         return InitProducerIdResponse(producer_id=call.shared.producer_ids.new(), producer_epoch=0)
-    if not request.transactional_id:
+    if not request.transactional_id or (request.producer_id < 0) != (request.producer_epoch < 0):
         return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_id=-1, producer_epoch=-1)
     try:
         code, producer_id, epoch = await call.shared.transactions.init(

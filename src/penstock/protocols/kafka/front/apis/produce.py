@@ -28,6 +28,7 @@ from penstock.seams.node import Appended, TopicState
 __all__ = ["produce"]
 
 _OLDEST_SERVED = 3
+_ABORTABLE_SINCE = 11
 _TAKES_PART_SINCE = 12
 _ATTRIBUTES_LOW_AT, _TRANSACTIONAL = 22, 16
 _PRODUCER, _PRODUCER_AT = struct.Struct(">qh"), 43
@@ -122,6 +123,8 @@ def _check_transaction(
         code = call.shared.transactions.may_write(
             transactional_id, header.producer_id, header.producer_epoch, partition
         )
+        if code is ErrorCode.INVALID_TXN_STATE and call.version >= _ABORTABLE_SINCE:
+            code = ErrorCode.TRANSACTION_ABORTABLE
         if refusal or code:
             raise Refused(refusal or code, f"transactional id {transactional_id!r} may not write here now")
 

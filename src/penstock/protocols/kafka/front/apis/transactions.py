@@ -165,7 +165,7 @@ def _offsets(
 
 async def _commit(call: Call, request: TxnOffsetCommitRequest, offsets: Mapping[Partition, Committed]) -> ErrorCode:
     try:
-        return await call.shared.transactions.commit_offsets(
+        code = await call.shared.transactions.commit_offsets(
             request.transactional_id,
             request.producer_id,
             request.producer_epoch,
@@ -175,6 +175,7 @@ async def _commit(call: Call, request: TxnOffsetCommitRequest, offsets: Mapping[
         )
     except PenstockError:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED else code
 
 
 def _exists(call: Call, partition: Partition) -> bool:

@@ -1,0 +1,70 @@
+"""Columns beside those of Spark's Kafka source: one header each, by name, without shipping all headers to Spark.
+
+``columns=value,header:trace-id`` reads the header ``trace-id`` into a binary column of that name; a protocol's own
+columns (a tag, a stream id) are text that its records carry in headers of fixed names (`penstock.seams.WireProtocol`).
+Where a record has a name twice, the last one counts, as for Kafka's ``lastHeader``. What must not live here: decoding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.spark._columns import HEADERS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["PREFIX", "Extra", "physical", "with_extras"]
+
+PREFIX = "header:"
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """``header`` is where the column's values are; ``type`` is Spark's: binary or string."""
+
+    header: str
+    type: str
+
+
+def physical(columns: Sequence[str], extras: Mapping[str, Extra]) -> tuple[str, ...]:
+    """The columns to read so that ``with_extras`` can make ``columns`` of them."""
+    plain = tuple(name for name in columns if name not in extras)
+    return plain if len(plain) == len(columns) or HEADERS in plain else (*plain, HEADERS)
+
+
+def with_extras(batch: pa.RecordBatch, columns: Sequence[str], extras: Mapping[str, Extra]) -> pa.RecordBatch:
+    """``columns`` in their order, of a batch that has ``physical(columns)``."""
+    import pyarrow as pa
+
+    if not extras:
+        return batch
+    headers = batch.column(batch.schema.get_field_index(HEADERS))
+    arrays = [
+        _column(headers, extras[name]) if name in extras else batch.column(batch.schema.get_field_index(name))
+        for name in columns
+    ]
+    return pa.RecordBatch.from_arrays(arrays, list(columns))
+
+
+def _column(headers: pa.ListArray, extra: Extra) -> pa.Array:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    offsets = np.asarray(headers.offsets)
+    names, values = headers.values.field(0), headers.values.field(1)
+    begin, end = int(offsets[0]), int(offsets[-1])
+    named = np.asarray(pc.equal(names.slice(begin, end - begin), extra.header).fill_null(False))
+    found = np.flatnonzero(named) + begin
+    at = np.full(len(headers), -1, np.int64)
+    at[np.searchsorted(offsets, found, side="right") - 1] = found  # in order, so the last of a record stays
+    taken = values.take(pa.array(at, mask=at < 0))
+    if extra.type == "binary":
+        return taken
+    try:
+        return taken.cast(pa.string())
+    except pa.ArrowInvalid:  # somebody else's bytes under the protocol's name
+        return pa.array([None if each is None else each.decode(errors="replace") for each in taken.to_pylist()])

@@ -1,0 +1,148 @@
+"""Recipes with other people's packages, Spark Connect and Declarative Pipelines: each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from penstock.client import Admin, Producer, RangeReader
+from penstock.model import LogRange
+from penstock.testing import Broker
+from tests.spark.pages import PAGES, Page
+
+pytestmark = pytest.mark.interop
+
+ROOT = PAGES.parents[1]
+WORDS = ["pear", "plum", "fig", "quince"]
+
+
+def need(*modules: str) -> None:
+    missing = [name for name in modules if find_spec(name) is None]
+    if missing:
+        pytest.skip(f"{', '.join(missing)} is not installed: requirements/interop.txt")
+
+
+def python(*arguments: str) -> str:
+    """What a Python program printed."""
+    return printed_by([sys.executable, *arguments], ROOT)
+
+
+def printed_by(command: list[str], folder: Path) -> str:
+    environment = {key: text for key, text in os.environ.items() if key != "SPARK_HOME"}
+    environment |= {
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYSPARK_UDS_MODE": "true",
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stdout[-2_000:] + done.stderr[-4_000:]
+    return done.stdout + done.stderr
+
+
+def order(broker: Broker, count: int) -> None:
+    with Producer(broker.address) as producer:
+        for sent in [producer.send("orders", key=WORDS[n % 4].encode(), value=b"item-%d" % n) for n in range(count)]:
+            sent.result()
+
+
+def run_again(checkpoint: Path, page: str, broker: Broker, folder: Path) -> None:
+    """As after a driver that died between the last batch's last row and Spark's note of it; with new records."""
+    max((each for each in (checkpoint / "commits").iterdir() if each.name.isdigit()), key=lambda each: int(each.name)
+        ).unlink()  # fmt: skip
+    order(broker, 40)
+    python("-m", "tests.interop.in_spark", page, broker.address, str(folder))
+
+
+def test_delta_has_each_row_once(broker: Broker, tmp_path: Path) -> None:
+    need("deltalake")
+    from deltalake import DeltaTable
+
+    broker.create_topic("orders", 2)
+    order(broker, 250)
+    python("-m", "tests.interop.in_spark", Page("recipes/delta").name, broker.address, str(tmp_path))
+    assert DeltaTable(str(tmp_path / "delta" / "orders")).version() == 2
+    run_again(tmp_path / "checkpoints" / "delta", "recipes/delta", broker, tmp_path)
+    stored = DeltaTable(str(tmp_path / "delta" / "orders")).to_pyarrow_table()
+    assert sorted(stored.column("value").to_pylist()) == sorted(
+        [*(b"item-%d" % n for n in range(250)), *(b"item-%d" % n for n in range(40))]
+    )
+
+
+def test_iceberg_has_each_row_once(broker: Broker, tmp_path: Path) -> None:
+    need("pyiceberg", "sqlalchemy")
+    from pyiceberg.catalog import load_catalog
+
+    broker.create_topic("orders", 2)
+    order(broker, 250)
+    python("-m", "tests.interop.in_spark", Page("recipes/iceberg").name, broker.address, str(tmp_path))
+    run_again(tmp_path / "checkpoints" / "iceberg", "recipes/iceberg", broker, tmp_path)
+    catalog = load_catalog("local", type="sql", uri=f"sqlite:///{tmp_path}/catalog.db")
+    stored = catalog.load_table("shop.orders").scan().to_arrow()
+    assert sorted(stored.column("value").to_pylist()) == sorted(
+        [*(b"item-%d" % n for n in range(250)), *(b"item-%d" % n for n in range(40))]
+    )
+    assert stored.column("timestamp").null_count == 0
+
+
+def test_connect_reads_writes_and_streams_without_registering(broker: Broker, tmp_path: Path) -> None:
+    need("grpc", "grpc_status", "google.rpc")
+    for topic in ("orders", "copies", "streamed"):
+        broker.create_topic(topic, 2)
+    order(broker, 120)
+    printed = python("-m", "tests.interop.connect_client", broker.address, str(tmp_path))
+    told = json.loads(next(line for line in printed.splitlines() if line.startswith("{")))
+    assert told == {
+        "schema": [["key", "binary"], ["offset", "bigint"]],
+        "rows": 120,
+        "copies": ["1", "2"],
+        "batches": 3,
+        "kept": 120,
+        "connect": "pyspark.sql.connect.session",
+    }
+    assert len(committed(broker, "streamed")) == 120
+
+
+def test_declarative_pipeline_from_log_to_log(broker: Broker, tmp_path: Path) -> None:
+    need("grpc", "grpc_status", "google.rpc", "yaml")
+    broker.create_topic("orders", 2)
+    broker.create_topic("loud-orders", 2)
+    order(broker, 60)
+    page = Page("recipes/pipelines")
+    (spec,) = page.code("yaml", broker.address, tmp_path)
+    (code,) = page.code("python", broker.address, tmp_path)
+    (tmp_path / "transformations").mkdir()
+    (tmp_path / "spark-pipeline.yml").write_text(spec)
+    (tmp_path / "transformations" / "orders.py").write_text(code)
+    run_pipeline(tmp_path)
+    assert sorted(committed(broker, "loud-orders")) == sorted(b"ITEM-%d" % n for n in range(60))
+    order(broker, 10)
+    run_pipeline(tmp_path)
+    assert len(committed(broker, "loud-orders")) == 70
+
+
+def run_pipeline(folder: Path) -> None:
+    command = Path(sysconfig.get_path("scripts"), "spark-pipelines")
+    assert "COMPLETED" in printed_by(["bash", str(command), "run"], folder)
+
+
+def committed(broker: Broker, topic: str) -> list[bytes]:
+    with Admin(broker.address) as admin:
+        ends = admin.end_offsets([info.partition for info in admin.topics([topic])[topic].partitions])
+    with RangeReader(broker.address, isolation_level="read_committed") as reader:
+        return [
+            value
+            for partition, end in ends.items()
+            for messages in reader.read(LogRange(topic, partition.id, 0, end))
+            for value in messages.to_arrow(("value",)).column("value").to_pylist()
+        ]

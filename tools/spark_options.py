@@ -1,0 +1,141 @@
+"""The option tables of docs/spark/options.md, written from the registries that the source and the sink check against.
+
+``python -m tools.spark_options`` rewrites them in place; a test says whether they are true. What an option means stands
+beside the code that reads it; here stand only the order in which a reader wants them, and their defaults.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from penstock.spark._option_table import OURS
+from penstock.spark._sink_options import SINK_OPTIONS
+
+__all__ = ["PAGE", "SINK_DEFAULTS", "SOURCE_DEFAULTS", "main", "rewritten"]
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "spark" / "options.md"
+_BEGIN = "<!-- {}: written by python -m tools.spark_options -->"
+_END = "<!-- end of {} -->"
+
+Sections = Mapping[str, Sequence[str]]
+
+SOURCE: Sections = {
+    "Where": ("path", "kafka.bootstrap.servers", "subscribe", "subscribePattern", "assign"),
+    "From and to": (
+        "startingOffsets",
+        "startingTimestamp",
+        "startingOffsetsByTimestamp",
+        "startingOffsetsByTimestampStrategy",
+        "endingOffsets",
+        "endingTimestamp",
+        "endingOffsetsByTimestamp",
+    ),
+    "How much a micro-batch": (
+        "maxOffsetsPerTrigger",
+        "maxBytesPerTrigger",
+        "targetBatchDuration",
+        "minOffsetsPerTrigger",
+        "maxTriggerDelay",
+    ),
+    "How many tasks": ("minPartitions", "maxPartitions", "maxRecordsPerPartition"),
+    "Which columns": ("columns", "includeHeaders", "valueFormat", "valueSchema", "mode", "deadLetter"),
+    "Consumer groups": ("commitOffsets", "group", "kafka.group.id", "groupIdPrefix"),
+    "When something is wrong": (
+        "failOnDataLoss",
+        "kafkaConsumer.pollTimeoutMs",
+        "fetchOffset.numRetries",
+        "fetchOffset.retryIntervalMs",
+    ),
+}
+
+SINK: Sections = {
+    "Where": ("path", "kafka.bootstrap.servers", "topic"),
+    "How safe": (
+        "deliveryGuarantee",
+        "transactionalIdPrefix",
+        "markerTopic",
+        "txnAppId",
+        "txnVersion",
+        "dedupHeaders",
+    ),
+}
+
+SOURCE_DEFAULTS: Mapping[str, str] = {
+    "maxTriggerDelay": "15m",
+    "columns": "key,value,topic,partition,offset,timestamp,timestampType",
+    "includeHeaders": "false",
+    "valueFormat": "binary",
+    "commitOffsets": "false",
+    "failOnDataLoss": "true",
+    "kafkaConsumer.pollTimeoutMs": "120000",
+    "fetchOffset.numRetries": "3",
+    "fetchOffset.retryIntervalMs": "10",
+}
+"""What an option is where it is not given; a test gives each and sees no difference."""
+
+SINK_DEFAULTS: Mapping[str, str] = {"deliveryGuarantee": "at-least-once", "dedupHeaders": "false"}
+
+_IN_WORDS = {
+    "startingOffsets": "`latest` in a stream, `earliest` in a batch",
+    "startingOffsetsByTimestampStrategy": "`error`",
+    "endingOffsets": "`latest` in a batch, none in a stream",
+    "mode": "`FAILFAST`",
+    "transactionalIdPrefix": "`penstock`",
+    "markerTopic": "`_penstock_markers`",
+}
+"""Defaults that depend on something else, or that must not be given without it."""
+
+
+def table(sections: Sections, meanings: Mapping[str, str], defaults: Mapping[str, str]) -> str:
+    """All options as tables, one a section. Raises SystemExit for an option without a section, and the reverse."""
+    placed = [name for names in sections.values() for name in names]
+    if sorted(placed) != sorted(meanings):
+        differing = sorted(set(placed) ^ set(meanings)) or "some twice"
+        raise SystemExit(f"tools/spark_options.py and the code's options differ: {differing}")
+    return "\n\n".join("\n".join(_section(title, names, meanings, defaults)) for title, names in sections.items())
+
+
+def _section(
+    title: str, names: Sequence[str], meanings: Mapping[str, str], defaults: Mapping[str, str]
+) -> Iterator[str]:
+    yield f"| {title} | meaning | default |"
+    yield "|---|---|---|"
+    for name in names:
+        default = _IN_WORDS.get(name) or (f"`{defaults[name]}`" if name in defaults else "")
+        yield f"| `{name}` | {_cell(meanings[name])} | {_narrow(default)} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _narrow(default: str) -> str:
+    # A long default would widen the whole column.
+    return "all but headers" if len(default) > 50 else default
+
+
+def rewritten(page: str) -> str:
+    """The page with true tables between its marks."""
+    for name, made in (
+        ("source", table(SOURCE, OURS, SOURCE_DEFAULTS)),
+        ("sink", table(SINK, SINK_OPTIONS, SINK_DEFAULTS)),
+    ):
+        begin, end = _BEGIN.format(name), _END.format(name)
+        head, found, rest = page.partition(begin)
+        _, closed, tail = rest.partition(end)
+        if not found or not closed:
+            raise SystemExit(f"{PAGE.name} has lost the marks of its table: {begin} and {end}")
+        page = f"{head}{begin}\n\n{made}\n\n{end}{tail}"
+    return page
+
+
+def main() -> int:
+    page = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(rewritten(page), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
