@@ -17,6 +17,7 @@ from tools.console import Stop, say, seconds
 from tools.environment import EVERYTHING, FOR_INTEROP, PYTHON, ROOT, TO_RUN, VENV, prepare
 
 NOTHING_COLLECTED = 5  # pytest's exit code
+COMPILE = "from penstock.kernels import kernel, tube_kernel; kernel(); tube_kernel()"
 KERNEL_TESTS = ("tests/kernels", "tests/vectors", "tests/property/records")
 
 Arguments = Sequence[str]
@@ -42,6 +43,7 @@ def demo(arguments: Arguments) -> int:
 
 
 def test(arguments: Arguments) -> int:
+    _compile_kernels()
     code = python("-m", "pytest", *arguments)
     if code or _names_a_path(arguments):
         return code
@@ -87,7 +89,13 @@ def _all_of(steps: dict[str, list[str]]) -> int:
     return 1 if failed else 0
 
 
+def _compile_kernels() -> None:
+    """Compile them now, if nobody has yet: it takes half a minute, more than some tests wait for anything."""
+    python("-c", COMPILE, PENSTOCK_KERNEL="numba")
+
+
 def interop(arguments: Arguments) -> int:
+    _compile_kernels()
     # Anywhere in tests: the conformance suite and the store's tests meet real servers and tools, too.
     return python("-m", "pytest", "-m", "interop", *arguments)
 
