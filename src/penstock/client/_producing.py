@@ -76,7 +76,7 @@ class ProducerEngine:
         self._sender = client.sender(idempotent=config.enable_idempotence)
         self._keys = KeyPartitions(self._sender)
         self._topics = Topics(client, config, backoff, self._renewed, self._topic_failed)
-        hooks = Hooks(self._topics.refresh, self._finished, self._failed)
+        hooks = Hooks(self._topics.refresh, self._finished, self._failed, self._elsewhere)
         self._delivering = Delivering(client, self._sender, config, backoff, hooks)
         self._beating: asyncio.Task[None] | None = None
         self._opening = self._loop.create_task(self._open_sender(), name="penstock open sender")
@@ -263,6 +263,10 @@ class ProducerEngine:
                 self._notice(run.outcome)
             if run.outcome.done:
                 self._settled(run.outcome)
+
+    def _elsewhere(self, partition: Partition) -> Partition | None:
+        router = self._routers.get(partition.topic)
+        return None if router is None else router.elsewhere(partition)
 
     def _refuse(self, outcome: Outcome, error: PenstockError) -> None:
         outcome.fail(error)
