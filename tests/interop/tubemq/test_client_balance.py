@@ -8,8 +8,8 @@ import pytest
 
 from penstock import Partition
 from tests.interop.peers.tubemq_fixtures import NewTopic
-from tests.interop.tubemq.watched import ours
 from tests.interop.tubemq.test_groups_with_java import send
+from tests.interop.tubemq.watched import ours
 from tools.peers import tubemq, tubemq_clients
 
 pytestmark = pytest.mark.interop
