@@ -184,6 +184,11 @@ class Cluster:
                 found |= {(number, part["partitionId"]): part["curOffset"] for part in parts}
         return found
 
+    def wait_committed(self, group: str, topic: str, partitions: int) -> dict[tuple[int, int], int]:
+        """``committed``, once the brokers know of so many partitions."""
+        _until(f"group {group}", lambda: len(self.committed(group, topic)) >= partitions)
+        return self.committed(group, topic)
+
 
 def _agreed(method: str, answer: dict[str, Any]) -> dict[str, Any]:
     rows = [row for row in answer.get("data") or [] if isinstance(row, dict)]

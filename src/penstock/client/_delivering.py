@@ -21,7 +21,7 @@ from penstock.client.errors import DeliveryTimeout
 from penstock.config import Acks, ProducerConfig
 from penstock.errors import PenstockError, ServerError
 from penstock.model import Node, Partition
-from penstock.seams import LogClient, Sender, Sent
+from penstock.seams import Avoids, LogClient, Sender, Sent
 
 __all__ = ["Delivering", "Hooks"]
 
@@ -31,11 +31,13 @@ _MOST_SECONDS: Final = 3_600.0
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """What delivering asks of the engine: leaders are unknown; these runs are settled; this is a bug."""
+    """What delivering asks of the engine: leaders are unknown; these runs are settled; this is a bug; which partition
+    of the same topic is better than one that the sender avoids (None: no other is)."""
 
     refresh: Callable[[], None]
     finished: Callable[[Sequence[Run]], None]
     failed: Callable[[BaseException], None]
+    elsewhere: Callable[[Partition], Partition | None]
 
 
 class Delivering:
@@ -55,6 +57,7 @@ class Delivering:
         self._tasks: set[asyncio.Task[None]] = set()
         # Not every protocol can number batches, and its sender has to say that it does: without, order comes first.
         self._numbered = config.enable_idempotence and sender.numbered
+        self._avoids = sender.avoids if isinstance(sender, Avoids) else None
         self._known_there: set[Partition] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._batch_bytes = min(config.batch_size_bytes, config.max_request_bytes)
@@ -92,6 +95,8 @@ class Delivering:
             if queue.idle:
                 del self._queues[partition]
                 continue
+            if self._avoids is not None and self._avoids(partition) and self._move_on(queue):
+                wake = now
             self._expire(queue, now)
             if queue.retries and _at_rest(queue) and self._expiry(queue, now) <= now:
                 # Nobody to send it to, all that time: no answer will come that could be decided about.
@@ -138,6 +143,16 @@ class Delivering:
             if queue.retries and _at_rest(queue):
                 queue.recovering = True
                 self._begin(self._at_rest(queue, self._drop_failed), "drop")
+
+    def _move_on(self, queue: PartitionQueue) -> bool:
+        """Give what need not wait for a partition in trouble to others; whether there was anything."""
+        if self._hooks.elsewhere(queue.partition) is None:
+            return False
+        runs = queue.give_away()
+        for run in runs:
+            run.partition = self._hooks.elsewhere(queue.partition) or queue.partition
+        self.put(runs)
+        return bool(runs)
 
     def _due(self, queue: PartitionQueue, now: float) -> float:
         """When this queue wants to send next; never, while it must wait for an answer first."""

@@ -78,7 +78,7 @@ class ProducerEngine:
         self._sender = transactional or client.sender(idempotent=config.enable_idempotence)
         self._keys = KeyPartitions(self._sender)
         self._topics = Topics(client, config, backoff, self._renewed, self._topic_failed)
-        hooks = Hooks(self._topics.refresh, self._finished, self._failed)
+        hooks = Hooks(self._topics.refresh, self._finished, self._failed, self._elsewhere)
         self._delivering = Delivering(client, self._sender, config, backoff, hooks)
         self._beating: asyncio.Task[None] | None = None
         self._opening: asyncio.Task[None] | None = None
@@ -286,6 +286,10 @@ class ProducerEngine:
                 self._notice(run.outcome)
             if run.outcome.done:
                 self._settled(run.outcome)
+
+    def _elsewhere(self, partition: Partition) -> Partition | None:
+        router = self._routers.get(partition.topic)
+        return None if router is None else router.elsewhere(partition)
 
     def _refuse(self, outcome: Outcome, error: PenstockError) -> None:
         outcome.fail(error)

@@ -120,6 +120,16 @@ class PartitionQueue:
         self._runs.append(run)
         self.bytes += run.size
 
+    def give_away(self) -> list[Run]:
+        """Take out the runs that may go to another partition, and of which nothing was sent yet."""
+        begun = 1 if self._taken else 0
+        runs = list(self._runs)
+        given = [run for run in runs[begun:] if run.free]
+        if given:
+            self._runs = deque(run for place, run in enumerate(runs) if place < begun or not run.free)
+            self.bytes = max(0, self.bytes - sum(run.size for run in given)) if self._runs else 0
+        return given
+
     @property
     def idle(self) -> bool:
         """Nothing to send and nothing unanswered."""

@@ -59,13 +59,14 @@ class TopicRouter:
 
     def route(self, rows: pa.RecordBatch, outcome: Outcome, born: float) -> list[Run]:
         """Split rows into runs, and tell the outcome. Raises UsageError for a partition that there is not."""
-        target = self._targets(rows, outcome.size)
+        target, free = self._targets(rows, outcome.size)
         named = rows.schema.get_field_index("partition")
         if named >= 0:
             rows = rows.remove_column(named)
         used = np.unique(target)
         if len(used) == 1:
             outcome.runs = [Run(outcome, self._partitions[int(used[0])], rows, outcome.size, born)]
+            outcome.runs[0].free = bool(free.all())
             return outcome.runs
         order = np.argsort(target, kind="stable")
         bounds = np.searchsorted(target[order], used)
@@ -81,6 +82,9 @@ class TopicRouter:
             )
             for partition, first, length in zip(used, bounds, lengths, strict=True)
         ]
+        whole = np.minimum.reduceat(free[order], bounds)
+        for run, all_free in zip(runs, whole, strict=True):
+            run.free = bool(all_free)
         run_of, place = np.empty(len(target), np.int32), np.empty(len(target), np.int32)
         run_of[order] = np.repeat(np.arange(len(used), dtype=np.int32), lengths)
         place[order] = np.arange(len(target), dtype=np.int32) - np.repeat(bounds, lengths).astype(np.int32)
@@ -88,7 +92,14 @@ class TopicRouter:
         outcome.runs = runs
         return runs
 
-    def _targets(self, rows: pa.RecordBatch, size: int) -> Int32s:
+    def elsewhere(self, partition: Partition) -> Partition | None:
+        """One that is well, by lot; None if there is none but this."""
+        avoids = self._avoids or (lambda _: False)
+        well = [each for each in self._partitions if each != partition and not avoids(each)]
+        return well[int(self._dice() * len(well))] if well else None
+
+    def _targets(self, rows: pa.RecordBatch, size: int) -> tuple[Int32s, npt.NDArray[np.bool_]]:
+        """The partition of each row, and whether another would do as well."""
         target = np.full(rows.num_rows, -1, np.int32)
         named = rows.schema.get_field_index("partition")
         if named >= 0:
@@ -98,10 +109,11 @@ class TopicRouter:
             keys = rows.column(keys_at)
             by_key = keys.is_valid().to_numpy(zero_copy_only=False) & (target < 0)
             target = np.where(by_key, self._keys.partitions(keys, self.count), target)
-        free = np.flatnonzero(target < 0)
+        is_free = target < 0
+        free = np.flatnonzero(is_free)
         if len(free):
             target[free] = self._sticky_targets(len(free), size * len(free) // rows.num_rows)
-        return target
+        return target, is_free
 
     def _sticky_targets(self, rows: int, size: int) -> Int32s:
         if self.count == 1:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from penstock.config import OptionValue, ini_options, parse_address, toml_options
+from penstock.config import (
+    ConsumerConfig,
+    OptionValue,
+    ProducerConfig,
+    ini_options,
+    is_go_address,
+    parse_address,
+    parse_go_address,
+    toml_options,
+)
 from penstock.errors import ConfigError
 
 __all__ = ["FILE_OPTION", "split_options"]
@@ -20,6 +29,8 @@ def split_options(
 ) -> tuple[str, dict[str, OptionValue], dict[str, OptionValue]]:
     """(address without config_file, keyword options without it, what the file says). Raises ConfigError."""
     keywords = dict(options)
+    if is_go_address(address):
+        address = str(parse_go_address(address, ProducerConfig if role == "producer" else ConsumerConfig))
     parsed = parse_address(address)
     path = keywords.pop(FILE_OPTION, None)
     if FILE_OPTION in parsed.options:

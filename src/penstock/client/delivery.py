@@ -62,10 +62,11 @@ class Run:
     """Rows of one partition that were put in together; they may be sent in several batches.
 
     ``born`` is when the first of them was put in (loop time), ``size`` about what they weigh. ``rows`` is dropped when
-    all is settled, so that a Delivery somebody keeps does not keep the payload.
+    all is settled, so that a Delivery somebody keeps does not keep the payload. ``free``: none of them has to go to
+    this partition, and until the first is sent all of them may go to another.
     """
 
-    __slots__ = ("born", "count", "fates", "outcome", "partition", "rows", "settled", "size")
+    __slots__ = ("born", "count", "fates", "free", "outcome", "partition", "rows", "settled", "size")
 
     def __init__(self, outcome: Outcome, partition: Partition, rows: pa.RecordBatch, size: int, born: float) -> None:
         self.outcome = outcome
@@ -74,6 +75,7 @@ class Run:
         self.count: int = rows.num_rows
         self.size = size
         self.born = born
+        self.free = False
         self.fates: list[Fate] = []
         self.settled = 0
 

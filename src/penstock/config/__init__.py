@@ -11,7 +11,7 @@ from penstock.config.options import OptionValue, Settings, consumer_settings, pr
 from penstock.config.producer import Acks, ProducerConfig
 from penstock.config.snode import ListenAddress, SnodeConfig, parse_listener, snode_config
 from penstock.config.toml import toml_options
-from penstock.config.tube_address import parse_go_address
+from penstock.config.tube_address import is_go_address, parse_go_address
 from penstock.config.tubemq import TUBE_OPTIONS, ConsumePosition, TubeConfig, tube_config
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "TubeConfig",
     "consumer_settings",
     "ini_options",
+    "is_go_address",
     "parse_address",
     "parse_endpoints",
     "parse_go_address",

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.config.address import Address, parse_endpoints
+from penstock.config.client import ClientConfig
 from penstock.config.consumer import ConsumerConfig
 from penstock.config.options import canonical_options
 from penstock.config.spellings import normal
@@ -19,19 +20,29 @@ from penstock.config.tube_spellings import TUBE_MEANINGLESS
 from penstock.config.tubemq import TUBE_OPTIONS, tube_config
 from penstock.errors import ConfigError
 
-__all__ = ["parse_go_address"]
+__all__ = ["is_go_address", "parse_go_address"]
 
 _TOPIC_KEYS = frozenset({"topic", "topics"})
+_REPEATED = _TOPIC_KEYS | {"filters"}
 _PORT = 8715
 
 
-def parse_go_address(text: str) -> Address:
-    """The same as an address of ours, its options under our names. Raises ConfigError.
+def is_go_address(text: str) -> bool:
+    """Whether only the Go client would understand it: no scheme but topics among the options, or a key that repeats."""
+    scheme, separator, rest = text.rpartition("://")
+    keys = [token.partition("=")[0] for token in rest.partition("?")[2].split("&")]
+    if separator:
+        return scheme.lower() == "tubemq" and any(keys.count(key) > 1 for key in _REPEATED)
+    return bool(_TOPIC_KEYS & set(keys))
+
+
+def parse_go_address(text: str, role: type[ClientConfig] = ConsumerConfig) -> Address:
+    """The same as an address of ours, its options, those of ``role``, under our names. Raises ConfigError.
 
     >>> str(parse_go_address("127.0.0.1:8715?topic=demo&filters=red&group=g&readTimeout=8000"))
     'tubemq://127.0.0.1:8715/demo?group=g&rpc_timeout_ms=8000&filters=demo%40red'
     """
-    masters, question, query = text.removeprefix("tubemq://").partition("?")
+    masters, question, query = text.rpartition("://")[2].partition("?")
     if not question:
         raise ConfigError(f"{text!r} has no '?'", hint="Write host:port?topic=NAME&group=NAME")
     topics: list[str] = []
@@ -49,7 +60,7 @@ def parse_go_address(text: str) -> Address:
             raise ConfigError(f"{key} stands twice in {text!r}")
         else:
             rest[key] = value
-    address = Address("tubemq", parse_endpoints(masters, _PORT), tuple(dict.fromkeys(topics)), _ours(rest, text))
+    address = Address("tubemq", parse_endpoints(masters, _PORT), tuple(dict.fromkeys(topics)), _ours(rest, text, role))
     if not filters:
         return address
     joined = ";".join(f"{topic}@{','.join(items)}" for topic, items in filters.items())
@@ -79,12 +90,12 @@ def _add_filters(filters: dict[str, list[str]], topics: list[str], value: str) -
         filters.setdefault(topic, []).extend(item.strip() for item in items.split(","))
 
 
-def _ours(given: dict[str, str], text: str) -> dict[str, str]:
+def _ours(given: dict[str, str], text: str, role: type[ClientConfig]) -> dict[str, str]:
     """Options under our names; their values are looked at, so that a wrong one is found here and now."""
     used = {key: value for key, value in given.items() if normal(key) not in TUBE_MEANINGLESS}
     for key in given.keys() - used.keys():
         if key not in {"logPath", "logLevel"} and not given[key].isdigit():
             raise ConfigError(f"{key} in {text!r} is {given[key]!r}, wanted are milliseconds")
-    found = {name: str(value) for name, value in canonical_options(ConsumerConfig, used, TUBE_OPTIONS).items()}
+    found = {name: str(value) for name, value in canonical_options(role, used, TUBE_OPTIONS).items()}
     tube_config({name: value for name, value in found.items() if name in TUBE_OPTIONS})
     return found

@@ -81,6 +81,6 @@ def _item(item: str, text: str) -> str:
     if not item or len(item) > 256 or _SEPARATORS & set(item) or any(letter.isspace() for letter in item):
         raise ConfigError(
             f"filters {text!r} have the item {item!r}",
-            hint="Write topic@item,item;topic2@item; an item: 1 to 256 characters, no blank, none of # : , @ = ; &",
+            hint="Write topic@item,item;topic2@item; items have 1 to 256 characters, no blank, none of # : , @ = ; &",
         )
     return item

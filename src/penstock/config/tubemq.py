@@ -90,7 +90,6 @@ class TubeConfig:
     confirm_timeout_ms: int = number(60_000, low=1)
     rebalance_confirm_wait_ms: int = number(3_000, low=0)
     rollback_if_confirm_timeout: bool = flag(True)
-    shutdown_rebalance_wait_ms: int = number(10_000, low=0)
     not_found_wait_ms: int = number(400, low=0)
     report_interval_beats: int = number(6, low=3)
     metadata_check_ms: int = number(10_000, low=5_000)

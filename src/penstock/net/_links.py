@@ -31,7 +31,17 @@ class OpenLink(Generic[AnyConnection, State]):
 
 
 def no_connection(endpoint: Endpoint, why: object) -> ConnectionLost:
-    """An attempt to connect failed."""
+    """An attempt to connect failed. A certificate that is not believed will not be the next time either."""
+    import ssl
+
+    if isinstance(why, ssl.SSLCertVerificationError):
+        error = ConnectionLost(
+            f"the server's certificate is not believed: {why.verify_message}",
+            node=str(endpoint),
+            hint="Say tls_ca_file for whom to believe, and tls_server_name if it names another host",
+        )
+        error.retriable = False
+        return error
     if isinstance(why, OSError):
         why = why.strerror or why
     return ConnectionLost(f"cannot connect: {why}", node=str(endpoint), hint=f"Is anything listening on {endpoint}?")

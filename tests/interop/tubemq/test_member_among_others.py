@@ -127,7 +127,7 @@ def test_another_master_takes_over(tubemq_own: NewCluster) -> None:
     with Member(own.address, "loyal", ["flow"]) as member:
         until([member], lambda: len(member.got) >= 20)
         own.master.kill()
-        with Member(own.address, "loyal", ["flow"]) as other:
+        with Member(own.address, "loyal", ["flow"], register_backoff_ms=3_000) as other:
             until([member, other], lambda: len(member.holds) == len(other.holds) == 1)
             sent += send(own.address, "flow", 20, 20)
             until([member, other], lambda: sum((member.got + other.got).values()) >= 40)

@@ -1,4 +1,4 @@
-"""``config_file``: TOML, or an INI file as TubeMQ's C++ client reads it."""
+"""Settings from elsewhere: files, TOML or as TubeMQ's C++ client reads them; address strings of its Go client."""
 
 from __future__ import annotations
 
@@ -24,3 +24,26 @@ def test_any_other_file_is_toml(tmp_path: Path) -> None:
     path.write_text("[TubeMQ]\nlog_size=100\n")
     with pytest.raises(ConfigError, match="TubeMQ"):
         split_options("tubemq://h:1", {"config_file": str(path)}, "consumer")
+
+
+@pytest.mark.parametrize(
+    ("given", "address"),
+    [
+        ("h:1?topics=t1,t2&group=g1&readTimeout=9000", "tubemq://h:1/t1,t2?group=g1&rpc_timeout_ms=9000"),
+        ("tubemq://h:1?topic=t1&filters=a&filters=b&group=g1", "tubemq://h:1/t1?group=g1&filters=t1%40a%2Cb"),
+        ("tubemq://h:1/t1?group=g1", "tubemq://h:1/t1?group=g1"),
+    ],
+)
+def test_address_strings_of_the_go_client_are_understood(given: str, address: str) -> None:
+    assert split_options(given, {}, "consumer")[0] == address
+
+
+def test_they_are_none_of_other_schemes() -> None:
+    with pytest.raises(ConfigError, match="twice"):
+        split_options("kafka://h:1?topic=t1&topic=t2", {}, "consumer")
+
+
+def test_a_producer_s_options_may_stand_in_a_go_address() -> None:
+    assert split_options("h:1?topic=t1&linger_ms=3", {}, "producer")[0] == "tubemq://h:1/t1?linger_ms=3"
+    with pytest.raises(ConfigError, match="option of a producer"):
+        split_options("h:1?topic=t1&linger_ms=3", {}, "consumer")

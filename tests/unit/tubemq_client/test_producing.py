@@ -32,9 +32,14 @@ class Producing:
 
 
 @asynccontextmanager
-async def producing(cluster: Cluster) -> AsyncIterator[Producing]:
+async def producing(cluster: Cluster, batch_size_bytes: int = 256 * 1024) -> AsyncIterator[Producing]:
     async with stage(cluster, figures=replace(FIGURES, publishing=True)) as s:
-        config = ProducerConfig(retry_backoff_ms=10, retry_backoff_max_ms=20)
+        config = ProducerConfig(
+            retry_backoff_ms=10,
+            retry_backoff_max_ms=20,
+            batch_size_bytes=batch_size_bytes,
+            delivery_timeout_ms=40_000,
+        )
         engine = ProducerEngine(s.client, config, asyncio.get_running_loop().call_soon)
         try:
             yield Producing(s, engine)
@@ -131,5 +136,29 @@ def test_records_without_a_partition_go_elsewhere_while_one_is_ill() -> None:
             assert {(await each).partition for each in sent} <= {1, 2}
             ill.clear()
             await p.engine.flush()
+
+    go(work())
+
+
+def test_records_that_wait_for_a_partition_in_trouble_move_on_but_not_those_that_must_go_there() -> None:
+    async def work() -> None:
+        async with producing(Cluster({"demo": (1, 3)}), batch_size_bytes=400) as p:
+            await p.send(b"first")
+            ill = [0]
+            p.stage.cluster.refuse[13] = lambda request: refused(500) if request.partition_id in ill else None
+            named = [p.send(b"named %d" % number, partition=0) for number in range(20)]
+            free = [p.send(b"free %d" % number) for number in range(400)]
+            await passing(10)
+            stored = [delivery for delivery in free if delivery.done()]
+            # What was under way to the ill one stays its own: it may be stored there.
+            assert len(free) - len(stored) < 20
+            assert {(await delivery).partition for delivery in stored} == {1, 2}
+            assert not any(delivery.done() for delivery in named)
+            ill.clear()
+            assert {(await delivery).partition for delivery in named} == {0}
+            for delivery in free:
+                await delivery
+            values = [payload for _, payload, _, _ in p.stage.cluster.stores["demo", 0].records]
+            assert len(values) == 421
 
     go(work())

@@ -52,9 +52,11 @@ class TubeFetched:
 
     @property
     def size(self) -> int:
-        """Bytes held."""
-        if self._batch is None or not self._batch.messages.count:
+        """Bytes held; 1 for an answer without messages that moved on: what moves the position is not nothing."""
+        if self._batch is None:
             return 0
+        if not self._batch.messages.count:
+            return int(self.next_offset > self.offset)
         return self._batch.messages.size
 
     def decode(self, *, stop: int | None = None, columns: Sequence[str] | None = None) -> tuple[Messages, int]:
