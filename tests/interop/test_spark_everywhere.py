@@ -16,6 +16,8 @@ from penstock.client import Admin, Producer, RangeReader
 from penstock.model import LogRange
 from penstock.testing import Broker
 from tests.spark.pages import PAGES, Page
+from tools import spark_versions
+from tools.console import Stop
 
 pytestmark = pytest.mark.interop
 
@@ -34,7 +36,7 @@ def python(*arguments: str) -> str:
     return printed_by([sys.executable, *arguments], ROOT)
 
 
-def printed_by(command: list[str], folder: Path) -> str:
+def printed_by(command: list[str], folder: Path, timeout_s: int = 600) -> str:
     environment = {key: text for key, text in os.environ.items() if key != "SPARK_HOME"}
     environment |= {
         "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
@@ -44,7 +46,7 @@ def printed_by(command: list[str], folder: Path) -> str:
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
     done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=timeout_s, check=False
     )
     assert done.returncode == 0, done.stdout[-2_000:] + done.stderr[-4_000:]
     return done.stdout + done.stderr
@@ -121,19 +123,33 @@ def test_declarative_pipeline_from_log_to_log(broker: Broker, tmp_path: Path) ->
     page = Page("recipes/pipelines")
     (spec,) = page.code("yaml", broker.address, tmp_path)
     (code,) = page.code("python", broker.address, tmp_path)
+    (command,) = page.code("sh", broker.address, tmp_path)
     (tmp_path / "transformations").mkdir()
     (tmp_path / "spark-pipeline.yml").write_text(spec)
     (tmp_path / "transformations" / "orders.py").write_text(code)
-    run_pipeline(tmp_path)
+    run_pipeline(command, tmp_path)
     assert sorted(committed(broker, "loud-orders")) == sorted(b"ITEM-%d" % n for n in range(60))
     order(broker, 10)
-    run_pipeline(tmp_path)
+    run_pipeline(command, tmp_path)
     assert len(committed(broker, "loud-orders")) == 70
 
 
-def run_pipeline(folder: Path) -> None:
-    command = Path(sysconfig.get_path("scripts"), "spark-pipelines")
-    assert "COMPLETED" in printed_by(["bash", str(command), "run"], folder)
+@pytest.mark.parametrize("version", ["4.2.0"])
+def test_other_pyspark_reads_and_writes_as_the_pinned_one(version: str) -> None:
+    try:
+        spark_versions.environment(version)
+    except Stop as stop:
+        pytest.skip(f"no PySpark {version} to test with: {stop}")
+    files = [f"tests/spark/test_{name}.py" for name in ("batch", "stream", "recovery", "sink", "sql")]
+    printed = python("-m", "tools.spark_versions", version, *files, "-q", "-p", "no:cacheprovider")
+    assert " passed" in printed
+    assert " failed" not in printed
+
+
+def run_pipeline(command: str, folder: Path) -> None:
+    """As the page says it, with the ``spark-pipelines`` of this Python."""
+    mine = Path(sysconfig.get_path("scripts"), "spark-pipelines")
+    assert "COMPLETED" in printed_by(["sh", "-c", command.replace("spark-pipelines", str(mine), 1)], folder)
 
 
 def committed(broker: Broker, topic: str) -> list[bytes]:

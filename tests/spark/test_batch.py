@@ -85,6 +85,18 @@ def test_nulls_empty_values_and_headers_survive(spark: SparkSession, topic: Test
     ]
 
 
+def test_one_header_as_a_column(spark: SparkSession, topic: TestTopic) -> None:
+    topic.create(1)
+    with Producer(topic.node) as producer:
+        for number in range(3):
+            headers = [("trace-id", b"%d" % number), ("other", b"x")] if number else None
+            producer.send(topic.name, b"v", headers=headers).result()
+    frame = read(spark, topic, columns="offset,header:trace-id")
+    assert frame.dtypes == [("offset", "bigint"), ("trace-id", "binary")]
+    found = {row["offset"]: row["trace-id"] and bytes(row["trace-id"]) for row in frame.collect()}
+    assert found == {0: None, 1: b"1", 2: b"2"}
+
+
 def test_large_partition_is_read_once_by_several_tasks(spark: SparkSession, topic: TestTopic) -> None:
     topic.create(2)
     topic.fill({0: 70_000, 1: 10})

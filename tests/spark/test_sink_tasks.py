@@ -36,8 +36,8 @@ def batches(*sizes: int) -> Iterator[pa.RecordBatch]:
 @pytest.fixture(autouse=True)
 def nothing_kept() -> Iterator[None]:
     yield
-    while _sink_tasks._producers:
-        _sink_tasks._producers.popitem()[1].close()
+    _sink_tasks.close_kept()
+    assert not _sink_tasks._producers
 
 
 def test_every_row_is_stored_when_the_task_ends(topic: TestTopic) -> None:

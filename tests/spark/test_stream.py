@@ -182,6 +182,64 @@ def test_batches_have_about_so_many_bytes(spark: SparkSession, topic: TestTopic,
     assert sink.offsets() == {0: list(range(3_000)), 1: list(range(1_000))}
 
 
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"minOffsetsPerTrigger": "100", "maxTriggerDelay": "1h"},
+        {"targetBatchDuration": "10s"},
+        {"maxBytesPerTrigger": "1g"},
+        {"maxOffsetsPerTrigger": "100", "minOffsetsPerTrigger": "50", "targetBatchDuration": "5s"},
+    ],
+    ids="+".join,
+)
+def test_limits_that_spark_has_no_word_for(
+    spark: SparkSession, topic: TestTopic, tmp_path: Path, limits: dict[str, str]
+) -> None:
+    topic.create(1)
+    topic.fill({0: 30})
+    sink = Collected()
+    source = stream(spark, topic, startingOffsets="earliest", **limits)
+    run_available(source, sink, tmp_path)
+    topic.fill({0: 3})
+    run_available(source, sink, tmp_path)
+    assert sink.offsets() == {0: list(range(33))}
+
+
+def test_few_offsets_wait_for_more(spark: SparkSession, topic: TestTopic, tmp_path: Path) -> None:
+    topic.create(1)
+    topic.fill({0: 5})
+    sink = Collected()
+    source = stream(spark, topic, startingOffsets="earliest", minOffsetsPerTrigger="10", maxTriggerDelay="1h")
+    query = (
+        source.writeStream.foreachBatch(sink)
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(processingTime="20 milliseconds")
+        .start()
+    )
+    try:
+        query.processAllAvailable()
+        topic.fill({0: 9})
+        query.processAllAvailable()
+        assert sink.offsets() == {0: list(range(5))}
+        topic.fill({0: 1})
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert sink.offsets() == {0: list(range(15))}
+    assert sorted(sink.batches) == [0, 1]
+
+
+def test_all_at_once_if_spark_says_so(spark: SparkSession, topic: TestTopic, tmp_path: Path) -> None:
+    topic.create(2)
+    topic.fill({0: 30, 1: 30})
+    sink = Collected()
+    source = stream(spark, topic, startingOffsets="earliest", maxOffsetsPerTrigger="7", minOffsetsPerTrigger="5")
+    writer = source.writeStream.foreachBatch(sink).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    writer.trigger(once=True).start().awaitTermination()
+    assert sorted(sink.batches) == [0]
+    assert sink.offsets() == {0: list(range(30)), 1: list(range(30))}
+
+
 def test_lag_is_in_the_progress(spark: SparkSession, topic: TestTopic, tmp_path: Path) -> None:
     topic.create(2)
     topic.fill({0: 50, 1: 5})

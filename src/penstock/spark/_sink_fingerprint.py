@@ -53,9 +53,11 @@ def _of_column(column: pa.Array, seed: np.uint64) -> Words:
     plain[: high - low] = np.frombuffer(data or b"", np.uint8)[low:high]
     starts, stops = bounds[:-1] - low, bounds[1:] - low
     lengths = (stops - starts).astype(np.uint64)
-    sums = np.zeros(len(plain) + 1, np.uint64)
-    np.cumsum(plain, out=sums[1:])
-    mixed: Words = _mix(lengths + seed) + (sums[stops] - sums[starts]) * np.uint64(_ODD[1])
+    if not len(lengths):
+        return lengths
+    sums: Words = np.add.reduceat(plain, starts, dtype=np.uint64)
+    sums[lengths == 0] = 0  # where it has summed the byte of a neighbour
+    mixed: Words = _mix(lengths + seed) + sums * np.uint64(_ODD[1])
     # A word at every byte; those of a row shorter than eight bytes reach into the next one, and lose that part.
     words = np.ndarray(len(plain) - 7, "<u8", buffer=plain, strides=(1,))
     short = np.uint64(8) - np.minimum(lengths, np.uint64(8))

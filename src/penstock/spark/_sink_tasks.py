@@ -6,6 +6,7 @@ idempotent identity, are kept in a module-level table. What must not live here: 
 
 from __future__ import annotations
 
+import atexit
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
@@ -21,7 +22,7 @@ from penstock.spark._sink_rows import RowIds, by_topic, with_row_ids
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["MOST_PRODUCERS", "send_all", "write_task"]
+__all__ = ["MOST_PRODUCERS", "close_kept", "send_all", "write_task"]
 
 MOST_PRODUCERS = 4
 """Kept a worker process: queries that write to more clusters than that with other options reconnect."""
@@ -71,6 +72,13 @@ def send_all(
     for delivery in waiting:
         delivery.result()
     return rows
+
+
+@atexit.register
+def close_kept() -> None:
+    """Close the producers that are kept; nothing waits in them."""
+    while _producers:
+        _producers.popitem()[1].close(timeout_s=0)
 
 
 def _keep(key: _Key, producer: Producer) -> None:

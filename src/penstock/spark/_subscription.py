@@ -37,12 +37,13 @@ class Subscription:
 
         A pattern matches no internal topic, as in Kafka's consumer.
         """
+        pattern = re.compile(self.pattern)
+        topics = (each for each in found.values() if not self.pattern or _matches(pattern, each))
         return {
             info.partition: info.leader.name if info.leader else ""
-            for topic in found.values()
+            for topic in topics
             for info in topic.partitions
-            if (not self.assigned or info.partition in self.assigned)
-            and (not self.pattern or (not topic.internal and re.fullmatch(self.pattern, topic.name)))
+            if not self.assigned or info.partition in self.assigned
         }
 
     def check_all_exist(self, found: Collection[Partition]) -> None:
@@ -75,6 +76,10 @@ def parse_subscription(options: Mapping[str, str], in_address: tuple[str, ...]) 
     if not topics:
         raise ConfigError(f"subscribe = '{options['subscribe']}' names no topic")
     return Subscription(topics=tuple(dict.fromkeys(topics)))
+
+
+def _matches(pattern: re.Pattern[str], topic: TopicInfo) -> bool:
+    return not topic.internal and pattern.fullmatch(topic.name) is not None
 
 
 def _pattern(text: str) -> str:

@@ -56,6 +56,10 @@ def records_of(data: bytes, header: BatchHeader) -> Iterator[tuple[int, bytes, b
             raise CorruptBatch(f"a record of {size} bytes at byte {at} of {end}", offset=header.base_offset)
         _, body = _read_varint(data, at + 1, stop)
         delta, body = _read_varint(data, body, stop)
+        if not 0 <= delta <= header.last_offset_delta:
+            raise CorruptBatch(
+                f"offset delta {delta} in a batch of {header.last_offset_delta}", offset=header.base_offset
+            )
         key, body = _read_bytes(data, body, stop)
         value, body = _read_bytes(data, body, stop)
         if key is not None:
