@@ -1,9 +1,13 @@
 """Getting messages: batches, confirming, manual mode, filters, the end of the log."""
 
 import asyncio
+import struct
 
 import pytest
 
+from penstock.columnar.batch import CRC_START
+from penstock.columnar.buffers import crc32c
+from penstock.columnar.transactions import end_marker
 from penstock.model import Partition
 from penstock.protocols.tubemq.front import TubeFrontOptions
 from penstock.protocols.tubemq.front.broker.batches import Stored, encode_batch
@@ -186,5 +190,41 @@ def test_a_reader_goes_on_where_it_is_although_its_offset_was_forgotten() -> Non
         await kit.offsets.forget("g", [Partition("demo", 0)])
         await kit.put(b"d")
         assert bodies(await kit.get()) == [b"d"]
+
+    run(check)
+
+
+def transactional(*values: bytes, producer: int) -> bytes:
+    """A batch of a transaction, whose records have the log's time."""
+    batch = encode_batch([Stored(0, 1_000, False, None, value, ()) for value in values])
+    struct.pack_into(">H", batch, 21, 16 | 8)
+    struct.pack_into(">qhi", batch, 43, producer, 0, 0)
+    struct.pack_into(">I", batch, 17, crc32c(batch, CRC_START))
+    return bytes(batch)
+
+
+@pytest.mark.parametrize("many", [1, 1_000_000])
+def test_messages_of_a_transaction_appear_when_it_is_committed(many: int) -> None:
+    async def check(kit: Kit) -> None:
+        async def end(producer: int, *, commit: bool) -> None:
+            marker = end_marker(producer, 0, commit=commit, coordinator_epoch=0, now_ms=2_000)
+            await kit.enode.append(Partition("demo", 0), marker)
+
+        kit.front.shared.warming.many = many
+        await kit.put(b"before")
+        await kit.enode.append(Partition("demo", 0), transactional(b"lost", b"lost, too", producer=1))
+        await kit.enode.append(Partition("demo", 0), transactional(b"kept", producer=2))
+        await kit.put(b"behind")
+        await kit.book()
+        assert bodies(await kit.get()) == [b"before"]
+        assert (await kit.get(last_pack_consumed=True)).err_code == 404
+        await end(1, commit=False)
+        assert bodies(await kit.get()) == []
+        await end(2, commit=True)
+        answer = await kit.get()
+        assert bodies(answer) == [b"kept", b"behind"]
+        assert answer.curr_offset == 3 * 28
+        assert bodies(await kit.get(last_pack_consumed=True)) == []  # moves over the markers
+        assert (await kit.get(last_pack_consumed=True)).err_code == 404
 
     run(check)

@@ -49,7 +49,7 @@ async def _serve(shared: Shared, booking: Booking, request: GetMessageRequestC2B
     _, partition = booking.key
     log_start, log_end = shared.enode.bounds(partition)
     start = await _start(shared, booking, request)
-    if start >= log_end:
+    if start >= shared.enode.stable_offset(partition):  # what comes later may still be aborted
         if start > log_end:
             await _move(shared, booking, log_end)
             booking.flight_end = None

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from penstock.columnar.batch import CRC_START, HEADER_BYTES, BatchHeader, batches
 from penstock.columnar.buffers import crc32c
+from penstock.columnar.transactions import ABORT, AbortedTransactions, control_type
 from penstock.errors import CorruptBatch
 from penstock.model import Codec
 from penstock.seams.framing import Buffer
@@ -60,12 +61,20 @@ def encode_batch(records: Sequence[Stored]) -> bytearray:
     return out
 
 
-def stored_records(data: Buffer, start: int) -> Iterator[Stored]:
-    """The records of whole batches from offset ``start`` on. Raises CorruptBatch. Markers of the log are left out."""
+def stored_records(data: Buffer, start: int, aborted: Sequence[tuple[int, int]] = ()) -> Iterator[Stored]:
+    """The records of whole batches from offset ``start`` on. Raises CorruptBatch.
+
+    Left out are markers of the log, and what belongs to transactions of ``aborted`` (producer id, first offset).
+    """
+    transactions = AbortedTransactions(aborted)
     for header in batches(data):
-        if header.control or header.last_offset < start:
+        if header.control:
+            if control_type(memoryview(data)[header.position + HEADER_BYTES : header.end]) == ABORT:
+                transactions.end(header.producer_id)
             continue
-        yield from _records(_plain(data, header), header, start)
+        skipped = transactions.skips(header.producer_id, header.last_offset, transactional=header.transactional)
+        if not skipped and header.last_offset >= start:
+            yield from _records(_plain(data, header), header, start)
 
 
 def _plain(data: Buffer, header: BatchHeader) -> bytes:

@@ -6,6 +6,7 @@ here: filters, and where a batch begins.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -36,13 +37,21 @@ class Bulk:
     size: int
 
 
-def bulk_of(data: Buffer, start: int, *, most_bytes: int, most_records: int, record_bytes: int) -> Bulk | None:
+def bulk_of(
+    data: Buffer,
+    start: int,
+    aborted: Sequence[tuple[int, int]] = (),
+    *,
+    most_bytes: int,
+    most_records: int,
+    record_bytes: int,
+) -> Bulk | None:
     """The records of whole batches from ``start`` on, up to a hole or a limit; None where there are none.
 
-    The record that crosses ``most_bytes`` is still in; each counts ``record_bytes`` beside its value.
-    Raises CorruptBatch.
+    The record that crosses ``most_bytes`` is still in; each counts ``record_bytes`` beside its value. What belongs to
+    transactions of ``aborted`` (producer id, first offset) is left out. Raises CorruptBatch.
     """
-    rows = decode_v2(data, start=start, columns=_COLUMNS, check_crcs=False).batch
+    rows = decode_v2(data, start=start, columns=_COLUMNS, check_crcs=False, aborted=aborted).batch
     if not rows.num_rows:
         return None
     offsets = rows.column("offset").to_numpy()

@@ -1,12 +1,14 @@
 """Reading a batch of messages for one reader: from where, how many, and where the next one begins.
 
-A batch never goes over a hole in the log (compaction leaves some): so message i of an unfiltered batch has the batch's
-offset plus i. Pieces of the log with many records go through Arrow (`columns`), a few records, and those that a filter
-is to look at, through plain Python. What must not live here: whose turn it is, committing.
+A batch never goes over a hole in the log (compaction leaves some, and so do transactions that were aborted): so message
+i of an unfiltered batch has the batch's offset plus i. It ends before a transaction that is still open. Pieces of the log
+with many records go through Arrow (`columns`), a few records, and those that a filter is to look at, through plain
+Python. What must not live here: whose turn it is, committing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -22,6 +24,9 @@ __all__ = ["Batch", "Limits", "read_batch"]
 
 _RECORD_BYTES: Final = 52
 """What a message takes in a broker's own files beside its payload; lags are told in such bytes."""
+
+Aborted = Sequence[tuple[int, int]]
+"""(producer id, first offset) of transactions that were aborted."""
 
 _PIECES: Final = 8
 """So many pieces of the log are looked through at most, also where a filter matches nothing in them."""
@@ -67,12 +72,15 @@ def read_batch(enode: Enode, partition: Partition, start: int, filters: frozense
     batch = Batch(start, start)
     _, log_end = enode.bounds(partition)
     for piece in range(_PIECES):
-        found = enode.read(partition, batch.end, limits.size)
+        found = enode.read(partition, batch.end, limits.size, stable=True)
+        if not len(found.data):
+            break
+        aborted = enode.aborted(partition, batch.end, found.next_offset)
         if not piece and not filters and sum(header.record_count for header in batches(found.data)) >= limits.many:
-            _read_many(batch, found.data, limits)
+            _read_many(batch, found.data, aborted, limits)
             more = False
         else:
-            more = _read_some(batch, found.data, filters, limits)
+            more = _read_some(batch, found.data, aborted, filters, limits)
         if batch.end == batch.start and found.next_offset > batch.end:
             batch.start = batch.end = found.next_offset  # nothing but a hole
             more = True
@@ -81,20 +89,21 @@ def read_batch(enode: Enode, partition: Partition, start: int, filters: frozense
     return batch
 
 
-def _read_many(batch: Batch, data: Buffer, limits: Limits) -> None:
+def _read_many(batch: Batch, data: Buffer, aborted: Aborted, limits: Limits) -> None:
     from penstock.protocols.tubemq.front.broker.columns import bulk_of  # loads Arrow
 
-    bulk = bulk_of(data, batch.start, most_bytes=limits.size, most_records=limits.records, record_bytes=_RECORD_BYTES)
+    size, records = limits.size, limits.records
+    bulk = bulk_of(data, batch.start, aborted, most_bytes=size, most_records=records, record_bytes=_RECORD_BYTES)
     if bulk is not None:
         batch.start, batch.end = bulk.first, bulk.first + bulk.count
         batch.encoded.append(bulk.encoded)
         batch.size = bulk.size
 
 
-def _read_some(batch: Batch, data: Buffer, filters: frozenset[int], limits: Limits) -> bool:
+def _read_some(batch: Batch, data: Buffer, aborted: Aborted, filters: frozenset[int], limits: Limits) -> bool:
     """Take records along one by one; False where the batch is full, or a hole ends it."""
     taken = sum(_RECORD_BYTES + len(message.pay_load_data) for message in batch.messages)
-    for record in stored_records(data, batch.end):
+    for record in stored_records(data, batch.end, aborted):
         if record.offset != batch.end:
             if batch.end > batch.start:
                 return False
