@@ -1,8 +1,8 @@
 """Reading a batch of messages for one reader: from where, how many, and where the next one begins.
 
 A batch never goes over a hole in the log (compaction leaves some, and so do transactions that were aborted): so message
-i of an unfiltered batch has the batch's offset plus i. It ends before a transaction that is still open. Pieces of the log
-with many records go through Arrow (`columns`), a few records, and those that a filter is to look at, through plain
+i of an unfiltered batch has the batch's offset plus i. It ends before a transaction that is still open. Pieces of the
+log with many records go through Arrow (`columns`), a few records, and those that a filter is to look at, through plain
 Python. What must not live here: whose turn it is, committing.
 """
 
