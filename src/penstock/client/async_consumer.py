@@ -183,6 +183,7 @@ class AsyncConsumer:
     async def commit(self, offsets: OffsetsLike | None = None) -> None:
         """Commit a batch, or offsets of the next records to read, or everything that was polled.
 
+        Where the log waits for batches to be confirmed (TubeMQ), a batch is confirmed with its last record.
         Raises FencedError if another process has taken this member's place, ServerError for what the log refuses.
         """
         engine = await self._start()
