@@ -7,10 +7,11 @@ with reasons, in docs/spark-and-kafka-connector.md.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pyarrow as pa
 import pytest
@@ -80,6 +81,12 @@ JOBS = [
     job("a log that begins later", 80, subscribe="parity-cut"),
     job("offsets that are gone, allowed", 80, subscribe="parity-cut", failOnDataLoss="false",
         startingOffsets=at({"0": 5, "1": 0}, "parity-cut")),
+    job("committed records", 60, subscribe="parity-txn", **{"kafka.isolation.level": "read_committed"}),
+    job("uncommitted records", 100, subscribe="parity-txn"),
+    job("committed records in small tasks", 60, subscribe="parity-txn", minPartitions="6",
+        **{"kafka.isolation.level": "read_committed"}),
+    job("stream of committed records", 60, stream=True, subscribe="parity-txn", startingOffsets="earliest",
+        maxOffsetsPerTrigger="25", **{"kafka.isolation.level": "read_committed"}),
     job("stream of everything", 160, stream=True, startingOffsets="earliest"),
     job("stream from the end", 0, stream=True),
     job("stream of a pattern", 175, stream=True, subscribePattern="parity-[ab]", startingOffsets="earliest"),
@@ -143,6 +150,23 @@ def load(url: str) -> None:
                     producer.send_batch(topic, rows(partition, first, min(first + 25, count))).result()
     with Admin(url) as admin:
         admin.delete_records({Partition("parity-cut", 0): 20})
+    load_transactions(url)
+
+
+def load_transactions(url: str) -> None:
+    """Five transactions of 20 records each, the second and fourth aborted: markers leave gaps in the offsets."""
+    with Admin(url) as admin:
+        admin.create_topics([NewTopic("parity-txn", 1)])
+    with Producer(url, transactional_id=f"parity-{uuid4().hex[:8]}") as producer:
+        producer.init_transactions()
+        for number in range(5):
+            producer.begin_transaction()
+            producer.send_batch("parity-txn", rows(0, 20 * number, 20 * number + 20))
+            producer.flush()
+            if number % 2:
+                producer.abort_transaction()
+            else:
+                producer.commit_transaction()
 
 
 def rows(partition: int, first: int, end: int) -> pa.Table:
@@ -211,3 +235,20 @@ def test_both_refuse(spark: SparkSession, servers: dict[str, str], wanted: Job, 
         for server, bootstrap in servers.items():
             with pytest.raises(Exception, match=r"(?s)."):  # each in its own words
                 run(spark, source, wanted, bootstrap, tmp_path / server)
+
+
+def test_any_kafka_tool_shows_the_lag_of_the_stream(
+    spark: SparkSession, servers: dict[str, str], kafka_tools: Callable[..., str], tmp_path: Path
+) -> None:
+    ours = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "70", "commitOffsets": "true"}
+    for server, bootstrap in servers.items():
+        group = f"stream-{server}"
+        run(spark, "penstock", job("lag", 160, stream=True, group=group, **ours), bootstrap, tmp_path / server)
+        told = kafka_tools("groups", "--describe", "--group", group, bootstrap=bootstrap)
+        lines = [line.split() for line in told.splitlines() if line.startswith(group)]
+        found = {(topic, partition): (offset, end, lag) for _, topic, partition, offset, end, lag, *_ in lines}
+        assert found == {
+            ("parity-a", "0"): ("120", "120", "0"),
+            ("parity-a", "1"): ("40", "40", "0"),
+            ("parity-a", "2"): ("0", "0", "0"),
+        }
