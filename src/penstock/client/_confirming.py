@@ -14,7 +14,7 @@ from typing import Any
 
 from penstock.client._committable import CommitCallback, OffsetsLike
 from penstock.client._handing import Handing
-from penstock.client._partitions import Partitions
+from penstock.client._partitions import Partitions, PartitionState
 from penstock.columnar import Messages
 from penstock.errors import PenstockError, UsageError
 from penstock.model import Committed, Partition
@@ -44,7 +44,8 @@ class Confirming:
     async def commit(self, what: OffsetsLike | None) -> None:
         """Confirm these batches, or all that were handed out whole. Raises UsageError, ServerError, ConnectionLost.
 
-        A part of a batch without its last row confirms nothing yet: the log waits for the whole.
+        A part of a batch without its last row confirms nothing yet: the log waits for the whole. It is told how far the
+        application came only if the partition goes before.
         """
         await self._confirm(self._contexts(what), consumed=True)
 
@@ -98,6 +99,9 @@ class Confirming:
                 (each.partition, each.handout.context) for each in states if each.handout.handed == each.handout.context
             ]
         if isinstance(what, Messages):
+            for part in what.parts:
+                if not part.context:
+                    self._through_with(self._partitions.get(part.partition), part.next_offset)
             return [(part.partition, part.context) for part in what.parts if part.context]
         return [each for partition, offset in what.items() for each in self._reaching(partition, offset)]
 
@@ -109,12 +113,25 @@ class Confirming:
             return []
         if state is not None and state.handout.context and wanted == state.fetch_offset != state.position:
             return [(partition, state.handout.context)]
+        if self._through_with(state, wanted):
+            return []
         raise UsageError(
-            f"offset {wanted} is not where a batch ends that is to be confirmed",
+            f"offset {wanted} is not in the batch that is to be confirmed",
             topic=partition.topic,
             partition=partition.id,
             hint="This log confirms batches: commit(batch), or commit() for all that was polled; seek() jumps",
         )
+
+    def _through_with(self, state: PartitionState | None, offset: int) -> bool:
+        """Note how far the application came; False if that is nowhere in the batch that polls have begun to return."""
+        if state is None or state.position is None or state.fetch_offset is None or self.handing.membership is None:
+            return False
+        handout = state.handout
+        inside = bool(handout.context) and handout.begun == handout.context
+        if not inside or not state.position < offset < state.fetch_offset:
+            return False
+        self.handing.membership.reached(state.partition, handout.context, offset)
+        return True
 
     async def _confirm(self, contexts: Contexts, *, consumed: bool) -> None:
         if not contexts:

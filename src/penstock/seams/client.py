@@ -262,6 +262,11 @@ class BatchMembership(Membership, Protocol):
         """Whether this batch is still waited for: neither confirmed nor given up."""
         ...
 
+    def reached(self, partition: Partition, context: str, offset: int) -> None:
+        """The application is through with this batch up to ``offset``: if it has to go before the rest is confirmed,
+        whoever comes next may begin there."""
+        ...
+
     async def confirm(self, partition: Partition, context: str, *, consumed: bool) -> int:
         """Confirm a batch; not ``consumed``: it will be handed out again. Returns the offset of the next one.
 

@@ -86,6 +86,19 @@ def test_polls_in_small_pieces_confirm_with_the_last(
     assert not again.got
 
 
+def test_who_leaves_in_the_middle_of_a_batch_leaves_a_mark(tubemq_peer: tubemq.Cluster, tubemq_topic: NewTopic) -> None:
+    topic, group = tubemq_topic(), fresh("marks")
+    sent = send(tubemq_peer.address, topic, 20)
+    address = f"tubemq://{tubemq_peer.address}/{topic}"
+    with Consumer(address, group=group, max_poll_records=7, **PATIENCE_MS) as consumer:
+        consumer.commit(_poll(consumer))
+    with Member(tubemq_peer.address, group, [topic]) as member:
+        until([member], lambda: len(member.got) >= 13)
+        for _ in range(5):
+            member.step()
+    assert member.got == once(sent[7:])
+
+
 @pytest.mark.parametrize("options", [{"enable_auto_commit": True}, {"confirm_locally": True}])
 def test_other_ways_to_confirm(
     tubemq_peer: tubemq.Cluster, filled: tuple[str, list[bytes]], options: dict[str, bool]
@@ -139,7 +152,7 @@ def test_seeking_moves_the_group(tubemq_peer: tubemq.Cluster, tubemq_topic: NewT
         assert batch[0].value == b"0"
         consumer.seek_to_end()
         assert consumer.position(only) == 280
-        with pytest.raises(UsageError, match="not where a batch ends"):
+        with pytest.raises(UsageError, match="not in the batch"):
             consumer.commit({only: 28})
 
 

@@ -14,7 +14,7 @@ from penstock.protocols.tubemq import methods as m
 from penstock.protocols.tubemq.messages import CommitOffsetResponseB2C, GetMessageResponseB2C
 from tests.unit.client.virtual_time import passing
 from tests.unit.tubemq_client.cluster import SILENCE, go
-from tests.unit.tubemq_consumer.groups import GroupCluster, filled, gets, world
+from tests.unit.tubemq_consumer.groups import ONLY_DISCONNECT, GroupCluster, filled, gets, world
 from tests.unit.tubemq_consumer.test_server_balanced import drain, numbers
 
 ZERO = Partition("demo", 0, "1")
@@ -80,8 +80,10 @@ def test_a_batch_may_be_committed_by_the_offset_it_ends_at_and_no_other() -> Non
     async def work() -> None:
         async with world(filled(5, partitions=1)) as w, w.consumer("demo") as consumer:
             batch = await consumer.poll(5)
-            with pytest.raises(UsageError, match="not where a batch ends"):
-                await consumer.commit({ZERO: 28})
+            with pytest.raises(UsageError, match="not in the batch"):
+                await consumer.commit({ZERO: 28 * 6})
+            await consumer.commit({ZERO: 28})
+            assert not w.cluster.asked(m.COMMIT_OFFSET)
             await consumer.commit(batch.next_offsets)
             await consumer.commit({ZERO: Committed(28 * 5)})
             assert await consumer.committed([ZERO]) == {ZERO: Committed(28 * 5)}
@@ -283,6 +285,33 @@ def test_pausing_leaves_a_partition_alone() -> None:
             assert not await consumer.poll(5)
             await consumer.resume([ZERO])
             assert values(await consumer.poll(5)) == [b"a"]
+
+    go(work())
+
+
+def test_who_leaves_in_the_middle_of_a_batch_leaves_a_mark() -> None:
+    async def work() -> None:
+        async with world(filled(5, partitions=1)) as w:
+            async with w.consumer("demo", max_poll_records=2) as consumer:
+                await consumer.commit(await consumer.poll(5))
+                await consumer.commit((await consumer.poll(5))[:1])
+            assert w.cluster.places["g1", "demo", 0] == 28 * 3
+            async with w.consumer("demo") as consumer:
+                assert await drain(consumer, 2) == numbers(5)[3:]
+
+    go(work())
+
+
+def test_a_partition_that_goes_in_the_middle_of_a_batch_is_read_on_from_there() -> None:
+    async def work() -> None:
+        async with world(filled(5, partitions=1)) as w, w.consumer("demo", max_poll_records=2) as consumer:
+            await consumer.commit(await consumer.poll(5))
+            await passing(1)
+            w.cluster.share_out = False
+            (name,) = w.cluster.members
+            w.cluster.tell(name, ONLY_DISCONNECT, ZERO)
+            await passing(10)
+            assert w.cluster.places["g1", "demo", 0] == 28 * 2
 
     go(work())
 

@@ -109,6 +109,10 @@ class GroupMember:
         """Whether the batch is still waited for."""
         return self._pulling.is_out(partition, context)
 
+    def reached(self, partition: Partition, context: str, offset: int) -> None:
+        """How far the application is through with a batch."""
+        self._pulling.reached(partition, context, offset)
+
     async def confirm(self, partition: Partition, context: str, *, consumed: bool) -> int:
         """Say what became of a batch; returns where the next one begins."""
         return await self._pulling.confirm(partition, context, consumed=consumed)

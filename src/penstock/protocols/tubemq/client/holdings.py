@@ -36,7 +36,8 @@ _NOT_YET = frozenset({State.WANTED, State.ASKED})
 class Holding:
     """One partition. ``offset`` is where its next batch begins, as far as its broker has told; ``rounds`` counts
     registrations that failed since the last one that did not; ``start`` is where the next registration moves it.
-    ``asked_at``: when the broker was last asked for the offset."""
+    ``asked_at``: when the broker was last asked for the offset. ``reached``: the token of a batch, and the offset in it
+    that the application is through with."""
 
     partition: Partition
     node: Node
@@ -46,6 +47,7 @@ class Holding:
     rounds: int = 0
     start: int | None = None
     asked_at: float = -math.inf
+    reached: tuple[int, int] = (0, 0)
 
     @property
     def held(self) -> bool:
@@ -242,6 +244,8 @@ class Holdings:
         for holding in leaving:
             if holding.booked.state is State.DRAINING:
                 was_out = holding.booked.confirm_by is not None
+                token, reached = holding.reached
+                holding.start = reached if was_out and token == holding.booked.token else None
                 holding.booked.see(Event.OVERDUE, now)
                 holding.booked.consumed = was_out and if_out
         await self._channel.gather([self._leave(holding) for holding in leaving])
@@ -256,10 +260,11 @@ class Holdings:
             await self._leave(holding)
 
     async def _leave(self, holding: Holding) -> None:
+        endpoint, booking, consumed = holding.node.endpoint, self.booking(holding), holding.booked.consumed
         try:
-            await self._shared.brokers.unregister(
-                holding.node.endpoint, self.booking(holding), consumed=holding.booked.consumed
-            )
+            if holding.start is not None and not consumed:
+                await self._shared.brokers.register(endpoint, booking, start=holding.start)
+            await self._shared.brokers.unregister(endpoint, booking, consumed=consumed)
         except PenstockError as error:
             # It is free all the same: at once if the broker does not know us, else when no heartbeat comes.
             _log.info("giving back %s: %s", holding.partition, error)

@@ -20,6 +20,7 @@ from penstock.protocols.tubemq.client.pulled import PulledBatch
 from penstock.protocols.tubemq.client.retry import Retry
 from penstock.protocols.tubemq.client.shared import Shared
 from penstock.protocols.tubemq.error_codes import Code, error_of
+from penstock.protocols.tubemq.partition_ids import INDEX_BYTES, aligned
 from penstock.protocols.tubemq.strings import format_key
 
 if TYPE_CHECKING:
@@ -95,6 +96,12 @@ class Pulling:
             )
             return False
         return was_out
+
+    def reached(self, partition: Partition, context: str, offset: int) -> None:
+        """The application is through with the batch up to ``offset``, which is kept for the case that it must go."""
+        holding = self._holdings.get(partition)
+        if holding is not None and self._is_current(holding, context):
+            holding.reached = (holding.booked.token, aligned(offset + INDEX_BYTES - 1))
 
     async def confirm(self, partition: Partition, context: str, *, consumed: bool) -> int:
         """Say what became of a batch; returns where the next one begins, as far as it is known.
