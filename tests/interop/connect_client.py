@@ -7,10 +7,26 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.listener import QueryTerminatedEvent
+
+from penstock.spark import StreamListener
+
+
+class Listener(StreamListener):
+    """Ours; it says when it has heard everything."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ended = threading.Event()
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
+        super().onQueryTerminated(event)
+        self.ended.set()
 
 
 def batch(spark: SparkSession, server: str) -> dict[str, Any]:
@@ -45,6 +61,16 @@ def stream(spark: SparkSession, server: str, folder: Path) -> int:
     return sum(1 for each in query.recentProgress if each.numInputRows)
 
 
+def heard(spark: SparkSession, server: str, folder: Path) -> dict[str, Any]:
+    """What our listener tells of a stream."""
+    listener = Listener()
+    spark.streams.addListener(listener)
+    stream(spark, server, folder)
+    told = {"ended": listener.ended.wait(60), "metrics": listener.prometheus()}
+    spark.streams.removeListener(listener)
+    return told
+
+
 def foreach_batch(spark: SparkSession, server: str, folder: Path) -> None:
     kept = str(folder / "kept")
 
@@ -67,6 +93,7 @@ def main(server: str, folder: str) -> int:
         told = batch(spark, server)
         told["batches"] = stream(spark, server, Path(folder))
         foreach_batch(spark, server, Path(folder))
+        told["heard"] = heard(spark, server, Path(folder) / "heard")
         told["kept"] = spark.read.parquet(f"{folder}/kept").distinct().count()
         told["connect"] = type(spark).__module__
         print(json.dumps(told))

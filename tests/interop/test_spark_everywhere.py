@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -104,6 +105,9 @@ def test_connect_reads_writes_and_streams_without_registering(broker: Broker, tm
     order(broker, 120)
     printed = python("-m", "tests.interop.connect_client", broker.address, str(tmp_path))
     told = json.loads(next(line for line in printed.splitlines() if line.startswith("{")))
+    listener = told.pop("heard")
+    assert listener["ended"]
+    assert re.search(r"rows\w*\{[^}]*\} 120", listener["metrics"])
     assert told == {
         "schema": [["key", "binary"], ["offset", "bigint"]],
         "rows": 120,
@@ -112,7 +116,7 @@ def test_connect_reads_writes_and_streams_without_registering(broker: Broker, tm
         "kept": 120,
         "connect": "pyspark.sql.connect.session",
     }
-    assert len(committed(broker, "streamed")) == 120
+    assert len(committed(broker, "streamed")) == 240  # by two queries
 
 
 def test_declarative_pipeline_from_log_to_log(broker: Broker, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ class Query:
         with Transactions(self.options) as log:
             commit(log, reports)
 
-    def abort(self, reports: Sequence[Report]) -> None:
+    def abort(self, reports: Sequence[Report | None]) -> None:
         with Transactions(self.options) as log:
             abort(log, reports)
 
@@ -185,7 +185,8 @@ def test_driver_that_lives_on_is_fenced(log: str) -> None:
 
 def test_abort_leaves_no_open_transaction_behind(log: str) -> None:
     query = Query(log)
-    query.abort([query.task(0, task, [task]) for task in range(2)])
+    reports = [query.task(0, task, [task]) for task in range(3)]
+    query.abort([reports[0], None, reports[2]])  # task 1 was stopped before it could report
     with RangeReader(query.address, isolation_level="read_committed") as settled, RangeReader(query.address) as all_:
         partitions = [Partition(query.topic, 0), Partition(query.topic, 1)]
         assert settled.end_offsets(partitions) == all_.end_offsets(partitions)

@@ -102,7 +102,7 @@ class _Writer:
             return
         try:
             with Transactions(self.options) as log:
-                abort(log, _reports(messages))
+                abort(log, [message.report if isinstance(message, Written) else None for message in messages])
         except PenstockError as error:
             # The query fails anyway, for a better reason; the log aborts what is left after its own timeout.
             _log.warning("a failed batch's transactions could not be aborted: %s", error)
@@ -164,7 +164,6 @@ def _place() -> Place:
 
 
 def _reports(messages: Sequence[WriterCommitMessage | None]) -> list[Report]:
-    # None is a task that failed; Spark says so in the messages of an abort.
     return [message.report for message in messages if isinstance(message, Written) and message.report is not None]
 
 

@@ -168,19 +168,25 @@ def _complete(log: TransactionalLog, slot: Slot, place: Place) -> None:
 
 
 def abort(log: TransactionalLog, reports: Sequence[Report | None]) -> None:
-    """Abort what tasks have prepared, unless it is decided: Spark asks for this after a failed commit as well."""
-    prepared = [report for report in reports if report is not None and report.slot is not None]
-    if not prepared:
-        return
-    place = prepared[0].place
+    """Abort what tasks have written, unless it is decided: Spark asks for this after a failed commit as well.
+
+    Reports stand in the order of tasks. None is a task that failed or was stopped, perhaps in the middle: readers of
+    committed records would wait behind what it left until the log's timeout.
+    """
+    told = [report for report in reports if report is not None]
+    if not told:
+        return  # nothing says which query this was
+    place = told[0].place
     if not place.unnamed:
         log.own(place.query)  # so that a decision on its way is there, or never will be
         marker = log.marker(place.query)
         if marker is not None and marker.batch >= place.batch:
             return
-    for report in prepared:
-        assert report.slot is not None
-        log.complete(report.slot, commit=False)
+    for task, report in enumerate(reports):
+        if report is None:
+            log.take_over(place.query, task)
+        elif report.slot is not None:
+            log.complete(report.slot, commit=False)
 
 
 def _standing(marker: Marker | None, place: Place) -> _Standing:

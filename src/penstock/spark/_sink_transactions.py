@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from penstock.client import Admin, BatchDelivery, Producer, RangeReader
+from penstock.client.errors import TransactionAborted
 from penstock.config import ClientConfig, OptionValue, ProducerConfig
 from penstock.errors import FencedError, OffsetOutOfRange, PenstockError, RequestTimeout, ServerError, UsageError
 from penstock.model import LogRange, Partition
@@ -79,8 +80,10 @@ class Transactions:
             producer.begin_transaction()
             fingerprint, deliveries = _send(producer, self._options, columns, batches)
             prepared = producer.prepare_transaction()
-        except BaseException:
+        except BaseException as error:
             _hang_up(producer)  # which aborts
+            if isinstance(error, TransactionAborted) and isinstance(error.__cause__, PenstockError):
+                raise error.__cause__ from None  # good rows that were dropped because of a bad one say nothing new
             raise
         stored = [span for delivery in deliveries for span in delivery.result()]
         producer.close()

@@ -147,9 +147,9 @@ def test_failed_commit_does_not_abort_what_is_decided() -> None:
 
 def test_abort_before_the_decision_leaves_nothing_open() -> None:
     log = SimulatedLog(iter(()))
-    reports = [run_task(log.view(), Place("q", 0, t), lambda t=t: log.view().prepare("q", t, (t,))) for t in range(2)]
-    abort(log.view(), [reports[0], None, reports[1]])
-    assert [each.state for each in log.transactions] == ["gone", "gone"]
+    reports = [run_task(log.view(), Place("q", 0, t), lambda t=t: log.view().prepare("q", t, (t,))) for t in range(3)]
+    abort(log.view(), [reports[0], None, reports[2]])  # task 1 was stopped before it could report
+    assert [each.state for each in log.transactions] == ["gone", "gone", "gone"]
     abort(log.view(), [None])
     assert log.shown() == []
 
