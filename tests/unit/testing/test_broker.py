@@ -208,3 +208,28 @@ def test_a_node_that_ended_has_no_task_left(end: str, tmp_path: Path) -> None:
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(main())
+
+
+def test_each_protocol_has_an_address_of_its_own_over_one_log(tmp_path: Path) -> None:
+    with Broker(f"file:{tmp_path}", listen=["kafka://127.0.0.1:0", "tubemq://127.0.0.1:0"]) as broker:
+        before = broker.url("kafka"), broker.url("tubemq")
+        broker.create_topic("both")
+        with Producer(broker.url("tubemq")) as producer:
+            producer.send("both", b"through the other door").result()
+        broker.restart()
+        assert (broker.url("kafka"), broker.url("tubemq")) == before
+        with Consumer(f"{broker.address}/both", auto_offset_reset="earliest") as consumer:
+            assert [record.value for record in consumer.poll(30)] == [b"through the other door"]
+        with pytest.raises(UsageError, match="nothing listens for rocketmq"):
+            broker.url("rocketmq")
+    with Broker(listen="tubemq://127.0.0.1:0") as other, pytest.raises(UsageError, match="nothing listens for kafka"):
+        assert other.address
+
+
+def test_faults_in_kafka_s_words_leave_other_protocols_alone() -> None:
+    with Broker(listen=["kafka://127.0.0.1:0", "tubemq://127.0.0.1:0"]) as broker:
+        broker.create_topic("both")
+        broker.faults.drop("", times=None)
+        with Producer(broker.url("tubemq")) as producer:
+            producer.send("both", b"unharmed").result()
+        assert broker.faults.seen("") == 0
