@@ -59,10 +59,11 @@ def order(broker: Broker, count: int) -> None:
             sent.result()
 
 
-def run_again(checkpoint: Path, page: str, broker: Broker, folder: Path) -> None:
+def run_again(checkpoints: list[Path], page: str, broker: Broker, folder: Path) -> None:
     """As after a driver that died between the last batch's last row and Spark's note of it; with new records."""
-    max((each for each in (checkpoint / "commits").iterdir() if each.name.isdigit()), key=lambda each: int(each.name)
-        ).unlink()  # fmt: skip
+    for checkpoint in checkpoints:
+        noted = [int(each.name) for each in (checkpoint / "commits").iterdir() if each.name.isdigit()]
+        (checkpoint / "commits" / str(max(noted))).unlink()
     order(broker, 40)
     python("-m", "tests.interop.in_spark", page, broker.address, str(folder))
 
@@ -73,13 +74,17 @@ def test_delta_has_each_row_once(broker: Broker, tmp_path: Path) -> None:
 
     broker.create_topic("orders", 2)
     order(broker, 250)
-    python("-m", "tests.interop.in_spark", Page("recipes/delta").name, broker.address, str(tmp_path))
+    page = Page("recipes/delta").name
+    python("-m", "tests.interop.in_spark", page, broker.address, str(tmp_path))
     assert DeltaTable(str(tmp_path / "delta" / "orders")).version() == 2
-    run_again(tmp_path / "checkpoints" / "delta", "recipes/delta", broker, tmp_path)
-    stored = DeltaTable(str(tmp_path / "delta" / "orders")).to_pyarrow_table()
-    assert sorted(stored.column("value").to_pylist()) == sorted(
-        [*(b"item-%d" % n for n in range(250)), *(b"item-%d" % n for n in range(40))]
-    )
+    checkpoints = [tmp_path / "checkpoints" / name for name in ("delta", "large-delta")]
+    run_again(checkpoints, page, broker, tmp_path)
+    for name in ("orders", "large-orders"):
+        stored = DeltaTable(str(tmp_path / "delta" / name)).to_pyarrow_table()
+        assert sorted(stored.column("value").to_pylist()) == sorted(
+            [*(b"item-%d" % n for n in range(250)), *(b"item-%d" % n for n in range(40))]
+        )
+        assert stored.column("timestamp").null_count == 0
 
 
 def test_iceberg_has_each_row_once(broker: Broker, tmp_path: Path) -> None:
@@ -89,7 +94,7 @@ def test_iceberg_has_each_row_once(broker: Broker, tmp_path: Path) -> None:
     broker.create_topic("orders", 2)
     order(broker, 250)
     python("-m", "tests.interop.in_spark", Page("recipes/iceberg").name, broker.address, str(tmp_path))
-    run_again(tmp_path / "checkpoints" / "iceberg", "recipes/iceberg", broker, tmp_path)
+    run_again([tmp_path / "checkpoints" / "iceberg"], "recipes/iceberg", broker, tmp_path)
     catalog = load_catalog("local", type="sql", uri=f"sqlite:///{tmp_path}/catalog.db")
     stored = catalog.load_table("shop.orders").scan().to_arrow()
     assert sorted(stored.column("value").to_pylist()) == sorted(
