@@ -102,11 +102,12 @@ def _assigned(job: TubeJob, count: int) -> Iterator[pa.Table]:
 
 
 def _group(job: TubeJob, count: int) -> Iterator[pa.Table]:
-    """A server-balanced member of a group of its own that confirms every batch."""
+    """A server-balanced member of a group of its own that confirms every batch: locally, as its rival does."""
     from penstock import Consumer
 
     group = f"bench{next(_groups)}"
-    address = f"tubemq://{job.masters}/{job.topic}?auto_offset_reset=earliest&heartbeat_interval_ms=1000"
+    options = "auto_offset_reset=earliest&heartbeat_interval_ms=1000&confirm_locally=true"
+    address = f"tubemq://{job.masters}/{job.topic}?{options}"
     with Consumer(address, group=group) as consumer:
         yield from _polled(consumer, count, commit=True)
 
