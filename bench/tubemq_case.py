@@ -8,15 +8,18 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from bench.clients import tubemq_spark
 from bench.clients.tubemq import CASES, TubeJob
 
 __all__ = ["main"]
+
+ALL = {**CASES, "penstock in Spark → noop": tubemq_spark.to_noop}
 
 
 def main(job: Mapping[str, Any]) -> None:
     """Run the case and print its result."""
     rest = {name: value for name, value in job.items() if name != "case"}
-    print(json.dumps(CASES[job["case"]](TubeJob(**rest))), flush=True)
+    print(json.dumps(ALL[job["case"]](TubeJob(**rest))), flush=True)
 
 
 if __name__ == "__main__":

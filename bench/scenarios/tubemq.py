@@ -21,6 +21,7 @@ CONSUMERS = (
     "penstock RangeReader",
     "penstock Consumer, assigned",
     "penstock Consumer, group",
+    "penstock in Spark → noop",
     "Java pull (server-balanced)",
     "Java balance (client-balanced)",
 )
