@@ -184,6 +184,23 @@ def test_a_master_on_standby_sends_us_to_the_active_one() -> None:
     go(work())
 
 
+def test_a_question_answered_by_half_a_document_is_asked_again_and_a_change_is_not() -> None:
+    async def work() -> None:
+        half = plain(b"200 OK", body=b'{"result":true,"data":[')
+        server = WebServer()
+        server.answers["admin_query_x"] = lambda asked: half if len(server.seen) < 3 else [{"a": 1}]
+        server.answers["admin_query_y"] = server.answers["admin_x"] = half
+        async with web(server) as api:
+            assert await api.ask("admin_query_x") == [{"a": 1}]
+            with pytest.raises(ProtocolViolation, match="no JSON"):
+                await api.ask("admin_query_y")
+            with pytest.raises(ProtocolViolation, match="no JSON"):
+                await api.change("admin_x")
+        assert [len(server.asked(each)) for each in ("admin_query_x", "admin_query_y", "admin_x")] == [3, 3, 1]
+
+    go(work())
+
+
 def test_a_web_port_nobody_listens_on_is_passed_over() -> None:
     async def work() -> None:
         server = WebServer({"admin_x": []})

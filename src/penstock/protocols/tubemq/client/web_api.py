@@ -26,6 +26,8 @@ Row = Mapping[str, Any]
 _MASTER_PORT: Final = 8080
 _BAD_REQUEST: Final = 400
 _GUESS_S: Final = 1.0
+_QUESTION: Final = "admin_query_"
+_SHOWN: Final = 200
 
 
 class WebApi:
@@ -92,21 +94,27 @@ class WebApi:
 
     async def _document(self, endpoint: Endpoint, method: str, parameters: Mapping[str, object]) -> Row:
         query = urlencode({"method": method, **{name: _text(value) for name, value in parameters.items()}})
+        # A master writes answers while clients come and go, and may break off: questions are asked again.
+        for attempts_left in (2, 1, 0) if method.startswith(_QUESTION) else (0,):
+            try:
+                document = _object(method, await self._page(endpoint, method, query))
+                break
+            except ProtocolViolation as error:
+                error.node = str(endpoint)
+                if not attempts_left:
+                    raise
+        if document.get("result") is not True:
+            raise _refused(method, document.get("errCode"), document.get("errMsg"))
+        return document
+
+    async def _page(self, endpoint: Endpoint, method: str, query: str) -> bytes:
         status, fields, body = await self._get(endpoint, f"/webapi.htm?{query}")
         if status in {301, 302, 307}:
             active = _authority(fields.get("location", ""), endpoint)
             status, fields, body = await self._get(active, f"/webapi.htm?{query}")
         if status != 200:
             raise _refused(method, status, f"HTTP status {status}")
-        try:
-            document = json.loads(body)
-        except ValueError:
-            document = None
-        if not isinstance(document, dict):
-            raise ProtocolViolation(f"{method}: an answer that is no JSON object: {body[:80]!r}", node=str(endpoint))
-        if document.get("result") is not True:
-            raise _refused(method, document.get("errCode"), document.get("errMsg"))
-        return document
+        return body
 
     async def _get(self, endpoint: Endpoint, target: str) -> tuple[int, dict[str, str], bytes]:
         """One request on a connection of its own: servers soon hang up on one that is idle, which a blocking transport
@@ -120,6 +128,20 @@ class WebApi:
             raise
         finally:
             link.connection.close()
+
+
+def _object(method: str, body: bytes) -> Row:
+    try:
+        document = json.loads(body)
+    except ValueError as error:
+        raise ProtocolViolation(f"{method}: an answer that is no JSON ({error}): {_ends(body)}") from None
+    if not isinstance(document, dict):
+        raise ProtocolViolation(f"{method}: an answer that is no JSON object: {_ends(body)}")
+    return document
+
+
+def _ends(body: bytes) -> str:
+    return repr(body) if len(body) <= 2 * _SHOWN else f"{body[:_SHOWN]!r} … {body[-_SHOWN:]!r}"
 
 
 def text_in(row: Row, name: str) -> str:
