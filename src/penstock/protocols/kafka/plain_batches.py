@@ -12,6 +12,7 @@ from typing import Final
 
 from penstock.columnar.batch import HEADER_BYTES, BatchHeader
 from penstock.columnar.buffers import crc32c
+from penstock.columnar.plain_fields import read_bytes, read_varint, write_bytes, write_varint
 from penstock.errors import CorruptBatch
 
 __all__ = ["Entry", "batch_of", "records_of"]
@@ -28,13 +29,11 @@ def batch_of(entries: Sequence[Entry], now_ms: int, producer_id: int = -1, epoch
     records = bytearray()
     for delta, (key, value) in enumerate(entries):
         body = bytearray(b"\0\0")  # attributes, timestamp delta
-        _write_varint(body, delta)
-        _write_varint(body, len(key))
-        body += key
-        _write_varint(body, -1 if value is None else len(value))
-        body += value or b""
+        write_varint(body, delta)
+        write_bytes(body, key)
+        write_bytes(body, value)
         body.append(0)  # no headers
-        _write_varint(records, len(body))
+        write_varint(records, len(body))
         records += body
     count = len(entries)
     size = HEADER_BYTES - 12 + len(records)
@@ -50,47 +49,18 @@ def records_of(data: bytes, header: BatchHeader) -> Iterator[tuple[int, bytes, b
     """(offset, key, value) of the records of an uncompressed batch that have a key. Raises CorruptBatch."""
     at, end = header.position + HEADER_BYTES, header.end
     for _ in range(header.record_count):
-        size, at = _read_varint(data, at, end)
+        size, at = read_varint(data, at, end)
         stop = at + size
         if size < 0 or stop > end:
             raise CorruptBatch(f"a record of {size} bytes at byte {at} of {end}", offset=header.base_offset)
-        _, body = _read_varint(data, at + 1, stop)
-        delta, body = _read_varint(data, body, stop)
+        _, body = read_varint(data, at + 1, stop)
+        delta, body = read_varint(data, body, stop)
         if not 0 <= delta <= header.last_offset_delta:
             raise CorruptBatch(
                 f"offset delta {delta} in a batch of {header.last_offset_delta}", offset=header.base_offset
             )
-        key, body = _read_bytes(data, body, stop)
-        value, body = _read_bytes(data, body, stop)
+        key, body = read_bytes(data, body, stop)
+        value, body = read_bytes(data, body, stop)
         if key is not None:
             yield header.base_offset + delta, key, value
         at = stop
-
-
-def _read_bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
-    size, at = _read_varint(data, at, end)
-    if size < 0:
-        return None, at
-    if size > end - at:
-        raise CorruptBatch(f"a field of {size} bytes with {end - at} left")
-    return data[at : at + size], at + size
-
-
-def _read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    bits = shift = 0
-    while at < end and shift < 70:
-        byte = data[at]
-        at += 1
-        bits |= (byte & 127) << shift
-        if byte < 128:
-            return (bits >> 1) ^ -(bits & 1), at
-        shift += 7
-    raise CorruptBatch(f"a varint at byte {at} does not end")
-
-
-def _write_varint(out: bytearray, value: int) -> None:
-    bits = (value << 1) ^ (value >> 63)
-    while bits > 127:
-        out.append(bits & 127 | 128)
-        bits >>= 7
-    out.append(bits)

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from penstock.columnar.batch import CRC_START, HEADER_BYTES, BatchHeader, batches
 from penstock.columnar.buffers import crc32c
+from penstock.columnar.plain_fields import read_bytes, read_varint, write_bytes, write_varint
 from penstock.columnar.transactions import ABORT, AbortedTransactions, control_type
 from penstock.errors import CorruptBatch
 from penstock.model import Codec
@@ -43,15 +44,15 @@ def encode_batch(records: Sequence[Stored]) -> bytearray:
     out = bytearray(HEADER_BYTES)
     for delta, record in enumerate(records):
         body = bytearray(b"\0")
-        _write_varint(body, record.timestamp_ms - first)
-        _write_varint(body, delta)
-        _write_bytes(body, record.key)
-        _write_bytes(body, record.value)
-        _write_varint(body, len(record.headers))
+        write_varint(body, record.timestamp_ms - first)
+        write_varint(body, delta)
+        write_bytes(body, record.key)
+        write_bytes(body, record.value)
+        write_varint(body, len(record.headers))
         for name, value in record.headers:
-            _write_bytes(body, name.encode())
-            _write_bytes(body, value)
-        _write_varint(out, len(body))
+            write_bytes(body, name.encode())
+            write_bytes(body, value)
+        write_varint(out, len(body))
         out += body
     last = max(record.timestamp_ms for record in records)
     count = len(records)
@@ -90,67 +91,30 @@ def _records(data: bytes, header: BatchHeader, start: int) -> Iterator[Stored]:
     at, end = 0, len(data)
     append_time = bool(header.attributes & _LOG_APPEND)
     for _ in range(header.record_count):
-        size, at = _read_varint(data, at, end)
+        size, at = read_varint(data, at, end)
         stop = at + size
         if size < 0 or stop > end:
             raise CorruptBatch(f"a record of {size} bytes at byte {at} of {end}", offset=header.base_offset)
-        time_delta, body = _read_varint(data, at + 1, stop)
-        delta, body = _read_varint(data, body, stop)
+        time_delta, body = read_varint(data, at + 1, stop)
+        delta, body = read_varint(data, body, stop)
         at = stop
         if header.base_offset + delta < start:
             continue
-        key, body = _read_bytes(data, body, stop)
-        value, body = _read_bytes(data, body, stop)
+        key, body = read_bytes(data, body, stop)
+        value, body = read_bytes(data, body, stop)
         time = header.max_timestamp if append_time else header.base_timestamp + time_delta
         yield Stored(header.base_offset + delta, time, not append_time, key, value, _read_headers(data, body, stop))
 
 
 def _read_headers(data: bytes, at: int, end: int) -> tuple[tuple[str, bytes | None], ...]:
-    count, at = _read_varint(data, at, end)
+    count, at = read_varint(data, at, end)
     if not count:
         return ()
     if not 0 < count <= end - at:
         raise CorruptBatch(f"{count} headers with {end - at} bytes left")
     headers = []
     for _ in range(count):
-        name, at = _read_bytes(data, at, end)
-        value, at = _read_bytes(data, at, end)
+        name, at = read_bytes(data, at, end)
+        value, at = read_bytes(data, at, end)
         headers.append(((name or b"").decode("utf-8", "replace"), value))
     return tuple(headers)
-
-
-def _read_bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
-    size, at = _read_varint(data, at, end)
-    if size < 0:
-        return None, at
-    if size > end - at:
-        raise CorruptBatch(f"a field of {size} bytes with {end - at} left")
-    return data[at : at + size], at + size
-
-
-def _read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    bits = shift = 0
-    while at < end and shift < 70:
-        byte = data[at]
-        at += 1
-        bits |= (byte & 127) << shift
-        if byte < 128:
-            return (bits >> 1) ^ -(bits & 1), at
-        shift += 7
-    raise CorruptBatch(f"a varint at byte {at} does not end")
-
-
-def _write_bytes(out: bytearray, value: bytes | None) -> None:
-    if value is None:
-        _write_varint(out, -1)
-    else:
-        _write_varint(out, len(value))
-        out += value
-
-
-def _write_varint(out: bytearray, value: int) -> None:
-    bits = (value << 1) ^ (value >> 63)
-    while bits > 127:
-        out.append(bits & 127 | 128)
-        bits >>= 7
-    out.append(bits)
