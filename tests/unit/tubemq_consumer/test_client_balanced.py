@@ -11,7 +11,8 @@ from penstock.client import AsyncConsumer
 from penstock.errors import ServerError
 from penstock.model import Partition
 from penstock.protocols.tubemq import methods as m
-from penstock.protocols.tubemq.client.allocation import java_hash, share_of
+from penstock.protocols.tubemq.client.allocation import share_of
+from penstock.protocols.tubemq.java_hash import java_hash
 from penstock.protocols.tubemq.messages import GetPartMetaResponseM2C, OpsTaskInfo, RegisterResponseB2C
 from tests.unit.client.virtual_time import passing
 from tests.unit.tubemq_client.cluster import go

@@ -12,25 +12,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from penstock.model import Partition
+from penstock.protocols.tubemq.java_hash import java_hash
 from penstock.protocols.tubemq.strings import format_key
 
-__all__ = ["java_hash", "share_of"]
+__all__ = ["share_of"]
 
-_INT32: Final = 0xFFFF_FFFF
 _SIGNLESS: Final = 0x7FFF_FFFF
-
-
-def java_hash(text: str) -> int:
-    """``String.hashCode`` as 32 unsigned bits.
-
-    >>> java_hash("hello")
-    99162322
-    """
-    found = 0
-    units = text.encode("utf-16-be")
-    for at in range(0, len(units), 2):
-        found = (31 * found + (units[at] << 8 | units[at + 1])) & _INT32
-    return found
 
 
 def share_of(partitions: Iterable[Partition], source_count: int, node_id: int) -> frozenset[Partition]:

@@ -7,8 +7,8 @@ import sys
 
 from penstock.protocols.tubemq.front.admin.answers import Answer, from_broker
 from penstock.protocols.tubemq.front.admin.routes import AdminCall
-from penstock.protocols.tubemq.front.broker.messages import key_code
 from penstock.protocols.tubemq.front.broker.reading import Limits, read_batch
+from penstock.protocols.tubemq.java_hash import java_hash
 from penstock.protocols.tubemq.messages.broker import TransferedMessage
 
 __all__ = ["messages"]
@@ -23,7 +23,7 @@ async def messages(call: AdminCall) -> Answer:
     topic = call.shared.cluster.known(given.text("topicName"))
     partition = call.shared.cluster.own(topic, given.number("partitionId", low=0, high=2**31 - 1))
     count = given.number("msgCount", 3, low=1, high=50)
-    filters = frozenset(key_code(each) for each in given.names("filterConds"))
+    filters = frozenset(java_hash(each) for each in given.names("filterConds"))
     start, end = call.shared.enode.bounds(partition)
     begin = max(start, end - count)
     if begin == end:

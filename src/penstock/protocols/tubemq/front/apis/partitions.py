@@ -8,11 +8,11 @@ from __future__ import annotations
 from penstock.errors import PenstockError, ProtocolViolation
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.front.broker.bookings import Key
-from penstock.protocols.tubemq.front.broker.messages import key_code
 from penstock.protocols.tubemq.front.call import Call
 from penstock.protocols.tubemq.front.checks import JAVA_THREW, named
 from penstock.protocols.tubemq.front.cluster import to_record, to_wire
 from penstock.protocols.tubemq.front.faults import Refused, Thrown, refusal
+from penstock.protocols.tubemq.java_hash import java_hash
 from penstock.protocols.tubemq.messages.broker import (
     HeartBeatRequestC2B,
     HeartBeatResponseB2C,
@@ -46,7 +46,7 @@ async def _book(call: Call, key: Key, client: str, request: RegisterRequestC2B) 
         raise Refused(Code.BAD_REQUEST, f"{len(request.filter_cond_str)} filter items, {MAX_FILTER_ITEMS} are allowed")
     if not shared.settings.topic(key.partition.topic).accepts_subscribe:
         raise Refused(Code.FORBIDDEN, f"topicName {key.partition.topic} has been closed")
-    filters = frozenset(key_code(item.strip()) for item in request.filter_cond_str)
+    filters = frozenset(java_hash(item.strip()) for item in request.filter_cond_str)
     priority = request.qry_priority_id if has(request, "qry_priority_id") else -2
     booking = shared.bookings.register(key, client, filters, priority, shared.now)
     wanted = request.curr_offset if has(request, "curr_offset") and request.curr_offset >= 0 else None

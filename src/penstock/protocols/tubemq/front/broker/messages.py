@@ -7,30 +7,21 @@ comes out again without any. What must not live here: the mapping itself (`recor
 from __future__ import annotations
 
 from penstock.protocols.tubemq.front.broker.batches import Stored
+from penstock.protocols.tubemq.java_hash import java_hash
 from penstock.protocols.tubemq.messages.broker import TransferedMessage
 from penstock.protocols.tubemq.records.single import checksum, pack, unpack
 
-__all__ = ["FILTER_HEADER", "key_code", "key_code_of", "message_of", "record_of"]
+__all__ = ["FILTER_HEADER", "key_code_of", "message_of", "record_of"]
 
 FILTER_HEADER = "tubemq.filter"
-_MASK = 0xFFFFFFFF
 _NO_TIME = -1
-
-
-def key_code(item: str) -> int:
-    """The number by which a broker compares filter items: Java's hash code, as 32 unsigned bits."""
-    hashed = 0
-    encoded = item.encode("utf-16-be", "surrogatepass")
-    for at in range(0, len(encoded), 2):
-        hashed = (31 * hashed + (encoded[at] << 8) + encoded[at + 1]) & _MASK
-    return hashed
 
 
 def key_code_of(record: Stored) -> int | None:
     """The number of a record's filter item; None where it has none."""
     for name, value in record.headers:
         if name == FILTER_HEADER and value:
-            return key_code(value.decode("utf-8", "replace").strip())
+            return java_hash(value.decode("utf-8", "replace").strip())
     return None
 
 
