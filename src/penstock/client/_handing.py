@@ -14,6 +14,7 @@ from typing import Final, TypeAlias, cast
 
 from penstock.client._partitions import Partitions, PartitionState
 from penstock.client._surroundings import Backoff
+from penstock.client._taking import take
 from penstock.columnar import Messages
 from penstock.config import ConsumerConfig
 from penstock.errors import PenstockError
@@ -187,37 +188,18 @@ def _was_empty(state: PartitionState) -> bool:
 
 
 def take_handed(partitions: Partitions, max_records: int) -> Messages:
-    """Up to ``max_records`` rows, from the partition that waited longest on; positions stay until a batch is confirmed.
-
-    An error of a batch is raised once everything before it was handed out, and again by every later call until the
-    application seeks past it.
-    """
-    runs: list[Messages] = []
-    left = max_records
-    for state in partitions.by_turn():
-        if left == 0:
-            break
-        if state.paused or not state.buffer:
-            continue
-        try:
-            part = _take_from(state, left)
-        except PenstockError:
-            if runs:
-                break  # first what was good; the next call comes here again
-            raise
-        if part is not None and len(part):
-            state.served = partitions.turn()
-            runs.append(part)
-            left -= len(part)
-    return runs[0] if len(runs) == 1 else Messages.concat(runs)
+    """As `take`; positions stay until a batch is confirmed."""
+    return take(partitions, max_records, _take_from)
 
 
-def _take_from(state: PartitionState, most: int) -> Messages | None:
+def _take_from(state: PartitionState, most: int) -> tuple[list[Messages], int]:
+    if not state.buffer:
+        return [], 0
     entry = state.buffer[0]
     context = cast("Pulled", entry.fetched).context
     if context != state.handout.context:
         state.done(entry)
-        return None
+        return [], 0
     if entry.messages is None:
         entry.messages, entry.next_offset = entry.fetched.decode()
     part = entry.messages[entry.taken : entry.taken + most]
@@ -227,4 +209,4 @@ def _take_from(state: PartitionState, most: int) -> Messages | None:
     if entry.taken == len(entry.messages):
         state.handout.handed = context
         state.done(entry)
-    return part
+    return ([part], len(part)) if len(part) else ([], 0)

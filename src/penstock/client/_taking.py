@@ -6,11 +6,16 @@ fetching. What must not live here: waiting.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from penstock.client._partitions import Buffered, Partitions, PartitionState
 from penstock.columnar import Messages
 from penstock.errors import PenstockError
 
 __all__ = ["anything_to_take", "take"]
+
+TakeFrom = Callable[[PartitionState, int], tuple[list[Messages], int]]
+"""Takes up to so many rows of one partition: none, or runs of at least one row, and how many rows that is."""
 
 
 def anything_to_take(partitions: Partitions) -> bool:
@@ -18,12 +23,13 @@ def anything_to_take(partitions: Partitions) -> bool:
     return any(not state.paused and (state.buffer or state.failure) for state in partitions)
 
 
-def take(partitions: Partitions, max_records: int) -> Messages:
+def take(partitions: Partitions, max_records: int, take_from: TakeFrom | None = None) -> Messages:
     """Up to ``max_records`` rows, from the partition that waited longest on.
 
     An error of a partition is raised once everything before it was handed out, and again by every later call until the
-    application seeks past it.
+    application seeks past it. ``take_from`` None takes what was fetched.
     """
+    take_from = take_from or _take_from
     runs: list[Messages] = []
     left = max_records
     for state in partitions.by_turn():
@@ -32,7 +38,7 @@ def take(partitions: Partitions, max_records: int) -> Messages:
         if state.paused:
             continue
         try:
-            run, rows = _take_from(state, left)
+            run, rows = take_from(state, left)
         except PenstockError:
             if runs:
                 break  # first what was good; the next call comes here again
