@@ -13,6 +13,7 @@ from penstock.config import ConsumerConfig, OptionValue
 from penstock.config.options import canonical_options
 from penstock.config.spellings import normal
 from penstock.errors import ConfigError
+from penstock.spark._java_options import OF_ANY_CLIENT, without_java_options
 
 __all__ = ["client_options"]
 
@@ -27,23 +28,10 @@ _OF_MEMBERS = (
     "session.timeout.ms",
 )
 _OF_JAVA = (
-    "auto.include.jmx.reporter",
+    *OF_ANY_CLIENT,
     "check.crcs",  # ours are always checked
-    "client.dns.lookup",
-    "connections.max.idle.ms",
     "default.list.offsets.timeout.ms",
-    "enable.metrics.push",
     "exclude.internal.topics",
-    "metadata.recovery.rebootstrap.trigger.ms",
-    "metadata.recovery.strategy",
-    "metric.reporters",
-    "metrics.num.samples",
-    "metrics.recording.level",
-    "metrics.sample.window.ms",
-    "receive.buffer.bytes",
-    "security.providers",
-    "send.buffer.bytes",
-    "socket.connection.setup.timeout.max.ms",
 )
 _LEFT_OUT = {normal(name) for name in (*_OF_MEMBERS, *_OF_JAVA)}
 _PLAIN = {"security_protocol": "plaintext", "allow_auto_create_topics": "true"}
@@ -55,21 +43,15 @@ def client_options(
     given: Mapping[str, str], known_to_protocol: Collection[str]
 ) -> tuple[dict[str, OptionValue], tuple[str, ...]]:
     """(options in our client's spelling, names of those left out). Raises ConfigError for what cannot be honoured."""
-    kept: dict[str, str] = {}
-    left_out: list[str] = []
-    for name, text in given.items():
-        same = normal(name)
-        if same in _LEFT_OUT or (same not in known_to_protocol and _PLAIN.get(same) == text.strip().lower()):
-            left_out.append(name)
-            continue
+    kept, left_out = without_java_options(given, _LEFT_OUT, _PLAIN, known_to_protocol)
+    for name, text in kept.items():
         try:
             canonical_options(ConsumerConfig, {name: text}, known_to_protocol)
         except ConfigError:
-            if same.startswith(_SECURE):
+            if normal(name).startswith(_SECURE):
                 raise ConfigError(
                     f"option {name} cannot be honoured: connections are neither encrypted nor authenticated so far",
                     hint="Leave it out where the log allows plain connections",
                 ) from None
             raise
-        kept[name] = text
-    return canonical_options(ConsumerConfig, kept, known_to_protocol), tuple(sorted(left_out))
+    return canonical_options(ConsumerConfig, kept, known_to_protocol), left_out

@@ -12,31 +12,19 @@ from collections.abc import Collection, Mapping
 from penstock.config import OptionValue, ProducerConfig
 from penstock.config.options import canonical_options
 from penstock.config.spellings import normal
+from penstock.spark._java_options import OF_ANY_CLIENT, without_java_options
 
 __all__ = ["producer_options"]
 
 _OF_JAVA = (
-    "auto.include.jmx.reporter",
-    "client.dns.lookup",
+    *OF_ANY_CLIENT,
     "compression.gzip.level",
     "compression.lz4.level",
     "compression.zstd.level",
-    "connections.max.idle.ms",
-    "enable.metrics.push",
     "metadata.max.idle.ms",
-    "metadata.recovery.rebootstrap.trigger.ms",
-    "metadata.recovery.strategy",
-    "metric.reporters",
-    "metrics.num.samples",
-    "metrics.recording.level",
-    "metrics.sample.window.ms",
     "partitioner.adaptive.partitioning.enable",
     "partitioner.availability.timeout.ms",
-    "receive.buffer.bytes",
     "retries",  # ours go on until delivery.timeout.ms, which is what Java's do unless told otherwise
-    "security.providers",
-    "send.buffer.bytes",
-    "socket.connection.setup.timeout.max.ms",
 )
 _LEFT_OUT = {normal(name) for name in _OF_JAVA}
 _PLAIN = {"security_protocol": "plaintext", "partitioner_ignore_keys": "false"}
@@ -47,12 +35,5 @@ def producer_options(
     given: Mapping[str, str], known_to_protocol: Collection[str]
 ) -> tuple[dict[str, OptionValue], tuple[str, ...]]:
     """(options in our producer's spelling, names of those left out). Raises ConfigError for what is unknown."""
-    kept: dict[str, str] = {}
-    left_out: list[str] = []
-    for name, text in given.items():
-        same = normal(name)
-        if same in _LEFT_OUT or (same not in known_to_protocol and _PLAIN.get(same) == text.strip().lower()):
-            left_out.append(name)
-        else:
-            kept[name] = text
-    return canonical_options(ProducerConfig, kept, known_to_protocol), tuple(sorted(left_out))
+    kept, left_out = without_java_options(given, _LEFT_OUT, _PLAIN, known_to_protocol)
+    return canonical_options(ProducerConfig, kept, known_to_protocol), left_out
