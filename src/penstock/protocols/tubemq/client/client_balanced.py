@@ -16,7 +16,6 @@ from penstock.model import Assignment, Node, Offset, Partition
 from penstock.protocols.tubemq.client.allocation import share_of
 from penstock.protocols.tubemq.client.group_member import GroupMember
 from penstock.protocols.tubemq.client.holdings import GIVEN_UP_AT_ONCE
-from penstock.protocols.tubemq.client.registration import RegistrationState
 from penstock.protocols.tubemq.client.shared import Shared
 from penstock.protocols.tubemq.error_codes import Code, error_of
 from penstock.protocols.tubemq.messages import (
@@ -70,24 +69,14 @@ class ClientBalanced(GroupMember):
         may not consume.
         """
         del owned, reason
-        if self._registration.state is RegistrationState.CLOSED:
-            self._start()
-        self._topics = sorted(topics)
-        await self._register_first()
+        await self._register_for(topics)
         await self._ask_for_meta()
         return Assignment(self._generation, frozenset(self._told))
 
     async def heartbeat(self) -> Beat:
         """Do what is due: tell master and brokers that we live, see what there is, take what is ours."""
         now = self._channel.monotonic()
-        work = []
-        if now >= self._master_at:
-            work.append(self._beat_master())
-        if now >= self._brokers_at:
-            work.append(self._beat_brokers())
-        for outcome in await self._channel.gather(work):
-            if isinstance(outcome, BaseException):
-                raise outcome
+        await self._beat(now)
         if self._registration.registered and now >= self._meta_at:
             await self._ask_for_meta_quietly()
         await self._share()

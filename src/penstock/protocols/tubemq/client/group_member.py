@@ -160,6 +160,17 @@ class GroupMember:
         """Seconds until something else is due."""
         return self._period_s
 
+    async def _beat(self, now: float) -> None:
+        """Tell master and brokers that we live, as far as it is time."""
+        work = []
+        if now >= self._master_at:
+            work.append(self._beat_master())
+        if now >= self._brokers_at:
+            work.append(self._beat_brokers())
+        for outcome in await self._channel.gather(work):
+            if isinstance(outcome, BaseException):
+                raise outcome
+
     async def _beat_brokers(self) -> None:
         self._brokers_at = self._channel.monotonic() + self._period_s
         await self._holdings.beat()
@@ -209,6 +220,12 @@ class GroupMember:
             self._registration.see(RegistrationEvent.FAILED)
             raise
         self._registration.see(RegistrationEvent.ACCEPTED)
+
+    async def _register_for(self, topics: Collection[str]) -> None:
+        if self._registration.state is RegistrationState.CLOSED:
+            self._start()
+        self._topics = sorted(topics)
+        await self._register_first()
 
     async def _register_first(self) -> None:
         """Tried ``register_retries`` times, but once for groups that may not consume. Raises the last error."""

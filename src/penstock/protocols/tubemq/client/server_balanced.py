@@ -17,7 +17,6 @@ from penstock.config.tube_names import parse_start_offsets
 from penstock.errors import ProtocolViolation
 from penstock.model import Assignment, Node, Partition
 from penstock.protocols.tubemq.client.group_member import GroupMember
-from penstock.protocols.tubemq.client.registration import RegistrationState
 from penstock.protocols.tubemq.client.shared import Shared
 from penstock.protocols.tubemq.error_codes import Code, error_of
 from penstock.protocols.tubemq.messages import (
@@ -88,23 +87,12 @@ class ServerBalanced(GroupMember):
         Raises ServerError: 450 and 455 where the group may not consume, 424 to 430 where its members disagree.
         """
         del owned, reason
-        if self._registration.state is RegistrationState.CLOSED:
-            self._start()
-        self._topics = sorted(topics)
-        await self._register_first()
+        await self._register_for(topics)
         return Assignment(self._generation, frozenset(self._told))
 
     async def heartbeat(self) -> Beat:
         """Do what is due: tell master and brokers that we live, take and give back partitions."""
-        now = self._channel.monotonic()
-        work = []
-        if now >= self._master_at:
-            work.append(self._beat_master())
-        if now >= self._brokers_at:
-            work.append(self._beat_brokers())
-        for outcome in await self._channel.gather(work):
-            if isinstance(outcome, BaseException):
-                raise outcome
+        await self._beat(self._channel.monotonic())
         self._gained |= await self._holdings.register_due(self._tube.register_retries)
         if self._event is not None:
             await self._go_on(self._event)
