@@ -26,6 +26,14 @@ def test_topics_are_made_listed_grown_and_deleted(tubemq_peer: tubemq.Cluster) -
     assert "handmade" not in {row[0] for row in penstock("topics", "list", address).rows}
 
 
+def test_all_topics_are_listed_where_one_needs_permission(tubemq_peer: tubemq.Cluster, tubemq_topic: NewTopic) -> None:
+    closed, open_to_all = tubemq_topic(partitions=2), tubemq_topic(partitions=3)
+    tubemq_peer.admin("admin_set_topic_authorize_control", topicName=closed, isEnable="true")
+    listed = penstock("topics", "list", administered(tubemq_peer)).rows
+    assert [closed, "2", "False"] in listed
+    assert [open_to_all, "3", "False"] in listed
+
+
 def test_lines_go_in_and_out_and_the_group_has_no_lag(tubemq_peer: tubemq.Cluster, tubemq_topic: NewTopic) -> None:
     topic = tubemq_topic(partitions=4)  # of one store: what is not in a partition still moves its offsets
     lines = b"".join(b"%d\n" % i for i in range(50))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.model import Partition
 from penstock.protocols.tubemq import methods as m
+from penstock.protocols.tubemq.client.placements import SYSTEM_TOPIC
 from penstock.protocols.tubemq.messages import RegisterResponseM2CV2
 from tests.unit.tubemq_client.cluster import Cluster, go, stage
 
@@ -52,6 +53,22 @@ def test_where_groups_need_permission_producers_are_asked_instead() -> None:
         async with stage(Cluster({"demo": (1, 3)})) as s:
             s.cluster.refuse[20] = lambda request: RegisterResponseM2CV2(err_code=450, err_msg="forbidden")
             assert len((await s.client.topics(["demo"]))["demo"].partitions) == 3
+
+    go(work())
+
+
+def test_one_topic_that_needs_permission_does_not_hide_those_that_only_readers_are_told_of() -> None:
+    async def work() -> None:
+        async with stage(Cluster({"demo": (1, 3), SYSTEM_TOPIC: (1, 10), "closed": (1, 1)})) as s:
+            s.cluster.refuse[20] = lambda request: (
+                RegisterResponseM2CV2(err_code=450, err_msg="forbidden") if "closed" in request.topic_list else None
+            )
+            found = await s.client.topics([SYSTEM_TOPIC, "demo", "closed", "nosuch"])
+            assert {name: len(info.partitions) for name, info in found.items()} == {
+                SYSTEM_TOPIC: 10,
+                "demo": 3,
+                "closed": 1,
+            }
 
     go(work())
 

@@ -10,7 +10,7 @@ from penstock.protocols.tubemq.client.discovery import discover
 from penstock.protocols.tubemq.client.identity import Identity
 from penstock.protocols.tubemq.client.masters import Masters
 from penstock.protocols.tubemq.client.options import TubeOptions
-from penstock.protocols.tubemq.client.placements import Placements
+from penstock.protocols.tubemq.client.placements import SYSTEM_TOPIC, Placements
 from penstock.protocols.tubemq.client.publisher import Publisher
 from penstock.protocols.tubemq.client.retry import Retry
 from penstock.protocols.tubemq.error_codes import Code, error_of
@@ -87,13 +87,26 @@ class Topics:
                 return
 
     async def _ask_once(self, names: Collection[str]) -> None:
-        if not self._options.publishing:
-            try:
-                group = self._identity.passing_group(f"{self._options.tube.reader_group}-topics")
-                await discover(self._masters, self._identity, self._placements, names, group)
-            except ServerError as error:
-                if error.code not in _NEEDS_PERMISSION:
-                    raise
-            else:
-                return
-        await self._publisher.publish(names)
+        if self._options.publishing:
+            await self._publisher.publish(names)
+        elif not await self._discovered(names):
+            await self._ask_around(names)
+
+    async def _discovered(self, names: Collection[str]) -> bool:
+        """Whether masters told where ``names`` are; False where groups need permission for one of them."""
+        group = self._identity.passing_group(f"{self._options.tube.reader_group}-topics")
+        try:
+            await discover(self._masters, self._identity, self._placements, names, group)
+        except ServerError as error:
+            if error.code not in _NEEDS_PERMISSION:
+                raise
+            return False
+        return True
+
+    async def _ask_around(self, names: Collection[str]) -> None:
+        """Ask as a producer, then for each that producers are not told of alone: one refusal must not hide all."""
+        await self._publisher.publish([name for name in names if name != SYSTEM_TOPIC])
+        unknown = [name for name in names if name not in self._placements.topics(names)]
+        for name in unknown if len(names) > 1 else ():
+            if not await self._discovered([name]):
+                self._placements.forget([name])
