@@ -6,8 +6,11 @@ most tests need none of them.
 
 import os
 import sys
+import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Verbosity, settings
@@ -30,6 +33,23 @@ os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 # Starters of real servers; a plugin named here is available in every folder below.
 pytest_plugins = ["tests.interop.peers.fixtures", "tests.interop.peers.tubemq_fixtures"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def scratch() -> Iterator[Path]:
+    """One folder for what programs leave in the system's temporary one, killed JVMs above all; it goes at last.
+
+    Not under pytest's own: the path of a Unix domain socket has 104 characters at most, and Spark puts some there.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="pst", ignore_cleanup_errors=True) as folder,
+        pytest.MonkeyPatch.context() as to,
+    ):
+        to.setattr(tempfile, "tempdir", folder)
+        for name in ("TMPDIR", "SPARK_LOCAL_DIRS"):
+            to.setenv(name, folder)
+        to.setenv("SPARK_SUBMIT_OPTS", f"-Djava.io.tmpdir={folder} -XX:-UsePerfData")
+        yield Path(folder)
 
 
 def kernel_in_use() -> str:

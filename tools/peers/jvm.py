@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -36,8 +37,13 @@ def command(
 ) -> list[str]:
     """``main`` with every jar of ``lib``. Logs at WARN unless PEER_LOG says otherwise."""
     level = os.environ.get("PEER_LOG", "warn")
-    fixed = ["-Djava.net.preferIPv4Stack=true", f"-Dorg.slf4j.simpleLogger.defaultLogLevel={level}"]
+    fixed = [*everywhere(), f"-Dorg.slf4j.simpleLogger.defaultLogLevel={level}"]
     return [java(), f"-Xmx{heap}", *fixed, *flags, "-cp", f"{lib}/*", main, *arguments]
+
+
+def everywhere() -> list[str]:
+    """Options of every JVM: loopback is IPv4, and what one that is killed leaves lies in our own temporary folder."""
+    return ["-Djava.net.preferIPv4Stack=true", f"-Djava.io.tmpdir={tempfile.gettempdir()}", "-XX:-UsePerfData"]
 
 
 def free_port() -> int:

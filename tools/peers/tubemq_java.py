@@ -81,6 +81,6 @@ def command(
 ) -> list[str]:
     """``main``, one of our drivers or of TubeMQ's own classes, with everything on its class path."""
     made, lib = classes(), jars()
-    fixed = ["-Djava.net.preferIPv4Stack=true", f"-Dlog4j.configurationFile={made}/log4j2.xml", *OPENED]
+    fixed = [*jvm.everywhere(), f"-Dlog4j.configurationFile={made}/log4j2.xml", *OPENED]
     speed = jvm.QUICK if quick else ()
     return [jvm.java(), f"-Xmx{heap}", *speed, *fixed, *flags, "-cp", f"{made}:{lib}/*", main, *arguments]
