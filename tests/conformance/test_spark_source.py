@@ -21,9 +21,16 @@ from penstock.client import Admin, Producer
 from penstock.errors import UsageError
 from penstock.spark._options import parse_options
 from penstock.spark._reading import BatchReader, StreamReader
-from tests.conformance.conftest import Log
+from tests.conformance.conftest import LOGS, NO_ROW_OFFSETS, PEERS, Log
 
 PICKLER = CloudPickleSerializer()
+
+pytestmark = pytest.mark.parametrize(
+    "log",
+    [*sorted(LOGS | NO_ROW_OFFSETS), *(pytest.param(name, marks=pytest.mark.interop) for name in PEERS)],
+    indirect=True,
+    scope="session",
+)
 
 
 def write(log: Log, topic: str, first: int, count: int) -> None:

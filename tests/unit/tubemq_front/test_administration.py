@@ -109,11 +109,16 @@ def test_retention_is_kept_as_the_topics_option() -> None:
 
 def test_a_topic_grows_and_does_not_shrink() -> None:
     async def check(kit: Kit) -> None:
-        assert (await one(kit, "admin_modify_topic_info", topicName="demo", numPartitions=5, **CHANGED))["success"]
-        assert not (await one(kit, "admin_modify_topic_info", topicName="demo", numPartitions=1, **CHANGED))["success"]
-        topic = kit.enode.topic("demo")
-        assert topic is not None
-        assert topic.partitions == 5
+        async def change(**count: int) -> tuple[bool, int]:
+            told = await one(kit, "admin_modify_topic_info", topicName="demo", **count, **CHANGED)
+            topic = kit.enode.topic("demo")
+            assert topic is not None
+            return told["success"], topic.partitions
+
+        assert await change(numTopicStores=5) == (True, 5)
+        assert await change(numPartitions=2) == (True, 10)  # in each of the stores that there are
+        assert await change(numTopicStores=6, numPartitions=2) == (True, 12)
+        assert await change(numTopicStores=1) == (False, 12)
 
     run(check)
 

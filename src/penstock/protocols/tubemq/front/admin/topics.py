@@ -174,13 +174,12 @@ def _check_closed(call: AdminCall, name: str) -> None:
         )
 
 
-def _partitions(call: AdminCall, default: int) -> int:
-    """Stores times partitions, where one of them is said."""
+def _partitions(call: AdminCall, stores: int) -> int:
+    """Stores times partitions a store; who does not say how many means as many as there are, ``stores`` and 1."""
     given: Parameters = call.parameters
-    if not given.optional("numTopicStores") and not given.optional("numPartitions"):
-        return default
     most = call.shared.options.max_partitions
-    product = given.number("numTopicStores", 1, low=1, high=most) * given.number("numPartitions", 1, low=1, high=most)
+    stores = given.number("numTopicStores", stores, low=1, high=most)
+    product = stores * given.number("numPartitions", 1, low=1, high=most)
     if product > most:
         raise Refused(Code.BAD_REQUEST, f"{product} partitions; a topic may have {most}")
     return product
