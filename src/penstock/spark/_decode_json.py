@@ -37,7 +37,8 @@ _FEW: Final = 512
 not so many that a single bad one makes all of a batch slow."""
 
 _FIRST_DAY: Final = -719_162
-"""0001-01-01, in days since 1970: what came before, Python cannot say."""
+_LAST_DAY: Final = 2_932_896
+"""0001-01-01 and 9999-12-31, in days since 1970: what lies before or behind, Python cannot say."""
 
 _OPEN, _CLOSE, _NEWLINE = ord("{"), ord("}"), ord("\n")
 _AFTER_CLOSE: Final = np.zeros(256, bool)
@@ -242,7 +243,7 @@ def _carried(type_: Type) -> Type:
 def _refined(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     """From what Arrow's reader was asked for to what was wanted. Raises ArrowInvalid for what it should not have taken.
 
-    It lets decimals of too many digits and the year 0 pass.
+    It lets decimals of too many digits and the years 0 and 10000 pass, the latter through a time zone.
     """
     if pa.types.is_struct(wanted):
         # Under a null there may be anything.
@@ -263,9 +264,11 @@ def _refined(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     if pa.types.is_decimal(wanted):
         array.validate(full=True)
     elif pa.types.is_temporal(wanted) and array.null_count < len(array):
-        first = pc.min(array).cast(pa.int32() if pa.types.is_date(wanted) else pa.int64()).as_py()
-        if first < _FIRST_DAY * (1 if pa.types.is_date(wanted) else 86_400_000_000):
+        number, day = (pa.int32(), 1) if pa.types.is_date(wanted) else (pa.int64(), 86_400_000_000)
+        if pc.min(array).cast(number).as_py() < _FIRST_DAY * day:
             raise pa.ArrowInvalid("a time before the year 1")
+        if pc.max(array).cast(number).as_py() >= (_LAST_DAY + 1) * day:
+            raise pa.ArrowInvalid("a time after the year 9999")
     return array
 
 

@@ -173,7 +173,10 @@ def _timestamp(tree: Any, path: str) -> datetime:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(f"{path} is '{text[:40]}', wanted is a time like 2026-01-31T12:00:00Z") from None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    try:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(f"{path} is '{text[:40]}', in UTC no time of the years 1 to 9999") from None
 
 
 def _local(tree: Any, path: str) -> datetime:
