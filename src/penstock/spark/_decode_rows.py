@@ -31,7 +31,8 @@ def decode_row(value: bytes, schema: Struct) -> dict[str, Any] | None:
     if not value.strip():
         raise ValueError("it is empty")
     try:
-        tree = json.loads(value.decode(), parse_float=_Number, parse_int=_Number, object_pairs_hook=_Pairs)
+        text = value.decode()
+        tree = json.loads(text) if text.startswith("\ufeff") else _TREES.decode(text)  # which knows no byte order mark
     except RecursionError:
         raise ValueError("it is nested too deep") from None
     except ValueError as error:
@@ -54,6 +55,10 @@ class _Number(str):
     """A number as it was written."""
 
     __slots__ = ()
+
+
+_TREES = json.JSONDecoder(parse_float=_Number, parse_int=_Number, object_pairs_hook=_Pairs)
+"""Made once: ``json.loads`` with these arguments would make one for each value."""
 
 
 def _decode(tree: Any, type_: Type, path: str) -> Any:
