@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +29,6 @@ pytestmark = pytest.mark.interop
 QUICK = {"log.cleaner.backoff.ms": "50"}
 COMPACT = {"cleanup.policy": "compact", "max.compaction.lag.ms": "1"}
 SEGMENTS = {"segment.ms": "100", "min.cleanable.dirty.ratio": "0.01"}
-WITHIN_S = 60.0
 
 # Keys of each segment. A segment's records are younger by a day than those before it, so that it gets one of its own.
 RUNS: list[list[str]] = [
@@ -60,7 +58,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka.Broker]:
 def compacted(broker: kafka.Broker) -> str:
     """Address of a topic with one partition, of which ``LEFT`` is left."""
     address = filled(broker, "compacted", {**SEGMENTS, **COMPACT})
-    await_cleaner(broker, "compacted")
+    broker.await_cleaner("compacted", 0, END - 1)  # all but the newest segment
     return address
 
 
@@ -72,15 +70,6 @@ def filled(broker: kafka.Broker, topic: str, config: Mapping[str, str]) -> str:
             for each in [producer.send(topic, key.encode(), key=key.encode(), timestamp_ms=at) for key in keys]:
                 each.result()
     return f"kafka://{broker.bootstrap}/{topic}"
-
-
-def await_cleaner(broker: kafka.Broker, topic: str) -> None:
-    """Until Kafka has noted that all but the newest segment is clean."""
-    noted = broker.home / "data" / "cleaner-offset-checkpoint"
-    deadline = time.monotonic() + WITHIN_S
-    while f"{topic} 0 {END - 1}\n" not in (noted.read_text() if noted.exists() else ""):
-        assert time.monotonic() < deadline, "the log cleaner did not come"
-        time.sleep(0.05)
 
 
 def at(offset: int) -> str:
@@ -139,7 +128,7 @@ def test_topic_compacted_after_planning_is_no_loss(broker: kafka.Broker) -> None
     assert offsets(found, tasks) == list(range(END))
     settings = ",".join(f"{name}={value}" for name, value in COMPACT.items())
     broker.tool("configs", "--alter", "--entity-type", "topics", "--entity-name", "later", "--add-config", settings)
-    await_cleaner(broker, "later")
+    broker.await_cleaner("later", 0, END - 1)
     assert offsets(found, tasks) == LEFT
 
 

@@ -9,6 +9,7 @@ import base64
 import socket
 import struct
 import subprocess
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -82,6 +83,15 @@ class Broker:
         """Words of a config key are joined by underscores here: ``retention_ms="1000"``."""
         settings = [part for key, value in config.items() for part in ("--config", f"{key.replace('_', '.')}={value}")]
         self.tool("topics", "--create", "--topic", topic, "--partitions", str(partitions), *settings)
+
+    def await_cleaner(self, topic: str, partition: int, offset: int, *, timeout_s: float = 60.0) -> None:
+        """Wait until the log cleaner has noted that it compacted up to ``offset``. Raises TimeoutError."""
+        noted = self.home / "data" / "cleaner-offset-checkpoint"
+        deadline = time.monotonic() + timeout_s
+        while f"{topic} {partition} {offset}\n" not in (noted.read_text() if noted.exists() else ""):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{topic} was not compacted up to {offset}; see {noted}")
+            time.sleep(0.05)
 
 
 @contextmanager
