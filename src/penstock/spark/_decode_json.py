@@ -4,8 +4,8 @@ Arrow's JSON reader does the work, on many values at once, one a line. It is not
 fails as a whole for one bad value, reads two objects on one line as two rows, and dies of a bare ``null``. So what it
 gets is looked at before, column-wise: each value begins with ``{`` and ends with ``}``, and no ``}`` in it is followed
 by anything that could begin another value; what looks odd is first read by Python's parser. A line can then bring
-exactly one row, or an error; after one those that do not look good (``_decode_shape``) are decoded value by value, which
-finds the wrong ones, and the others are read again. Schemas with types that Arrow's reader does not have (maps,
+exactly one row, or an error; after one those that do not look good (``_decode_shape``) are decoded value by value,
+which finds the wrong ones, and the others are read again. Schemas with types that Arrow's reader does not have (maps,
 binary) are decoded value by value in ``_decode_rows``.
 
 Types are exact: a number in quotes is no number, 1.0 is no int, a decimal with too many digits is none. Fields that the
