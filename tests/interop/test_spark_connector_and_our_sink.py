@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,20 +45,6 @@ REFUSED = {
     "headers of another shape": ("select 'v' value, array('x') headers", {}),
     "a serializer": ("select 'v' value", {"kafka.value.serializer": "org.example.Mine"}),
 }
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory, spark_kafka_jars: Path) -> Iterator[SparkSession]:
-    """A session with Spark's own connector on its class path: not one that other tests have made."""
-    import penstock.spark
-
-    jars = ":".join(map(str, sorted(spark_kafka_jars.glob("*.jar"))))
-    conf = {"spark.driver.extraClassPath": jars, "spark.driver.memory": "1g", "spark.sql.shuffle.partitions": 2}
-    warehouse = str(tmp_path_factory.mktemp("warehouse"))
-    session = penstock.spark.session("sink parity", "local[2]", **conf, **{"spark.sql.warehouse.dir": warehouse})
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
 
 
 @pytest.fixture(scope="module")

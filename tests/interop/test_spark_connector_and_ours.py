@@ -116,20 +116,6 @@ REFUSED = [
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory, spark_kafka_jars: Path) -> Iterator[SparkSession]:
-    """A session with Spark's own connector on its class path: not one that other tests have made."""
-    import penstock.spark
-
-    jars = ":".join(map(str, sorted(spark_kafka_jars.glob("*.jar"))))
-    conf = {"spark.driver.extraClassPath": jars, "spark.driver.memory": "1g", "spark.sql.shuffle.partitions": 2}
-    warehouse = str(tmp_path_factory.mktemp("warehouse"))
-    session = penstock.spark.session("parity", "local[2]", **conf, **{"spark.sql.warehouse.dir": warehouse})
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
-
-
-@pytest.fixture(scope="module")
 def servers(kafka_broker: KafkaBroker) -> Iterator[dict[str, str]]:
     """Bootstrap addresses of a real Kafka and of our node, with the same records in both."""
     with Broker() as ours:

@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, MutableMapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,8 @@ class ChaoticReader(StreamReader):
         return True
 
     def _kill_node(self) -> None:
-        os.kill(int((self.wires / NODE).read_text()), signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it is being started again
+            os.kill(int((self.wires / NODE).read_text()), signal.SIGKILL)
 
     def _lose(self, tasks: list[InputPartition]) -> None:
         """Delete the first half of what the first task is about to read of one partition, and note it down."""

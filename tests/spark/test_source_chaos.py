@@ -1,6 +1,7 @@
 """JVM and node are killed at moments that chance chooses, partitions come, records go: every row once, losses exact.
 
-PENSTOCK_CHAOS_SEEDS says how many runs there are; by default one.
+The node is ours, or (marked interop) a broker of Apache Kafka. PENSTOCK_CHAOS_SEEDS says how many runs of each there
+are; by default one.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
+from typing import Protocol
 
 import psutil
 import pytest
@@ -21,12 +23,16 @@ import pytest
 from penstock.testing import NodeProcess
 from tests.spark.chaotic_source import KILLS_JVM, KILLS_NODE, LOSES, LOST, NODE
 from tests.spark.logs import TestTopic
+from tools.peers import kafka
+from tools.peers.maven import Unavailable
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 SEEDS = range(int(os.environ.get("PENSTOCK_CHAOS_SEEDS", "1")))
 PATIENCE_S = 240
 GROUP = "chaos"
+QUICK_TO_FORGET = {"log.flush.start.offset.checkpoint.interval.ms": "10"}
+"""Kafka writes every minute where its logs start. Killed before, it has the deleted records again."""
 
 
 class Query:
@@ -68,10 +74,36 @@ class Query:
         return self.output.read_text()[-4_000:]
 
 
+class Killable(Protocol):
+    """A server that a query reads from; after a kill it is started on the same port with the same data."""
+
+    @property
+    def address(self) -> str: ...
+    @property
+    def pid(self) -> int: ...
+    def start(self) -> None: ...
+    def kill(self) -> None: ...
+
+
 @contextmanager
-def restarted(node: NodeProcess, wires: Path) -> Iterator[None]:
-    """Start the node again whenever it is killed, until the block ends."""
+def server(kind: str, folder: Path) -> Iterator[Killable]:
+    if kind == "ours":
+        with NodeProcess(folder) as node:
+            yield node
+        return
+    try:
+        broker = kafka.BrokerProcess(folder, settings=QUICK_TO_FORGET)
+    except Unavailable as reason:
+        pytest.skip(f"no Kafka to test with: {reason}")
+    with broker:
+        yield broker
+
+
+@contextmanager
+def restarted(node: Killable, wires: Path) -> Iterator[list[int]]:
+    """Start the node again whenever it is killed, until the block ends. Yields the process ids of those killed."""
     over = False
+    killed: list[int] = []
 
     def watch() -> None:
         while True:
@@ -79,13 +111,14 @@ def restarted(node: NodeProcess, wires: Path) -> Iterator[None]:
             psutil.wait_procs([psutil.Process(node.pid)])
             if over:
                 return
+            killed.append(node.pid)
             node.kill()  # which notes that it is gone
             node.start()
 
     watcher = Thread(target=watch)
     watcher.start()
     try:
-        yield
+        yield killed
     finally:
         over = True
         node.kill()
@@ -93,11 +126,12 @@ def restarted(node: NodeProcess, wires: Path) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_every_row_once_whatever_dies(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize("kind", ["ours", pytest.param("kafka", marks=pytest.mark.interop)])
+def test_every_row_once_whatever_dies(tmp_path: Path, kind: str, seed: int) -> None:
     dice = random.Random(seed)
     folder = tmp_path / "query"
     folder.mkdir()
-    with NodeProcess(tmp_path / "store") as node:
+    with server(kind, tmp_path / "store") as node:
         topic = TestTopic(node.address, "t")
         partitions = dice.randint(1, 3)
         topic.create(partitions)
@@ -116,8 +150,8 @@ def test_every_row_once_whatever_dies(tmp_path: Path, seed: int) -> None:
             },
         )
         before = topic.ends() if from_end else dict.fromkeys(topic.ends(), 0)
-        with restarted(node, query.wires):
-            rows = storm(query, dice, partitions)
+        with restarted(node, query.wires) as killed:
+            rows = storm(query, dice, partitions, certain=KILLS_NODE if kind == "kafka" else ())
             ends = topic.ends()
             committed = topic.committed(GROUP)
     lost = {(p, offset) for p, start, end in notes(query.wires / LOST) for offset in range(start, end)}
@@ -125,14 +159,20 @@ def test_every_row_once_whatever_dies(tmp_path: Path, seed: int) -> None:
     found = Counter(rows)
     assert found == Counter(expected), query.said()
     assert committed == ends
+    assert killed or kind != "kafka"
 
 
-def storm(query: Query, dice: random.Random, partitions: int) -> list[tuple[int, int]]:
-    """Runs that die of this and that, and one that does not; what is in the files at the end."""
+def storm(query: Query, dice: random.Random, partitions: int, certain: tuple[str, ...] = ()) -> list[tuple[int, int]]:
+    """Runs that die of this and that, and one that does not; what is in the files at the end.
+
+    One of ``certain`` happens in the first batch of each run, if that has one.
+    """
     topic = query.topic
     for number in range(2):
         for what in dice.sample([*KILLS_JVM, *KILLS_NODE], k=2):
             (query.wires / f"{what}-{dice.choice([0, 0, 1, 2])}").touch()
+        if certain:
+            (query.wires / f"{dice.choice(certain)}-0").touch()
         if number and dice.random() < 0.5:
             (query.wires / f"{LOSES}-{dice.choice([0, 1])}").touch()
         query.run()

@@ -9,11 +9,13 @@ import base64
 import socket
 import struct
 import subprocess
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from tools.peers import jvm, maven
 
@@ -82,6 +84,15 @@ class Broker:
         settings = [part for key, value in config.items() for part in ("--config", f"{key.replace('_', '.')}={value}")]
         self.tool("topics", "--create", "--topic", topic, "--partitions", str(partitions), *settings)
 
+    def await_cleaner(self, topic: str, partition: int, offset: int, *, timeout_s: float = 60.0) -> None:
+        """Wait until the log cleaner has noted that it compacted up to ``offset``. Raises TimeoutError."""
+        noted = self.home / "data" / "cleaner-offset-checkpoint"
+        deadline = time.monotonic() + timeout_s
+        while f"{topic} {partition} {offset}\n" not in (noted.read_text() if noted.exists() else ""):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{topic} was not compacted up to {offset}; see {noted}")
+            time.sleep(0.05)
+
 
 @contextmanager
 def broker(
@@ -89,39 +100,96 @@ def broker(
     version: str = NEWEST,
     *,
     settings: Mapping[str, str] | None = None,
+    tls: Mapping[str, int] | None = None,
     heap: str = "512m",
     quick: bool = True,
 ) -> Iterator[Broker]:
     """A broker until the block ends. ``settings`` go to server.properties; ``quick=False`` for benchmarks.
 
+    ``tls`` are further listeners: name to port. What they need (``listener.name.….ssl.…``) stands in ``settings``.
     A ``home`` that holds the data of an earlier broker is used with that data.
     Raises maven.Unavailable when it cannot be had here.
     """
-    lib = jars(version)
-    home.mkdir(parents=True, exist_ok=True)
     port = jvm.free_port()
-    properties = home / "server.properties"
-    lines = {**_properties(version, home, port), **(settings or {})}
-    properties.write_text("".join(f"{key}={value}\n" for key, value in lines.items()), encoding="utf-8")
+    flags = jvm.QUICK if quick else ()
+    line = _prepared(home, version, {**_listeners(port, tls or {}), **(settings or {})}, heap, flags)
     log = home / "broker.log"
-    if not (home / "data" / "meta.properties").exists():
-        _format(lib, properties, log)
-    line = jvm.command(lib, "kafka.Kafka", [str(properties)], heap=heap, flags=jvm.QUICK if quick else ())
     with jvm.server(line, home, log, lambda: answers(port)) as process:
         yield Broker(version, port, home, process.pid, log)
 
 
-def _properties(version: str, home: Path, port: int) -> dict[str, str]:
+class BrokerProcess:
+    """A broker that can be killed and started again: on its port, with its data. Gone after the block.
+
+    Raises maven.Unavailable when it cannot be had here.
+    """
+
+    def __init__(self, home: Path, version: str = NEWEST, *, settings: Mapping[str, str] | None = None) -> None:
+        self._home = home
+        self._port = jvm.free_port()
+        self._line = _prepared(home, version, {**_listeners(self._port, {}), **(settings or {})}, "512m", jvm.QUICK)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        """``kafka://127.0.0.1:PORT``."""
+        return f"kafka://127.0.0.1:{self._port}"
+
+    @property
+    def pid(self) -> int:
+        """Of the running process; 0 if there is none."""
+        return self._process.pid if self._process else 0
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        self._process = jvm.start(self._line, self._home, self._home / "broker.log", lambda: answers(self._port))
+
+    def kill(self) -> None:
+        """SIGKILL. What it acknowledged is in the files: only a crash of the whole machine would lose it."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+
+def _listeners(port: int, tls: Mapping[str, int]) -> dict[str, str]:
+    """PLAINTEXT at ``port``, and those of ``tls``."""
     controller = jvm.free_port()
+    ours = [f"{name}://127.0.0.1:{at}" for name, at in {"PLAINTEXT": port, **tls}.items()]
+    protocols = ["CONTROLLER:PLAINTEXT", "PLAINTEXT:PLAINTEXT", *(f"{name}:SSL" for name in tls)]
+    return {
+        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "listeners": ",".join([*ours, f"CONTROLLER://127.0.0.1:{controller}"]),
+        "advertised.listeners": ",".join(ours),
+        "listener.security.protocol.map": ",".join(protocols),
+    }
+
+
+def _prepared(home: Path, version: str, settings: Mapping[str, str], heap: str, flags: Sequence[str]) -> list[str]:
+    """The command that starts a broker in ``home``, once its settings and its storage are there."""
+    lib = jars(version)
+    home.mkdir(parents=True, exist_ok=True)
+    properties = home / "server.properties"
+    lines = {**_properties(version, home), **settings}
+    properties.write_text("".join(f"{key}={value}\n" for key, value in lines.items()), encoding="utf-8")
+    if not (home / "data" / "meta.properties").exists():
+        _format(lib, properties, home / "broker.log")
+    return jvm.command(lib, "kafka.Kafka", [str(properties)], heap=heap, flags=flags)
+
+
+def _properties(version: str, home: Path) -> dict[str, str]:
     properties = {
         "process.roles": "broker,controller",
         "node.id": "1",
-        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
         "controller.listener.names": "CONTROLLER",
         "inter.broker.listener.name": "PLAINTEXT",
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "log.dirs": str(home / "data"),
         # One node: nothing can be replicated, and fewer internal partitions are ready sooner.
         "offsets.topic.replication.factor": "1",

@@ -77,10 +77,11 @@ def _tls(config: ClientConfig) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=config.tls_ca_file)
         context.check_hostname = config.tls_check_server_name
         if config.tls_certificate_file is not None:
-            context.load_cert_chain(config.tls_certificate_file, config.tls_key_file)
+            # Without a password OpenSSL would ask whoever sits at the terminal.
+            context.load_cert_chain(config.tls_certificate_file, config.tls_key_file, config.tls_key_password or "")
     except (OSError, ssl.SSLError) as error:
         raise ConfigError(
             f"tls_ca_file, tls_certificate_file or tls_key_file cannot be read: {error}",
-            hint="They are PEM files; a key must not ask for a password",
+            hint="They are PEM files; a key that asks for a password needs tls_key_password",
         ) from error
     return context

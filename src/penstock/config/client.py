@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.config.fields import check, flag, number, optional_text, text
+from penstock.config.fields import check, flag, number, optional_text, secret, text
 from penstock.errors import ConfigError
 
 __all__ = ["ClientConfig"]
@@ -25,7 +25,8 @@ class ClientConfig:
     ``tls`` encrypts; servers are believed if their certificate is signed by one of ``tls_ca_file`` (PEM; None: those
     the system trusts) and names the host, or ``tls_server_name`` if that is set; ``tls_check_server_name`` false leaves
     the name out, as TubeMQ's Java client does. ``tls_certificate_file`` and ``tls_key_file`` are this client's own, for
-    servers that ask for one.
+    servers that ask for one; the key may stand in the file of its certificate. ``tls_key_password`` is what an
+    encrypted key asks for.
     """
 
     client_id: str = text("penstock")
@@ -41,6 +42,7 @@ class ClientConfig:
     tls_ca_file: str | None = optional_text()
     tls_certificate_file: str | None = optional_text()
     tls_key_file: str | None = optional_text()
+    tls_key_password: str | None = secret()
     tls_server_name: str | None = optional_text()
     tls_check_server_name: bool = flag(True)
 
@@ -58,8 +60,11 @@ class ClientConfig:
                 raise ConfigError(
                     f"{first} is {getattr(self, first)}, more than {last}, which is {getattr(self, last)}"
                 )
-        for name in ("tls_ca_file", "tls_certificate_file", "tls_key_file", "tls_server_name"):
+        for name in ("tls_ca_file", "tls_certificate_file", "tls_key_file", "tls_key_password", "tls_server_name"):
             if getattr(self, name) is not None and not self.tls:
-                raise ConfigError(f"{name} is set, but tls is not", hint="Add tls=true, or drop the option")
-        if self.tls_key_file is not None and self.tls_certificate_file is None:
-            raise ConfigError("there is a tls_key_file, but no tls_certificate_file")
+                raise ConfigError(
+                    f"{name} is set, but tls is not", hint="Add tls=true (in Spark security.protocol=SSL), or drop it"
+                )
+        for name in ("tls_key_file", "tls_key_password"):
+            if getattr(self, name) is not None and self.tls_certificate_file is None:
+                raise ConfigError(f"there is a {name}, but no tls_certificate_file")

@@ -159,6 +159,16 @@ def optional_text() -> str | None:
     return field(default=None, metadata={_KEY: Kind(_as_given, check_text)})
 
 
+def secret() -> str | None:
+    """Text that is not empty, or None; shown nowhere."""
+
+    def check_text(name: str, value: object) -> None:
+        if value is not None and not (isinstance(value, str) and value):
+            raise ConfigError(f"{name} is no text, or is empty")
+
+    return field(default=None, repr=False, metadata={_KEY: Kind(_as_given, check_text)})
+
+
 def names(default: tuple[str, ...], *, aliases: Mapping[str, str]) -> tuple[str, ...]:
     """Names from the values of ``aliases``, separated by commas; its keys are other spellings of them."""
     known = tuple(dict.fromkeys(aliases.values()))

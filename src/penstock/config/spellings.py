@@ -48,6 +48,7 @@ SPELLINGS: Final = (
     Spelling("tls_ca_file", "", "ssl.ca.location"),
     Spelling("tls_certificate_file", "", "ssl.certificate.location"),
     Spelling("tls_key_file", "", "ssl.key.location"),
+    Spelling("tls_key_password", "ssl.key.password", "ssl.key.password"),
     Spelling("tls_server_name"),
     Spelling("tls_check_server_name"),
     # consumers

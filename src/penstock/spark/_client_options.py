@@ -12,8 +12,8 @@ from collections.abc import Collection, Mapping
 from penstock.config import ConsumerConfig, OptionValue
 from penstock.config.options import canonical_options
 from penstock.config.spellings import normal
-from penstock.errors import ConfigError
 from penstock.spark._java_options import OF_ANY_CLIENT, without_java_options
+from penstock.spark._tls_options import without_java_tls
 
 __all__ = ["client_options"]
 
@@ -34,24 +34,14 @@ _OF_JAVA = (
     "exclude.internal.topics",
 )
 _LEFT_OUT = {normal(name) for name in (*_OF_MEMBERS, *_OF_JAVA)}
-_PLAIN = {"security_protocol": "plaintext", "allow_auto_create_topics": "true"}
+_PLAIN = {"allow_auto_create_topics": "true"}
 """Options that ask for what happens anyway: the value that does."""
-_SECURE = ("ssl_", "sasl_")
 
 
 def client_options(
     given: Mapping[str, str], known_to_protocol: Collection[str]
 ) -> tuple[dict[str, OptionValue], tuple[str, ...]]:
     """(options in our client's spelling, names of those left out). Raises ConfigError for what cannot be honoured."""
-    kept, left_out = without_java_options(given, _LEFT_OUT, _PLAIN, known_to_protocol)
-    for name, text in kept.items():
-        try:
-            canonical_options(ConsumerConfig, {name: text}, known_to_protocol)
-        except ConfigError:
-            if normal(name).startswith(_SECURE):
-                raise ConfigError(
-                    f"option {name} cannot be honoured: connections are neither encrypted nor authenticated so far",
-                    hint="Leave it out where the log allows plain connections",
-                ) from None
-            raise
-    return canonical_options(ConsumerConfig, kept, known_to_protocol), left_out
+    secured, of_tls = without_java_tls(given, known_to_protocol)
+    kept, left_out = without_java_options(secured, _LEFT_OUT, _PLAIN, known_to_protocol)
+    return canonical_options(ConsumerConfig, kept, known_to_protocol), tuple(sorted({*left_out, *of_tls}))

@@ -40,13 +40,13 @@ def dead_letter_writer(target: DeadLetters, ranges: Sequence[LogRange]) -> Abstr
     """The writer for one task, which reads ``ranges``."""
     if target.folder:
         return _Folder(target.folder, ranges)
-    return _Topic(target.address, target.topic)
+    return _Topic(target)
 
 
 class _Topic:
-    def __init__(self, address: str, topic: str) -> None:
-        self._producer = Producer(address)
-        self._topic = topic
+    def __init__(self, target: DeadLetters) -> None:
+        self._producer = Producer(target.address, **target.client)
+        self._topic = target.topic
         self._sent: list[BatchDelivery] = []
 
     def __enter__(self) -> Self:

@@ -4,7 +4,8 @@ Arrow's JSON reader does the work, on many values at once, one a line. It is not
 fails as a whole for one bad value, reads two objects on one line as two rows, and dies of a bare ``null``. So what it
 gets is looked at before, column-wise: each value begins with ``{`` and ends with ``}``, and no ``}`` in it is followed
 by anything that could begin another value; what looks odd is first read by Python's parser. A line can then bring
-exactly one row, or an error, which is then looked for. Schemas with types that Arrow's reader does not have (maps,
+exactly one row, or an error; after one those that do not look good (``_decode_shape``) are decoded value by value,
+which finds the wrong ones, and the others are read again. Schemas with types that Arrow's reader does not have (maps,
 binary) are decoded value by value in ``_decode_rows``.
 
 Types are exact: a number in quotes is no number, 1.0 is no int, a decimal with too many digits is none. Fields that the
@@ -27,17 +28,20 @@ import pyarrow.json
 
 from penstock.spark._ddl import Array, Map, Scalar, Struct, Type, arrow_type
 from penstock.spark._decode_rows import decode_row
+from penstock.spark._decode_shape import shape
 
 __all__ = ["JsonDecoder"]
 
 Numbers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 _MOST_BYTES: Final = 64 * 1024 * 1024
 _FEW: Final = 512
-"""Once something is wrong, so many values are read at a time: more than Arrow's fixed cost of a millisecond a time, and
-not so many that a single bad one makes all of a batch slow."""
+"""If something is still wrong after the sieve, so many values are read at a time: more than Arrow's fixed cost of half
+a millisecond a time, and not so many that a single bad one makes all of a batch slow."""
 
 _FIRST_DAY: Final = -719_162
-"""0001-01-01, in days since 1970: what came before, Python cannot say."""
+_LAST_DAY: Final = 2_932_896
+"""0001-01-01 and 9999-12-31, in days since 1970: what lies before or behind, Python cannot say."""
 
 _OPEN, _CLOSE, _NEWLINE = ord("{"), ord("}"), ord("\n")
 _AFTER_CLOSE: Final = np.zeros(256, bool)
@@ -56,6 +60,7 @@ class JsonDecoder:
         self.type: pa.DataType = arrow_type(schema)
         self._one_by_one = _has(schema, lambda each: isinstance(each, Map) or each == Scalar("binary"))
         self._decimals = _has(schema, lambda each: isinstance(each, Scalar) and each.name == "decimal")
+        self._shape = shape(schema)
         self._carrier: pa.DataType = arrow_type(_carried(schema))
         self._parse = pyarrow.json.ParseOptions(
             explicit_schema=pa.schema(list(self._carrier)), unexpected_field_behavior="ignore"
@@ -90,34 +95,46 @@ class JsonDecoder:
         taken: list[Numbers],
         errors: dict[int, str],
     ) -> None:
-        """All at once; if that fails, a few hundred at a time; of those that fail again, without those that are wrong.
+        """All at once; if that fails, all but those that are wrong among the ones that do not look good.
 
-        Which are wrong is found value by value, by the decoder whose rules are the same. Should it find nothing wrong,
-        what is left is halved, down to one.
+        If that fails as well, a few hundred at a time; of those that fail again, without those that are wrong. Which
+        are wrong is found value by value, by the decoder whose rules are the same. Should it find nothing wrong, what
+        is left is halved, down to one.
         """
         runs = [rows]
+        sieve = self._shape != ""
         while runs:
             run = runs.pop()
             try:
                 pieces.append(self._read(_lines(values, run), len(run)))
                 taken.append(run)
             except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-                if len(run) > _FEW:
-                    runs += reversed(np.array_split(run, len(run) // _FEW + 1))
-                elif len(run) == 1:
-                    errors[int(run[0])] = _in_words(error)
-                elif len(good := self._good(values, run, errors)) < len(run):
+                if sieve:
+                    sieve = False
+                    good = self._good(values, run, ~self._looks_good(values, run), errors)
                     runs += [good] if len(good) else []
-                else:
+                elif len(run) > _FEW:
+                    runs += reversed(np.array_split(run, len(run) // _FEW + 1))
+                elif len(good := self._good(values, run, np.ones(len(run), bool), errors)) < len(run):
+                    runs += [good] if len(good) else []
+                elif len(run) > 1:
                     runs += [run[len(run) // 2 :], run[: len(run) // 2]]
+                else:
+                    errors[int(run[0])] = _in_words(error)
 
-    def _good(self, values: pa.Array, rows: Numbers, errors: dict[int, str]) -> Numbers:
+    def _looks_good(self, values: pa.Array, rows: Numbers) -> Flags:
+        found = pc.match_substring_regex(values.take(pa.array(rows)), self._shape)
+        return np.asarray(found.to_numpy(zero_copy_only=False))
+
+    def _good(self, values: pa.Array, rows: Numbers, doubtful: Flags, errors: dict[int, str]) -> Numbers:
+        """``rows`` without those that are ``doubtful`` and indeed wrong, which are told."""
         kept = np.ones(len(rows), bool)
-        for place, row in enumerate(rows.tolist()):
+        places = np.flatnonzero(doubtful)
+        for place, value in zip(places.tolist(), values.take(pa.array(rows[places])).to_pylist(), strict=True):
             try:
-                decode_row(values[row].as_py(), self._schema)
+                decode_row(value, self._schema)
             except ValueError as error:
-                errors[row] = str(error)
+                errors[int(rows[place])] = str(error)
                 kept[place] = False
         return rows[kept]
 
@@ -242,7 +259,7 @@ def _carried(type_: Type) -> Type:
 def _refined(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     """From what Arrow's reader was asked for to what was wanted. Raises ArrowInvalid for what it should not have taken.
 
-    It lets decimals of too many digits and the year 0 pass.
+    It lets decimals of too many digits and the years 0 and 10000 pass, the latter through a time zone.
     """
     if pa.types.is_struct(wanted):
         # Under a null there may be anything.
@@ -263,9 +280,11 @@ def _refined(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     if pa.types.is_decimal(wanted):
         array.validate(full=True)
     elif pa.types.is_temporal(wanted) and array.null_count < len(array):
-        first = pc.min(array).cast(pa.int32() if pa.types.is_date(wanted) else pa.int64()).as_py()
-        if first < _FIRST_DAY * (1 if pa.types.is_date(wanted) else 86_400_000_000):
+        number, day = (pa.int32(), 1) if pa.types.is_date(wanted) else (pa.int64(), 86_400_000_000)
+        if pc.min(array).cast(number).as_py() < _FIRST_DAY * day:
             raise pa.ArrowInvalid("a time before the year 1")
+        if pc.max(array).cast(number).as_py() >= (_LAST_DAY + 1) * day:
+            raise pa.ArrowInvalid("a time after the year 9999")
     return array
 
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
 
-from penstock.config import parse_address
+from penstock.config import ClientConfig, OptionValue, parse_address
 from penstock.errors import ConfigError
 from penstock.protocols import schemes
 from penstock.spark._columns import KNOWN
@@ -42,11 +43,15 @@ class Mode(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """Where they go: ``topic`` of the log at ``address``, or ``folder``."""
+    """Where they go: ``topic`` of the log at ``address``, or ``folder``.
+
+    ``client`` is how that log is spoken to; it may hold secrets and is not shown.
+    """
 
     address: str = ""
     topic: str = ""
     folder: str = ""
+    client: Mapping[str, OptionValue] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +64,16 @@ class Decoding:
     dead_letters: DeadLetters | None = None
 
 
-def parse_decoding(options: Mapping[str, str], address: str, columns: Sequence[str]) -> Decoding | None:
-    """None if values stay bytes. ``address`` is the log's. Raises ConfigError."""
+def parse_decoding(
+    options: Mapping[str, str],
+    address: str,
+    columns: Sequence[str],
+    client: Mapping[str, OptionValue] = MappingProxyType({}),
+) -> Decoding | None:
+    """None if values stay bytes. The log that is read is at ``address``, its reader's options are ``client``.
+
+    Raises ConfigError.
+    """
     kind = options.get("valueFormat", "binary").strip().lower()
     if kind not in {"binary", "json"}:
         raise ConfigError(f"valueFormat is '{options['valueFormat']}', wanted is binary or json")
@@ -77,7 +90,7 @@ def parse_decoding(options: Mapping[str, str], address: str, columns: Sequence[s
         raise ConfigError("valueFormat=json decodes the column value, which columns leaves out")
     ddl = options["valueSchema"]
     mode = _mode(options)
-    return Decoding(ddl, parse_ddl(ddl, "valueSchema"), mode, _dead_letters(options, mode, address))
+    return Decoding(ddl, parse_ddl(ddl, "valueSchema"), mode, _dead_letters(options, mode, address, client))
 
 
 def decoded_ddl(columns: Sequence[str], decoding: Decoding | None, more: Mapping[str, str] | None = None) -> str:
@@ -104,7 +117,9 @@ def _mode(options: Mapping[str, str]) -> Mode:
         raise ConfigError(f"mode is '{options['mode']}', wanted is one of {known}") from None
 
 
-def _dead_letters(options: Mapping[str, str], mode: Mode, address: str) -> DeadLetters | None:
+def _dead_letters(
+    options: Mapping[str, str], mode: Mode, address: str, client: Mapping[str, OptionValue]
+) -> DeadLetters | None:
     text = options.get("deadLetter", "").strip()
     if mode is not Mode.DEADLETTER:
         if text:
@@ -123,4 +138,6 @@ def _dead_letters(options: Mapping[str, str], mode: Mode, address: str) -> DeadL
         return DeadLetters(str(bare), parsed.topics[0])
     if separator or "/" in text:
         return DeadLetters(folder=text)
-    return DeadLetters(address, text)
+    of_any_client = {each.name for each in fields(ClientConfig)}
+    shared = {name: value for name, value in client.items() if name in of_any_client}
+    return DeadLetters(address, text, client=shared)

@@ -31,7 +31,8 @@ def decode_row(value: bytes, schema: Struct) -> dict[str, Any] | None:
     if not value.strip():
         raise ValueError("it is empty")
     try:
-        tree = json.loads(value.decode(), parse_float=_Number, parse_int=_Number, object_pairs_hook=_Pairs)
+        text = value.decode()
+        tree = json.loads(text) if text.startswith("\ufeff") else _TREES.decode(text)  # which knows no byte order mark
     except RecursionError:
         raise ValueError("it is nested too deep") from None
     except ValueError as error:
@@ -54,6 +55,10 @@ class _Number(str):
     """A number as it was written."""
 
     __slots__ = ()
+
+
+_TREES = json.JSONDecoder(parse_float=_Number, parse_int=_Number, object_pairs_hook=_Pairs)
+"""Made once: ``json.loads`` with these arguments would make one for each value."""
 
 
 def _decode(tree: Any, type_: Type, path: str) -> Any:
@@ -173,7 +178,10 @@ def _timestamp(tree: Any, path: str) -> datetime:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(f"{path} is '{text[:40]}', wanted is a time like 2026-01-31T12:00:00Z") from None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    try:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(f"{path} is '{text[:40]}', in UTC no time of the years 1 to 9999") from None
 
 
 def _local(tree: Any, path: str) -> datetime:

@@ -126,7 +126,7 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
         retries=_retries(options),
         client=kept,
         left_out=left_out,
-        decoding=parse_decoding(options, address, columns),
+        decoding=parse_decoding(options, address, columns, kept),
     )
 
 

@@ -13,6 +13,7 @@ from penstock.config import OptionValue, ProducerConfig
 from penstock.config.options import canonical_options
 from penstock.config.spellings import normal
 from penstock.spark._java_options import OF_ANY_CLIENT, without_java_options
+from penstock.spark._tls_options import without_java_tls
 
 __all__ = ["producer_options"]
 
@@ -27,7 +28,7 @@ _OF_JAVA = (
     "retries",  # ours go on until delivery.timeout.ms, which is what Java's do unless told otherwise
 )
 _LEFT_OUT = {normal(name) for name in _OF_JAVA}
-_PLAIN = {"security_protocol": "plaintext", "partitioner_ignore_keys": "false"}
+_PLAIN = {"partitioner_ignore_keys": "false"}
 """Options that ask for what happens anyway: the value that does."""
 
 
@@ -35,5 +36,6 @@ def producer_options(
     given: Mapping[str, str], known_to_protocol: Collection[str]
 ) -> tuple[dict[str, OptionValue], tuple[str, ...]]:
     """(options in our producer's spelling, names of those left out). Raises ConfigError for what is unknown."""
-    kept, left_out = without_java_options(given, _LEFT_OUT, _PLAIN, known_to_protocol)
-    return canonical_options(ProducerConfig, kept, known_to_protocol), left_out
+    secured, of_tls = without_java_tls(given, known_to_protocol)
+    kept, left_out = without_java_options(secured, _LEFT_OUT, _PLAIN, known_to_protocol)
+    return canonical_options(ProducerConfig, kept, known_to_protocol), tuple(sorted({*left_out, *of_tls}))

@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import ssl
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,24 @@ def test_a_server_that_asks_for_our_certificate_gets_it(files: tuple[Path, Path]
         tls_certificate_file=str(files[0]), tls_key_file=str(files[1]),
     )  # fmt: skip
     assert asyncio.run(said(listening(files, ask_client=True), config, blocking=blocking)) == "HELLO"
+
+
+def test_a_key_that_asks_for_its_password_gets_it_and_nobody_else_is_asked(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    both = tmp_path / "both.pem"
+    command = ["openssl", "pkcs8", "-topk8", "-in", str(files[1]), "-passout", "pass:hush", "-out", str(both)]
+    subprocess.run(command, check=True, capture_output=True)
+    both.write_text(both.read_text() + files[0].read_text())
+    config = ClientConfig(
+        tls=True, tls_ca_file=str(files[0]), tls_server_name="tube.test", tls_certificate_file=str(both),
+        tls_key_password="hush",
+    )  # fmt: skip
+    assert asyncio.run(said(listening(files, ask_client=True), config, blocking=True)) == "HELLO"
+    for wrong in (None, "other"):
+        with pytest.raises(ConfigError, match="tls_key_password") as caught:
+            _transport(replace(config, tls_key_password=wrong))
+        assert "other" not in str(caught.value)
 
 
 def test_files_that_cannot_be_read_are_the_caller_s_mistake(tmp_path: Path) -> None:

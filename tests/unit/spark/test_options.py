@@ -231,7 +231,8 @@ def test_options_of_java_alone_are_left_out_and_named() -> None:
         ({"maxBytesPerTrigger": "64x"}, "wanted is a number of bytes"),
         ({"targetBatchDuration": "soon"}, "is no length of time"),
         ({"fetchOffset.numRetries": "-1"}, "wanted is a whole number of at least 0"),
-        ({"kafka.ssl.keystore.password": "hush"}, "neither encrypted nor authenticated"),
+        ({"kafka.ssl.keystore.location": "x", "kafka.ssl.keystore.password": "hush"}, "x is a JKS store"),
+        ({"kafka.sasl.jaas.config": "hush"}, "there is no SASL so far"),
         ({"rocketmq.namesrv": "h"}, "there is no option rocketmq.namesrv"),
     ],
 )
