@@ -18,6 +18,7 @@ from penstock.config import OptionValue
 from penstock.errors import OffsetOutOfRange, ServerError
 from penstock.model import LogRange, Offset, OffsetSpec, Partition
 from penstock.spark._extras import physical, with_extras
+from penstock.spark._garbage import spare_modules
 from penstock.spark._headers import none_as_null
 from penstock.spark._loss import Losses
 from penstock.spark._options import SourceOptions
@@ -78,6 +79,7 @@ def read_task(options: SourceOptions, ranges: Sequence[LogRange]) -> Iterator[pa
                 _readers.pop(next(iter(_readers))).close()
         else:
             reader.close()
+        spare_modules()
 
 
 @atexit.register
