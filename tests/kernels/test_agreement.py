@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from penstock import kernels
 from penstock.columnar import decode_v2, encode_v2
+from penstock.columnar.buffers import crc32c
 from penstock.columnar.compression import compress
 from penstock.errors import PenstockError
 from penstock.kernels.interface import BATCH_COLUMNS, SPAN_COLUMNS, Bytes
@@ -73,6 +74,31 @@ def test_any_bytes_give_the_same_headers(data: bytes) -> None:
 
     pure, numba = both(scan)
     assert pure == numba
+
+
+@MANY
+@given(st.one_of(runs(), spoiled_runs(), st.binary(max_size=300)), st.integers(0, 20), st.integers(0, 20))
+def test_the_last_whole_batch_is_found_alike(data: bytes, cut: int, at: int) -> None:
+    at, end = min(at, len(data)), max(len(data) - cut, 0)
+    pure, numba = both(lambda: kernels.load().last_batch(np.frombuffer(data, np.uint8), at, end))
+    assert pure == numba
+    assert pure == -1 or at <= pure <= end - 26
+
+
+@MANY
+@given(st.one_of(runs(), spoiled_runs()))
+def test_checksums_are_found_right_or_wrong_alike(data: bytes) -> None:
+    def check() -> tuple[int, list[int]]:
+        array = np.frombuffer(data, np.uint8)
+        table = np.zeros((len(data) // 61 + 1, BATCH_COLUMNS), np.int64)
+        count = kernels.load().scan_batches(array, 0, len(data), table)[0]
+        right = [crc32c(data, row[0] + 21, row[0] + row[1]) == row[9] for row in table[:count].tolist()]
+        return kernels.load().check_crcs(array, table[:count]), right
+
+    pure, numba = both(check)
+    assert pure == numba
+    found, right = pure
+    assert found == (right.index(False) if False in right else len(right))
 
 
 @MANY

@@ -87,7 +87,8 @@ from penstock import kernels
 kernel = kernels.load()
 from penstock.kernels._numba import jit
 import numba
-stats = [getattr(kernel, name).stats for name in kernel.__all__]
+made = [getattr(kernel, name) for name in kernel.__all__]
+stats = [each.stats for each in made if hasattr(each, "stats")]
 print(jit.FOLDER, sum(len(each.cache_hits) for each in stats), numba.config.CACHE_DIR or "untouched")
 """
 
@@ -104,4 +105,4 @@ def test_compiled_code_is_kept_in_a_folder_of_its_own_and_found_again(tmp_path: 
     assert Path(written[0]).is_relative_to(tmp_path)
     assert written[1:] == ["0", "untouched"]
     found = run(CACHE, PENSTOCK_KERNEL="numba", XDG_CACHE_HOME=str(tmp_path)).stdout.split()
-    assert found == [written[0], "5", "untouched"]
+    assert found == [written[0], "6", "untouched"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyspark")
@@ -45,6 +46,14 @@ def test_large_values_make_batches_of_fewer_rows(topic: TestTopic, size: int) ->
     batches = list(read_task(options(topic, columns="value,offset"), [LogRange(topic.name, 0, 0, rows)]))
     assert [offset for batch in batches for offset in batch["offset"].to_pylist()] == list(range(rows))
     assert max(batch.nbytes for batch in batches) <= MOST_BYTES + size
+
+
+def test_batches_of_one_answer_are_of_equal_size() -> None:
+    rows = pa.table({"value": pa.array([b"v" * 1_000] * 4_300, pa.binary())})
+    sizes = [batch.num_rows for batch in _tasks._batches(rows)]
+    assert sum(sizes) == 4_300
+    assert len(sizes) == -(-rows.nbytes // MOST_BYTES)
+    assert max(sizes) - min(sizes) <= len(sizes)
 
 
 def test_connection_is_kept_for_the_next_task(topic: TestTopic) -> None:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from penstock.columnar._faults import corrupt
 from penstock.columnar.arena import Arena
+from penstock.columnar.arrays import pool_int64s
 from penstock.columnar.batch import CRC_START, HEADER_BYTES
 from penstock.columnar.buffers import Bytes, as_array
 from penstock.columnar.compression import inflate, inflate_into
@@ -80,12 +81,14 @@ class Chosen:
 def choose(data: Bytes, position: int, end: int, kernel: Kernel, limits: Limits, arena: Arena) -> Chosen:
     """Look at the batches of ``data[position:end]``; raises CorruptBatch if the first one in range is damaged."""
     chosen = Chosen(position, limits.start, arena)
-    table = np.empty((max(end - position, 0) // HEADER_BYTES + 1, BATCH_COLUMNS), np.int64)
+    # From Arrow's pool, whose pages are mapped: it is large, and hardly any of it is filled.
+    most = max(end - position, 0) // HEADER_BYTES + 1
+    table = pool_int64s(most * BATCH_COLUMNS).reshape(most, BATCH_COLUMNS)
     count, after, fault = kernel.scan_batches(data, position, end, table)
     chosen.table = table[:count]
     plain = count > _FEW and limits.aborted is None
     plain = plain and not (chosen.table[:, Batch.ATTRIBUTES] & (_CODEC | _CONTROL)).any()
-    looked, taken = (_choose_plain if plain else _choose_each)(data, chosen, limits)
+    looked, taken = _choose_plain(data, chosen, limits, kernel) if plain else _choose_each(data, chosen, limits)
     if looked == count and fault and not chosen.fault and (fault != Fault.MAGIC or after == position):
         chosen.fault = corrupt(fault, after)
     if chosen.fault and not taken:
@@ -115,13 +118,13 @@ def _choose_each(data: Bytes, chosen: Chosen, limits: Limits) -> tuple[int, int]
     return looked, taken
 
 
-def _choose_plain(data: Bytes, chosen: Chosen, limits: Limits) -> tuple[int, int]:
-    """Do what `_choose_each` does where no batch is compressed or a control batch: only the checksums take a loop."""
+def _choose_plain(data: Bytes, chosen: Chosen, limits: Limits, kernel: Kernel) -> tuple[int, int]:
+    """Do what `_choose_each` does where no batch is compressed or a control batch, and without a loop."""
     bases, lasts = chosen.table[:, Batch.BASE_OFFSET], chosen.table[:, Batch.LAST_OFFSET_DELTA]
     beyond = np.flatnonzero(bases >= limits.stop)
     looked = int(beyond[0]) if len(beyond) else len(bases)
     rows = np.flatnonzero(bases[:looked] + lasts[:looked] >= limits.start)
-    good, error = _good(data, chosen.table[rows], limits)
+    good, error = _good(data, chosen.table[rows], kernel if limits.check_crcs else None)
     if error is not None:
         looked = int(rows[good])
         chosen.fault = _located(error, int(bases[looked]))
@@ -136,18 +139,16 @@ def _choose_plain(data: Bytes, chosen: Chosen, limits: Limits) -> tuple[int, int
     return looked, good
 
 
-def _good(data: Bytes, batches: npt.NDArray[np.int64], limits: Limits) -> tuple[int, CorruptBatch | None]:
+def _good(data: Bytes, batches: npt.NDArray[np.int64], checking: Kernel | None) -> tuple[int, CorruptBatch | None]:
     """Return how many batches there are before a damaged one, and what is wrong with that."""
     lengths = batches[:, Batch.LENGTH]
-    begins = batches[:, Batch.POSITION]
     crowded = np.flatnonzero(batches[:, Batch.RECORD_COUNT] * MIN_RECORD_BYTES > lengths - HEADER_BYTES)
     first_crowded = int(crowded[0]) if len(crowded) else len(batches)
-    if limits.check_crcs:
-        columns = begins[: first_crowded + 1], (begins + lengths)[: first_crowded + 1], batches[:, Batch.CRC]
-        value = google_crc32c.value
-        for number, (begin, end, crc) in enumerate(zip(*(column.tolist() for column in columns), strict=False)):
-            if value(data[begin + CRC_START : end]) != crc:
-                return number, _wrong_crc(begin)
+    if checking is not None:
+        sums = batches[: first_crowded + 1]
+        good = checking.check_crcs(data, sums)
+        if good < len(sums):
+            return good, _wrong_crc(int(sums[good, Batch.POSITION]))
     if first_crowded < len(batches):
         batch = batches[first_crowded]
         return first_crowded, _crowded(int(batch[Batch.RECORD_COUNT]), int(lengths[first_crowded]) - HEADER_BYTES)

@@ -131,6 +131,17 @@ class Kernel(Protocol):
         """
         ...
 
+    def last_batch(self, data: Bytes, at: int, end: int) -> int:
+        """Return where the last whole batch of ``data[at:end]`` starts, of any format; -1 if there is none.
+
+        Only lengths are read, and the run ends at one that cannot be: nothing is said of what a batch holds.
+        """
+        ...
+
+    def check_crcs(self, data: Bytes, table: npt.NDArray[np.int64]) -> int:
+        """Return how many rows of ``table``, as `scan_batches` filled it, come before one with a wrong CRC-32C."""
+        ...
+
     def walk_records(
         self,
         data: Bytes,

@@ -31,6 +31,7 @@ from penstock.spark._advice import say_once
 from penstock.spark._behind import Behind
 from penstock.spark._bounded import bounded, check_for_batch
 from penstock.spark._follow import Follower
+from penstock.spark._garbage import spare_modules
 from penstock.spark._log import Log
 from penstock.spark._offsets import BatchOffset, Json
 from penstock.spark._options import SourceOptions
@@ -71,6 +72,7 @@ class BatchReader(DataSourceReader):
             wanted = bounded(self.options, log, leaders)
             if self.narrowed is not None:
                 wanted = self.narrowed.apply(wanted, log)
+        spare_modules()
         return _tasks(wanted, self.options, leaders)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -18,6 +18,7 @@ from penstock.config import OptionValue
 from penstock.errors import OffsetOutOfRange, ServerError
 from penstock.model import LogRange, Offset, OffsetSpec, Partition
 from penstock.spark._extras import physical, with_extras
+from penstock.spark._garbage import spare_modules
 from penstock.spark._headers import none_as_null
 from penstock.spark._loss import Losses
 from penstock.spark._options import SourceOptions
@@ -78,6 +79,7 @@ def read_task(options: SourceOptions, ranges: Sequence[LogRange]) -> Iterator[pa
                 _readers.pop(next(iter(_readers))).close()
         else:
             reader.close()
+        spare_modules()
 
 
 @atexit.register
@@ -118,9 +120,12 @@ def _read_range(
 
 
 def _batches(rows: pa.Table) -> Iterator[pa.RecordBatch]:
-    """``rows`` in batches of at most MOST_ROWS rows and, as far as whole rows allow, about MOST_BYTES bytes."""
-    fit = rows.num_rows * MOST_BYTES // max(rows.nbytes, 1)
-    yield from rows.to_batches(max_chunksize=min(MOST_ROWS, max(fit, 1)))
+    """``rows`` in as few batches of equal size as have at most MOST_ROWS rows and about MOST_BYTES bytes each.
+
+    Of equal size, because what would be left over costs the JVM as much as a full batch before its first row is read.
+    """
+    batches = max(-(-rows.num_rows // MOST_ROWS), -(-rows.get_total_buffer_size() // MOST_BYTES), 1)
+    yield from rows.to_batches(max_chunksize=max(-(-rows.num_rows // batches), 1))
 
 
 def _exists(reader: RangeReader, partition: Partition) -> bool:

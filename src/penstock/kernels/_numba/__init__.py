@@ -3,10 +3,20 @@
 Importing this module imports numba (0.2 s); only `penstock.kernels` does, at the first large piece of work.
 """
 
+from penstock.kernels._numba.batches import last_batch as last_batch
 from penstock.kernels._numba.batches import scan_batches as scan_batches
+from penstock.kernels._numba.crc32c import check_crcs as check_crcs
 from penstock.kernels._numba.encode import encode_records as encode_records
 from penstock.kernels._numba.gather import gather as gather
 from penstock.kernels._numba.headers import walk_headers as walk_headers
 from penstock.kernels._numba.walk import walk_records as walk_records
 
-__all__ = ["encode_records", "gather", "scan_batches", "walk_headers", "walk_records"]
+__all__ = [
+    "check_crcs",
+    "encode_records",
+    "gather",
+    "last_batch",
+    "scan_batches",
+    "walk_headers",
+    "walk_records",
+]

@@ -9,7 +9,7 @@ from penstock.kernels._numba.jit import BYTES, INT, OUT_TABLE, compiled, inlined
 from penstock.kernels._numba.memory import byte_at
 from penstock.kernels.interface import Bytes
 
-__all__ = ["scan_batches"]
+__all__ = ["last_batch", "scan_batches"]
 
 _LAST_OFFSET = 2**63 - 2
 
@@ -59,3 +59,16 @@ def scan_batches(data: Bytes, at: int, end: int, table: npt.NDArray[np.int64]) -
         batches += 1
         at += rest + 12
     return batches, at, 0
+
+
+@compiled(BYTES, INT, INT)
+def last_batch(data: Bytes, at: int, end: int) -> int:
+    """See `penstock.kernels.interface.Kernel.last_batch`."""
+    last = -1
+    while end - at >= 17:
+        length = _integer(data, at + 8, 4)
+        if length < 14 or length + 12 > end - at:
+            break
+        last = at
+        at += length + 12
+    return last

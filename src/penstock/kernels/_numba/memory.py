@@ -17,7 +17,7 @@ from numba.extending import intrinsic
 
 from penstock.kernels.interface import Bytes
 
-__all__ = ["CHUNK", "byte_at", "copy_bytes", "copy_chunk", "int64", "uint64"]
+__all__ = ["CHUNK", "address_of", "byte_at", "copy_bytes", "copy_chunk", "int64", "uint64"]
 
 CHUNK: Final = 16
 
@@ -26,14 +26,15 @@ uint64 = cast(Callable[[Any], int], np.uint64)
 """Mixing the two in one expression gives a float in numba: convert first."""
 
 
-def _pointer(context: Any, builder: Any, array_type: Any, array: Any, at: Any) -> Any:
+def address_of(context: Any, builder: Any, array_type: Any, array: Any, at: Any) -> Any:
+    """For intrinsics: the address of ``array[at]``."""
     return builder.gep(context.make_array(array_type)(context, builder, array).data, [at])
 
 
 @intrinsic
 def _byte_at(typing_context: Any, data: Any, at: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = _pointer(context, builder, signature.args[0], args[0], args[1])
+        pointer = address_of(context, builder, signature.args[0], args[0], args[1])
         return builder.zext(builder.load(pointer), ir.IntType(64))
 
     return types.int64(data, types.int64), generate
@@ -43,8 +44,8 @@ def _byte_at(typing_context: Any, data: Any, at: Any) -> Any:
 def _copy_chunk(typing_context: Any, out: Any, to: Any, data: Any, at: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         chunk = ir.VectorType(ir.IntType(8), CHUNK)
-        target = _pointer(context, builder, signature.args[0], args[0], args[1])
-        source = _pointer(context, builder, signature.args[2], args[2], args[3])
+        target = address_of(context, builder, signature.args[0], args[0], args[1])
+        source = address_of(context, builder, signature.args[2], args[2], args[3])
         value = builder.load(builder.bitcast(source, chunk.as_pointer()))
         value.align = 1
         stored = builder.store(value, builder.bitcast(target, chunk.as_pointer()))
@@ -57,8 +58,8 @@ def _copy_chunk(typing_context: Any, out: Any, to: Any, data: Any, at: Any) -> A
 @intrinsic
 def _copy_bytes(typing_context: Any, out: Any, to: Any, data: Any, at: Any, length: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        target = _pointer(context, builder, signature.args[0], args[0], args[1])
-        source = _pointer(context, builder, signature.args[2], args[2], args[3])
+        target = address_of(context, builder, signature.args[0], args[0], args[1])
+        source = address_of(context, builder, signature.args[2], args[2], args[3])
         cgutils.raw_memcpy(builder, target, source, args[4], 1)  # type: ignore[no-untyped-call]
         return context.get_dummy_value()
 

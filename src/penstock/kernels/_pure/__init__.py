@@ -1,9 +1,19 @@
 """The kernel in plain Python: always there, about a million records a second, what the compiled one is tested by."""
 
+from penstock.kernels._pure.batches import last_batch as last_batch
 from penstock.kernels._pure.batches import scan_batches as scan_batches
+from penstock.kernels._pure.crc32c import check_crcs as check_crcs
 from penstock.kernels._pure.encode import encode_records as encode_records
 from penstock.kernels._pure.gather import gather as gather
 from penstock.kernels._pure.headers import walk_headers as walk_headers
 from penstock.kernels._pure.walk import walk_records as walk_records
 
-__all__ = ["encode_records", "gather", "scan_batches", "walk_headers", "walk_records"]
+__all__ = [
+    "check_crcs",
+    "encode_records",
+    "gather",
+    "last_batch",
+    "scan_batches",
+    "walk_headers",
+    "walk_records",
+]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from penstock.kernels.interface import Bytes, Fault
 
-__all__ = ["scan_batches"]
+__all__ = ["last_batch", "scan_batches"]
 
 # baseOffset, batchLength, leaderEpoch, magic, crc, attributes, lastOffsetDelta, baseTimestamp, maxTimestamp,
 # producerId, producerEpoch, baseSequence, recordCount
@@ -18,6 +18,11 @@ _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _PREFIX: Final = struct.Struct(">qiib")
 _LAST_OFFSET: Final = (1 << 63) - 2
 _CODECS: Final = 5
+
+_LENGTH: Final = struct.Struct(">i")  # in the same place in all formats, as is what it does not count
+_LENGTH_AT: Final = 8
+_LENGTH_AFTER: Final = 12
+_LEAST_LENGTH: Final = 14
 
 
 def scan_batches(data: Bytes, at: int, end: int, table: npt.NDArray[np.int64]) -> tuple[int, int, int]:
@@ -52,3 +57,15 @@ def _judge(base: int, attributes: int, last: int, count: int) -> Fault:
     if count < 0:
         return Fault.RECORD_COUNT
     return Fault.NONE
+
+
+def last_batch(data: Bytes, at: int, end: int) -> int:
+    """See `penstock.kernels.interface.Kernel.last_batch`."""
+    view = data.data
+    last = -1
+    while end - at >= _PREFIX.size:
+        length: int = _LENGTH.unpack_from(view, at + _LENGTH_AT)[0]
+        if length < _LEAST_LENGTH or length + _LENGTH_AFTER > end - at:
+            break
+        last, at = at, at + length + _LENGTH_AFTER
+    return last
