@@ -25,6 +25,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "consume": Scenario(consume.run, "a topic of a real Kafka broker into Arrow"),
     "produce": Scenario(produce.run, "records to a real Kafka broker and to our snode", produce.RIVALS),
     "spark": Scenario(spark.run, "a topic of a real Kafka broker into Spark's noop sink", spark.RIVALS),
+    "spark-jobs": Scenario(spark.run_jobs, "the same topic counted, aggregated, written to files", spark.JOBS_RIVALS),
     "snode": Scenario(snode.run, "start and idle memory of the snode; import penstock"),
     "serve": Scenario(serve.run, "clients reading from our snode and from a real Kafka broker", serve.RIVALS),
     "tubemq": Scenario(tubemq.run, "a real TubeMQ broker: reading and writing", tubemq.RIVALS),

@@ -1,0 +1,67 @@
+"""Frames over one topic, through Spark's own connector or through ours, and streams of them run to their end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+
+from bench.spark_jvm import TUNED, folder
+
+__all__ = ["Drained", "Source", "drain"]
+
+BATCHES_OF_A_LIMITED_STREAM = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A topic of ``count`` records."""
+
+    spark: SparkSession
+    bootstrap: str
+    topic: str
+    count: int
+
+    def frame(self, case: str) -> DataFrame:
+        """The rows that a case asks for: "connector" or "penstock", and words behind it.
+
+        " tuned" for an expert's settings, " value" for that column alone, " stream" for a stream, " limited" for one
+        of several batches; words of actions are left alone.
+        """
+        name, *words = case.split()
+        reader = self.spark.readStream if "stream" in words else self.spark.read
+        options = {"subscribe": self.topic, "startingOffsets": "earliest", "kafka.bootstrap.servers": self.bootstrap}
+        if "limited" in words:
+            options["maxOffsetsPerTrigger"] = str(self.count // BATCHES_OF_A_LIMITED_STREAM)
+        if "tuned" in words:
+            options |= TUNED
+        if name == "penstock":
+            columns = {"columns": "value"} if "value" in words else {}
+            return reader.format("penstock").options(**options, **columns).load()
+        frame = reader.format("kafka").options(**options).load()
+        return frame.select("value") if "value" in words else frame
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """What a stream's own progress says it has read: in how many batches that had rows, and how many rows."""
+
+    batches: int
+    rows: int
+
+
+def drain(
+    frame: DataFrame,
+    sink: str = "noop",
+    each: Callable[[DataFrame, int], None] | None = None,
+    **options: str,
+) -> Drained:
+    """Run a stream with AvailableNow until it ends, into ``sink``, or batch by batch into ``each``."""
+    with folder() as checkpoint:
+        writer = frame.writeStream.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+        writer = writer.foreachBatch(each) if each else writer.format(sink).options(**options)
+        query = writer.start()
+        query.awaitTermination()
+        rows = [progress.numInputRows for progress in query.recentProgress]
+    return Drained(sum(1 for count in rows if count), sum(rows))
