@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
@@ -54,13 +54,13 @@ class Drained:
 def drain(
     frame: DataFrame,
     sink: str = "noop",
+    options: Mapping[str, str] | None = None,
     each: Callable[[DataFrame, int], None] | None = None,
-    **options: str,
 ) -> Drained:
     """Run a stream with AvailableNow until it ends, into ``sink``, or batch by batch into ``each``."""
     with folder() as checkpoint:
         writer = frame.writeStream.option("checkpointLocation", checkpoint).trigger(availableNow=True)
-        writer = writer.foreachBatch(each) if each else writer.format(sink).options(**options)
+        writer = writer.foreachBatch(each) if each else writer.format(sink).options(**(options or {}))
         query = writer.start()
         query.awaitTermination()
         rows = [progress.numInputRows for progress in query.recentProgress]

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bench import machine
-from bench.children import CaseFailed, lines
-from bench.goals import CPU, RATE
 from bench.session import Session
+from bench.spark_run import keep_rates
 from bench.topics import Topic, topic
 
 __all__ = ["JOBS_RIVALS", "RIVALS", "run", "run_jobs"]
@@ -39,8 +37,6 @@ CASES: Mapping[str, Sequence[str]] = {
 JOBS_CASES: Mapping[str, Sequence[str]] = {"100 B": _cases(*JOBS)}
 RIVALS = _rivals(*NOOP)
 JOBS_RIVALS = _rivals(*JOBS)
-# The first query of a session takes seconds longer; the one that makes the checksums, before all rounds, is that one.
-WARM = 1
 
 
 def run(session: Session) -> None:
@@ -58,23 +54,5 @@ def run_jobs(session: Session) -> None:
 
 def _measure(session: Session, scenario: str, variant: str, wanted: Topic, cases: Sequence[str]) -> None:
     bootstrap = session.kafka(wanted).bootstrap
-    job = {"bootstrap": bootstrap, "topic": wanted.name, "count": wanted.count, "cases": cases}
-    sums: dict[str, dict[str, str]] = {}
-    try:
-        for line in lines("bench.spark_case", {**job, "warm": WARM, "runs": session.runs}):
-            case = line.get("case", "")
-            if "error" in line:
-                session.failed(scenario, variant, case, CaseFailed(line["error"]))
-            elif "sums" in line:
-                sums.setdefault(line["evidence"], {})[case] = line["sums"]
-            elif "round" in line:
-                rate = wanted.count / line["seconds"] / 1e6
-                session.add(scenario, variant, RATE, case, line["round"], rate, seconds=line["seconds"])
-                session.add(scenario, variant, CPU, case, line["round"], line["cpu_s"] / wanted.count * 1e6)
-            else:
-                session.say(f"{scenario}, {variant}: {line}, load {machine.load()}")
-    except CaseFailed as error:
-        session.failed(scenario, variant, "session", error)
-    for found in sums.values():
-        if len(set(found.values())) > 1:
-            session.failed(scenario, variant, "checksums", CaseFailed(f"they differ: {found}"))
+    job = {"bootstrap": bootstrap, "topic": wanted.name, "count": wanted.count}
+    keep_rates(session, scenario, variant, "bench.spark_case", job, cases)
