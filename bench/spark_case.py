@@ -29,6 +29,7 @@ def main(job: Mapping[str, Any]) -> None:
         return {"evidence": action(case).evidence, "sums": action(case).sums(source, case)}
 
     def figures(case: str) -> Mapping[str, object]:
+        source.touch()
         return asdict(action(case).run(source, case, watch))
 
     sound = [case for case in job["cases"] if told(case, sums)]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.spark_jvm import TUNED, folder
+from bench.topics import PARTITIONS
 
 __all__ = ["Drained", "Source", "drain"]
 
 BATCHES_OF_A_LIMITED_STREAM = 5
+_TOUCHED = 100
+"""Records of each partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,7 @@ class Source:
     bootstrap: str
     topic: str
     count: int
+    partitions: int = PARTITIONS
 
     def frame(self, case: str) -> DataFrame:
         """The rows that a case asks for: "connector" or "penstock", and words behind it.
@@ -41,6 +46,16 @@ class Source:
             return reader.format("penstock").options(**options, **columns).load()
         frame = reader.format("kafka").options(**options).load()
         return frame.select("value") if "value" in words else frame
+
+    def touch(self) -> None:
+        """Read a little through ours, so that Spark's Python processes are there: after an idle minute they end.
+
+        Before every case, whoever's: else a long round would measure their start, and a short one would not.
+        """
+        start = {"subscribe": self.topic, "kafka.bootstrap.servers": self.bootstrap}
+        ends = json.dumps({self.topic: dict.fromkeys(map(str, range(self.partitions)), _TOUCHED)})
+        reader = self.spark.read.format("penstock").options(**start, endingOffsets=ends, minPartitions="2")
+        reader.load().write.format("noop").mode("overwrite").save()
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,6 +107,7 @@ def main(job: Mapping[str, Any]) -> None:
         return {"evidence": "records", "sums": sinks.sums(case)}
 
     def figures(case: str) -> Mapping[str, object]:
+        source.touch()
         return asdict(sinks.time(case, watch))
 
     sound = [case for case in job["cases"] if told(case, sums)]
