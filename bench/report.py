@@ -33,7 +33,8 @@ def _rows(samples: Sequence[Sample], rivals: Mapping[str, Sequence[str]]) -> Row
     for case in cases:
         found = spread(samples, case)
         assert found is not None
-        against = rivals.get(case) or ([other for other in cases if not _ours(other)] if _ours(case) else [])
+        others = [other for other in cases if not _ours(other)] if _ours(case) else []
+        against = rivals.get(case, others)
         if samples[0].metric not in {RATE, CPU, CPU_EACH, BATCH_MS, START_S}:
             against = []
         figures = [_figure(value) for value in (found.least, found.median, found.most)]

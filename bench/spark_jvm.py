@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import psutil  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
+from bench.cpu import look, used_s
 from bench.servers import kept
 from tools.peers import kafka
 
@@ -49,25 +50,16 @@ class Stopwatch:
 
     def time(self, action: Callable[[], object]) -> Spent:
         """Run ``action``, once."""
-        before = self._cpu_s()
+        before = look(self._java)
         begun = time.perf_counter()
         action()
         seconds = time.perf_counter() - begun
-        return Spent(seconds, self._cpu_s() - before)
+        return Spent(seconds, used_s(before, look(self._java)))
 
     @property
     def rss_mb(self) -> int:
         """The JVM's memory now."""
         return int(self._java.memory_info().rss) >> 20
-
-    def _cpu_s(self) -> float:
-        """User and system seconds of the JVM, its Python processes, and those of them that have ended."""
-        total = 0.0
-        for process in [self._java, *self._java.children(recursive=True)]:
-            with contextlib.suppress(psutil.Error):
-                times = process.cpu_times()
-                total += times.user + times.system + times.children_user + times.children_system
-        return total
 
 
 def session(cores: int = 2) -> SparkSession:

@@ -27,6 +27,7 @@ RIVALS: Mapping[str, Sequence[str]] = {
     "penstock exactly-once write": ("connector write", "connector tuned write"),
     "penstock copy": ("connector copy", "connector tuned copy", "penstock read"),
     "penstock exactly-once copy": ("connector copy", "connector tuned copy"),
+    "penstock read": (),
 }
 VARIANT = "100 B"
 COUNT = 2_000_000
