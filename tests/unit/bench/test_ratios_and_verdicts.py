@@ -104,6 +104,12 @@ def test_each_case_of_ours_is_divided_by_the_same_action_of_both_connectors() ->
         assert {rival for against in rivals.values() for rival in against} == set(cases) - set(rivals)
 
 
+def test_a_case_of_ours_without_rivals_is_divided_by_nothing() -> None:
+    measured = samples(**{"penstock read": [12.0], "connector write": [2.0]})
+    ((_, rows),) = tables(measured, {"penstock read": ()})
+    assert rows[1][-1] == ""
+
+
 def test_milliseconds_of_micro_batches_are_divided_too() -> None:
     cases = {"penstock, 1 partition": 60.0, "rate, 1 partition": 30.0}
     measured = [
