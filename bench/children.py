@@ -1,15 +1,16 @@
-"""Cases in processes of their own: start one, read the JSON object it prints last, or say why there is none."""
+"""Cases in processes of their own: start one, read the JSON object it prints last or those it tells on its way."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from bench.servers import ROOT, environment
 
-__all__ = ["CaseFailed", "child"]
+__all__ = ["CaseFailed", "child", "lines"]
 
 
 class CaseFailed(Exception):
@@ -31,3 +32,18 @@ def child(module: str, job: Mapping[str, object], *, timeout_s: float = 300.0) -
     answer = json.loads(lines[-1])
     assert isinstance(answer, dict)
     return answer
+
+
+def lines(module: str, job: Mapping[str, object]) -> Iterator[dict[str, Any]]:
+    """Run ``python -m module JOB`` (JSON) and give what it tells, as it comes: JSON objects in lines that begin with @.
+
+    What else it prints is Spark's. Raises CaseFailed at its end if that was a bad one.
+    """
+    line = [sys.executable, "-m", module, json.dumps(job)]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, env=environment(), cwd=ROOT) as process:
+        assert process.stdout is not None
+        for text in process.stdout:
+            if text.startswith("@"):
+                yield json.loads(text[1:])
+    if process.returncode:
+        raise CaseFailed(f"it ended with {process.returncode}")

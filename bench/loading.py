@@ -14,7 +14,7 @@ from confluent_kafka.cimpl import NewTopic
 from bench.servers import kept
 from bench.topics import BASE_MS, CYCLE, PARTITIONS, Topic, records
 
-__all__ = ["create", "delete", "ends", "load"]
+__all__ = ["create", "delete", "ends", "fill", "load"]
 
 SETTINGS: dict[str, str | int | float | bool] = {
     "batch.size": 16384,
@@ -40,7 +40,7 @@ def load(bootstrap: str, topic: Topic, *, server: str) -> float:
         delete(bootstrap, topic.name)
     create(bootstrap, topic.name)
     begun = time.perf_counter()
-    _produce(bootstrap, topic)
+    _produce(bootstrap, topic.name, PARTITIONS, topic.count, topic.value_bytes, topic.codec)
     found = ends(bootstrap, topic.name)
     if found != [topic.each] * PARTITIONS:
         raise RuntimeError(f"{topic.name} was loaded, but its partitions end at {found}")
@@ -48,15 +48,19 @@ def load(bootstrap: str, topic: Topic, *, server: str) -> float:
     return time.perf_counter() - begun
 
 
-def _produce(bootstrap: str, topic: Topic) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "compression.type": topic.codec, **SETTINGS})
-    pairs = records(topic.value_bytes)
-    produce, name = producer.produce, topic.name
-    for i in range(topic.count):
+def fill(bootstrap: str, name: str, partitions: int, count: int, value_bytes: int = 100) -> None:
+    """Put the first ``count`` records into a topic that was just made: record i into partition i modulo all."""
+    _produce(bootstrap, name, partitions, count, value_bytes, "none")
+
+
+def _produce(bootstrap: str, name: str, partitions: int, count: int, value_bytes: int, codec: str) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "compression.type": codec, **SETTINGS})
+    pairs = records(value_bytes)
+    for i in range(count):
         key, value = pairs[i % CYCLE]
         while True:
             try:
-                produce(name, value, key, i % PARTITIONS, timestamp=BASE_MS + i)
+                producer.produce(name, value, key, i % partitions, timestamp=BASE_MS + i)
                 break
             except BufferError:
                 producer.poll(0.05)

@@ -57,9 +57,13 @@ def environment() -> dict[str, str]:
 
 @contextmanager
 def broker() -> Iterator[kafka.Broker]:
-    """Kafka, newest version, 1 GB heap, on the kept data."""
+    """Kafka, newest version, 1 GB heap, on the kept data.
+
+    No topic comes into being unasked: Java producers that Spark keeps would bring back what was deleted.
+    """
     home = kept() / f"kafka-{kafka.NEWEST}"
-    with kafka.broker(home, heap="1g", quick=False) as running:
+    settings = {"auto.create.topics.enable": "false"}
+    with kafka.broker(home, heap="1g", quick=False, settings=settings) as running:
         yield running
 
 

@@ -64,13 +64,14 @@ _FULL = {
     "100 B": (5_000_000, 100, "none"),
     "100 B lz4": (5_000_000, 100, "lz4"),
     "1 KB": (2_000_000, 1000, "none"),
+    "1 KB lz4": (2_000_000, 1000, "lz4"),
 }
 VARIANTS = tuple(_FULL)
 _QUICK_SHARE = 25
 
 
 def topic(variant: str, *, quick: bool = False) -> Topic:
-    """The topic of a variant: "100 B", "100 B lz4" or "1 KB"."""
+    """The topic of a variant: "100 B", "100 B lz4", "1 KB" or "1 KB lz4"."""
     count, size, codec = _FULL[variant]
     return Topic(variant, count // _QUICK_SHARE if quick else count, size, codec)
 

@@ -1,81 +1,58 @@
-"""A topic of a real Kafka broker into Spark's noop sink: format("penstock") against Spark's own Kafka connector."""
+"""A topic of a real Kafka broker into Spark: format("penstock") against Spark's own Kafka connector.
+
+Two scenarios: ``spark`` reads into the noop sink, in batches and in streams; ``spark-jobs`` does with the rows what
+users do.
+"""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-from bench import machine
-from bench.children import CaseFailed
-from bench.goals import CPU, RATE
-from bench.servers import ROOT, environment
 from bench.session import Session
+from bench.spark_run import keep_rates
 from bench.topics import Topic, topic
 
-__all__ = ["RIVALS", "run"]
+__all__ = ["JOBS_RIVALS", "RIVALS", "run", "run_jobs"]
 
+READERS = ("connector", "connector tuned", "penstock")
+
+
+def _cases(*actions: str) -> Sequence[str]:
+    """Each action by each reader."""
+    return tuple(f"{reader} {action}".strip() for action in actions for reader in READERS)
+
+
+def _rivals(*actions: str) -> Mapping[str, Sequence[str]]:
+    return {f"penstock {action}".strip(): _cases(action)[:-1] for action in actions}
+
+
+NOOP = ("", "value", "stream", "stream limited")
+JOBS = ("count", "window", "parquet")
 CASES: Mapping[str, Sequence[str]] = {
-    "100 B": (
-        "connector",
-        "connector tuned",
-        "penstock",
-        "connector tuned value",
-        "penstock value",
-        "connector stream",
-        "connector tuned stream",
-        "penstock stream",
-    ),
-    "100 B lz4": ("connector", "connector tuned", "penstock"),
-    "1 KB": ("connector", "connector tuned", "penstock"),
+    "100 B": _cases(*NOOP),
+    "100 B lz4": _cases(""),
+    "1 KB": _cases(""),
+    "1 KB lz4": _cases(""),
 }
-RIVALS: Mapping[str, Sequence[str]] = {
-    "penstock": ("connector", "connector tuned"),
-    "penstock value": ("connector tuned value",),
-    "penstock stream": ("connector stream", "connector tuned stream"),
-}
-# The first query of a session takes seconds longer; so does the second.
-WARM = 2
+JOBS_CASES: Mapping[str, Sequence[str]] = {"100 B": _cases(*JOBS)}
+RIVALS = _rivals(*NOOP)
+JOBS_RIVALS = _rivals(*JOBS)
 
 
 def run(session: Session) -> None:
     """One session of Spark a variant."""
     for variant in session.chosen(tuple(CASES)):
-        _measure(session, variant, topic(variant, quick=session.quick))
+        _measure(session, "spark", variant, topic(variant, quick=session.quick), CASES[variant])
 
 
-def _measure(session: Session, variant: str, wanted: Topic) -> None:
+def run_jobs(session: Session) -> None:
+    """One session of Spark a variant."""
+    for variant in session.chosen(tuple(JOBS_CASES)):
+        if variant in JOBS_CASES:
+            _measure(session, "spark-jobs", variant, topic(variant, quick=session.quick), JOBS_CASES[variant])
+
+
+def _measure(session: Session, scenario: str, variant: str, wanted: Topic, cases: Sequence[str]) -> None:
     bootstrap = session.kafka(wanted).bootstrap
-    warm = 1 if session.quick else WARM
-    job = {"bootstrap": bootstrap, "topic": wanted.name, "cases": CASES[variant], "warm": warm, "runs": session.runs}
-    sums: dict[str, str] = {}
-    for line in _lines(session, variant, job):
-        case = line.get("case", "")
-        if "error" in line:
-            session.failed("spark", variant, case, CaseFailed(line["error"]))
-        elif "sums" in line:
-            sums[case] = line["sums"]
-        elif "round" in line:
-            rate = wanted.count / line["seconds"] / 1e6
-            session.add("spark", variant, RATE, case, line["round"], rate, seconds=line["seconds"])
-            session.add("spark", variant, CPU, case, line["round"], line["cpu_s"] / wanted.count * 1e6)
-        else:
-            session.say(f"spark, {variant}: {line}, load {machine.load()}")
-    for narrow in (False, True):
-        found = {case: text for case, text in sums.items() if ("value" in case.split()) is narrow}
-        if len(set(found.values())) > 1:
-            session.failed("spark", variant, "checksums", CaseFailed(f"they differ: {found}"))
-
-
-def _lines(session: Session, variant: str, job: Mapping[str, object]) -> Iterator[dict[str, Any]]:
-    """What the session prints, as it comes."""
-    line = [sys.executable, "-m", "bench.spark_case", json.dumps(job)]
-    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, env=environment(), cwd=ROOT) as process:
-        assert process.stdout is not None
-        for text in process.stdout:
-            if text.startswith("@"):
-                yield json.loads(text[1:])
-    if process.returncode:
-        session.failed("spark", variant, "session", CaseFailed(f"it ended with {process.returncode}"))
+    job = {"bootstrap": bootstrap, "topic": wanted.name, "count": wanted.count}
+    keep_rates(session, scenario, variant, "bench.spark_case", job, cases)

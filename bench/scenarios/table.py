@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bench.scenarios import consume, decoding, produce, serve, snode, spark, tubemq
+from bench.scenarios import consume, decoding, produce, serve, snode, spark, spark_batches, spark_sink, tubemq
 from bench.session import Session
 
 __all__ = ["SCENARIOS", "Scenario"]
@@ -25,6 +25,9 @@ SCENARIOS: Mapping[str, Scenario] = {
     "consume": Scenario(consume.run, "a topic of a real Kafka broker into Arrow"),
     "produce": Scenario(produce.run, "records to a real Kafka broker and to our snode", produce.RIVALS),
     "spark": Scenario(spark.run, "a topic of a real Kafka broker into Spark's noop sink", spark.RIVALS),
+    "spark-jobs": Scenario(spark.run_jobs, "the same topic counted, aggregated, written to files", spark.JOBS_RIVALS),
+    "spark-sink": Scenario(spark_sink.run, "from Spark into topics of a real Kafka broker", spark_sink.RIVALS),
+    "spark-batches": Scenario(spark_batches.run, "micro-batches that read next to nothing", spark_batches.RIVALS),
     "snode": Scenario(snode.run, "start and idle memory of the snode; import penstock"),
     "serve": Scenario(serve.run, "clients reading from our snode and from a real Kafka broker", serve.RIVALS),
     "tubemq": Scenario(tubemq.run, "a real TubeMQ broker: reading and writing", tubemq.RIVALS),

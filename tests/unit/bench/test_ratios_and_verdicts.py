@@ -4,10 +4,11 @@ import itertools
 from pathlib import Path
 
 from bench import results
-from bench.goals import GOALS, Goal, Verdict, judge
-from bench.report import markdown, page, tables, text
+from bench.goals import BATCH_MS, GOALS, Goal, Verdict, judge
+from bench.report import markdown, page, tables, text, verdict_rows
 from bench.rounds import rounds
 from bench.samples import Sample, ratio, spread
+from bench.scenarios import spark, spark_batches, spark_sink
 
 
 def samples(**values: list[float]) -> list[Sample]:
@@ -55,6 +56,19 @@ def test_verdicts_stand_on_the_right_side_of_must_and_goal() -> None:
     assert [Verdict(smaller, value).word for value in (0.31, 0.3, 0.15)] == ["BELOW MUST", "must met", "goal met"]
 
 
+def test_a_goal_without_a_must_is_never_below_must() -> None:
+    larger = Goal("", "", "", "", "", "", None, 6)
+    smaller = Goal("", "", "", "", "", "", None, 2, smaller_is_better=True)
+    assert [Verdict(larger, value).word for value in (None, 5.9, 6.0)] == ["not measured", "below goal", "goal met"]
+    assert [Verdict(smaller, value).word for value in (2.1, 2.0)] == ["below goal", "goal met"]
+
+
+def test_a_goal_without_a_must_shows_none_in_the_table() -> None:
+    rows = {row[0]: row for row in verdict_rows([])}
+    assert rows["Spark → Parquet ÷ defaults"][1:3] == ["–", "1.6"]
+    assert rows["… ÷ reading alone"][1:3] == ["0.2", "0.35"]
+
+
 def test_a_goal_is_judged_by_its_own_case_and_rival() -> None:
     measured = samples(**{"penstock Consumer": [12.0], "confluent-kafka": [2.0], "Java tuned": [6.0]})
     values = {(verdict.goal.case, verdict.goal.rival): verdict.value for verdict in judge(measured)}
@@ -64,7 +78,45 @@ def test_a_goal_is_judged_by_its_own_case_and_rival() -> None:
 
 
 def test_goals_are_possible() -> None:
-    assert all((goal.goal <= goal.must) if goal.smaller_is_better else (goal.must <= goal.goal) for goal in GOALS)
+    for goal in GOALS:
+        if goal.must is not None:
+            assert (goal.goal <= goal.must) if goal.smaller_is_better else (goal.must <= goal.goal), goal.what
+
+
+def test_goals_of_spark_are_of_cases_that_are_measured() -> None:
+    known = {
+        "spark": spark.CASES,
+        "spark-jobs": spark.JOBS_CASES,
+        "spark-sink": {spark_sink.VARIANT: spark_sink.CASES},
+        "spark-batches": {spark_batches.VARIANT: spark_batches.CASES},
+    }
+    for goal in GOALS:
+        if goal.scenario in known:
+            cases = known[goal.scenario][goal.variant]
+            assert goal.case in cases, goal.what
+            assert goal.rival in {"", *cases}, goal.what
+
+
+def test_each_case_of_ours_is_divided_by_the_same_action_of_both_connectors() -> None:
+    assert spark.RIVALS["penstock stream limited"] == ("connector stream limited", "connector tuned stream limited")
+    for cases, rivals in ((spark.CASES["100 B"], spark.RIVALS), (spark.JOBS_CASES["100 B"], spark.JOBS_RIVALS)):
+        assert set(rivals) == {case for case in cases if case.startswith("penstock")}
+        assert {rival for against in rivals.values() for rival in against} == set(cases) - set(rivals)
+
+
+def test_a_case_of_ours_without_rivals_is_divided_by_nothing() -> None:
+    measured = samples(**{"penstock read": [12.0], "connector write": [2.0]})
+    ((_, rows),) = tables(measured, {"penstock read": ()})
+    assert rows[1][-1] == ""
+
+
+def test_milliseconds_of_micro_batches_are_divided_too() -> None:
+    cases = {"penstock, 1 partition": 60.0, "rate, 1 partition": 30.0}
+    measured = [
+        Sample("spark-batches", spark_batches.VARIANT, BATCH_MS, case, 0, ms, 0.5) for case, ms in cases.items()
+    ]
+    ((_, rows),) = tables(measured, {"penstock, 1 partition": ("rate, 1 partition",)})
+    assert rows[1][-1] == "÷ rate, 1 partition 2.00 (2.00-2.00)"
 
 
 def test_tables_show_every_case_and_the_ratios_of_ours() -> None:

@@ -1,0 +1,88 @@
+"""What every Spark measurement shares: the session with both sources in it, its stopwatch, and how it tells figures.
+
+One JVM for both sides, because a JVM's age decides more than its code. What must not live here: what is measured.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import psutil  # type: ignore[import-untyped]
+from pyspark.sql import SparkSession
+
+from bench.cpu import look, used_s
+from bench.servers import kept
+from tools.peers import kafka
+
+__all__ = ["TUNED", "Spent", "Stopwatch", "folder", "say", "session"]
+
+TUNED: Mapping[str, str] = {
+    "kafka.max.poll.records": "20000",
+    "kafka.max.partition.fetch.bytes": str(8 << 20),
+    "kafka.fetch.max.bytes": str(64 << 20),
+    "kafka.receive.buffer.bytes": str(4 << 20),
+    # At the end of its range the connector asks for offsets behind its own parked fetch: half a second a task.
+    "kafka.fetch.max.wait.ms": "10",
+}
+"""What an expert sets for reading with Spark's own connector."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Wall-clock seconds, and CPU seconds of the JVM and its Python processes."""
+
+    seconds: float
+    cpu_s: float
+
+
+class Stopwatch:
+    """Of the JVM that this process has started, and all Python processes under it; the broker is not among them."""
+
+    def __init__(self) -> None:
+        self._java = next(each for each in psutil.Process().children(recursive=True) if each.name() == "java")
+
+    def time(self, action: Callable[[], object]) -> Spent:
+        """Run ``action``, once."""
+        before = look(self._java)
+        begun = time.perf_counter()
+        action()
+        seconds = time.perf_counter() - begun
+        return Spent(seconds, used_s(before, look(self._java)))
+
+    @property
+    def rss_mb(self) -> int:
+        """The JVM's memory now."""
+        return int(self._java.memory_info().rss) >> 20
+
+
+def session(cores: int = 2) -> SparkSession:
+    """As `penstock.spark.session` makes it (Unix sockets on), with Spark's own connector on its class path."""
+    from penstock.spark import session as ours
+
+    jars = ":".join(map(str, sorted(kafka.spark_connector_jars().glob("*.jar"))))
+    spark = ours("bench", f"local[{cores}]", **{"spark.driver.extraClassPath": jars, "spark.driver.memory": "4g"})
+    spark.sparkContext.setLogLevel("ERROR")
+    say({"spark": spark.version, "uds": os.environ.get("PYSPARK_UDS_MODE"), "load": os.getloadavg()[0]})
+    return spark
+
+
+@contextlib.contextmanager
+def folder() -> Iterator[str]:
+    """A folder for a checkpoint or for files, removed afterwards."""
+    made = tempfile.mkdtemp(dir=kept())
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def say(line: Mapping[str, object]) -> None:
+    """Tell the scenario something: `bench.children.lines` finds it among whatever Spark prints."""
+    print("@" + json.dumps(line), flush=True)
