@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from penstock.columnar._faults import corrupt
 from penstock.columnar.arena import Arena
-from penstock.columnar.arrays import pool_int64s
 from penstock.columnar.batch import CRC_START, HEADER_BYTES
 from penstock.columnar.buffers import Bytes, as_array
 from penstock.columnar.compression import inflate, inflate_into
@@ -81,9 +80,7 @@ class Chosen:
 def choose(data: Bytes, position: int, end: int, kernel: Kernel, limits: Limits, arena: Arena) -> Chosen:
     """Look at the batches of ``data[position:end]``; raises CorruptBatch if the first one in range is damaged."""
     chosen = Chosen(position, limits.start, arena)
-    # From Arrow's pool, whose pages are mapped: it is large, and hardly any of it is filled.
-    most = max(end - position, 0) // HEADER_BYTES + 1
-    table = pool_int64s(most * BATCH_COLUMNS).reshape(most, BATCH_COLUMNS)
+    table = np.empty((max(end - position, 0) // HEADER_BYTES + 1, BATCH_COLUMNS), np.int64)
     count, after, fault = kernel.scan_batches(data, position, end, table)
     chosen.table = table[:count]
     plain = count > _FEW and limits.aborted is None
