@@ -56,6 +56,26 @@ def test_batches_of_one_answer_are_of_equal_size() -> None:
     assert max(sizes) - min(sizes) <= len(sizes)
 
 
+def test_small_answers_make_one_batch_and_keep_their_order(topic: TestTopic) -> None:
+    topic.create(16)
+    topic.fill(dict.fromkeys(range(16), 100))
+    ranges = [LogRange(topic.name, partition, partition, 100) for partition in range(16)]
+    (batch,) = read_task(options(topic, columns="partition,offset,headers"), ranges)
+    found = list(zip(batch["partition"].to_pylist(), batch["offset"].to_pylist(), strict=True))
+    assert found == [(each.partition, offset) for each in ranges for offset in range(each.start, each.end)]
+    assert batch["headers"].null_count == batch.num_rows
+
+
+def test_large_answers_among_small_ones_are_not_copied() -> None:
+    small, large = (pa.table({"offset": range(rows)}) for rows in (10, _tasks._FEW_ROWS))
+    first, second, third, fourth = _tasks._gathered([small, small, large, small, large])
+    assert first.num_rows == 20
+    assert second is large
+    assert third is small
+    assert fourth is large
+    assert [table.num_rows for table in _tasks._gathered([small] * 500)] == [4_100, 900]
+
+
 def test_connection_is_kept_for_the_next_task(topic: TestTopic) -> None:
     topic.create(1)
     topic.fill({0: 10})

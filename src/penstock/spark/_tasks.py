@@ -7,7 +7,7 @@ connections are kept in a module-level table. What must not live here: planning.
 from __future__ import annotations
 
 import atexit
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,10 @@ MOST_ROWS = 16_384
 
 MOST_BYTES = 2 << 20
 """Bytes of one Arrow batch, about: larger ones cost the JVM up to a tenth more, as they outgrow its buffer pools."""
+
+_FEW_ROWS = 4_096
+_FEW_BYTES = 512 * 1024
+"""Answers of fewer rows and bytes are put together: sixteen batches of a hundred rows cost the JVM more than one."""
 
 _MOST_KEPT = 8
 """Connections to so many logs are kept: a worker serves the tasks of one application."""
@@ -69,8 +73,10 @@ def read_task(options: SourceOptions, ranges: Sequence[LogRange]) -> Iterator[pa
     losses = Losses(fail=options.fail_on_data_loss)
     finished = False
     try:
-        for wanted in ranges:
-            yield from _read_range(reader, wanted, options, losses)
+        tables = (table for wanted in ranges for table in _read_range(reader, wanted, options, losses))
+        for table in _gathered(tables):
+            for batch in _batches(table):
+                yield with_extras(none_as_null(batch), options.columns, options.extras)
         finished = True
     finally:
         if finished:
@@ -89,17 +95,15 @@ def close_kept() -> None:
         _readers.popitem()[1].close()
 
 
-def _read_range(
-    reader: RangeReader, wanted: LogRange, options: SourceOptions, losses: Losses
-) -> Iterator[pa.RecordBatch]:
+def _read_range(reader: RangeReader, wanted: LogRange, options: SourceOptions, losses: Losses) -> Iterator[pa.Table]:
+    """What each answer brought, with the columns that are read."""
     partition = Partition(wanted.topic, wanted.partition, wanted.node)
     columns = physical(options.columns, options.extras)
     position = wanted.start
     while position < wanted.end:
         try:
             for messages in reader.read(replace(wanted, start=position), columns=columns):
-                for batch in _batches(messages.to_arrow(columns)):
-                    yield with_extras(none_as_null(batch), options.columns, options.extras)
+                yield messages.to_arrow(columns)
                 position = messages.next_offsets[partition]
         except OffsetOutOfRange:
             first = reader.offsets({partition: OffsetSpec(name=Offset.EARLIEST)})[partition].offset
@@ -117,6 +121,33 @@ def _read_range(
             return
         else:
             return
+
+
+def _gathered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows in the same order; small tables that follow each other are one, large ones are not copied."""
+    waiting: list[pa.Table] = []
+    for table in tables:
+        if waiting and not _few([table]):
+            yield _joined(waiting)
+            waiting = []
+        waiting.append(table)
+        if not _few(waiting):
+            yield _joined(waiting)
+            waiting = []
+    if waiting:
+        yield _joined(waiting)
+
+
+def _few(tables: Sequence[pa.Table]) -> bool:
+    rows: int = sum(table.num_rows for table in tables)
+    size: int = sum(table.get_total_buffer_size() for table in tables)
+    return rows < _FEW_ROWS and size < _FEW_BYTES
+
+
+def _joined(tables: Sequence[pa.Table]) -> pa.Table:
+    import pyarrow as pa
+
+    return tables[0] if len(tables) == 1 else pa.concat_tables(tables).combine_chunks()
 
 
 def _batches(rows: pa.Table) -> Iterator[pa.RecordBatch]:

@@ -13,6 +13,7 @@ import pytest
 from penstock.columnar.batch import parse_header
 from penstock.errors import ConnectionLost, FencedError, PenstockError, ProtocolViolation, ServerError
 from penstock.model import Codec, Committed, GroupMetadata, Node, Partition, PreparedTransaction
+from penstock.protocols.kafka.client.options import KafkaOptions
 from penstock.protocols.kafka.client.sequences import KafkaPacked
 from penstock.protocols.kafka.client.transactional_sender import KafkaTransactionalSender
 from penstock.protocols.kafka.messages import transactions as wire
@@ -136,7 +137,9 @@ class Script:
 
 @asynccontextmanager
 async def begun(level: int, **codes: list[int]) -> AsyncIterator[tuple[Script, KafkaTransactionalSender]]:
-    async with stage(broker=Cluster()) as it:
+    # Patience for what is waited out here however busy the machine is: a topic that nobody knows is one such thing.
+    options = KafkaOptions(retry_backoff_ms=1, retry_backoff_max_ms=2, unknown_topic_patience_ms=10_000)
+    async with stage(options, Cluster()) as it:
         assert isinstance(it.broker, Cluster)
         it.broker.level = level
         script = Script(it, codes)
