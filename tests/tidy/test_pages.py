@@ -68,6 +68,16 @@ def test_every_relative_link_leads_somewhere() -> None:
     assert broken == set()
 
 
+def test_every_path_a_page_names_is_there() -> None:
+    named = {
+        (page, path)
+        for page in ("README.md", "ARCHITECTURE.md", "FINDINGS.md")
+        for path in re.findall(r"`((?:tests|tools|bench|docs|src|requirements)/[\w/.-]*)`", text(ROOT / page))
+    }
+    assert len(named) > 20
+    assert {(page, path) for page, path in named if not (ROOT / path).exists()} == set()
+
+
 def test_no_file_speaks_of_one_machine() -> None:
     found = {
         f"{name(file)}: {word}"
