@@ -1,7 +1,8 @@
-"""``format("chaotic")``: our source and sink with wires that kill the JVM, once, at a step of a given batch.
+"""``format("chaotic")``: our source and sink with wires that kill the JVM or the server at a step of a given batch.
 
-A wire is a file "<step>-<batch>" in the folder of option ``wires``. Run as a program it is a query that copies a topic:
-``python -m tests.spark.chaotic '{"from": …}'``; it ends with 0 when everything there is is copied.
+A wire is a file "<step>-<batch>", or "node-<step>-<batch>", in the folder of option ``wires``, and is tripped once. Run
+as a program it is a query that copies a topic: ``python -m tests.spark.chaotic '{"from": …}'``; it ends with 0 when
+everything there is is copied.
 """
 
 # ruff: noqa: N802, N803 - the names of methods and arguments are Spark's
@@ -9,14 +10,11 @@ A wire is a file "<step>-<batch>" in the folder of option ``wires``. Run as a pr
 from __future__ import annotations
 
 import json
-import os
-import signal
 import sys
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSourceStreamReader,
@@ -31,22 +29,22 @@ from penstock.spark._reading import StreamReader
 from penstock.spark._sink import StreamWriter, _place, stream_writer
 from penstock.spark._sink_markers import Slot
 from penstock.spark._sink_transactions import Transactions
+from tests.spark.wires import kill_jvm, kill_node, tripped
 
 STEPS = ("planned", "task", "decided", "stored")
 """After the write-ahead log; half-way in a task; decided and not all committed; before Spark's commit log."""
 
 
+ON_NODE = "node-"
+"""Before a step's name: not the JVM is killed, but the server."""
+
+
 def trip(wires: Path, step: str, batch: int) -> None:
-    """Kill the JVM if there is a wire for this, and take the wire away first."""
-    try:
-        (wires / f"{step}-{batch}").unlink()
-    except FileNotFoundError:
-        return
-    for parent in psutil.Process().parents():
-        if parent.name() == "java":
-            os.kill(parent.pid, signal.SIGKILL)
-            break
-    os._exit(1)
+    """Kill the server, the JVM, or first the one and then the other, if there is a wire for this."""
+    if tripped(wires, f"{ON_NODE}{step}-{batch}"):
+        kill_node(wires)
+    if tripped(wires, f"{step}-{batch}"):
+        kill_jvm()
 
 
 class ChaoticSource(PenstockDataSource):

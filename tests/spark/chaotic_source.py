@@ -10,15 +10,11 @@ what the files hold: ``python -m tests.spark.chaotic_source '{"from": …}'``.
 from __future__ import annotations
 
 import json
-import os
-import signal
 import sys
 from collections.abc import Iterator, MutableMapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
@@ -28,6 +24,7 @@ from penstock.client import Admin
 from penstock.model import Partition
 from penstock.spark._reading import StreamReader
 from penstock.spark._source import PenstockDataSource
+from tests.spark.wires import kill_jvm, kill_node, tripped
 
 KILLS_JVM = ("planned", "reading")
 """After the write-ahead log and before the tasks; half-way in a task."""
@@ -36,7 +33,6 @@ KILLS_NODE = ("node-before-planning", "node-before-reading", "node-while-reading
 LOSES = "retention"
 """Records are deleted after the batch was planned."""
 
-NODE = "node.pid"
 LOST = "lost.jsonl"
 
 
@@ -63,7 +59,7 @@ class ChaoticReader(StreamReader):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         if self._tripped(f"node-before-planning-{self.asked}"):
-            self._kill_node()
+            kill_node(self.wires)
         self.asked += 1
         return super().latestOffset(start, limit)
 
@@ -73,7 +69,7 @@ class ChaoticReader(StreamReader):
         if self._tripped(f"planned-{number}"):
             kill_jvm()
         if self._tripped(f"node-before-reading-{number}"):
-            self._kill_node()
+            kill_node(self.wires)
         if self._tripped(f"{LOSES}-{number}"):
             self._lose(tasks)
         for task in tasks:
@@ -87,19 +83,11 @@ class ChaoticReader(StreamReader):
             if self._tripped(f"reading-{number}"):
                 kill_jvm()
             if self._tripped(f"node-while-reading-{number}"):
-                self._kill_node()
+                kill_node(self.wires)
             yield batch.slice(batch.num_rows // 2)
 
     def _tripped(self, wire: str) -> bool:
-        try:
-            (self.wires / wire).unlink()
-        except FileNotFoundError:
-            return False
-        return True
-
-    def _kill_node(self) -> None:
-        with suppress(ProcessLookupError):  # it is being started again
-            os.kill(int((self.wires / NODE).read_text()), signal.SIGKILL)
+        return tripped(self.wires, wire)
 
     def _lose(self, tasks: list[InputPartition]) -> None:
         """Delete the first half of what the first task is about to read of one partition, and note it down."""
@@ -113,14 +101,6 @@ class ChaoticReader(StreamReader):
                 with (self.wires / LOST).open("a") as notes:
                     notes.write(json.dumps([each.partition, each.start, middle]) + "\n")
                 return
-
-
-def kill_jvm() -> None:
-    for parent in psutil.Process().parents():
-        if parent.name() == "java":
-            os.kill(parent.pid, signal.SIGKILL)
-            break
-    os._exit(1)
 
 
 def main(given: dict[str, Any]) -> None:

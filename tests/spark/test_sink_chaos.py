@@ -1,4 +1,4 @@
-"""The JVM is killed at one step of a batch after the other: what went in comes out, once where that is promised.
+"""JVM and server are killed at one step of a batch after the other: what went in comes out, once where promised.
 
 PENSTOCK_CHAOS_SEEDS says how many runs of each kind there are; by default one.
 """
@@ -19,8 +19,10 @@ from penstock.client import Admin, RangeReader
 from penstock.model import LogRange
 from penstock.seams import NewTopic
 from penstock.spark import Deduplicator
-from tests.spark.chaotic import STEPS
+from tests.spark.chaotic import ON_NODE, STEPS
+from tests.spark.killable import restarted, server
 from tests.spark.logs import TestTopic
+from tests.spark.wires import NODE
 from tools.peers import kafka
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -83,7 +85,8 @@ class Copy:
             killed += 1
         assert killed
         for left in self.wires.iterdir():
-            left.unlink()
+            if left.name != NODE:
+                left.unlink()
         assert self.run() == 0, (self.folder / "output.txt").read_text()[-3_000:]
 
     def keys_in(self) -> Counter[bytes]:
@@ -137,3 +140,20 @@ def test_each_row_is_stored_exactly_once(transactional: str, tmp_path: Path, see
     copy = Copy(transactional, tmp_path, dice, {"deliveryGuarantee": "exactly-once"}, range(1, 6))
     copy.kill_and_restart(moments(dice, STEPS))
     assert copy.keys_out(isolation_level="read_committed", deduplicate=False) == copy.keys_in()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("kind", ["ours", pytest.param("kafka", marks=pytest.mark.interop)])
+def test_each_row_is_stored_exactly_once_though_the_server_dies(tmp_path: Path, kind: str, seed: int) -> None:
+    """In each run the server is killed at two steps and started again; the JVM is killed at one more."""
+    dice = random.Random(f"server {seed}")
+    folder = tmp_path / "query"
+    folder.mkdir()
+    with server(kind, tmp_path / "store") as node:
+        copy = Copy(node.address, folder, dice, {"deliveryGuarantee": "exactly-once"}, range(1, 6))
+        with restarted(node, copy.wires) as killed:
+            for step in dice.sample(STEPS, k=2):
+                (copy.wires / f"{ON_NODE}{step}-{dice.choice([0, 1])}").touch()
+            copy.kill_and_restart([f"{dice.choice(STEPS)}-{dice.choice([1, 2])}"])
+            assert killed
+            assert copy.keys_out(isolation_level="read_committed", deduplicate=False) == copy.keys_in()

@@ -17,10 +17,12 @@ class ClientConfig:
     ``client_id``: servers' logs, quotas and group descriptions show it; an empty one helps nobody.
 
     The others: ``request_timeout_ms`` bounds one request (30 s: longer than a leader election, shorter than a user's
-    patience); ``api_timeout_ms`` bounds one call of yours over all its retries; ``connect_timeout_ms`` one attempt to
-    connect, TLS and greeting included; ``reconnect_backoff_ms`` and ``retry_backoff_ms`` double, give or take 20 %, up
-    to their ``…_max_ms``, so that a restarted server is not stormed; ``metadata_max_age_ms`` is how long a new
-    partition may stay unseen.
+    patience); ``api_timeout_ms`` bounds one call of yours over all its retries; ``first_contact_timeout_ms``, if that
+    is less, one before any server has answered (10 s: by then the address is more likely wrong than every server away;
+    TubeMQ's masters are tried until ``api_timeout_ms``); ``connect_timeout_ms`` one attempt to connect, TLS and
+    greeting included; ``reconnect_backoff_ms`` and ``retry_backoff_ms`` double, give or take 20 %, up to their
+    ``…_max_ms``, so that a restarted server is not stormed; ``metadata_max_age_ms`` is how long a new partition may
+    stay unseen.
 
     ``tls`` encrypts; servers are believed if their certificate is signed by one of ``tls_ca_file`` (PEM; None: those
     the system trusts) and names the host, or ``tls_server_name`` if that is set; ``tls_check_server_name`` false leaves
@@ -32,6 +34,7 @@ class ClientConfig:
     client_id: str = text("penstock")
     request_timeout_ms: int = number(30_000, low=1)
     api_timeout_ms: int = number(60_000, low=1)
+    first_contact_timeout_ms: int = number(10_000, low=1)
     connect_timeout_ms: int = number(10_000, low=1)
     reconnect_backoff_ms: int = number(50, low=0)
     reconnect_backoff_max_ms: int = number(1_000, low=0)

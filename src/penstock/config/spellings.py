@@ -38,6 +38,7 @@ SPELLINGS: Final = (
     Spelling("client_id", "client.id", "client.id"),
     Spelling("request_timeout_ms", "request.timeout.ms", "socket.timeout.ms"),
     Spelling("api_timeout_ms", "default.api.timeout.ms"),
+    Spelling("first_contact_timeout_ms"),
     Spelling("connect_timeout_ms", "socket.connection.setup.timeout.ms", "socket.connection.setup.timeout.ms"),
     Spelling("reconnect_backoff_ms", "reconnect.backoff.ms", "reconnect.backoff.ms"),
     Spelling("reconnect_backoff_max_ms", "reconnect.backoff.max.ms", "reconnect.backoff.max.ms"),

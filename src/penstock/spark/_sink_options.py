@@ -54,6 +54,9 @@ _CLIENT_FORBIDDEN = {
     "kafka.transactional.id": "exactly-once makes one for each task; transactionalIdPrefix says how they begin",
 }
 _SPELLING = {name.lower(): name for name in SINK_OPTIONS}
+_PATIENCE_MS = 60_000
+"""What Spark's own sink waits (max.block.ms) before it gives a query up."""
+
 _MARKERS = "_penstock_markers"
 
 
@@ -81,6 +84,11 @@ class SinkOptions:
     dedup_headers: bool = False
     client: Mapping[str, OptionValue] = field(default_factory=dict, repr=False)
     left_out: tuple[str, ...] = ()
+
+    @property
+    def patient(self) -> dict[str, OptionValue]:
+        """``client`` for writing: a log that does not answer at once is more likely away for a moment than misspelt."""
+        return {"first_contact_timeout_ms": _PATIENCE_MS, **self.client}
 
     @property
     def exactly_once(self) -> bool:

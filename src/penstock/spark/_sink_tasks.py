@@ -40,7 +40,7 @@ def write_task(
     """
     key = (options.address, tuple(sorted(options.client.items())))
     # Taken out while in use: what is not put back, because the task failed, is not used again.
-    producer = _producers.pop(key, None) or Producer(options.address, **options.client)
+    producer = _producers.pop(key, None) or Producer(options.address, **options.patient)
     try:
         rows = send_all(producer, options, columns, batches, ids)
     except BaseException:

@@ -57,7 +57,7 @@ class Transactions:
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
-        self._plain = {name: value for name, value in options.client.items() if name not in _PRODUCERS_OWN}
+        self._plain = {name: value for name, value in options.patient.items() if name not in _PRODUCERS_OWN}
         self._admin: Admin | None = None
         self._committed: RangeReader | None = None
         self._driver: Producer | None = None
@@ -74,7 +74,7 @@ class Transactions:
 
     def write(self, query: str, task: int, columns: Columns, batches: Iterable[pa.RecordBatch]) -> Slot:
         """Write a task's rows in one transaction, and leave it prepared. Takes over what an earlier attempt left."""
-        options: dict[str, OptionValue] = {"transaction_timeout_ms": TASK_TIMEOUT_MS, **self._options.client}
+        options: dict[str, OptionValue] = {"transaction_timeout_ms": TASK_TIMEOUT_MS, **self._options.patient}
         producer = self._producer(self._id(query, str(task)), options)
         try:
             producer.begin_transaction()
@@ -128,7 +128,7 @@ class Transactions:
         """Fence everyone else who decides for this query."""
         if self._driver is not None:
             _hang_up(self._driver)
-        options: dict[str, OptionValue] = {**self._options.client, "transaction_timeout_ms": _DRIVER_TIMEOUT_MS}
+        options: dict[str, OptionValue] = {**self._options.patient, "transaction_timeout_ms": _DRIVER_TIMEOUT_MS}
         self._driver = self._producer(self._id(query, "driver"), options)
 
     def decide(self, marker: Marker) -> None:
@@ -142,7 +142,7 @@ class Transactions:
 
     def take_over(self, query: str, task: int) -> None:
         """Abort what a task that does not exist any more may have left open."""
-        self._producer(self._id(query, str(task)), self._options.client).close()
+        self._producer(self._id(query, str(task)), self._options.patient).close()
 
     def _producer(self, transactional_id: str, options: Mapping[str, OptionValue]) -> Producer:
         producer = Producer(self._options.address, **{**options, "transactional_id": transactional_id})

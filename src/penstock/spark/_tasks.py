@@ -65,7 +65,9 @@ def read_task(options: SourceOptions, ranges: Sequence[LogRange]) -> Iterator[pa
     """
     if not ranges:
         return
-    client = {"api_timeout_ms": options.poll_timeout_ms, **options.client}
+    # The driver has found the log; who does not answer a task is away for a moment.
+    patience = dict.fromkeys(("api_timeout_ms", "first_contact_timeout_ms"), options.poll_timeout_ms)
+    client = {**patience, **options.client}
     key = (options.address, tuple(sorted(client.items())))
     # Taken out while in use: what is not put back, because the task failed or was stopped in the middle of an
     # answer (a LIMIT), is not used again.

@@ -29,7 +29,6 @@ Response = TypeVar("Response")
 
 _LEADER_NOT_AVAILABLE = 5
 _ABSENT = frozenset((3, 17, 100))  # unknown topic, invalid name, unknown id
-_FIRST_CONTACT_S = 10.0
 
 
 class Cluster:
@@ -102,8 +101,10 @@ class Cluster:
 
     async def ask_anyone(self, message: object, response: type[Response], *, at_most: int | None = None) -> Response:
         """Ask the least loaded node, then the others, again and again until one answers or the time is over."""
-        timeout_s = None if self._nodes else min(_FIRST_CONTACT_S, self._options.api_timeout_ms / 1_000)
-        retry = Retry(self._channel, self._options, timeout_s=timeout_s)
+        timeout_ms = self._options.api_timeout_ms
+        if not self._nodes:
+            timeout_ms = min(timeout_ms, self._options.first_contact_timeout_ms)
+        retry = Retry(self._channel, self._options, timeout_s=timeout_ms / 1_000)
         while True:
             last: PenstockError = ConnectionLost("there is nobody to ask", hint="Give at least one bootstrap server.")
             for endpoint in self._candidates():
