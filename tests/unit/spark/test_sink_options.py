@@ -23,6 +23,12 @@ def test_address_may_say_it_all_and_options_win() -> None:
     assert parsed.client == {"linger_ms": "9", "acks": "all"}
 
 
+def test_writers_wait_for_a_log_that_is_away_as_long_as_they_are_told_to() -> None:
+    assert parse_sink_options({**SERVERS, "topic": "t"}).patient == {"first_contact_timeout_ms": 60_000}
+    shorter = parse_sink_options({**SERVERS, "topic": "t", "kafka.first.contact.timeout.ms": "500"})
+    assert shorter.patient == {"first_contact_timeout_ms": "500"}
+
+
 def test_what_only_java_could_honour_is_left_out() -> None:
     given = {**SERVERS, "kafka.retries": "3", "kafka.security.protocol": "PLAINTEXT", "kafka.send.buffer.bytes": "1"}
     parsed = parse_sink_options(given)
