@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
+from threading import Lock, Thread
 from typing import Protocol
 
 import psutil
@@ -53,22 +53,29 @@ def restarted(node: Killable, wires: Path) -> Iterator[list[int]]:
     """Start the node again whenever it is killed, until the block ends. Yields the process ids of those killed."""
     over = False
     killed: list[int] = []
+    starting = Lock()  # or the last one would be started after it was ended
 
     def watch() -> None:
         while True:
-            (wires / NODE).write_text(str(node.pid))
-            psutil.wait_procs([psutil.Process(node.pid)])
-            if over:
-                return
-            killed.append(node.pid)
-            node.kill()  # which notes that it is gone
-            node.start()
+            with starting:
+                if over:
+                    return
+                process = psutil.Process(node.pid)
+                (wires / NODE).write_text(str(node.pid))
+            psutil.wait_procs([process])
+            with starting:
+                if over:
+                    return
+                killed.append(node.pid)
+                node.kill()  # which notes that it is gone
+                node.start()
 
     watcher = Thread(target=watch)
     watcher.start()
     try:
         yield killed
     finally:
-        over = True
-        node.kill()
+        with starting:
+            over = True
+            node.kill()
         watcher.join()

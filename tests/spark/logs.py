@@ -12,6 +12,8 @@ from penstock.model import Partition
 from penstock.seams import NewTopic
 
 START_MS = 1_700_000_000_000
+PATIENT = {"first_contact_timeout_ms": 60_000}
+"""For tests' own clients: a server that was killed may be starting again, on a machine that is busy."""
 
 
 @dataclass(frozen=True)
@@ -28,26 +30,26 @@ class TestTopic:
         return f"{self.node}/{self.name}"
 
     def create(self, partitions: int) -> None:
-        with Admin(self.node) as admin:
+        with Admin(self.node, **PATIENT) as admin:
             admin.create_topics([NewTopic(self.name, partitions)])
 
     def grow(self, partitions: int) -> None:
-        with Admin(self.node) as admin:
+        with Admin(self.node, **PATIENT) as admin:
             admin.add_partitions(self.name, partitions)
 
     def delete(self) -> None:
-        with Admin(self.node) as admin:
+        with Admin(self.node, **PATIENT) as admin:
             admin.delete_topics([self.name])
 
     def ends(self) -> dict[int, int]:
-        with Admin(self.node) as admin:
+        with Admin(self.node, **PATIENT) as admin:
             partitions = [info.partition for info in admin.topics([self.name])[self.name].partitions]
             return {partition.id: end for partition, end in admin.end_offsets(partitions).items()}
 
     def fill(self, counts: Mapping[int, int], *, value_bytes: int = 20) -> None:
         """Add records: ``counts[partition]`` of them."""
         ends = self.ends()
-        with Producer(self.node) as producer:
+        with Producer(self.node, **PATIENT) as producer:
             sent = [
                 producer.send_batch(self.name, _rows(partition, ends[partition], count, value_bytes))
                 for partition, count in counts.items()
@@ -57,11 +59,11 @@ class TestTopic:
                 each.result()
 
     def delete_before(self, offsets: Mapping[int, int]) -> None:
-        with Admin(self.node) as admin:
+        with Admin(self.node, **PATIENT) as admin:
             admin.delete_records({Partition(self.name, number): offset for number, offset in offsets.items()})
 
     def committed(self, group: str) -> dict[int, int]:
-        with Admin(self.node) as admin:
+        with Admin(self.node, **PATIENT) as admin:
             found = admin.committed(group, None)
         return {partition.id: each.offset for partition, each in found.items() if partition.topic == self.name}
 

@@ -21,7 +21,7 @@ from penstock.seams import NewTopic
 from penstock.spark import Deduplicator
 from tests.spark.chaotic import ON_NODE, STEPS
 from tests.spark.killable import restarted, server
-from tests.spark.logs import TestTopic
+from tests.spark.logs import PATIENT, TestTopic
 from tests.spark.wires import NODE
 from tools.peers import kafka
 
@@ -41,7 +41,7 @@ class Copy:
         self.folder, self.dice, self.sink, self.tasks = folder, dice, sink, tasks
         self.wires = folder / "wires"
         self.wires.mkdir()
-        with Admin(node) as admin:
+        with Admin(node, **PATIENT) as admin:
             admin.create_topics([NewTopic(self.origin.name, PARTITIONS, 1), NewTopic(self.target.name, PARTITIONS, 1)])
         self.origin.fill(dict.fromkeys(range(PARTITIONS), ROWS // PARTITIONS))
 
@@ -96,7 +96,7 @@ class Copy:
 
     def keys_out(self, *, isolation_level: str, deduplicate: bool) -> Counter[bytes]:
         found: Counter[bytes] = Counter()
-        with RangeReader(self.target.node, isolation_level=isolation_level) as reader:
+        with RangeReader(self.target.node, isolation_level=isolation_level, **PATIENT) as reader:
             partitions = [each.partition for each in reader.topics([self.target.name])[self.target.name].partitions]
             for partition, end in sorted(reader.end_offsets(partitions).items()):
                 known = Deduplicator()  # rows with a key come back in their own partition
