@@ -128,21 +128,22 @@ def _read_range(reader: RangeReader, wanted: LogRange, options: SourceOptions, l
 def _gathered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """The same rows in the same order; small tables that follow each other are one, large ones are not copied."""
     waiting: list[pa.Table] = []
+    rows = size = 0
     for table in tables:
-        if waiting and not _few([table]):
+        more_rows, more = table.num_rows, table.get_total_buffer_size()
+        if waiting and not _few(more_rows, more):
             yield _joined(waiting)
-            waiting = []
+            waiting, rows, size = [], 0, 0
         waiting.append(table)
-        if not _few(waiting):
+        rows, size = rows + more_rows, size + more
+        if not _few(rows, size):
             yield _joined(waiting)
-            waiting = []
+            waiting, rows, size = [], 0, 0
     if waiting:
         yield _joined(waiting)
 
 
-def _few(tables: Sequence[pa.Table]) -> bool:
-    rows: int = sum(table.num_rows for table in tables)
-    size: int = sum(table.get_total_buffer_size() for table in tables)
+def _few(rows: int, size: int) -> bool:
     return rows < _FEW_ROWS and size < _FEW_BYTES
 
 
