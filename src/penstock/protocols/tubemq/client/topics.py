@@ -106,7 +106,9 @@ class Topics:
     async def _ask_around(self, names: Collection[str]) -> None:
         """Ask as a producer, then for each that producers are not told of alone: one refusal must not hide all."""
         await self._publisher.publish([name for name in names if name != SYSTEM_TOPIC])
-        unknown = [name for name in names if name not in self._placements.topics(names)]
-        for name in unknown if len(names) > 1 else ():
+        if len(names) == 1:
+            return
+        known = self._placements.topics(names)
+        for name in (name for name in names if name not in known):
             if not await self._discovered([name]):
                 self._placements.forget([name])
