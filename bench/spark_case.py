@@ -14,7 +14,7 @@ from typing import Any
 from bench.spark_actions import action
 from bench.spark_frames import Source
 from bench.spark_jvm import Stopwatch, say, session
-from bench.spark_told import told, told_rounds
+from bench.spark_told import told_cases
 
 __all__ = ["main"]
 
@@ -32,8 +32,7 @@ def main(job: Mapping[str, Any]) -> None:
         source.touch()
         return asdict(action(case).run(source, case, watch))
 
-    sound = [case for case in job["cases"] if told(case, sums)]
-    told_rounds(sound, figures, warm=job["warm"], runs=job["runs"])
+    told_cases(job, sums, figures)
     say({"rss_mb": watch.rss_mb})
     spark.stop()
 

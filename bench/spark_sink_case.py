@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from bench.loading import create, delete, ends
 from bench.spark_frames import Source, drain
 from bench.spark_jvm import Spent, Stopwatch, say, session
-from bench.spark_told import told, told_rounds
+from bench.spark_told import told_cases
 
 __all__ = ["main"]
 
@@ -110,8 +110,7 @@ def main(job: Mapping[str, Any]) -> None:
         source.touch()
         return asdict(sinks.time(case, watch))
 
-    sound = [case for case in job["cases"] if told(case, sums)]
-    told_rounds(sound, figures, warm=job["warm"], runs=job["runs"])
+    told_cases(job, sums, figures)
     say({"rss_mb": watch.rss_mb})
     spark.stop()
 

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from bench.rounds import rounds
 from bench.spark_jvm import say
 
-__all__ = ["told", "told_rounds"]
+__all__ = ["told_cases", "told_rounds"]
 
 Measure = Callable[[str], Mapping[str, object]]
 
 
-def told(case: str, measure: Measure) -> bool:
+def told_cases(job: Mapping[str, Any], sums: Measure, figures: Measure) -> None:
+    """The job's cases: checksums of each first, then the timed rounds of those that gave some."""
+    sound = [case for case in job["cases"] if _told(case, sums)]
+    told_rounds(sound, figures, warm=job["warm"], runs=job["runs"])
+
+
+def _told(case: str, measure: Measure) -> bool:
     """Measure and tell; False if it failed, which is told too: the other cases can still be measured."""
     try:
         say({"case": case, **measure(case), "load": os.getloadavg()[0]})
@@ -27,7 +34,7 @@ def told_rounds(cases: Sequence[str], measure: Measure, *, warm: int, runs: int)
     """Each case in each round; one that fails is left out of what follows."""
     sound = set(cases)
     for number, case in rounds(cases, warm=warm, runs=runs):
-        if case in sound and not told(case, _numbered(number, measure)):
+        if case in sound and not _told(case, _numbered(number, measure)):
             sound.remove(case)
 
 
