@@ -12,9 +12,10 @@ from types import TracebackType
 from typing import Self
 
 from penstock.client import Consumer, RebalanceListener
+from penstock.columnar import Messages
 from penstock.config import OptionValue
 from penstock.errors import PenstockError
-from penstock.model import Partition
+from penstock.model import Partition, Record
 from tools.peers import tubemq_clients
 from tools.peers.tubemq_clients import Mail
 
@@ -106,6 +107,43 @@ def send(
         answers = producer.send(mails)
     assert {answer["code"] for answer in answers} == {200}
     return [mail.body for mail in mails]
+
+
+def read(consumer: Consumer, count: int) -> list[Record]:
+    """The next records until there are ``count``, confirmed batch by batch: how many make a batch is the broker's."""
+    found: list[Record] = []
+    while len(found) < count:
+        batch = consumer.poll(20)
+        assert batch, f"{len(found)} of {count} came"
+        consumer.commit(batch)
+        found += batch
+    return found
+
+
+def come_again(consumer: Consumer, out: Messages) -> None:
+    """Poll, confirming nothing, until each partition of ``out`` handed out again what it handed out before.
+
+    From its beginning, but maybe less of it: what was read from memory may stand in the file by now, and near the end
+    of that the broker reads half of what is left at a time.
+    """
+    missing = set(out.partitions)
+    while missing:
+        batch = consumer.poll(20)
+        assert batch, f"nothing of {missing} came again"
+        for partition in missing.intersection(batch.partitions):
+            before, after = _told(out, partition), _told(batch, partition)
+            assert after == before[: len(after)]
+        missing.difference_update(batch.partitions)
+
+
+def _told(batch: Messages, partition: Partition) -> list[tuple[object, object]]:
+    """Offset and value of each record of a partition."""
+    return [
+        pair
+        for part in batch.parts
+        if part.partition == partition
+        for pair in zip(part.batch.column("offset").to_pylist(), part.batch.column("value").to_pylist(), strict=True)
+    ]
 
 
 def once(bodies: Iterable[bytes]) -> Counter[bytes]:

@@ -9,6 +9,7 @@ import pytest
 from penstock import Consumer, LogRange, Producer, RangeReader, Record
 from penstock.model import Offset, OffsetSpec
 from tests.interop.peers.tubemq_fixtures import NewTopic
+from tests.interop.tubemq.members import read
 from tools.peers import tubemq, tubemq_clients
 from tools.peers.tubemq_clients import Mail
 
@@ -94,9 +95,7 @@ def test_we_receive_only_what_our_filter_asks_for(tubemq_peer: tubemq.Cluster, t
     # 303: from memory, too; else a filtering consumer sees only what has been flushed to disk.
     options = {"filters": f"{topic}@red", "query_priority": 303, "auto_offset_reset": "earliest"}
     with Consumer(f"{tubemq_peer.url}/{topic}", group="ours-picky", heartbeat_interval_ms=1_000, **options) as consumer:
-        found: list[Record] = []
-        while len(found) < 10:
-            found += consumer.poll(20)
+        found = read(consumer, 10)
     assert sorted(int(record.value or b"") for record in found) == list(range(1, 30, 3))
 
 

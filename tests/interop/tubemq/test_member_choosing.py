@@ -11,7 +11,7 @@ from penstock.config import OptionValue
 from penstock.errors import ServerError
 from penstock.model import Partition
 from tests.interop.peers.tubemq_fixtures import NewTopic
-from tests.interop.tubemq.members import PATIENCE_MS, Member, fresh, send, until
+from tests.interop.tubemq.members import PATIENCE_MS, Member, fresh, read, send, until
 from tools.peers import tubemq
 
 pytestmark = pytest.mark.interop
@@ -60,9 +60,7 @@ def test_a_partition_goes_from_one_application_to_the_next(tubemq_peer: tubemq.C
     ):
         assert first.partitions_for(topic) == (only,)
         first.assign({only: 28 * 4})
-        batch = first.poll(10)
-        assert [record.value for record in batch] == [b"%d" % number for number in range(4, 10)]
-        first.commit(batch)
+        assert [record.value for record in read(first, 6)] == [b"%d" % number for number in range(4, 10)]
         second.assign([only])
         with pytest.raises(ServerError) as refused:
             second.poll(10)
@@ -86,5 +84,5 @@ def test_an_operator_sends_a_group_to_the_end(tubemq_peer: tubemq.Cluster, tubem
             consumer.poll(0.2)
             consumer.resume([only])
         sent = send(masters, topic, 3, 10)
-        found = [record.value for record in consumer.poll(10)]
+        found = [record.value for record in read(consumer, 3)]
     assert found == sent
