@@ -5,14 +5,11 @@ PENSTOCK_CHAOS_SEEDS says how many runs of each kind there are; by default one.
 
 from __future__ import annotations
 
-import json
 import os
 import random
-import sys
 from collections import Counter
 from pathlib import Path
 
-import psutil
 import pytest
 
 from penstock.client import Admin, RangeReader
@@ -22,6 +19,7 @@ from penstock.spark import Deduplicator
 from tests.spark.chaotic import ON_NODE, STEPS
 from tests.spark.killable import restarted, server
 from tests.spark.logs import PATIENT, TestTopic
+from tests.spark.programs import run_program
 from tests.spark.wires import NODE
 from tools.peers import kafka
 
@@ -60,19 +58,7 @@ class Copy:
             },
             "sink": self.sink,
         }
-        root = Path(__file__).parents[2]
-        environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(root / "src"), str(root)]),
-        }
-        command = [sys.executable, "-m", "tests.spark.chaotic", json.dumps(given)]
-        with (self.folder / "output.txt").open("ab") as output:
-            child = psutil.Popen(command, env=environment, cwd=root, stdout=output, stderr=output)
-            try:
-                return int(child.wait(240))
-            finally:
-                for each in [child, *child.children(recursive=True)] if child.is_running() else []:
-                    each.kill()
+        return run_program("tests.spark.chaotic", given, self.folder / "output.txt")
 
     def kill_and_restart(self, wires: list[str]) -> None:
         """Run until each wire was tripped or everything is copied, then to the end."""

@@ -9,22 +9,20 @@ from __future__ import annotations
 import json
 import os
 import random
-import sys
 from collections import Counter
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.spark.chaotic_source import KILLS_JVM, KILLS_NODE, LOSES, LOST
 from tests.spark.killable import restarted, server
 from tests.spark.logs import TestTopic
+from tests.spark.programs import run_program
 from tests.spark.wires import NODE
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 SEEDS = range(int(os.environ.get("PENSTOCK_CHAOS_SEEDS", "1")))
-PATIENCE_S = 240
 GROUP = "chaos"
 
 
@@ -47,17 +45,8 @@ class Query:
             "wires": str(self.wires),
             "options": self.options,
         }
-        root = Path(__file__).parents[2]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root / "src"), str(root)])}
         begun = self.output.stat().st_size if self.output.exists() else 0
-        with self.output.open("ab") as output:
-            command = [sys.executable, "-m", "tests.spark.chaotic_source", json.dumps(given)]
-            child = psutil.Popen(command, env=environment, cwd=root, stdout=output, stderr=output)
-            try:
-                code = child.wait(PATIENCE_S)
-            finally:
-                for each in [child, *child.children(recursive=True)] if child.is_running() else []:
-                    each.kill()
+        code = run_program("tests.spark.chaotic_source", given, self.output)
         if code:
             return None
         (line,) = [each for each in self.output.read_text()[begun:].splitlines() if each.startswith("@")]
