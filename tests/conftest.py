@@ -31,8 +31,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 # Spark starts its workers by name, "python3" unless told; they must be this Python where pytest runs without ./dev too.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
-# Starters of real servers; a plugin named here is available in every folder below.
-pytest_plugins = ["tests.interop.peers.fixtures", "tests.interop.peers.tubemq_fixtures"]
+# Starters of real servers, and of Spark; a plugin named here is available in every folder below.
+pytest_plugins = ["tests.interop.peers.fixtures", "tests.interop.peers.tubemq_fixtures", "tests.spark.sessions"]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sys
 
-from tests.spark.conftest import CONF
 from tests.spark.pages import Page
+from tests.spark.sessions import CONF
 
 
 def main(page: str, server: str, folder: str) -> int:

@@ -111,7 +111,7 @@ class ChaoticWriter(StreamWriter):
 
 def main(given: dict[str, Any]) -> None:
     import penstock.spark
-    from tests.spark.conftest import CONF
+    from tests.spark.sessions import CONF
 
     spark = penstock.spark.session("copy", "local[2]", **CONF, **{"spark.sql.warehouse.dir": given["warehouse"]})
     spark.sparkContext.setLogLevel("OFF")

@@ -105,7 +105,7 @@ class ChaoticReader(StreamReader):
 
 def main(given: dict[str, Any]) -> None:
     import penstock.spark
-    from tests.spark.conftest import CONF
+    from tests.spark.sessions import CONF
 
     spark = penstock.spark.session("chaos", "local[2,4]", **CONF, **{"spark.sql.warehouse.dir": given["warehouse"]})
     spark.sparkContext.setLogLevel("OFF")
