@@ -71,8 +71,8 @@ class Confirming:
 
     def auto(self) -> None:
         """Called by each poll: confirm what the polls before it returned."""
-        if self._automatic and self._auto is None and (settled := self._settled()):
-            self._auto = self._run(self._commit_auto(settled))
+        if self.due and self._auto is None:
+            self._auto = self._run(self._commit_auto())
 
     async def commit_handled(self) -> None:
         """The automatic commit at the end of an ownership; nothing if commits are not automatic."""
@@ -163,14 +163,22 @@ class Confirming:
             state.handout.context = ""
             state.position = position
 
-    async def _commit_auto(self, contexts: Contexts) -> None:
+    async def _commit_auto(self) -> None:
+        tried: set[tuple[Partition, str]] = set()
+        try:
+            # Again, as a poll may have begun meanwhile, and waits for what comes behind the batches it settled.
+            while contexts := [each for each in self._settled() if each not in tried]:
+                tried.update(contexts)
+                await self._confirm_quietly(contexts)
+        finally:
+            self._auto = None
+
+    async def _confirm_quietly(self, contexts: Contexts) -> None:
         try:
             await self._confirm(contexts, consumed=True)
         except PenstockError as error:
             # Nothing is lost: what the log still waits for is tried again, and what it does not will be read again.
             _log.warning("automatic commit failed: %s", error)
-        finally:
-            self._auto = None
 
     async def _commit_and_tell(self, contexts: Contexts, callback: CommitCallback | None) -> None:
         failure: PenstockError | None = None

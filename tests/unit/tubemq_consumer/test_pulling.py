@@ -105,6 +105,22 @@ def test_automatic_commits_confirm_what_an_earlier_poll_returned() -> None:
     go(work())
 
 
+def test_automatic_commit_that_takes_long_holds_up_no_other_partition() -> None:
+    async def work() -> None:
+        async with (
+            world(filled(10, partitions=1, stores=2)) as w,
+            w.consumer("demo", enable_auto_commit=True, max_poll_records=5) as consumer,
+        ):
+            w.cluster.refuse[18] = lambda _: SILENCE if len(w.cluster.asked(m.COMMIT_OFFSET)) < 2 else None
+            await consumer.poll(5)
+            second = await consumer.poll(5)
+            (other,) = second.partitions
+            w.cluster.put("demo", other.id, b"behind it")
+            assert values(await consumer.poll(30)) == [b"behind it"]
+
+    go(work())
+
+
 def test_local_confirmation_goes_with_the_next_request() -> None:
     async def work() -> None:
         async with world(filled(12, partitions=1)) as w, w.consumer("demo", confirm_locally=True) as consumer:
