@@ -14,6 +14,7 @@ from penstock.errors import FencedError
 from penstock.model import LogRange, Partition
 from penstock.seams import NewTopic
 from penstock.testing import Broker
+from tests.eventually import comes_to
 from tests.interop.foreign.transactions import GROUP, Part, aio, confluent, read_aio, read_confluent
 from tools.peers import kafka
 
@@ -72,12 +73,12 @@ def committed_offset(bootstrap: str, topic: str) -> int:
 
 def check(bootstrap: str, topic: str) -> None:
     """Everybody sees the same."""
-    assert sorted(read_ours(bootstrap, topic)) == SHOWN
+    comes_to(lambda: sorted(read_ours(bootstrap, topic)), SHOWN)
     assert sorted(read_ours(bootstrap, topic, committed=False)) == ALL
     assert sorted(read_confluent(bootstrap, topic, len(SHOWN))) == SHOWN
     assert sorted(read_confluent(bootstrap, topic, len(ALL), committed=False)) == ALL
     assert sorted(read_aio(bootstrap, topic, len(SHOWN))) == SHOWN
-    assert committed_offset(bootstrap, topic) == 7
+    comes_to(lambda: committed_offset(bootstrap, topic), 7)
 
 
 def test_our_transactions_on_real_kafka(any_kafka: kafka.Broker) -> None:
@@ -118,9 +119,9 @@ def test_our_consumer_moves_records_exactly_once_on_real_kafka(any_kafka: kafka.
         with pytest.raises(Exception, match=r"ILLEGAL_GENERATION|UNKNOWN_MEMBER_ID"):
             producer.send_offsets_to_transaction({Partition(source, 0): 0}, stale)
         producer.abort_transaction()
-    assert sorted(map(int, read_ours(any_kafka.bootstrap, target))) == list(range(500))
+    comes_to(lambda: sorted(map(int, read_ours(any_kafka.bootstrap, target))), list(range(500)))
     with Admin(address) as admin:
-        assert sum(lag.offsets for lag in admin.lag(group).values()) == 0
+        comes_to(lambda: sum(lag.offsets for lag in admin.lag(group).values()), 0)
 
 
 def test_a_prepared_transaction_is_ended_by_another_process_on_real_kafka(any_kafka: kafka.Broker) -> None:
@@ -141,7 +142,7 @@ def test_a_prepared_transaction_is_ended_by_another_process_on_real_kafka(any_ka
             producer.init_transactions()
             with pytest.raises(FencedError):
                 admin.complete_transaction(prepared[0])
-    assert read_ours(any_kafka.bootstrap, topic) == [b"0"]
+    comes_to(lambda: read_ours(any_kafka.bootstrap, topic), [b"0"])
 
 
 def test_two_of_our_producers_fence_each_other_on_real_kafka(any_kafka: kafka.Broker) -> None:
@@ -158,7 +159,7 @@ def test_two_of_our_producers_fence_each_other_on_real_kafka(any_kafka: kafka.Br
             old.commit_transaction()
         with pytest.raises(FencedError):
             old.abort_transaction()
-    assert read_ours(any_kafka.bootstrap, topic) == [b"new"]
+    comes_to(lambda: read_ours(any_kafka.bootstrap, topic), [b"new"])
 
 
 @pytest.mark.parametrize("producer", [confluent, aio, ours])

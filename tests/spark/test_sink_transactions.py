@@ -19,6 +19,7 @@ from penstock.spark._sink_markers import Marker
 from penstock.spark._sink_once import DecidedAborted, Place, ReplayDiffers, Report, abort, commit, run_task
 from penstock.spark._sink_options import SinkOptions, parse_sink_options
 from penstock.spark._sink_transactions import Transactions
+from tests.eventually import comes_to
 from tools.peers import kafka
 
 COLUMNS = check_columns([("key", "binary"), ("value", "binary")], topic="t")
@@ -90,8 +91,8 @@ def test_batches_are_shown_when_they_are_committed(log: str) -> None:
         reports.append(query.task(batch, 2, []))
         before = query.shown()
         query.commit(reports)
-        assert sum(query.shown().values()) == sum(before.values()) + 4
-    assert query.shown() == once(0, 5, 1, 6, 10, 15, 11, 16)
+        comes_to(lambda: query.shown().total(), before.total() + 4)
+    comes_to(query.shown, once(0, 5, 1, 6, 10, 15, 11, 16))
     marker = query.marker()
     assert marker is not None
     assert (marker.batch, marker.done, len(marker.slots)) == (1, True, 3)
@@ -103,27 +104,27 @@ def test_batch_that_is_done_is_skipped_when_it_runs_again(log: str) -> None:
     again = [query.task(0, task, [task + 100]) for task in range(2)]
     assert [report.slot for report in again] == [None, None]
     query.commit(again)
-    assert query.shown() == once(0, 1, 2)
+    comes_to(query.shown, once(0, 1, 2))
 
 
 def test_driver_dead_before_its_decision_leaves_nothing(log: str) -> None:
     query = Query(log)
     for task in range(3):
         query.task(0, task, [task])
-    assert query.shown() == once()
+    comes_to(query.shown, once())
     # With another cut: the transaction of task 2 is left to the log, or to the next batch with three tasks.
     query.commit([query.task(0, 0, [0, 1]), query.task(0, 1, [2])])
     query.commit([query.task(1, task, [task + 10]) for task in range(3)])
-    assert query.shown() == once(0, 1, 2, 10, 11, 12)
+    comes_to(query.shown, once(0, 1, 2, 10, 11, 12))
 
 
 def test_driver_dead_after_its_decision_is_finished_with_another_cut(log: str) -> None:
     query = Query(log)
     reports = [query.task(0, task, [task]) for task in range(3)]
     decide_only(query, reports, completed=1)
-    assert sum(query.shown().values()) == 1
+    comes_to(lambda: query.shown().total(), 1)
     query.commit([query.task(0, 0, [0, 1, 2])])
-    assert query.shown() == once(0, 1, 2)
+    comes_to(query.shown, once(0, 1, 2))
 
 
 def decide_only(query: Query, reports: Sequence[Report], *, completed: int) -> None:
@@ -146,7 +147,7 @@ def test_decided_and_aborted_part_is_written_again(log: str) -> None:
     again = [query.task(0, task, [task + 10, task]) for task in range(3)]  # the same rows in another order
     assert [report.slot is None for report in again] == [True, True, False]
     query.commit(again)
-    assert query.shown() == once(0, 1, 2, 10, 11, 12)
+    comes_to(query.shown, once(0, 1, 2, 10, 11, 12))
 
 
 def test_decided_and_aborted_part_is_not_replaced_by_other_rows(log: str) -> None:
@@ -159,7 +160,7 @@ def test_decided_and_aborted_part_is_not_replaced_by_other_rows(log: str) -> Non
         query.commit(other)
     query.abort(other)
     query.commit([query.task(0, 0, [0]), query.task(0, 1, [1])])
-    assert query.shown() == once(0, 1)
+    comes_to(query.shown, once(0, 1))
 
 
 def test_speculative_copy_that_starts_late_fails_the_batch_and_the_next_run_mends_it(log: str) -> None:
@@ -170,7 +171,7 @@ def test_speculative_copy_that_starts_late_fails_the_batch_and_the_next_run_mend
         query.commit(reports)
     query.abort(reports)
     query.commit([query.task(0, task, [task]) for task in range(2)])
-    assert query.shown() == once(0, 1)
+    comes_to(query.shown, once(0, 1))
 
 
 def test_driver_that_lives_on_is_fenced(log: str) -> None:
@@ -180,7 +181,7 @@ def test_driver_that_lives_on_is_fenced(log: str) -> None:
         query.commit([query.task(0, 0, [1])])
         with pytest.raises(FencedError):
             old.decide(Marker(query.id, 0, ()))
-    assert query.shown() == once(1)
+    comes_to(query.shown, once(1))
 
 
 def test_abort_leaves_no_open_transaction_behind(log: str) -> None:
@@ -189,8 +190,8 @@ def test_abort_leaves_no_open_transaction_behind(log: str) -> None:
     query.abort([reports[0], None, reports[2]])  # task 1 was stopped before it could report
     with RangeReader(query.address, isolation_level="read_committed") as settled, RangeReader(query.address) as all_:
         partitions = [Partition(query.topic, 0), Partition(query.topic, 1)]
-        assert settled.end_offsets(partitions) == all_.end_offsets(partitions)
-    assert query.shown() == once()
+        comes_to(lambda: settled.end_offsets(partitions) == all_.end_offsets(partitions), True)
+    comes_to(query.shown, once())
 
 
 def test_marker_behind_an_open_transaction_of_another_query_is_not_missed(log: str) -> None:
@@ -222,8 +223,8 @@ def test_broken_row_aborts_what_the_task_has_written(log: str) -> None:
         task.write(query.id, 0, columns, batches)
     with RangeReader(query.address, isolation_level="read_committed") as settled, RangeReader(query.address) as all_:
         partitions = [Partition(query.topic, 0), Partition(query.topic, 1)]
-        assert settled.end_offsets(partitions) == all_.end_offsets(partitions)
-    assert query.shown() == once()
+        comes_to(lambda: settled.end_offsets(partitions) == all_.end_offsets(partitions), True)
+    comes_to(query.shown, once())
 
 
 def test_timeout_that_the_log_does_not_allow_is_told_in_words(log: str) -> None:
