@@ -44,7 +44,7 @@ def demo(arguments: Arguments) -> int:
 
 def test(arguments: Arguments) -> int:
     _compile_kernels()
-    code = python("-m", "pytest", *arguments)
+    code = python("-m", "pytest", *_side_by_side(arguments), *arguments)
     if code or _names_a_path(arguments):
         return code
     # Unforced, small pieces of work go to the pure kernel and large ones to numba: so each is forced once as well.
@@ -97,7 +97,12 @@ def _compile_kernels() -> None:
 def interop(arguments: Arguments) -> int:
     _compile_kernels()
     # Anywhere in tests: the conformance suite and the store's tests meet real servers and tools, too.
-    return python("-m", "pytest", "-m", "interop", *arguments)
+    return python("-m", "pytest", "-m", "interop", *_side_by_side(arguments), *arguments)
+
+
+def _side_by_side(arguments: Arguments) -> Arguments:
+    """A whole run goes by two processes, a file by one of them: tests of servers wait more than they compute."""
+    return () if arguments or os.cpu_count() == 1 else ("-n", "2", "--dist", "loadfile")
 
 
 def _names_a_path(arguments: Arguments) -> bool:
