@@ -74,8 +74,8 @@ class LoopThread:
         except BaseException:
             # Only KeyboardInterrupt and its like come here: call_in_caller keeps what user code raises.
             self._loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
-            while inbox.get() is not None:
-                pass
+            while not (tasks and tasks[0].done()):  # what tells the end may have been taken out already
+                inbox.get()
             raise
         return tasks[0].result()
 

@@ -8,8 +8,9 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
@@ -22,6 +23,7 @@ from penstock.client import (
     Producer,
     RangeReader,
     RebalanceListener,
+    _loop_thread,
 )
 from penstock.client._loop_thread import loop_thread
 from penstock.errors import Closed, ConfigError, UsageError
@@ -125,6 +127,15 @@ def test_many_threads_share_one_producer(log: FakeLog) -> None:
     assert list(found.values()) == [list(range(500))] * 4
 
 
+@pytest.fixture
+def python_hears_ctrl_c() -> Iterator[None]:
+    """Also where this process was started in the background by a shell, which has it ignore SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("python_hears_ctrl_c")
 def test_ctrl_c_ends_a_poll_and_the_consumer_goes_on(log: FakeLog) -> None:
     with Consumer(f"{ADDRESS}/t") as consumer:
         consumer.poll(0.01)
@@ -135,6 +146,25 @@ def test_ctrl_c_ends_a_poll_and_the_consumer_goes_on(log: FakeLog) -> None:
         timer.join()
         log.write("t", [b"a"])
         assert consumer.poll(5)[0].value == b"a"
+
+
+def test_ctrl_c_at_the_very_end_of_the_work_ends_the_call_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    class LateInterrupt(SimpleQueue[object]):
+        told = False
+
+        def get(self, block: bool = True, timeout: float | None = None) -> object:
+            message = super().get(block, 5)
+            if message is None and not self.told:
+                self.told = True
+                raise KeyboardInterrupt
+            return message
+
+    async def work() -> None:
+        pass
+
+    monkeypatch.setattr(_loop_thread, "SimpleQueue", LateInterrupt)
+    with pytest.raises(KeyboardInterrupt):
+        loop_thread().run(work)
 
 
 def test_reading_ranges_and_administering_start_no_thread(log: FakeLog) -> None:
