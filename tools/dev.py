@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tools import java
+from tools import java, ranges, second_chance
 from tools.console import Stop, say, seconds
 from tools.environment import EVERYTHING, FOR_INTEROP, PYTHON, ROOT, TO_RUN, VENV, prepare
 
@@ -43,6 +43,9 @@ def demo(arguments: Arguments) -> int:
 
 
 def test(arguments: Arguments) -> int:
+    if ends := [word for word in arguments if word in ranges.ENDS]:
+        rest = [word for word in arguments if word not in ranges.ENDS]
+        return max([ranges.run(end, rest) for end in ends])
     _compile_kernels()
     code = python("-m", "pytest", *_side_by_side(arguments), *arguments)
     if code or _names_a_path(arguments):
@@ -65,6 +68,7 @@ def check(arguments: Arguments) -> int:
         "types": ["mypy"],
         "imports": ["tools.imports"],
         "map": ["tools.file_map", *([] if fix else ["--check"])],
+        "pages": ["tools.marked", *([] if fix else ["--check"])],
         "tidy": ["pytest", "-q", "tests/tidy"],
     }
     if unknown := set(names) - set(steps):
@@ -97,7 +101,13 @@ def _compile_kernels() -> None:
 def interop(arguments: Arguments) -> int:
     _compile_kernels()
     # Anywhere in tests: the conformance suite and the store's tests meet real servers and tools, too.
-    return python("-m", "pytest", "-m", "interop", *_side_by_side(arguments), *arguments)
+    which = "interop" if "--long" in arguments else "interop and not long"
+    chosen = [word for word in arguments if word != "--long"]
+
+    def pytest(*words: str) -> int:
+        return python("-m", "pytest", "-m", which, *words)
+
+    return second_chance.run(pytest, chosen, _side_by_side(chosen))
 
 
 def _side_by_side(arguments: Arguments) -> Arguments:
@@ -114,6 +124,14 @@ def bench(arguments: Arguments) -> int:
     return python("bench/run.py", *arguments)
 
 
+def docs(arguments: Arguments) -> int:
+    """Warnings are errors: a link that leads nowhere, a page that nobody leads to, a docstring that cannot be read."""
+    code = python("-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", *arguments, "docs", "build/docs")
+    if not code:
+        say(f"the pages: {ROOT / 'build' / 'docs' / 'index.html'}")
+    return code
+
+
 def fuzz(arguments: Arguments) -> int:
     return python("-m", "tests.fuzz.run", *arguments)
 
@@ -128,12 +146,20 @@ def shell(arguments: Arguments) -> int:
 
 VERBS = {
     "demo": Verb(demo, "336,776 flights through a snode and Spark, to a table and a picture", TO_RUN, jvm=True),
-    "test": Verb(test, "all tests that need no other server; arguments go to pytest", jvm=True),
-    "check": Verb(check, "format, lint, types, imports, map, tidy (name some to run only those; --fix mends)"),
+    "test": Verb(
+        test,
+        "all tests that need no other server (--newest, --oldest: some, with those versions); arguments go to pytest",
+        jvm=True,
+    ),
+    "check": Verb(check, "format, lint, types, imports, map, pages, tidy (name some to run only those; --fix mends)"),
     "interop": Verb(
-        interop, "real servers and real clients of others; says what was skipped and why", FOR_INTEROP, jvm=True
+        interop,
+        "real servers and clients of others; says what was skipped and why; --long: also what takes minutes",
+        FOR_INTEROP,
+        jvm=True,
     ),
     "bench": Verb(bench, "speed as ratios to rivals measured in the same run", jvm=True),
+    "docs": Verb(docs, "the pages as HTML in build/docs; every link checked"),
     "fuzz": Verb(fuzz, "any bytes decode or raise our error; --seconds N"),
     "shell": Verb(shell, "a shell (or the command given) inside the environment", jvm=True),
 }

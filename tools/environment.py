@@ -1,4 +1,4 @@
-"""The virtual environment: made if missing, brought to the pins if they changed, left alone otherwise.
+"""Virtual environments: what one is; and the pinned one, made if missing, brought to the pins if they changed.
 
 Pins live in requirements/, one file a purpose; a file lists only what the others do not, and all of them together
 constrain every install, so that no version is ever chosen by the day of the week. A stamp beside the environment says
@@ -17,6 +17,7 @@ import sys
 import tomllib
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tools.console import Stop, say, timed
@@ -27,7 +28,7 @@ PYTHON = VENV / "bin" / "python"
 PINS = ROOT / "requirements"
 
 TO_RUN = ("build", "run", "spark", "demo")
-EVERYTHING = (*TO_RUN, "page", "test", "rivals", "check")
+EVERYTHING = (*TO_RUN, "page", "test", "rivals", "check", "docs")
 FOR_INTEROP = (*EVERYTHING, "interop")
 
 INSTALLED = """
@@ -37,12 +38,75 @@ print(json.dumps({re.sub("[-_.]+", "-", each.metadata["Name"]).lower(): each.ver
 """
 
 
+@dataclass(frozen=True)
+class Environment:
+    """A virtual environment in a folder of the project."""
+
+    folder: Path
+
+    @property
+    def python(self) -> Path:
+        return self.folder / "bin" / "python"
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Two ./dev at once must not both install: the second waits, and then finds nothing to do."""
+        import fcntl
+
+        self.folder.mkdir(exist_ok=True)
+        with (self.folder / ".lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                say("another ./dev is installing; waiting for it")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def create_if_missing(self) -> None:
+        # A symlink to a Python that was uninstalled, or half an environment, is none.
+        if self.python.exists() and any((self.folder / "lib").glob("python*/site-packages/pip")):
+            return
+        try:
+            import ensurepip  # noqa: F401 - Debian packs it apart, and venv fails late and unclear without it
+            import venv
+        except ImportError:
+            raise Stop("this Python has no venv module (on Debian and Ubuntu: apt install python3-venv)") from None
+        version = ".".join(map(str, sys.version_info[:3]))
+        with timed(f"making {self.folder.name} with Python {version}"):
+            venv.EnvBuilder(with_pip=True, symlinks=True, upgrade_deps=False).create(self.folder)
+
+    def pip(self, *arguments: str) -> None:
+        """pip install; the big downloads are named as they begin, the rest is in pip.log, its end told if pip fails."""
+        command = [str(self.python), "-m", "pip", "--no-input", "--disable-pip-version-check", "install"]
+        environment = {key: value for key, value in os.environ.items() if key not in {"PYTHONPATH", "PYTHONHOME"}}
+        last: deque[str] = deque(maxlen=25)
+        with (
+            (self.folder / "pip.log").open("a", encoding="utf-8") as log,
+            subprocess.Popen(
+                [*command, "--progress-bar=off", *arguments],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                env=environment,
+            ) as pip,
+        ):
+            assert pip.stdout is not None
+            for line in pip.stdout:
+                log.write(line)
+                last.append(line)
+                if big := re.match(r"\s*Downloading (\S+?)-\d\S* \((\d{2,}\.?\d* MB)\)", line):
+                    say(f"  fetching {big[1].rpartition('/')[2]}, {big[2]}")
+        if pip.returncode:
+            raise Stop("pip could not install what is asked for; it said:\n" + "".join(last))
+
+
+PINNED = Environment(VENV)
+
+
 def prepare(groups: Sequence[str]) -> None:
     """See to it that the environment meets the pins of these groups and that the project is installed in it."""
-    VENV.mkdir(exist_ok=True)
-    with _alone():
-        if not _works():
-            _create()
+    with PINNED.alone():
+        PINNED.create_if_missing()
         stamp = _read_stamp()
         wanted = {group: _digest(group) for group in groups}
         if any(stamp.get(group) != digest for group, digest in wanted.items()):
@@ -52,36 +116,6 @@ def prepare(groups: Sequence[str]) -> None:
         if stamp.get("project") != (project := _project_digest()):
             _install_project()
             _write_stamp(stamp | {"project": project})
-
-
-@contextlib.contextmanager
-def _alone() -> Iterator[None]:
-    """Two ./dev at once must not both install: the second waits, and then finds nothing to do."""
-    import fcntl
-
-    with (VENV / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say("another ./dev is installing; waiting for it")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def _works() -> bool:
-    # A symlink to a Python that was uninstalled, or half an environment: no.
-    return PYTHON.exists() and any((VENV / "lib").glob("python*/site-packages/pip"))
-
-
-def _create() -> None:
-    try:
-        import ensurepip  # noqa: F401 - Debian packs it apart, and venv fails late and unclear without it
-        import venv
-    except ImportError:
-        raise Stop("this Python has no venv module (on Debian and Ubuntu: apt install python3-venv)") from None
-    version = ".".join(map(str, sys.version_info[:3]))
-    with timed(f"making .venv with Python {version}"):
-        venv.EnvBuilder(with_pip=True, symlinks=True, upgrade_deps=False).create(VENV)
 
 
 def pins(group: str) -> dict[str, str]:
@@ -127,31 +161,10 @@ def _install(groups: Sequence[str]) -> None:
     for file in sorted(PINS.glob("*.txt")):
         arguments += ["-c", str(file)]
     with timed(f"installing {len(missing)} pinned packages ({', '.join(groups)})"):
-        _pip(*arguments)
+        PINNED.pip(*arguments)
 
 
 def _install_project() -> None:
     # The build backend is pinned like the rest and already there: nothing is fetched for this step.
     with timed("installing penstock itself (editable)"):
-        _pip("--no-deps", "--no-build-isolation", "-e", str(ROOT))
-
-
-def _pip(*arguments: str) -> None:
-    """Run pip; name the big downloads as they begin, keep the rest in .venv/pip.log, show its end if pip fails."""
-    command = [str(PYTHON), "-m", "pip", "--no-input", "--disable-pip-version-check", "install", "--progress-bar=off"]
-    environment = {key: value for key, value in os.environ.items() if key not in {"PYTHONPATH", "PYTHONHOME"}}
-    last: deque[str] = deque(maxlen=25)
-    with (
-        (VENV / "pip.log").open("a", encoding="utf-8") as log,
-        subprocess.Popen(
-            [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
-        ) as pip,
-    ):
-        assert pip.stdout is not None
-        for line in pip.stdout:
-            log.write(line)
-            last.append(line)
-            if big := re.match(r"\s*Downloading (\S+?)-\d\S* \((\d{2,}\.?\d* MB)\)", line):
-                say(f"  fetching {big[1].rpartition('/')[2]}, {big[2]}")
-    if pip.returncode:
-        raise Stop("pip could not install what is pinned in requirements/; it said:\n" + "".join(last))
+        PINNED.pip("--no-deps", "--no-build-isolation", "-e", str(ROOT))

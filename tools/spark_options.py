@@ -39,7 +39,7 @@ SOURCE: Sections = {
         "minOffsetsPerTrigger",
         "maxTriggerDelay",
     ),
-    "How many tasks": ("minPartitions", "maxPartitions", "maxRecordsPerPartition"),
+    "How many tasks": ("minPartitions", "maxPartitions", "maxRecordsPerPartition", "parallelism"),
     "Which columns": ("columns", "includeHeaders", "valueFormat", "valueSchema", "mode", "deadLetter"),
     "Consumer groups": ("commitOffsets", "group", "kafka.group.id", "groupIdPrefix"),
     "When something is wrong": (

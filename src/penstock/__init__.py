@@ -15,17 +15,37 @@ if TYPE_CHECKING:
     from penstock.client import AsyncAdmin as AsyncAdmin
     from penstock.client import AsyncConsumer as AsyncConsumer
     from penstock.client import AsyncProducer as AsyncProducer
+    from penstock.client import AsyncTransaction as AsyncTransaction
+    from penstock.client import BatchDelivery as BatchDelivery
+    from penstock.client import BufferFull as BufferFull
+    from penstock.client import CommitCallback as CommitCallback
     from penstock.client import Consumer as Consumer
+    from penstock.client import Delivery as Delivery
+    from penstock.client import DeliveryTimeout as DeliveryTimeout
+    from penstock.client import EmptyReason as EmptyReason
+    from penstock.client import Lag as Lag
+    from penstock.client import NoOffset as NoOffset
+    from penstock.client import OffsetsLike as OffsetsLike
+    from penstock.client import PartitionStatus as PartitionStatus
+    from penstock.client import Peek as Peek
     from penstock.client import Producer as Producer
     from penstock.client import RangeReader as RangeReader
+    from penstock.client import ReadState as ReadState
     from penstock.client import RebalanceListener as RebalanceListener
+    from penstock.client import RecordMetadata as RecordMetadata
+    from penstock.client import Transaction as Transaction
+    from penstock.client import TransactionAborted as TransactionAborted
+    from penstock.columnar import HeadersLike as HeadersLike
     from penstock.columnar import Messages as Messages
+    from penstock.columnar import Part as Part
+    from penstock.config import OptionValue as OptionValue
     from penstock.errors import Closed as Closed
     from penstock.errors import ConfigError as ConfigError
     from penstock.errors import ConnectionLost as ConnectionLost
     from penstock.errors import CorruptBatch as CorruptBatch
     from penstock.errors import FencedError as FencedError
     from penstock.errors import LocalError as LocalError
+    from penstock.errors import LogTruncated as LogTruncated
     from penstock.errors import OffsetOutOfRange as OffsetOutOfRange
     from penstock.errors import PenstockError as PenstockError
     from penstock.errors import ProtocolViolation as ProtocolViolation
@@ -49,22 +69,32 @@ if TYPE_CHECKING:
     from penstock.model import Record as Record
     from penstock.model import TimestampType as TimestampType
     from penstock.model import TopicInfo as TopicInfo
+    from penstock.seams import FoundOffset as FoundOffset
+    from penstock.seams import GroupDescription as GroupDescription
+    from penstock.seams import GroupListing as GroupListing
+    from penstock.seams import GroupListings as GroupListings
+    from penstock.seams import GroupMember as GroupMember
+    from penstock.seams import NewTopic as NewTopic
 
 _HOME_OF = {
     name: home
     for home, names in {
         "penstock.client": (
-            "Admin AsyncAdmin AsyncConsumer AsyncProducer Consumer Producer RangeReader RebalanceListener"
+            "Admin AsyncAdmin AsyncConsumer AsyncProducer AsyncTransaction BatchDelivery BufferFull CommitCallback "
+            "Consumer Delivery DeliveryTimeout EmptyReason Lag NoOffset OffsetsLike PartitionStatus Peek Producer "
+            "RangeReader ReadState RebalanceListener RecordMetadata Transaction TransactionAborted"
         ),
-        "penstock.columnar": "Messages",
+        "penstock.columnar": "HeadersLike Messages Part",
+        "penstock.config": "OptionValue",
         "penstock.errors": (
-            "Closed ConfigError ConnectionLost CorruptBatch FencedError LocalError OffsetOutOfRange PenstockError "
-            "ProtocolViolation RemoteError RequestTimeout ServerError StoreError UsageError"
+            "Closed ConfigError ConnectionLost CorruptBatch FencedError LocalError LogTruncated OffsetOutOfRange "
+            "PenstockError ProtocolViolation RemoteError RequestTimeout ServerError StoreError UsageError"
         ),
         "penstock.model": (
             "Assignment Codec Committed Endpoint GroupMetadata LogRange Node Offset OffsetSpec Partition PartitionInfo "
             "PreparedTransaction Record TimestampType TopicInfo"
         ),
+        "penstock.seams": "FoundOffset GroupDescription GroupListing GroupListings GroupMember NewTopic",
     }.items()
     for name in names.split()
 }

@@ -13,6 +13,7 @@ __all__ = [
     "CorruptBatch",
     "FencedError",
     "LocalError",
+    "LogTruncated",
     "OffsetOutOfRange",
     "PenstockError",
     "ProtocolViolation",
@@ -144,6 +145,32 @@ class ServerError(RemoteError):
 
 class OffsetOutOfRange(ServerError):
     """The offset asked for was deleted by retention, or does not exist yet."""
+
+
+class LogTruncated(OffsetOutOfRange):
+    """What was read is not in the log any more: its end was cut off, and other records may stand there by now.
+
+    This happens when a replica that had not got all records was made leader (an unclean election), or a server came
+    back without its disk. Up to ``parted_at`` the log is as it was read.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        parted_at: int,
+        code: int,
+        name: str,
+        topic: str | None = None,
+        partition: int | None = None,
+        offset: int | None = None,
+        node: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(
+            message, code=code, name=name, topic=topic, partition=partition, offset=offset, node=node, hint=hint
+        )
+        self.parted_at = parted_at
 
 
 class FencedError(ServerError):

@@ -119,10 +119,21 @@ class FakeLog:
         self.groups: dict[str, FakeGroup] = defaultdict(FakeGroup)
         self.faults: dict[str, deque[PenstockError | None]] = defaultdict(deque)
         self.calls: list[tuple[str, object]] = []
+        self.asked: list[tuple[float, Collection[str] | None]] = []
         self.delays_s: deque[float] = deque()
+        self.topics_delays_s: deque[float] = deque()
+        self.leaderless: set[Partition] = set()
         self.largest_batch = 1 << 30
         self.senders = 0
         self._arrivals: set[Callable[[], None]] = set()
+
+    @staticmethod
+    def clock() -> float:
+        """The loop's time, 0 without a loop."""
+        try:
+            return asyncio.get_running_loop().time()
+        except RuntimeError:
+            return 0.0
 
     def create(self, topic: str, partitions: int = 1) -> None:
         self.topics[topic] = partitions
@@ -150,9 +161,17 @@ class FakeLog:
 
     async def delay(self) -> None:
         """What a test wants the next request to take."""
+        await self._pass(self.delays_s.popleft() if self.delays_s else 0.0)
+
+    async def delay_topics(self) -> None:
+        """What a test wants the next question about topics to take."""
+        if self.topics_delays_s:
+            await self._pass(self.topics_delays_s.popleft())
+
+    async def _pass(self, seconds: float) -> None:
         loop = asyncio.get_running_loop()
         over: asyncio.Future[None] = loop.create_future()
-        loop.call_later(self.delays_s.popleft() if self.delays_s else 0.0, over.set_result, None)
+        loop.call_later(seconds, over.set_result, None)
         await over
 
     async def arrival(self, timeout_s: float) -> None:
@@ -206,11 +225,14 @@ class FakeClient:
         self.closed = False
 
     async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> Mapping[str, TopicInfo]:
-        del fresh
+        self._log.asked.append((self._log.clock(), names))
         self._log.fault("topics")
+        if fresh:
+            await self._log.delay_topics()
         wanted = [name for name in (self._log.topics if names is None else names) if name in self._log.topics]
         found = {name: _topic(name, self._log.topics[name]) for name in wanted}
-        self._known.update(info.partition for topic in found.values() for info in topic.partitions)
+        told = {info.partition for topic in found.values() for info in topic.partitions}
+        self._known = (self._known | told) - self._log.leaderless
         return found
 
     def leader(self, partition: Partition) -> Node | None:
@@ -221,6 +243,8 @@ class FakeClient:
 
     async def offsets(self, wanted: Mapping[Partition, OffsetSpec]) -> Mapping[Partition, FoundOffset]:
         self._log.fault("offsets")
+        if not self._log.leaderless.isdisjoint(wanted):
+            raise ServerError("not all of them have a leader", code=5, name="LEADER_NOT_AVAILABLE", retriable=True)
         return {partition: self._offset(self._log.partitions[partition], spec) for partition, spec in wanted.items()}
 
     async def read(

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.client import Admin, Consumer, Producer, RebalanceListener
 from penstock.errors import FencedError, UsageError
-from penstock.model import Committed, Partition
+from penstock.model import Partition
 from tests.conformance.conftest import CONSUMER, Log
 from tests.conformance.reading import poll_until, read, values
 
@@ -40,7 +40,8 @@ def test_a_group_goes_on_where_it_committed(log: Log, group: str) -> None:
         read(consumer, 4)
         consumer.commit()
         read(consumer, 3)
-        assert consumer.committed([zero]) == {zero: Committed(4, leader_epoch=-1)}
+        # Logs that have leader epochs remember in which one the record before it was written.
+        assert {partition: each.offset for partition, each in consumer.committed([zero]).items()} == {zero: 4}
     with Consumer(log.at(topic), group=group, **CONSUMER) as consumer:
         assert values(read(consumer, 2)) == [b"4", b"5"]
         consumer.commit({zero: 9})

@@ -89,6 +89,19 @@ def test_a_table_sent_as_columns_comes_back_as_columns(any_kafka: kafka.Broker, 
     assert sorted(found) == sorted(zip(keys, values, strict=True))
 
 
+@pytest.mark.parametrize("transactional_id", [None, "creating"])
+def test_the_first_send_creates_its_topic(any_kafka: kafka.Broker, transactional_id: str | None) -> None:
+    name = f"t-{uuid.uuid4().hex[:8]}"
+    with Producer(f"kafka://{any_kafka.bootstrap}", transactional_id=transactional_id) as producer:
+        if transactional_id is None:
+            producer.send(name, b"a").result(20)
+        else:
+            with producer.transaction():
+                producer.send(name, b"a")
+
+    assert [each.value for each in CLIENTS[0].consume(any_kafka.bootstrap, name, uuid.uuid4().hex, 1)] == [b"a"]
+
+
 def test_our_member_shares_a_topic_with_librdkafka(any_kafka: kafka.Broker, topic: Callable[[int], str]) -> None:
     from confluent_kafka import Consumer as Foreign
 

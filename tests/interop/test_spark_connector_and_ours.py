@@ -69,6 +69,14 @@ JOBS = [
     job("to times", 25, endingOffsetsByTimestamp=at({"0": START_MS + 20_000, "1": START_MS + 5_000, "2": START_MS})),
     job("time wins over offsets", 20, startingOffsets="earliest", endingOffsets="latest",
         startingTimestamp=START_MS + 100_000, startingOffsetsByTimestampStrategy="latest"),
+    job("the most precise start and end win", 40, startingOffsets="earliest", endingOffsets="latest",
+        startingOffsetsByTimestamp=at({"0": START_MS, "1": START_MS, "2": START_MS}),
+        endingOffsetsByTimestamp=at({"0": START_MS, "1": START_MS, "2": START_MS}),
+        startingTimestamp=START_MS + 60_000, endingTimestamp=START_MS + 100_000,
+        startingOffsetsByTimestampStrategy="latest"),
+    job("times win over offsets, partition by partition", 45, startingOffsets="earliest", endingOffsets="latest",
+        startingOffsetsByTimestamp=at({"0": START_MS + 80_000, "1": START_MS + 35_000, "2": START_MS}),
+        startingOffsetsByTimestampStrategy="latest"),
     job("with headers", 160, includeHeaders="true"),
     job("more tasks", 160, minPartitions="7"),
     job("small tasks", 160, maxRecordsPerPartition="9"),
@@ -221,6 +229,23 @@ def test_both_refuse(spark: SparkSession, servers: dict[str, str], wanted: Job, 
         for server, bootstrap in servers.items():
             with pytest.raises(Exception, match=r"(?s)."):  # each in its own words
                 run(spark, source, wanted, bootstrap, tmp_path / server)
+
+
+def test_the_progress_has_the_same_metrics(spark: SparkSession, servers: dict[str, str], tmp_path: Path) -> None:
+    from penstock.spark import with_metrics
+
+    names = ("avgOffsetsBehindLatest", "maxOffsetsBehindLatest", "minOffsetsBehindLatest")
+    seen = {}
+    for source in ("kafka", "penstock"):
+        wanted = job("one partition", stream=True, startingOffsets="earliest", maxOffsetsPerTrigger="16",
+                     assign='{"parity-a":[1]}')  # fmt: skip
+        writer = frame(spark, source, wanted, servers["kafka"]).writeStream.format("noop")
+        query = writer.option("checkpointLocation", str(tmp_path / source)).trigger(availableNow=True).start()
+        query.awaitTermination()
+        told = [with_metrics(each)["sources"][0]["metrics"] for each in query.recentProgress]
+        seen[source] = [[each[name] for name in names] for each in told]
+    assert seen["kafka"] == [["24.0", "24", "24"], ["8.0", "8", "8"], ["0.0", "0", "0"]]
+    assert seen["penstock"] == seen["kafka"]
 
 
 def test_any_kafka_tool_shows_the_lag_of_the_stream(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import struct
 import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -11,19 +10,16 @@ from typing import Any
 import pytest
 
 from penstock.client import Admin
-from penstock.protocols.kafka.messages import api_of, read_response, request
 from penstock.protocols.kafka.messages.find_coordinator import FindCoordinatorRequest
 from penstock.seams import NewTopic
 from penstock.testing import Broker
+from tests.interop.wire import Wire, told, wired
 from tests.unit.kafka_front.transaction_kit import FIRST, SECOND, Writer, committed_offset, fetch
 from tools.peers import kafka
 
 pytestmark = pytest.mark.interop
 
 Told = list[tuple[str, object]]
-_NOT_NOW = (14, 15, 16, 51)
-"""Loading, moved, still ending the transaction before: real brokers say so now and then, and mean it to pass."""
-
 KNOWN = {
     # 3.9 looks at the sequence first.
     ("3.9.2", FIRST, "produce under an epoch of the future"): (45, 47),
@@ -32,34 +28,6 @@ KNOWN = {
     ("4.3.1", SECOND, "produce as an id that nobody has"): (47, 49),
 }
 """Where ours differs: (theirs, ours)."""
-
-
-class Wire:
-    """One connection, one request at a time."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self.writer = writer
-
-    async def ask(self, message: Any, version: int) -> Any:
-        self.writer.write(b"".join(request(message, version, "test")(1)))
-        (size,) = struct.unpack(">i", await self._reader.readexactly(4))
-        pair = api_of(message.API.key)
-        assert pair is not None
-        return read_response(pair.response, version, memoryview(await self._reader.readexactly(size)))
-
-
-async def told(ask: Callable[[], Awaitable[Any]]) -> Any:
-    """The answer, once it is not that of a broker that is busy."""
-    for _ in range(200):
-        answer = await ask()
-        if not set(answer if isinstance(answer, list) else [answer]) & set(_NOT_NOW):
-            return answer
-        # A real broker gives no sign of when it is ready.
-        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        asyncio.get_running_loop().call_later(0.03, over.set_result, None)
-        await over
-    raise AssertionError("the broker was never ready")
 
 
 class Scenario:
@@ -185,13 +153,8 @@ def answers(bootstrap: str, version: int) -> Told:
         admin.create_topics([NewTopic(topic, 2, 1)])
 
     async def main() -> Told:
-        host, _, port = bootstrap.rpartition(":")
-        wire = Wire(*await asyncio.open_connection(host, int(port)))
-        try:
+        async with wired(bootstrap) as wire:
             return await Scenario(wire, topic, version).run()
-        finally:
-            wire.writer.close()
-            await wire.writer.wait_closed()
 
     return asyncio.run(asyncio.wait_for(main(), 60))
 

@@ -93,16 +93,19 @@ print(jit.FOLDER, sum(len(each.cache_hits) for each in stats), numba.config.CACH
 """
 
 
-def test_a_home_that_cannot_be_written_costs_the_cache_and_nothing_else(tmp_path: Path) -> None:
-    blocked = tmp_path / "file"
-    blocked.write_text("not a folder")
-    ended = run(CACHE, PENSTOCK_KERNEL="numba", XDG_CACHE_HOME=str(blocked))
+def test_a_machine_without_any_folder_costs_the_cache_and_nothing_else() -> None:
+    nowhere = "from penstock.kernels import cache\ncache.kept = lambda *_: None\n"
+    ended = run(nowhere + CACHE, PENSTOCK_KERNEL="numba")
     assert ended.stdout.split() == ["None", "0", "untouched"], ended.stderr
+    assert "compiled kernels can be kept nowhere" in ended.stderr
 
 
 def test_compiled_code_is_kept_in_a_folder_of_its_own_and_found_again(tmp_path: Path) -> None:
+    warm = "from penstock.kernels.cache import is_warm; import sys; print(is_warm(''), 'numba' in sys.modules)"
+    assert run(warm, XDG_CACHE_HOME=str(tmp_path)).stdout.split() == ["False", "False"]
     written = run(CACHE, PENSTOCK_KERNEL="numba", XDG_CACHE_HOME=str(tmp_path)).stdout.split()
     assert Path(written[0]).is_relative_to(tmp_path)
     assert written[1:] == ["0", "untouched"]
     found = run(CACHE, PENSTOCK_KERNEL="numba", XDG_CACHE_HOME=str(tmp_path)).stdout.split()
     assert found == [written[0], "6", "untouched"]
+    assert run(warm, XDG_CACHE_HOME=str(tmp_path)).stdout.split() == ["True", "False"]

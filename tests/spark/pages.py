@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 __all__ = ["FOLDER", "PAGES", "SERVER", "Block", "Page"]
@@ -19,7 +20,7 @@ PAGES = Path(__file__).parents[2] / "docs" / "spark"
 SERVER = "kafka://broker:9092"
 BOOTSTRAP = "broker:9092"
 FOLDER = "/data"
-_FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,9 @@ class Page:
     def blocks(self) -> tuple[Block, ...]:
         text = self.path.read_text(encoding="utf-8")
         return tuple(
-            Block(found[1], found[2], text.count("\n", 0, found.start(2)) + 1) for found in _FENCE.finditer(text)
+            # In a list, a block is indented as its item is.
+            Block(found[2], dedent(found[3]), text.count("\n", 0, found.start(3)) + 1)
+            for found in _FENCE.finditer(text)
         )
 
     def code(self, language: str, server: str, folder: Path | str) -> list[str]:

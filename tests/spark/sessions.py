@@ -35,10 +35,10 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """With Spark's own connector if a test of this run compares with it (asks for ``spark_kafka_jars``, too)."""
     import penstock.spark
 
-    root = Path(__file__).parents[2]
+    home, root = Path(penstock.__file__).parents[1], Path(__file__).parents[2]
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("SPARK_HOME", raising=False)  # session() sets one from which Python starts quickly
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(root / "src"), str(root)]))
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(home), str(root)]))
         conf = {**CONF, **_class_path(request), "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
         session = penstock.spark.session("tests", "local[2,4]", **conf)
         session.sparkContext.setLogLevel("OFF")

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 
 
 def test_stream_is_seen_with_its_lag(spark: SparkSession, topic: TestTopic, tmp_path: Path) -> None:
-    from penstock.spark import StreamListener
+    from penstock.spark import StreamListener, with_metrics
 
     topic.create(2)
     topic.fill({0: 1_000, 1: 500}, value_bytes=100)
@@ -50,5 +50,9 @@ def test_stream_is_seen_with_its_lag(spark: SparkSession, topic: TestTopic, tmp_
         Partition(topic.name, 0): (1_000, 0, 0.0),
         Partition(topic.name, 1): (500, 0, 0.0),
     }
+    names = {"avgOffsetsBehindLatest", "maxOffsetsBehindLatest", "minOffsetsBehindLatest"}
+    last = with_metrics(query.lastProgress)
+    assert names < last["sources"][0]["metrics"].keys()
+    assert seen.progress == last
     assert f'penstock_stream_rows_total{{id="{query.id}",query="seen"}} 1500' in text
     assert (tmp_path / "streams.prom").read_text() == text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ from penstock.client import Producer
 from penstock.protocols import schemes
 from penstock.testing import Broker
 from tests.spark.pages import Page
+from tests.unit.cli.running import penstock
+from tests.unit.spark.recorded_checkpoint import put, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,6 +78,34 @@ def test_exactly_once_shows_each_row_once(spark: SparkSession, broker: Broker, t
     assert prices.load(f"{broker.address}/prices").count() == 2
 
 
+def test_changed_rows_are_appended_once(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    ordered(broker, 100)
+    broker.create_topic("counts", 1)
+    page = Page("recipes/updates")
+    page.run(broker.address, tmp_path, spark=spark)
+    forget_last_batch(tmp_path / "checkpoints" / "counts")
+    send(broker, "orders", [("fig", "one-more")])
+    page.run(broker.address, tmp_path, spark=spark)
+    counts = spark.read.format("penstock").option("kafka.isolation.level", "read_committed")
+    rows = counts.load(f"{broker.address}/counts").orderBy("offset").collect()
+    found: dict[str, list[int]] = {}
+    for row in rows:
+        found.setdefault(bytes(row.key).decode(), []).append(int(row.value))
+    assert {key: values[-1] for key, values in found.items()} == {"pear": 25, "plum": 25, "fig": 26, "quince": 25}
+    # A key is there once for each batch in which it has changed.
+    assert all(values == sorted(set(values)) for values in found.values())
+    assert found["fig"][-2:] == [25, 26]
+
+
+def test_spark_lets_no_python_sink_have_the_mode_update(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    ordered(broker, 1)
+    counts = spark.readStream.format("penstock").load(f"{broker.address}/orders").groupBy("key").count()
+    rows = counts.selectExpr("key", "cast(count as string) value").writeStream.format("penstock")
+    writer = rows.outputMode("update").option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
+    with pytest.raises(Exception, match="does not support Update mode"):
+        writer.start(f"{broker.address}/orders").awaitTermination()
+
+
 def test_json_becomes_typed_columns(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     broker.create_topic("orders")
     good = '{"id": 7, "at": "2026-01-02T03:04:05Z", "price": 1.5, "tags": ["a"], "buyer": {"name": "Ann"}}'
@@ -130,27 +161,43 @@ def test_first_steps(spark: SparkSession, broker: Broker, tmp_path: Path, capsys
     assert "item-2" in capsys.readouterr().out
 
 
-def test_migrated_query_starts_where_the_old_one_ended(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+def test_a_program_for_a_cluster_runs_here_as_well(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    space = Page("deploying").run(broker.address, tmp_path)
+    assert space["spark"] is spark
+    assert space["orders"].isStreaming
+
+
+def test_migrated_query_goes_on_where_the_old_one_ended(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     broker.create_topic("orders", 2)
     with Producer(broker.address) as producer:
         for partition in (0, 1):
             for n in range(5):
                 producer.send("orders", value=b"%d" % n, partition=partition).result()
-    checkpoint = tmp_path / "checkpoints" / "old"
-    for folder, name, lines in (
-        ("offsets", "0", ["v1", "{}", '{"orders":{"0":1,"1":1}}']),
-        ("offsets", "1", ["v1", "{}", '{"orders":{"0":3,"1":4}}']),
-        ("offsets", "2", ["v1", "{}", '{"orders":{"0":5,"1":5}}']),  # planned, and never committed
-        ("commits", "0", ["v1", "{}"]),
-        ("commits", "1", ["v1", "{}"]),
-    ):
-        (checkpoint / folder).mkdir(parents=True, exist_ok=True)
-        (checkpoint / folder / name).write_text("\n".join(lines))
-    space = Page("migrating").run(broker.address, tmp_path, spark=spark)
-    query = space["orders"].writeStream.format("memory").queryName("moved").trigger(availableNow=True).start()
-    query.awaitTermination()
-    found = spark.table("moved").select("partition", "offset").collect()
+    ends = ['{"orders":{"0":1,"1":1}}', '{"orders":{"0":3,"1":4}}', '{"orders":{"0":4,"1":4}}']
+    checkpoint = tmp_path / "checkpoints" / "orders"
+    write(checkpoint, {number: [end] for number, end in enumerate(ends)}, committed=1,
+          initials={"0": '{"orders":{"0":0,"1":0}}'})  # fmt: skip
+    for batch in ("0", "1"):  # what the file sink knows of the batches before
+        put(tmp_path / "orders" / "_spark_metadata" / batch, b"v1")
+    page = Page("migrating")
+    there, back = page.code("sh", broker.address, tmp_path)
+    commanded(there)
+    page.run(broker.address, tmp_path, spark=spark)
+    found = spark.read.parquet(str(tmp_path / "orders")).select("partition", "offset").collect()
     assert sorted(tuple(row) for row in found) == [(0, 3), (0, 4), (1, 4)]
+    assert (checkpoint / "offsets" / "2").read_text().splitlines()[-1] == (
+        '{"v": 1, "from": {"orders": {"0": 3, "1": 4}}, "to": {"orders": {"0": 4, "1": 4}}}'
+    )
+    commanded(back)
+    assert (checkpoint / "offsets" / "2").read_text().splitlines()[-1] == ends[2]
+
+
+def commanded(lines: str) -> None:
+    for line in lines.strip().splitlines():
+        name, *words = shlex.split(line)
+        assert name == "penstock"
+        ran = penstock(*words)
+        assert ran.code == 0, ran.stderr
 
 
 @pytest.mark.parametrize("scheme", ["kafka", "tubemq", "rocketmq"])

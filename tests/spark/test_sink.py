@@ -125,8 +125,14 @@ def test_refusals_name_the_culprit_and_the_way_out(spark: SparkSession, topic: T
 
 
 def test_failed_write_says_which_topic_is_missing(spark: SparkSession, topic: TestTopic) -> None:
-    with pytest.raises(Exception, match=f"there is no such topic.*{topic.name}"):
-        numbered(spark, 1).write.format("penstock").mode("append").option("kafka.max.block.ms", 500).save(topic.address)
+    write = numbered(spark, 1).write.format("penstock").mode("append")
+    with pytest.raises(Exception, match=f"know no such topic.*{topic.name}"):
+        write.option("kafka.allow.auto.create.topics", "false").save(topic.address)
+
+
+def test_the_server_makes_a_missing_topic_as_for_other_producers(spark: SparkSession, topic: TestTopic) -> None:
+    numbered(spark, 5).write.format("penstock").mode("append").save(topic.address)
+    assert spark.read.format("penstock").load(topic.address).count() == 5
 
 
 def test_repeated_rows_are_dropped_by_whoever_reads(spark: SparkSession, topic: TestTopic, tmp_path: Path) -> None:

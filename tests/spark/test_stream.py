@@ -40,11 +40,12 @@ def test_checkpoint_holds_canonical_offsets(spark: SparkSession, topic: TestTopi
     ends = {str(number): {9: 1, 10: 2}.get(number, 0) for number in range(11)}
     (stored,) = offsets_of(tmp_path, 0)
     with Admin(topic.node) as admin:
-        identity = admin.topics([topic.name])[topic.name].id
-    assert identity is not None
-    ids = {topic.name: identity.hex()}
+        there = admin.topics([topic.name])[topic.name]
+    assert there.id is not None
+    ids = {topic.name: there.id.hex()}
+    epochs = {topic.name: {str(each.partition.id): each.leader_epoch for each in there.partitions}}
     assert json.dumps(json.loads(stored)) == json.dumps(
-        {"v": 1, "from": {topic.name: dict.fromkeys(ends, 0)}, "to": {topic.name: ends}, "ids": ids}
+        {"v": 1, "from": {topic.name: dict.fromkeys(ends, 0)}, "to": {topic.name: ends}, "ids": ids, "epochs": epochs}
     )
     assert progress["sources"][0]["endOffset"] == json.loads(stored)
     assert progress["sources"][0]["latestOffset"]["to"] == {topic.name: ends}

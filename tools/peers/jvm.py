@@ -8,7 +8,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -67,21 +67,35 @@ def server(line: Sequence[str], home: Path, log: Path, ready: Callable[[], None]
         end(process)
 
 
-def start(line: Sequence[str], home: Path, log: Path, ready: Callable[[], None]) -> subprocess.Popen[bytes]:
+def start(
+    line: Sequence[str],
+    home: Path,
+    log: Path,
+    ready: Callable[[], None],
+    environment: Mapping[str, str] | None = None,
+) -> subprocess.Popen[bytes]:
     """``server`` for a caller that ends it himself, and perhaps starts it again."""
-    with log.open("ab") as sink:
-        process = subprocess.Popen(
-            line, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, cwd=home, start_new_session=True
-        )
+    process = launch(line, home, log, environment)
     try:
-        _await(process, ready, log)
+        await_ready(process, log, ready)
     except BaseException:
         end(process)
         raise
     return process
 
 
-def _await(process: subprocess.Popen[bytes], ready: Callable[[], None], log: Path) -> None:
+def launch(
+    line: Sequence[str], home: Path, log: Path, environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """``start`` for a caller that has several to start, and waits for all of them then."""
+    with log.open("ab") as sink:
+        return subprocess.Popen(
+            line, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, cwd=home, env=environment, start_new_session=True
+        )
+
+
+def await_ready(process: subprocess.Popen[bytes], log: Path, ready: Callable[[], None]) -> None:
+    """Raises Unavailable, with the end of its log, when it ends or stays silent instead of getting ready."""
     deadline = time.monotonic() + READY_WITHIN_S
     while True:
         try:

@@ -34,6 +34,11 @@ TOOLS = {
     "get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "producer-perf": "org.apache.kafka.tools.ProducerPerformance",
+    "reassign": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+    "leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
+    "log-dirs": "org.apache.kafka.tools.LogDirsCommand",
+    "metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
+    "reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "topics": "org.apache.kafka.tools.TopicCommand",
     "transactions": "org.apache.kafka.tools.TransactionsCommand",
     "verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
@@ -176,16 +181,17 @@ def _prepared(home: Path, version: str, settings: Mapping[str, str], heap: str, 
     """The command that starts a broker in ``home``, once its settings and its storage are there."""
     lib = jars(version)
     home.mkdir(parents=True, exist_ok=True)
-    properties = home / "server.properties"
-    lines = {**_properties(version, home), **settings}
-    properties.write_text("".join(f"{key}={value}\n" for key, value in lines.items()), encoding="utf-8")
+    file = home / "server.properties"
+    lines = {**properties(version, home), **settings}
+    file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()), encoding="utf-8")
     if not (home / "data" / "meta.properties").exists():
-        _format(lib, properties, home / "broker.log")
-    return jvm.command(lib, "kafka.Kafka", [str(properties)], heap=heap, flags=flags)
+        format_storage(version, file, cluster_id(), home / "broker.log")
+    return jvm.command(lib, "kafka.Kafka", [str(file)], heap=heap, flags=flags)
 
 
-def _properties(version: str, home: Path) -> dict[str, str]:
-    properties = {
+def properties(version: str, home: Path) -> dict[str, str]:
+    """What a broker of one node, its own controller, is started with for tests."""
+    settings = {
         "process.roles": "broker,controller",
         "node.id": "1",
         "controller.listener.names": "CONTROLLER",
@@ -202,25 +208,29 @@ def _properties(version: str, home: Path) -> dict[str, str]:
         "log.retention.ms": "-1",
     }
     if version.startswith("3."):  # KIP-848 is early access there
-        properties |= {
+        settings |= {
             "group.coordinator.rebalance.protocols": "classic,consumer",
             "group.coordinator.new.enable": "true",
             "unstable.api.versions.enable": "true",
         }
     else:
-        properties |= {
+        settings |= {
             "share.coordinator.state.topic.replication.factor": "1",
             "share.coordinator.state.topic.min.isr": "1",
             "share.coordinator.state.topic.num.partitions": "3",
         }
-    return properties
+    return settings
 
 
-def _format(lib: Path, properties: Path, log: Path) -> None:
-    cluster = "A" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[:21]  # a leading "-" would read as an option
-    line = jvm.command(
-        lib, "kafka.tools.StorageTool", ["format", "-t", cluster, "-c", str(properties)], flags=jvm.QUICK
-    )
+def cluster_id() -> str:
+    """A new one."""
+    return "A" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[:21]  # a leading "-" would read as an option
+
+
+def format_storage(version: str, file: Path, cluster: str, log: Path) -> None:
+    """Make the folders that ``file`` (server.properties) names a node of this cluster. Raises maven.Unavailable."""
+    arguments = ["format", "-t", cluster, "-c", str(file)]
+    line = jvm.command(jars(version), "kafka.tools.StorageTool", arguments, flags=jvm.QUICK)
     with log.open("ab") as sink:
         run = subprocess.run(line, stdout=sink, stderr=sink, check=False)
     if run.returncode:

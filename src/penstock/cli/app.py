@@ -11,8 +11,9 @@ from typing import Annotated
 import typer
 from typer.core import TyperGroup
 
-from penstock.cli import bench, consume, demo, doctor, groups, produce, topics
+from penstock.cli import bench, consume, demo, doctor, groups, produce, spark, topics
 from penstock.cli.endings import told
+from penstock.cli.options import examples
 from penstock.cli.snode import snode
 
 
@@ -32,6 +33,13 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    # Help says what addresses and options look like: "[/topic]" is no markup, and nothing else in it is.
+    rich_markup_mode=None,
+    epilog=examples(
+        "penstock snode --store file:./data",
+        "penstock topics create kafka://127.0.0.1:9092 departures -p 4",
+        "penstock doctor kafka://127.0.0.1:9092",
+    ),
 )
 
 
@@ -62,9 +70,10 @@ def serve(context: typer.Context) -> None:
 
 
 app.add_typer(topics.app, name="topics")
-app.command("produce")(produce.produce)
-app.command("consume")(consume.consume)
+app.command("produce", epilog=produce.EXAMPLES)(produce.produce)
+app.command("consume", epilog=consume.EXAMPLES)(consume.consume)
 app.add_typer(groups.app, name="groups")
+app.add_typer(spark.app, name="spark")
 app.command("demo")(demo.demo)
-app.command("bench")(bench.bench)
-app.command("doctor")(doctor.doctor)
+app.command("bench", epilog=bench.EXAMPLES)(bench.bench)
+app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)

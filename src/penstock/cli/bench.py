@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from penstock.cli.given import client_options, topics_of
-from penstock.cli.options import Address, Json, Option
+from penstock.cli.options import Address, Header, Json, Option, examples
 from penstock.cli.output import Cell, show
 from penstock.errors import UsageError
 
 if TYPE_CHECKING:
     from penstock.client import RangeReader
     from penstock.columnar import Messages
+EXAMPLES: Final = examples(
+    "penstock bench kafka://127.0.0.1:9092/flights",
+)
 
 
 def bench(
@@ -25,8 +28,9 @@ def bench(
         int, typer.Option("--limit", min=1, help="Stop a topic after about so many records.")
     ] = 10_000_000,
     json: Json = False,
+    header: Header = False,
 ) -> None:
-    """Read every partition of the address's topics into Arrow and say how fast that was. Commits nothing."""
+    """Read the address's topics into Arrow and say how fast. Every partition, and nothing is committed."""
     from penstock.client import RangeReader
 
     topics = topics_of(address)
@@ -50,7 +54,9 @@ def bench(
                     "mb_per_s": round(size / seconds / 1e6, 1),
                 }
             )
-    show(rows, ("topic", "records", "seconds", "records_per_s", "mb_per_s"), as_json=json, title="Reading")
+    show(
+        rows, ("topic", "records", "seconds", "records_per_s", "mb_per_s"), as_json=json, header=header, title="Reading"
+    )
 
 
 def _batches(reader: RangeReader, topic: str) -> Iterator[Messages]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from penstock.cli.endings import StopRequests
 from penstock.cli.given import client_options, said_as, topics_of
-from penstock.cli.options import Address, Option
+from penstock.cli.options import Address, Option, examples
 from penstock.cli.output import note
 from penstock.cli.sinks import FORMATS, Sink, check_format, open_sink
 from penstock.config import parse_address
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from penstock.columnar import Messages
     from penstock.model import Partition
 
+EXAMPLES: Final = examples(
+    "penstock consume kafka://127.0.0.1:9092/flights --from earliest --max 10",
+    "penstock consume kafka://127.0.0.1:9092/flights --until-end --format json",
+    "penstock consume kafka://127.0.0.1:9092/flights --until-end --format parquet --out flights.parquet",
+    "penstock consume tubemq://127.0.0.1:8715/flights --group audit --from earliest --max 10",
+)
 _POLL_S = 0.2
 
 
@@ -64,7 +70,7 @@ def consume(
         ends = consumer.end_offsets(partitions) if until_end else None
         with StopRequests() as stop:
             with open_sink(kind, out, separator) as sink:
-                reading = Reading(consumer, sink, commits=commits)
+                reading = Reading(consumer, sink, commits=commits, way_to_the_start=way_to_the_start(commits, start))
                 try:
                     reading.run(stop, limit, ends)
                 finally:
@@ -74,14 +80,23 @@ def consume(
         raise typer.Exit(stop.exit_code)
 
 
+def way_to_the_start(commits: bool, start: str) -> str:
+    """What to say to somebody who waits for records that were there before."""
+    if commits:
+        return "What the group has read it gets no more: a group with another name reads all, with --from earliest"
+    return "There is nothing before it" if start == "earliest" else "--from earliest reads what is there"
+
+
 class Reading:
     """From poll to sink to commit. An offset is committed once its record can no longer be lost by our end."""
 
-    def __init__(self, consumer: Consumer, sink: Sink, *, commits: bool) -> None:
+    def __init__(self, consumer: Consumer, sink: Sink, *, commits: bool, way_to_the_start: str = "") -> None:
         self._consumer = consumer
         self._sink = sink
         self._commits = commits
         self._written: dict[Partition, int] = {}
+        self._way_to_the_start = way_to_the_start
+        self._told_to_wait = False
         self.count = 0
 
     def run(self, stop: StopRequests, limit: int = 0, ends: Mapping[Partition, int] | None = None) -> None:
@@ -90,6 +105,8 @@ class Reading:
             if ends is not None and self._is_at(ends):
                 return
             batch = self._consumer.poll(_POLL_S)
+            if not (batch.parts or self.count or self._told_to_wait) and ends is None:
+                self._say_why_nothing_comes()
             if ends is not None:
                 batch = before(ends, batch)
             if limit:
@@ -107,6 +124,18 @@ class Reading:
         if self._commits and self._written:
             self._consumer.commit(self._written)
         self._written = {}
+
+    def _say_why_nothing_comes(self) -> None:
+        """Once, and only where it is so: all that is ours is read to its end, before we began."""
+        assigned = self._consumer.assignment()
+        if not assigned:
+            return
+        ends = self._consumer.end_offsets(assigned)
+        if any(self._consumer.position(partition) < ends[partition] for partition in assigned):
+            return
+        self._told_to_wait = True
+        topics = ", ".join(sorted({partition.topic for partition in assigned}))
+        note(f"at the end of {topics}, waiting for what comes next. {self._way_to_the_start}")
 
     def _is_at(self, ends: Mapping[Partition, int]) -> bool:
         """Whether every partition that is ours is read to its end; those that are get no more attention."""

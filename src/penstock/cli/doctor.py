@@ -10,7 +10,7 @@ import typer
 
 from penstock.cli.findings import Finding, of_this_machine
 from penstock.cli.given import client_options
-from penstock.cli.options import Json, Option
+from penstock.cli.options import Header, Json, Option, examples
 from penstock.cli.output import show
 from penstock.config import parse_address
 from penstock.errors import ConfigError, PenstockError, UsageError
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from penstock.client import Admin
     from penstock.model import TopicInfo
 
+EXAMPLES: Final = examples(
+    "penstock doctor",
+    "penstock doctor kafka://127.0.0.1:9092/flights",
+)
 _ANY_TOPIC: Final = "penstock_doctor"
 _PATIENCE: Final = {"api_timeout_ms": "3000"}
 """Somebody waits for the answer: three seconds are enough to tell "there" from "not there"."""
@@ -28,11 +32,12 @@ def doctor(
     address: Annotated[str, typer.Argument(help="A log to try to reach, for example kafka://127.0.0.1:9092.")] = "",
     option: Option = None,
     json: Json = False,
+    header: Header = False,
 ) -> None:
     """Check Python, Java, Spark, kernels and (with an address) the log. Ends 1 if something is missing or broken."""
     found = [*of_this_machine(), *(_log(address, option) if address else ())]
     rows = ({"check": each.what, "status": each.status, "detail": each.detail} for each in found)
-    show(rows, ("check", "status", "detail"), as_json=json, title="penstock doctor")
+    show(rows, ("check", "status", "detail"), as_json=json, header=header, title="penstock doctor")
     raise typer.Exit(1 if any(each.status == "missing" for each in found) else 0)
 
 

@@ -114,7 +114,14 @@ def kernel() -> Finding:
         return Finding("kernel", "missing", str(error))
     if name == "pure":
         return Finding("kernel", "slow", "pure: decoding is about 20 times slower than with numba (pip install numba)")
-    return Finding("kernel", "ok", name)
+    from penstock.kernels.cache import folder
+
+    kept = folder()
+    if kept is None:
+        return Finding(
+            "kernel", "slow", "numba, compiled anew by every process (20 s): no folder to keep it can be used"
+        )
+    return Finding("kernel", "ok", f"numba, compiled code in {kept}")
 
 
 def checksums() -> Finding:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli.given import client_options
-from penstock.cli.options import Address, Json, Option
+from penstock.cli.options import Address, Header, Json, Option, examples
 from penstock.cli.output import Cell, note, show, with_nodes
 from penstock.errors import UsageError
 
@@ -15,22 +15,35 @@ app = typer.Typer(help="Consumer groups.", no_args_is_help=True)
 Group = Annotated[str, typer.Argument(help="Group name.")]
 
 
-@app.command("list")
-def list_groups(address: Address, option: Option = None, json: Json = False) -> None:
+@app.command("list", epilog=examples("penstock groups list kafka://127.0.0.1:9092"))
+def list_groups(
+    address: Address,
+    option: Option = None,
+    json: Json = False,
+    header: Header = False,
+) -> None:
     """List groups and their states."""
     from penstock.client import Admin
 
     with Admin(address, **client_options(address, option)) as admin:
         found = admin.groups()
+    for node in found.unreachable:
+        note(f"node {node.name} ({node.endpoint}) does not answer: groups that it coordinates are not listed")
     rows: list[dict[str, Cell]] = [
         {"group": each.group, "state": each.state, "protocol": each.protocol_type}
         for each in sorted(found, key=lambda each: each.group)
     ]
-    show(rows, ("group", "state", "protocol"), as_json=json, title="Groups")
+    show(rows, ("group", "state", "protocol"), as_json=json, header=header, title="Groups")
 
 
-@app.command("describe")
-def describe(address: Address, group: Group, option: Option = None, json: Json = False) -> None:
+@app.command("describe", epilog=examples("penstock groups describe kafka://127.0.0.1:9092 stats"))
+def describe(
+    address: Address,
+    group: Group,
+    option: Option = None,
+    json: Json = False,
+    header: Header = False,
+) -> None:
     """Show who owns each partition and how far behind the group is.
 
     Lag in seconds is the age of the oldest record not yet committed: 0 when there is none.
@@ -62,7 +75,7 @@ def describe(address: Address, group: Group, option: Option = None, json: Json =
         where = f", coordinator {described.coordinator.endpoint}" if described.coordinator else ""
         note(f"group {group}: {described.state}, {len(described.members)} members{where}")
     columns = with_nodes(rows, ("topic", "partition", "committed", "end", "lag", "lag_seconds", "member"))
-    show(rows, columns, as_json=json, title=f"Group {group}")
+    show(rows, columns, as_json=json, header=header, title=f"Group {group}")
 
 
 @app.command("delete")

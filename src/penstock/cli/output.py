@@ -11,10 +11,18 @@ Cell = str | int | float | bool | None
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), 127)} | {9: "\\t", 10: "\\n", 13: "\\r"}
 
 
-def show(rows: Iterable[Mapping[str, Cell]], columns: Sequence[str], *, as_json: bool, title: str = "") -> None:
+def show(
+    rows: Iterable[Mapping[str, Cell]],
+    columns: Sequence[str],
+    *,
+    as_json: bool,
+    title: str = "",
+    header: bool = False,
+) -> None:
     """Print ``rows`` (mappings with the keys ``columns``).
 
-    JSON: one object a line. A terminal: a table. A pipe: a line a row, tab-separated, absent values as "-".
+    JSON: one object a line. A terminal: a table. A pipe: a line a row, tab-separated, absent values as "-", and with
+    ``header`` the columns' names before them.
     """
     if as_json:
         for row in rows:
@@ -22,8 +30,10 @@ def show(rows: Iterable[Mapping[str, Cell]], columns: Sequence[str], *, as_json:
     elif sys.stdout.isatty():
         _table(rows, columns, title)
     else:
+        if header:
+            sys.stdout.write("\t".join(columns) + "\n")
         for row in rows:
-            sys.stdout.write("\t".join(text(row[name]) for name in columns) + "\n")
+            sys.stdout.write("\t".join(text(row[name], name) for name in columns) + "\n")
     sys.stdout.flush()
 
 
@@ -45,14 +55,16 @@ def _table(rows: Iterable[Mapping[str, Cell]], columns: Sequence[str], title: st
         table.add_column(name)
     for row in rows:
         # Not plain strings: a group named "[red]" is a name, not a colour.
-        table.add_row(*(Text(text(row[name])) for name in columns))
+        table.add_row(*(Text(text(row[name], name)) for name in columns))
     Console().print(table)
 
 
-def text(cell: Cell) -> str:
-    """A cell as people read it; one line, whatever a name contains."""
+def text(cell: Cell, column: str) -> str:
+    """A cell as people read it; one line, whatever a name contains. True and False become words."""
     if cell is None:
         return "-"
+    if isinstance(cell, bool):
+        return column if cell else f"not {column}"
     if isinstance(cell, float):
         return f"{cell:.1f}"
     return str(cell).translate(_CONTROLS)

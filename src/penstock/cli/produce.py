@@ -11,17 +11,23 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from penstock.cli.given import client_options, topics_of
-from penstock.cli.options import Address, Option
+from penstock.cli.options import Address, Option, examples
 from penstock.cli.output import note
-from penstock.cli.sources import FORMATS, SUFFIXES, Outgoing, json_records, line_records, opened, tables
+from penstock.cli.sources import FORMATS, SUFFIXES, Outgoing, opened, tables
 from penstock.errors import ConfigError, PenstockError, UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from penstock.cli.pieces import Piece
     from penstock.client import BatchDelivery, Delivery, Producer
 
-_UNANSWERED_RECORDS: Final = 10_000
+EXAMPLES: Final = examples(
+    "penstock produce kafka://127.0.0.1:9092/flights lines.txt",
+    "cat lines.txt | penstock produce kafka://127.0.0.1:9092/flights --key-separator :",
+    "penstock produce kafka://127.0.0.1:9092/flights flights.csv --key carrier",
+)
+_UNANSWERED_PIECES: Final = 10_000
 _UNANSWERED_TABLES: Final = 4
 _LAST_FLUSH_S: Final = 5.0
 
@@ -37,7 +43,7 @@ def produce(
     ] = False,
     option: Option = None,
 ) -> None:
-    """Send records to the address's one topic; returns when all are acknowledged.
+    """Send records to the address's one topic. Returns when all are acknowledged.
 
     lines: each line is a value. json: each line is an object with "value", and optionally "key", "headers",
     "partition", "timestamp" (ms); "key_base64", "value_base64" carry bytes. csv, parquet: each row becomes a JSON
@@ -56,11 +62,17 @@ def produce(
         producer = Producer(address, **options)
         sending = Sending(producer, topics[0], repartition=repartition)
         try:
-            producer.partitions_for(topics[0])  # says so where there is none: records would wait for it
+            producer.partitions_for(topics[0])  # says so where there is none, before anything is read
+        except BaseException:
+            producer.close(0)
+            raise
+        try:
             if chosen in ("csv", "parquet"):
                 sending.tables(tables(stream, chosen, key))
             else:
-                sending.records(json_records(stream) if chosen == "json" else line_records(stream, separator))
+                from penstock.cli.pieces import json_pieces, line_pieces
+
+                sending.pieces(json_pieces(stream) if chosen == "json" else line_pieces(stream, separator))
         finally:
             with suppress(PenstockError):  # deliveries have told it, or something worse is being told
                 producer.close(_LAST_FLUSH_S)
@@ -80,18 +92,31 @@ class Sending:
     @property
     def acknowledged(self) -> int:
         """Records that are stored."""
-        late = sum(rows for delivery, rows in self._waiting if delivery.done() and delivery.exception() is None)
-        return self._settled + late
+        return self._settled + sum(stored(delivery) for delivery, _ in self._waiting)
 
-    def records(self, records: Iterable[Outgoing]) -> None:
-        """Send one by one; returns when all are acknowledged."""
+    def pieces(self, found: Iterable[Piece]) -> None:
+        """Send blocks of lines; returns when all records are acknowledged."""
         try:
-            for record in records:
-                self._note(self._send(record), 1, _UNANSWERED_RECORDS)
+            for piece in found:
+                if piece.table is None or not self._sent(piece.table):
+                    for record in piece.one_by_one():
+                        self._note(self._send(record), 1, _UNANSWERED_PIECES)
         except UsageError:
             self._settle(0)  # those before it are good, and whatever became of them is worth telling first
             raise
         self._settle(0)
+
+    def _sent(self, table: pa.Table) -> bool:
+        """Send a table, unless something is wrong with one of its records: one by one they say with which."""
+        try:
+            delivery = self._producer.send_batch(self._topic, self._without_partition(table))
+        except UsageError:
+            return False
+        self._note(delivery, table.num_rows, _UNANSWERED_PIECES)
+        return True
+
+    def _without_partition(self, table: pa.Table) -> pa.Table:
+        return table.drop_columns("partition") if self._repartition and "partition" in table.column_names else table
 
     def _send(self, record: Outgoing) -> Delivery:
         try:
@@ -109,8 +134,8 @@ class Sending:
     def tables(self, found: Iterable[pa.Table]) -> None:
         """Send tables; returns when all rows are acknowledged."""
         for table in found:
-            sent = table.drop_columns("partition") if self._repartition and "partition" in table.column_names else table
-            self._note(self._producer.send_batch(self._topic, sent), sent.num_rows, _UNANSWERED_TABLES)
+            delivery = self._producer.send_batch(self._topic, self._without_partition(table))
+            self._note(delivery, table.num_rows, _UNANSWERED_TABLES)
         self._settle(0)
 
     def _note(self, delivery: Delivery | BatchDelivery, rows: int, most: int) -> None:
@@ -118,9 +143,18 @@ class Sending:
         self._settle(most)
 
     def _settle(self, left: int) -> None:
-        """Wait until at most so many are unanswered. Raises the first error."""
-        while len(self._waiting) > left:
+        """Wait until at most so many are unanswered. Raises the first error, also of those that need no waiting."""
+        while self._waiting and (len(self._waiting) > left or self._waiting[0][0].done()):
             delivery, rows = self._waiting[0]
             delivery.result()
             self._waiting.popleft()
             self._settled += rows
+
+
+def stored(delivery: Delivery | BatchDelivery) -> int:
+    """How many of its records are stored by now, whatever became of the others."""
+    from penstock.client import BatchDelivery
+
+    if isinstance(delivery, BatchDelivery):
+        return delivery.stored
+    return int(delivery.done() and delivery.exception() is None)

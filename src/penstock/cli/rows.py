@@ -13,6 +13,7 @@ from typing import BinaryIO, Final
 import pyarrow as pa
 from pyarrow import csv, parquet
 
+from penstock.cli.json_text import NULL, joined, spelled_text
 from penstock.columnar.schema import COLUMNS
 from penstock.errors import UsageError
 
@@ -45,14 +46,45 @@ def _has_records(schema: pa.Schema) -> bool:
 
 
 def _as_json(table: pa.Table, key: str) -> pa.Table:
-    values = [json.dumps(_plain(row)).encode() for row in table.to_pylist()]
-    columns = {"value": pa.array(values, pa.binary())}
+    columns = {"value": _objects(table)}
     if key:
         if key not in table.column_names:
             raise UsageError(f"no column '{key}' in the file", hint=f"it has {', '.join(table.column_names)}")
-        keys = table[key].to_pylist()
-        columns["key"] = pa.array([None if each is None else _text(each) for each in keys], pa.binary())
+        columns["key"] = _keys(table[key].combine_chunks())
     return pa.table(columns)
+
+
+def _objects(table: pa.Table) -> pa.Array:
+    """A JSON object a row, spelled column by column."""
+    pieces: list[pa.Array | bytes] = []
+    # Of columns with the same name the last one counts, where the first one stood.
+    for name, at in {name: at for at, name in enumerate(table.column_names)}.items():
+        begin = f"{', ' if pieces else '{'}{json.dumps(name)}: ".encode()
+        pieces += [begin, _spelled(table.column(at).combine_chunks())]
+    return joined(*pieces, b"}") if pieces else pa.array([b"{}"] * table.num_rows, pa.binary())
+
+
+def _spelled(column: pa.Array) -> pa.Array:
+    """A column's cells as JSON; those that Arrow cannot spell as ``json`` does it go one by one."""
+    kind = column.type
+    if pa.types.is_integer(kind):
+        return column.cast(pa.string()).cast(pa.binary()).fill_null(NULL)
+    if pa.types.is_string(kind):
+        return spelled_text(column.cast(pa.binary()))
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        codes = column.dictionary_encode("encode")  # of the same day or hour there are many
+        return pa.array(_one_by_one(codes.dictionary), pa.binary()).take(codes.indices)
+    return pa.array(_one_by_one(column), pa.binary())
+
+
+def _one_by_one(column: pa.Array) -> list[bytes]:
+    return [json.dumps(_plain(cell)).encode() for cell in column.to_pylist()]
+
+
+def _keys(column: pa.Array) -> pa.Array:
+    if pa.types.is_integer(column.type) or pa.types.is_string(column.type):
+        return column.cast(pa.string()).cast(pa.binary())
+    return pa.array([None if each is None else _text(each) for each in column.to_pylist()], pa.binary())
 
 
 def _text(value: object) -> bytes:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from penstock.columnar import Messages
-    from penstock.model import Record
+    from penstock.columnar.messages import Part
 
 FORMATS: Final = ("text", "json", "parquet")
 _ROW_GROUP_ROWS: Final = 65_536
@@ -50,6 +49,8 @@ def open_sink(kind: str, out: Path | None, separator: str) -> Iterator[Sink]:
 
     Raises UsageError for a file that cannot be opened.
     """
+    from penstock.cli.spelling import json_lines, text_lines
+
     with ExitStack() as stack:
         stream: BinaryIO = sys.stdout.buffer
         if out is not None:
@@ -62,27 +63,28 @@ def open_sink(kind: str, out: Path | None, separator: str) -> Iterator[Sink]:
             stack.callback(file.finish)
             yield file
         elif kind == "json":
-            yield Lines(stream, json_line)
+            yield Lines(stream, json_lines)
         else:
             shown = sys.stdout.isatty() and out is None
             before_value = separator.replace("\\t", "\t").encode()
-            yield Lines(stream, lambda record, _: text_line(record, before_value, for_people=shown))
+            yield Lines(stream, partial(text_lines, separator=before_value, for_people=shown))
 
 
 class Lines:
-    """A line a record; ``line`` is told the partition's node, too, as records do not know it."""
+    """A line a record; ``lines`` spells all of one partition's at once."""
 
     safe_at_once = True
 
-    def __init__(self, stream: BinaryIO, line: Callable[[Record, str], bytes]) -> None:
+    def __init__(self, stream: BinaryIO, lines: Callable[[Part], pa.Array]) -> None:
         self._stream = stream
-        self._line = line
+        self._lines = lines
 
     def write(self, batch: Messages) -> None:
         """Hand all lines over to the system."""
-        for run in (type(batch)([part]) for part in batch.parts):
-            (partition,) = run.partitions
-            self._stream.writelines(self._line(record, partition.node) for record in run)
+        from penstock.cli.json_text import payload_bytes
+
+        for part in batch.parts:
+            self._stream.write(payload_bytes(self._lines(part)).data)
         self._stream.flush()
 
 
@@ -118,36 +120,3 @@ class ParquetFile:
         waiting, self._waiting = self._waiting, []
         if waiting:
             self._writer.write_table(pa.concat_tables(waiting).select(self._schema.names))
-
-
-def text_line(record: Record, separator: bytes = b"", *, for_people: bool = False) -> bytes:
-    """Key and separator if there is one, value, line feed: the bytes as they are, escaped only for a terminal."""
-    line = (record.value or b"") if not separator else (record.key or b"") + separator + (record.value or b"")
-    if for_people:
-        line = line.decode("utf-8", "backslashreplace").encode()
-    return line + b"\n"
-
-
-def json_line(record: Record, node: str = "") -> bytes:
-    """An object with everything there is to know of a record; bytes that are not UTF-8 in base64."""
-    shown: dict[str, object] = {
-        "topic": record.topic,
-        **({"node": node} if node else {}),
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp": record.timestamp_ms if record.timestamp_ms >= 0 else None,
-        **_text_or_base64("key", record.key),
-        **_text_or_base64("value", record.value),
-    }
-    if record.headers:
-        shown["headers"] = [{"key": name, **_text_or_base64("value", value)} for name, value in record.headers]
-    return json.dumps(shown).encode() + b"\n"
-
-
-def _text_or_base64(name: str, value: bytes | None) -> dict[str, str | None]:
-    if value is None:
-        return {name: None}
-    try:
-        return {name: value.decode()}
-    except UnicodeDecodeError:
-        return {f"{name}_base64": base64.b64encode(value).decode()}

@@ -27,7 +27,7 @@ _DEFAULT_LISTENER: Final = "kafka://127.0.0.1:9092"
 def snode(words: Sequence[str]) -> None:
     """Parse the words after ``snode``, and serve. Raises SystemExit as every verb does."""
     with told():
-        given = _arguments().parse_args(words)
+        given = arguments().parse_args(words)
         config = snode_config(
             {
                 "store": given.store,
@@ -35,13 +35,15 @@ def snode(words: Sequence[str]) -> None:
                 "advertised": given.advertise,
                 "flush": given.flush,
                 "allow_remote": given.allow_remote,
+                "repair": given.repair,
                 **pairs(given.set),
             }
         )
         asyncio.run(_serve(config, until_stdin_closes=given.until_stdin_closes))
 
 
-def _arguments() -> argparse.ArgumentParser:
+def arguments() -> argparse.ArgumentParser:
+    """The words after ``snode``."""
     parser = argparse.ArgumentParser(
         prog="penstock snode",
         description="Serve topics to clients. Prints one line when ready; drains and stops on SIGTERM.",
@@ -62,6 +64,7 @@ def _arguments() -> argparse.ArgumentParser:
         help="what clients are told, where it is another address",
     )
     add("--flush", default="os", help="os (survives kill -9), interval, or always (survives power loss)")
+    add("--repair", action="store_true", help="start over a damaged log; what is cut off it is kept beside it")
     add("--allow-remote", action="store_true", help="permit listeners that other machines can reach")
     add("--set", action="append", metavar="NAME=VALUE", help="any other node option; may be repeated")
     add(

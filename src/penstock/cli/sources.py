@@ -55,10 +55,10 @@ def opened(source: str) -> Iterator[BinaryIO]:
         yield stream
 
 
-def line_records(stream: BinaryIO, separator: str) -> Iterator[Outgoing]:
+def line_records(stream: BinaryIO, separator: str, first: int = 1) -> Iterator[Outgoing]:
     """Each line without its line feed, byte for byte. What stands before ``separator`` (``\\t``: a tab) is the key."""
     before_value = separator.replace("\\t", "\t").encode()
-    for number, line in enumerate(stream, 1):
+    for number, line in enumerate(stream, first):
         text = line.removesuffix(b"\n")
         if not before_value:
             yield Outgoing(number, text)
@@ -69,9 +69,9 @@ def line_records(stream: BinaryIO, separator: str) -> Iterator[Outgoing]:
         yield Outgoing(number, value, key)
 
 
-def json_records(stream: BinaryIO) -> Iterator[Outgoing]:
+def json_records(stream: BinaryIO, first: int = 1) -> Iterator[Outgoing]:
     """Each line an object; empty lines are passed over."""
-    for number, line in enumerate(stream, 1):
+    for number, line in enumerate(stream, first):
         if not line.strip():
             continue
         try:

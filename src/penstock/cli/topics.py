@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli.given import client_options, pairs
-from penstock.cli.options import Address, Json, Option
+from penstock.cli.options import Address, Header, Json, Option, examples
 from penstock.cli.output import Cell, note, show, with_nodes
 from penstock.errors import UsageError
 
@@ -16,12 +16,13 @@ Names = Annotated[list[str], typer.Argument(help="Topic names.")]
 Config = Annotated[list[str] | None, typer.Option("--config", help="A topic setting as name=value; may be repeated.")]
 
 
-@app.command("list")
+@app.command("list", epilog=examples("penstock topics list kafka://127.0.0.1:9092"))
 def list_topics(
     address: Address,
     option: Option = None,
     internal: Annotated[bool, typer.Option("--internal", help="Internal topics too.")] = False,
     json: Json = False,
+    header: Header = False,
 ) -> None:
     """List topics with their partition counts."""
     from penstock.client import Admin
@@ -33,11 +34,17 @@ def list_topics(
         for name, topic in sorted(found.items())
         if internal or not topic.internal
     ]
-    show(rows, ("topic", "partitions", "internal"), as_json=json, title="Topics")
+    show(rows, ("topic", "partitions", "internal"), as_json=json, header=header, title="Topics")
 
 
-@app.command("describe")
-def describe(address: Address, names: Names, option: Option = None, json: Json = False) -> None:
+@app.command("describe", epilog=examples("penstock topics describe kafka://127.0.0.1:9092 flights"))
+def describe(
+    address: Address,
+    names: Names,
+    option: Option = None,
+    json: Json = False,
+    header: Header = False,
+) -> None:
     """Show each partition's leader and offsets."""
     from penstock.client import Admin
 
@@ -61,10 +68,16 @@ def describe(address: Address, names: Names, option: Option = None, json: Json =
         for info in topic.partitions
     ]
     columns = with_nodes(rows, ("topic", "partition", "leader", "start", "end"))
-    show(rows, columns, as_json=json, title="Partitions")
+    show(rows, columns, as_json=json, header=header, title="Partitions")
 
 
-@app.command("create")
+@app.command(
+    "create",
+    epilog=examples(
+        "penstock topics create kafka://127.0.0.1:9092 orders -p 4 --config retention.ms=86400000",
+        "penstock topics create tubemq://127.0.0.1:8715 payments",
+    ),
+)
 def create(
     address: Address,
     names: Names,

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from penstock.client._committable import CommitCallback as CommitCallback
     from penstock.client._committable import OffsetsLike as OffsetsLike
     from penstock.client._lag import Lag as Lag
+    from penstock.client._peeking import Peek as Peek
     from penstock.client.admin import Admin as Admin
     from penstock.client.async_admin import AsyncAdmin as AsyncAdmin
     from penstock.client.async_consumer import AsyncConsumer as AsyncConsumer
@@ -25,26 +26,37 @@ if TYPE_CHECKING:
     from penstock.client.producer import Producer as Producer
     from penstock.client.range_reader import RangeReader as RangeReader
     from penstock.client.rebalance import RebalanceListener as RebalanceListener
+    from penstock.client.status import EmptyReason as EmptyReason
+    from penstock.client.status import PartitionStatus as PartitionStatus
+    from penstock.client.status import ReadState as ReadState
+    from penstock.client.transaction import AsyncTransaction as AsyncTransaction
+    from penstock.client.transaction import Transaction as Transaction
 
 _HOME_OF = {
     "Admin": "admin",
     "AsyncAdmin": "async_admin",
     "AsyncConsumer": "async_consumer",
     "AsyncProducer": "async_producer",
+    "AsyncTransaction": "transaction",
     "BatchDelivery": "delivery",
     "BufferFull": "errors",
     "CommitCallback": "_committable",
     "Consumer": "consumer",
     "Delivery": "delivery",
     "DeliveryTimeout": "errors",
+    "EmptyReason": "status",
     "Lag": "_lag",
     "NoOffset": "errors",
     "OffsetsLike": "_committable",
+    "PartitionStatus": "status",
+    "Peek": "_peeking",
     "Producer": "producer",
     "RangeReader": "range_reader",
+    "ReadState": "status",
     "RebalanceListener": "rebalance",
-    "TransactionAborted": "errors",
     "RecordMetadata": "delivery",
+    "Transaction": "transaction",
+    "TransactionAborted": "errors",
 }
 
 __all__ = [*_HOME_OF]  # noqa: PLE0604 - the keys are strings

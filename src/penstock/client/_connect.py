@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from penstock.config import ClientConfig, Settings, parse_address
+from penstock.config import ClientConfig, ProducerConfig, Settings, parse_address
 from penstock.errors import ConfigError
 from penstock.net.options import TransportOptions
 from penstock.protocols import protocol
@@ -32,7 +32,7 @@ def open_asyncio(wire_protocol: WireProtocol, settings: Settings[Config]) -> Log
     """A client over asyncio; called inside the loop that it will live on."""
     from penstock.net.asyncio_channel import AsyncioChannel
 
-    options = _transport(settings.config)
+    options = _transport(settings.config, _tried_until(settings.config))
     return wire_protocol.client(
         lambda dialect: AsyncioChannel(dialect, options=_options_for(dialect, options)),
         settings.address.endpoints,
@@ -45,7 +45,7 @@ def open_blocking(wire_protocol: WireProtocol, settings: Settings[Config]) -> Lo
     """A client whose coroutines never suspend: for `penstock.net.blocking_channel.run`."""
     from penstock.net.blocking_channel import BlockingChannel
 
-    options = _transport(settings.config)
+    options = _transport(settings.config, _a_call(settings.config))
     return wire_protocol.client(
         lambda dialect: BlockingChannel(dialect, options=_options_for(dialect, options)),
         settings.address.endpoints,
@@ -59,8 +59,21 @@ def _options_for(dialect: Dialect[Any], options: TransportOptions) -> TransportO
     return replace(options, ssl=None) if getattr(dialect, "plaintext", False) else options
 
 
-def _transport(config: ClientConfig) -> TransportOptions:
+def _tried_until(config: ClientConfig) -> str:
+    """For how long a server that is away is tried, and which option says so."""
+    if isinstance(config, ProducerConfig):
+        return f"a record waits for delivery_timeout_ms={config.delivery_timeout_ms}"
+    return f"it is tried as long as this client reads; {_a_call(config)}"
+
+
+def _a_call(config: ClientConfig) -> str:
+    before = f" (first_contact_timeout_ms={config.first_contact_timeout_ms} before any server has answered)"
+    return f"a call gives up after api_timeout_ms={config.api_timeout_ms}{before}"
+
+
+def _transport(config: ClientConfig, tried_until: str = "") -> TransportOptions:
     return TransportOptions(
+        tried_until=tried_until,
         ssl=_tls(config) if config.tls else None,
         tls_server_name=config.tls_server_name,
         connect_timeout_s=config.connect_timeout_ms / 1_000,

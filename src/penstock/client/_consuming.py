@@ -7,6 +7,7 @@ names users call (`async_consumer`, `consumer`).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from typing import cast
@@ -22,14 +23,16 @@ from penstock.client._member import Alone, Member
 from penstock.client._member_states import Event, State
 from penstock.client._partitions import Partitions, PartitionState
 from penstock.client._rebalancing import Rebalancing
+from penstock.client._standing import standing
 from penstock.client._starting import Starting
 from penstock.client._surroundings import Backoff, Surroundings
 from penstock.client._taking import anything_to_take, take
 from penstock.client._topics import Topics
 from penstock.client.rebalance import RebalanceListener
+from penstock.client.status import EmptyReason, PartitionStatus, empty_reason
 from penstock.columnar import Messages
 from penstock.config import ConsumerConfig, OffsetReset
-from penstock.errors import ConfigError, RequestTimeout, UsageError
+from penstock.errors import Closed, ConfigError, RequestTimeout, UsageError
 from penstock.model import Committed, Offset, OffsetSpec, Partition
 from penstock.seams import BatchLog, BatchMembership, GroupOptions, LogClient, Membership
 
@@ -71,6 +74,15 @@ class ConsumerEngine:
         self._by_hand: ByHand | None = None
         self.rebalancing: Rebalancing | None = None
         self._assigned_by_hand = False
+        self.empty_reason: EmptyReason | None = None
+        self.many_threads = False
+        self._closing = False
+
+    @property
+    def for_many_threads(self) -> bool:
+        """Whether several threads may poll at once: who confirms batches says which ones he means. Positions, which
+        other logs commit, and automatic commits cover what another thread is still busy with."""
+        return self.confirming is not None and not self.config.enable_auto_commit
 
     # Subscription.
 
@@ -173,6 +185,7 @@ class ConsumerEngine:
         member = self.rebalancing.member if self.rebalancing else None
         if member is not None:
             member.poll_begins()
+        self.empty_reason = None
         try:
             if serve and self.confirming is not None:
                 self.confirming.auto()
@@ -181,6 +194,8 @@ class ConsumerEngine:
             while True:
                 self._news.clear()
                 self._raise_failure()
+                if self._closing:
+                    raise Closed("the consumer is closed")
                 await self._settle(deadline)
                 self._raise_failure()
                 self.go_on()
@@ -189,27 +204,34 @@ class ConsumerEngine:
                     await asyncio.sleep(0)
                     return True
                 left = deadline - self._loop.time()
-                if left <= 0:
-                    return False
-                try:
-                    async with asyncio.timeout(left):
-                        await self._news.wait()
-                except TimeoutError:
-                    return False
+                if left > 0:
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(left):
+                            await self._news.wait()
+                        continue
+                self.empty_reason = empty_reason(self.standing())
+                return False
         finally:
             if member is not None:
                 member.poll_ends()
 
     def take(self, max_records: int) -> Messages:
-        """What has arrived, decoded; may run in another thread than the loop's, see `_taking`."""
-        return (take if self.confirming is None else take_handed)(self.partitions, max_records)
+        """What has arrived, decoded; may run in another thread than the loop's, but in one at a time, see `_taking`."""
+        if self.confirming is None:
+            return take(self.partitions, max_records)
+        return take_handed(self.partitions, max_records, whole=self.many_threads)
 
     def take_ahead(self, max_records: int) -> Messages:
         """``take`` by a poll that needs nothing else from this engine; the group is told that user code came back."""
         if self.rebalancing is not None:
-            self.rebalancing.member.poll_begins()
-            self.rebalancing.member.poll_ends()
+            self.rebalancing.member.polled()
+        self.empty_reason = None
         return self.take(max_records)
+
+    def standing(self) -> list[PartitionStatus]:
+        """Where each partition stands now."""
+        membership = None if self.confirming is None else self.confirming.handing.membership
+        return standing(self.partitions, membership, self._loop.time())
 
     def go_on(self) -> None:
         """Records were taken, or positions changed: look up and fetch what can be."""
@@ -311,6 +333,8 @@ class ConsumerEngine:
 
     async def close(self, *, commit: bool) -> None:
         """Commit if that is automatic, leave the group, close connections. The first error is raised at the end."""
+        self._closing = True
+        self._news.set()  # polls of other threads end
         try:
             async with asyncio.timeout(self.config.request_timeout_ms / 1_000):
                 await self.unsubscribe("the consumer was closed", commit=commit)
@@ -350,6 +374,7 @@ class ConsumerEngine:
     async def _renewed(self) -> None:
         if self.rebalancing is not None:
             await self.rebalancing.member.renewed(self.rebalancing.topics)
+        self._fetching.renewed()
         self.go_on()
         self._news.set()
 

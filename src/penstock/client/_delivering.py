@@ -105,6 +105,8 @@ class Delivering:
                 continue
             due = self._due(queue, now)
             if due > now:
+                if queue.failed_at is not None and self._client.leader(partition) in {None, queue.failed_at}:
+                    self._hooks.refresh()  # another one may lead it before the pause is over
                 wake = min(wake, due, self._expiry(queue, now))
                 continue
             node = self._client.leader(partition)
@@ -116,6 +118,13 @@ class Delivering:
         for node, queues in ready.items():
             self._fill(node, queues)
         self._wake_at(wake)
+
+    def renewed(self) -> None:
+        """Leaders were asked for: what failed at another one need not wait for longer."""
+        for queue in self._queues.values():
+            if queue.failed_at is not None and self._client.leader(queue.partition) not in {None, queue.failed_at}:
+                queue.failed_at, queue.retry_at = None, 0.0
+        self.kick()
 
     async def close(self) -> None:
         """Stop; requests under way are forgotten."""
@@ -227,13 +236,14 @@ class Delivering:
         for sent in answers:
             queue, flight = by_packed.pop(id(sent.packed))
             queue.in_flight.remove(flight)
-            await self._answered(queue, flight, sent)
+            await self._answered(queue, flight, sent, node)
         self.kick()
 
-    async def _answered(self, queue: PartitionQueue, flight: Flight, sent: Sent) -> None:
+    async def _answered(self, queue: PartitionQueue, flight: Flight, sent: Sent, node: Node) -> None:
         flight.offsets = sent.offsets
         if sent.error is None:
             self._known_there.add(queue.partition)
+            queue.failed_at = None
             self._settle(flight, sent.base_offset, sent.timestamp_ms, None)
         else:
             self._known_there.discard(queue.partition)
@@ -241,6 +251,9 @@ class Delivering:
             flight.failures += 1
             queue.fail(flight)
             queue.retry_at = self._loop.time() + self._backoff.seconds(flight.failures)
+            queue.failed_at = node if self._client.leader(queue.partition) is None else None
+            if queue.failed_at is not None:
+                self._hooks.refresh()  # now, beside the pause: one after the other they add up to seconds
         if queue.retries and not queue.in_flight:
             queue.recovering = True
             try:
@@ -267,6 +280,8 @@ class Delivering:
                 await self._split(queue)
             else:
                 queue.retries.popleft()
+                if _is_too_large(error):
+                    error.message += f": a record that takes {flight.packed.size:,} bytes as a batch of its own"
                 self._settle(flight, -1, -1, error)
 
     async def _give_up_late(self, queue: PartitionQueue) -> None:
@@ -322,7 +337,10 @@ class Delivering:
 
     def _expire(self, queue: PartitionQueue, now: float) -> None:
         for flight in queue.expire(now, self._config.delivery_timeout_ms / 1_000):
-            self._settle(flight, -1, -1, _too_late(queue.partition, self._config.delivery_timeout_ms, None))
+            error = _too_late(queue.partition, self._config.delivery_timeout_ms, None)
+            if self._client.leader(queue.partition) is None:
+                error.message += ": nobody is known to lead its partition"
+            self._settle(flight, -1, -1, error)
 
     def _settle(self, flight: Flight, offset: int, timestamp_ms: int, error: PenstockError | None) -> None:
         self._hooks.finished(flight.settle(offset, timestamp_ms, error))

@@ -7,17 +7,20 @@ What must not live here: decoding (`_taking`), finding out where to start (`_sta
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from penstock.client._partitions import Partitions, PartitionState
 from penstock.client._surroundings import Backoff
 from penstock.config import ConsumerConfig
-from penstock.errors import OffsetOutOfRange, PenstockError
+from penstock.errors import LogTruncated, OffsetOutOfRange, PenstockError
 from penstock.model import Node, OffsetSpec
 from penstock.seams import Fetched, LogClient, ReadFrom, ReadLimits
 
 __all__ = ["Fetching", "Reactions"]
+
+_log = logging.getLogger(__name__)
 
 _HELD_BACK_WAIT_MS = 20
 _EMPTY_HANDED_S = 0.005
@@ -64,15 +67,25 @@ class Fetching:
         for state in sorted(self._partitions, key=lambda state: state.asked):
             if isinstance(state.failure, OffsetOutOfRange) and not state.buffer:
                 self._go_elsewhere(state)
-            if state.paused or state.fetch_offset is None or state.failure is not None or state.retry_at > now:
+            if state.paused or state.fetch_offset is None or state.failure is not None:
                 continue
             node = self._client.leader(state.partition)
+            if state.retry_at > now:
+                if state.failed_at is not None and node in {None, state.failed_at}:
+                    self._on.refresh()  # another one may lead it before the pause is over
+                continue
             if node is None:
                 self._on.refresh()
             elif node.name not in self._in_flight:
                 by_node.setdefault(node, []).append(state)
         for node, states in by_node.items():
             self._start(node, states)
+
+    def renewed(self) -> None:
+        """Leaders were asked for: what failed at another one need not wait for longer."""
+        for state in self._partitions:
+            if state.failed_at is not None and self._client.leader(state.partition) not in {None, state.failed_at}:
+                state.failed_at, state.retry_at = None, 0.0
 
     async def close(self) -> None:
         """Stop; what is in flight is forgotten."""
@@ -119,7 +132,8 @@ class Fetching:
             answers = await self._client.read(node, list(reads), limits)
             self._failures.pop(node.name, None)
             sent = {read.partition: (state, version) for read, (state, version) in reads.items()}
-            news = [self._receive(answer, *sent[answer.partition]) for answer in answers if answer.partition in sent]
+            kept = [answer for answer in answers if answer.partition in sent]
+            news = [self._receive(answer, *sent[answer.partition], node) for answer in kept]
             if not any(news) and self._loop.time() - begun < _EMPTY_HANDED_S < limits.max_wait_ms / 1_000:
                 pause = _EMPTY_HANDED_S  # a node that answers at once, and with nothing, must not make us spin
         except PenstockError as error:
@@ -135,12 +149,13 @@ class Fetching:
         else:
             self.kick()
 
-    def _receive(self, answer: Fetched, state: PartitionState, version: int) -> bool:
+    def _receive(self, answer: Fetched, state: PartitionState, version: int, node: Node) -> bool:
         """Keep one partition's answer; True if there was something in it."""
         if self._partitions.get(state.partition) is not state or state.version != version:
             return True  # the partition was given up, or the application went elsewhere
         if answer.error is not None:
-            return self._trouble(answer.error, state)
+            return self._trouble(answer.error, state, node)
+        state.failed_at = None
         state.high_watermark = answer.high_watermark
         if not answer.size:
             return False
@@ -150,13 +165,14 @@ class Fetching:
         self._on.arrived()
         return True
 
-    def _trouble(self, error: PenstockError, state: PartitionState) -> bool:
+    def _trouble(self, error: PenstockError, state: PartitionState, node: Node) -> bool:
         if isinstance(error, OffsetOutOfRange) or not error.retriable:
             state.failure = error
             if state.buffer or not self._go_elsewhere(state):
                 self._on.arrived()
             return True
         self._client.distrust(state.partition)
+        state.failed_at = node
         state.retry_at = self._loop.time() + self._backoff.seconds(1)
         self._loop.call_at(state.retry_at, self.kick)
         self._on.refresh()
@@ -166,6 +182,10 @@ class Fetching:
         """Look up where the policy wants to go on, once all that was fetched before the missing offset is taken."""
         if not isinstance(state.failure, OffsetOutOfRange) or self._on.reset is None:
             return False
+        if isinstance(state.failure, LogTruncated):
+            _log.warning("going on at offset %d: %s", state.failure.parted_at, state.failure)
+            state.jump(state.failure.parted_at)
+            return True
         state.look_up(self._on.reset)
         self._on.look_up()
         return True
@@ -176,6 +196,7 @@ class Fetching:
         pause = self._backoff.seconds(failures)
         for state in states:
             self._client.distrust(state.partition)
+            state.failed_at = node
             state.retry_at = self._loop.time() + pause
         if not error.retriable:
             self._on.failed(error)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Callable
 from typing import Final, TypeAlias, cast
 
@@ -21,7 +22,7 @@ from penstock.errors import PenstockError
 from penstock.model import Offset
 from penstock.seams import BatchMembership, Pulled
 
-__all__ = ["Handing", "take_handed"]
+__all__ = ["Handing", "is_unbooked", "take_handed"]
 
 _log = logging.getLogger(__name__)
 _SHORTEST_WAIT_S: Final = 0.02
@@ -72,7 +73,7 @@ class Handing:
         if id(state) in self._tasks or state.retry_at > self._loop.time():
             return
         free = not state.handout.context and not state.paused and self._room > 0
-        if free or _unbooked(state) or _was_empty(state):
+        if free or is_unbooked(state) or _was_empty(state):
             work = self._serve(membership, state)
             self._tasks[id(state)] = self._loop.create_task(work, name=f"penstock pull {state.partition}")
 
@@ -120,7 +121,7 @@ class Handing:
 
     async def _step(self, membership: BatchMembership, state: PartitionState) -> None:
         handout, version = state.handout, state.version
-        if _unbooked(state):
+        if is_unbooked(state):
             await self._book(membership, state)
             return
         if handout.context:
@@ -176,7 +177,7 @@ class Handing:
         return pause
 
 
-def _unbooked(state: PartitionState) -> bool:
+def is_unbooked(state: PartitionState) -> bool:
     """Whether the log has not heard yet where this reader wants to go on."""
     return state.handout.booked != state.version
 
@@ -187,9 +188,15 @@ def _was_empty(state: PartitionState) -> bool:
     return bool(handout.context) and handout.handed == handout.context != handout.begun
 
 
-def take_handed(partitions: Partitions, max_records: int) -> Messages:
-    """As `take`; positions stay until a batch is confirmed."""
-    return take(partitions, max_records, _take_from)
+def take_handed(partitions: Partitions, max_records: int, *, whole: bool = False) -> Messages:
+    """As `take`; positions stay until a batch is confirmed. ``whole``: batches are not cut, so that none is shared by
+    two threads, of which the one with the end would confirm what the other has not done."""
+    return take(partitions, max_records, _take_whole if whole else _take_from)
+
+
+def _take_whole(state: PartitionState, most: int) -> tuple[list[Messages], int]:
+    del most
+    return _take_from(state, sys.maxsize)
 
 
 def _take_from(state: PartitionState, most: int) -> tuple[list[Messages], int]:

@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar
 
 from penstock.errors import UsageError
 
-__all__ = ["LoopThread", "Run", "Turns", "call_in_caller", "call_in_user_thread", "loop_thread"]
+__all__ = ["AnyTurn", "LoopThread", "Run", "Turns", "call_in_caller", "call_in_user_thread", "loop_thread"]
 
 T = TypeVar("T")
 
@@ -78,14 +78,6 @@ class LoopThread:
                 inbox.get()
             raise
         return tasks[0].result()
-
-    def call(self, work: Callable[[], T]) -> T:
-        """The result of a plain function, run on the loop."""
-
-        async def wrapped() -> T:
-            return work()
-
-        return self.run(wrapped)
 
     def post(self, work: Callable[[], object]) -> None:
         """Run a plain function on the loop, some time soon."""
@@ -155,6 +147,19 @@ async def call_in_user_thread(work: Callable[[], object]) -> None:
         raise UsageError(
             "a listener of a synchronous consumer is a coroutine function", hint="Use AsyncConsumer, or plain methods"
         )
+
+
+class AnyTurn:
+    """Lets every thread use an object at any time. Entered, it gives ``LoopThread.run``."""
+
+    def __init__(self, loop: LoopThread) -> None:
+        self._loop = loop
+
+    def __enter__(self) -> Run:
+        return self._loop.run
+
+    def __exit__(self, *_: object) -> None:
+        return
 
 
 class Turns:

@@ -108,6 +108,10 @@ class Member:
         """Whether the next poll has something to do here before it hands out records."""
         return self.state is not State.IN or bool(self.events)
 
+    def polled(self) -> None:
+        """User code came and went, in any thread."""
+        self._last_poll = self._loop.time()
+
     def poll_begins(self) -> None:
         """User code came back. Counted, because a poll may be cancelled and another one begin."""
         self._polling += 1

@@ -16,7 +16,7 @@ from typing import Final
 
 from penstock.columnar import Messages
 from penstock.errors import PenstockError
-from penstock.model import OffsetSpec, Partition
+from penstock.model import Node, OffsetSpec, Partition
 from penstock.seams import Fetched
 
 __all__ = ["UNBOOKED", "Buffered", "Handout", "PartitionState", "Partitions"]
@@ -63,7 +63,8 @@ class PartitionState:
     where the next fetch starts, ahead of it by what is buffered. ``version`` changes with every jump, so that answers
     to questions asked before it are recognised. ``reset`` is the place to look up instead of a committed offset.
     ``handled`` is what auto-commit may commit: the position at the last poll. ``failure`` is raised once all that is
-    buffered was taken. ``served`` and ``asked`` count turns, of polls and of fetches.
+    buffered was taken. ``failed_at`` is the node at which the last read failed. ``served``, ``asked`` count turns, of
+    polls and of fetches.
     """
 
     partition: Partition
@@ -76,6 +77,7 @@ class PartitionState:
     high_watermark: int = -1
     failure: PenstockError | None = None
     retry_at: float = 0.0
+    failed_at: Node | None = None
     served: int = 0
     asked: int = 0
     buffer: deque[Buffered] = field(default_factory=deque)

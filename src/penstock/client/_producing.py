@@ -15,9 +15,11 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
+from penstock.client._absent_topics import no_topic, unknown_topic
 from penstock.client._delivering import Delivering, Hooks
 from penstock.client._intake import Intake
 from penstock.client._keys import KeyPartitions
+from penstock.client._record_size import check_sizes, largest_record, too_large
 from penstock.client._routing import TopicRouter
 from penstock.client._rows import StagedTable, Staging, payload, record_size, slices
 from penstock.client._surroundings import Backoff, Surroundings
@@ -64,7 +66,7 @@ class ProducerEngine:
         self._client = client
         self._loop = asyncio.get_running_loop()
         self.intake = Intake(self._loop, config.batch_size_bytes, config.buffer_memory_bytes, lambda: post(self._tick))
-        self._largest_record = min(config.max_request_bytes, config.buffer_memory_bytes)
+        self._largest_record = largest_record(config)
         self._waiting = 0
         self._flushing = 0
         self._room: list[asyncio.Future[None]] = []
@@ -73,7 +75,9 @@ class ProducerEngine:
         self._unrouted: dict[str, deque[Staging | StagedTable]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
-        backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, self.surroundings.dice)
+        self._unknown: set[str] = set()
+        self._overdue: set[str] = set()
+        backoff = self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, self.surroundings.dice)
         transactional = _transactional_sender(client, config)
         self._sender = transactional or client.sender(idempotent=config.enable_idempotence)
         self._keys = KeyPartitions(self._sender)
@@ -112,11 +116,7 @@ class ProducerEngine:
             value = payload("value", value)
         size = record_size(key, value, headers)
         if size > self._largest_record:
-            raise UsageError(
-                f"a record of {size} bytes is more than max_request_bytes={self.config.max_request_bytes}"
-                f" or buffer_memory_bytes={self.config.buffer_memory_bytes} allow",
-                hint="Raise both, and the server's limit too (Kafka: message.max.bytes)",
-            )
+            raise too_large(size, self.config)
         if partition is not None and not 0 <= partition <= _LARGEST_PARTITION:
             raise UsageError(f"there is no partition {partition}", topic=topic)
         if timestamp_ms is None:
@@ -127,6 +127,7 @@ class ProducerEngine:
 
     def tables(self, topic: str, rows: pa.Table | pa.RecordBatch) -> Iterator[TableToPut]:
         """A table as the intake takes it, piece by piece. Raises UsageError for columns that cannot be sent."""
+        check_sizes(rows, self.config)
         # Pieces are large enough to fill batches of many partitions, and small enough to bound memory.
         most_bytes = max(1, min(16 * self.config.batch_size_bytes, self.config.buffer_memory_bytes // 4))
         return ((topic, batch, max(batch.nbytes, 1)) for batch in slices(rows, most_bytes))
@@ -171,10 +172,17 @@ class ProducerEngine:
             self._flushing -= 1
 
     async def partitions_of(self, topic: str) -> tuple[Partition, ...]:
-        """A topic's partitions. Raises UsageError if there is none of that name."""
+        """A topic's partitions. Raises UsageError if there is none of that name for ``unknown_topic_timeout_ms``."""
+        deadline = self._loop.time() + self.config.unknown_topic_timeout_ms / 1_000
+        failures = 0
         found = (await self._client.topics([topic])).get(topic)
-        if found is None:
-            raise _no_topic(topic)
+        while found is None or not found.partitions:
+            failures += 1
+            pause = self._backoff.seconds(failures)
+            if self._loop.time() + pause > deadline:
+                raise unknown_topic(topic, self.config.unknown_topic_timeout_ms)
+            await asyncio.sleep(pause)
+            found = (await self._client.topics([topic], fresh=True)).get(topic)
         return tuple(info.partition for info in found.partitions)
 
     async def close(self, timeout_s: float | None) -> None:
@@ -232,7 +240,20 @@ class ProducerEngine:
         waiting = self._unrouted.get(staged.topic)
         if waiting and staged in waiting:
             waiting.remove(staged)
-            self._refuse(staged.outcome, _no_topic(staged.topic))
+            self._refuse(staged.outcome, no_topic(staged.topic, self.config.max_block_ms))
+
+    def _give_up_unknown(self, topic: str) -> None:
+        """The servers say that there is no such topic; they are asked a last time."""
+        if topic in self._unrouted:
+            self._overdue.add(topic)
+            self._topics.refresh()
+        else:
+            self._unknown.discard(topic)
+
+    def _refuse_unrouted(self, topic: str, error: PenstockError) -> None:
+        self._topics.want(self._topics.wanted - {topic})
+        for staged in self._unrouted.pop(topic):
+            self._refuse(staged.outcome, error)
 
     async def _renewed(self) -> None:
         for topic, info in self._topics.known.items():
@@ -251,7 +272,15 @@ class ProducerEngine:
                 )
             for staged in self._unrouted.pop(topic, ()):
                 self._give(staged)
-        self._delivering.kick()
+        for topic in self._overdue & self._unknown:
+            self._unknown.discard(topic)
+            if topic in self._unrouted:
+                self._refuse_unrouted(topic, unknown_topic(topic, self.config.unknown_topic_timeout_ms))
+        self._overdue.clear()
+        for topic in self._unrouted.keys() - self._topics.known.keys() - self._unknown:
+            self._unknown.add(topic)
+            self._loop.call_later(self.config.unknown_topic_timeout_ms / 1_000, self._give_up_unknown, topic)
+        self._delivering.renewed()
 
     async def _open_sender(self) -> None:
         try:
@@ -316,9 +345,7 @@ class ProducerEngine:
             self._failed(error)
             return
         assert isinstance(error, PenstockError)
-        self._topics.want(self._topics.wanted - {topic})
-        for staged in self._unrouted.pop(topic):
-            self._refuse(staged.outcome, error)
+        self._refuse_unrouted(topic, error)
 
     def _failed(self, error: BaseException) -> None:
         if isinstance(error, PenstockError):
@@ -363,8 +390,3 @@ def _transactional_sender(client: LogClient, config: ProducerConfig) -> Transact
     if not isinstance(client, TransactionalClient):
         raise UsageError("this protocol has no transactions", hint="Leave transactional_id out")
     return client.transactional_sender(config.transactional_id, config.transaction_timeout_ms)
-
-
-def _no_topic(topic: str) -> UsageError:
-    hint = "Create it first: Admin.create_topics(), or `penstock topics create`"
-    return UsageError("there is no such topic, or nobody who could tell", topic=topic, hint=hint)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock.client.delivery import Fate, Run
 from penstock.errors import PenstockError
-from penstock.model import Partition
+from penstock.model import Node, Partition
 from penstock.seams import Packed
 
 __all__ = ["Flight", "PartitionQueue", "Segment"]
@@ -102,7 +102,8 @@ class Flight:
 
 class PartitionQueue:
     """One partition's. ``retries`` are batches that failed, in the order they were packed first; ``recovering`` while
-    it is being decided what to do about them."""
+    it is being decided what to do about them; ``failed_at`` is the node at which they failed because it
+    does not seem to lead the partition any more."""
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
@@ -110,6 +111,7 @@ class PartitionQueue:
         self.in_flight: list[Flight] = []
         self.retries: deque[Flight] = deque()
         self.retry_at = 0.0
+        self.failed_at: Node | None = None
         self.recovering = False
         self._numbers = 0
         self._runs: deque[Run] = deque()

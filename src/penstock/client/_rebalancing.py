@@ -46,12 +46,25 @@ class Rebalancing:
         self._give_back = give_back
         self._prepared = False
         self._complaint: BaseException | None = None
+        self._one_poll = asyncio.Lock()
 
     async def settle(self, deadline: float) -> None:
         """Do what the group wants before records are handed out, until ``deadline`` (loop time).
 
-        Raises what joining or the listener raised. Returns early, still unsettled, when the time is over.
+        Raises what joining or the listener raised. Returns early, still unsettled, when the time is over, which may be
+        because the poll of another thread is at it.
         """
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._one_poll.acquire()
+        except TimeoutError:
+            return
+        try:
+            await self._settle(deadline)
+        finally:
+            self._one_poll.release()
+
+    async def _settle(self, deadline: float) -> None:
         loop = asyncio.get_running_loop()
         while self.member.needs_poll:
             if self.member.state is State.FENCED:

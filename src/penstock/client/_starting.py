@@ -101,7 +101,7 @@ class Starting:
         wanted = {state.partition: state.reset for state in states if state.reset is not None}
         if not wanted:
             return False
-        answer: Mapping[Partition, FoundOffset] = await self._client.offsets(wanted)
+        answer: Mapping[Partition, FoundOffset] = await self._client.offsets(await self._answerable(wanted))
         progress = False
         for state in self._same(asked):
             found = answer.get(state.partition)
@@ -109,6 +109,13 @@ class Starting:
                 state.jump(found.offset)
                 progress = True
         return progress
+
+    async def _answerable(self, wanted: Mapping[Partition, OffsetSpec]) -> Mapping[Partition, OffsetSpec]:
+        """Those with a leader, if there are any: the others' would be waited for, and hold these up."""
+        if not all(map(self._client.leader, wanted)):
+            await self._client.topics({partition.topic for partition in wanted})
+        led = {partition: spec for partition, spec in wanted.items() if self._client.leader(partition)}
+        return led or wanted
 
     def _same(self, asked: Mapping[Partition, int]) -> list[PartitionState]:
         """Those of ``asked`` that nobody has given up or sent elsewhere since."""

@@ -33,7 +33,7 @@ def take(partitions: Partitions, max_records: int, take_from: TakeFrom | None = 
     runs: list[Messages] = []
     left = max_records
     for state in partitions.by_turn():
-        if left == 0:
+        if left <= 0:
             break
         if state.paused:
             continue

@@ -1,5 +1,8 @@
 """Topics: keeps what is known of the wanted topics fresh, one request at a time, and says so when it was renewed.
 
+Whoever misses a leader calls ``refresh``, again with every renewal that has brought none: that is what keeps asking,
+with growing pauses, until there is one or nobody wants it any more.
+
 What must not live here: partitions' positions, groups.
 """
 
@@ -15,6 +18,9 @@ from penstock.model import TopicInfo
 from penstock.seams import LogClient
 
 __all__ = ["Topics"]
+
+_TRIES_A_PAUSE = 10
+"""Answers that help nobody before pauses double: so who waits for a leader waits about a tenth longer than it takes."""
 
 
 class Topics:
@@ -38,6 +44,10 @@ class Topics:
         self._timer: asyncio.TimerHandle | None = None
         self._not_before = 0.0
         self._failures = 0
+        self._again = False
+        self._in_vain = 0
+        self._absent = 0
+        self._asked: frozenset[str] = frozenset()
         self.wanted: frozenset[str] = frozenset()
         self.known: Mapping[str, TopicInfo] = {}
 
@@ -49,8 +59,13 @@ class Topics:
             self.refresh()
 
     def refresh(self) -> None:
-        """Ask again soon: at once if the last time is long enough ago."""
-        if self._task is None and self.wanted:
+        """Ask again soon: at once if the last time is long enough ago.
+
+        While an answer is on its way, once more after it: it may have been given before what makes it wrong happened.
+        """
+        if self._task is not None:
+            self._again = True
+        elif self.wanted:
             self._arm(max(0.0, self._not_before - self._loop.time()))
 
     async def close(self) -> None:
@@ -72,11 +87,12 @@ class Topics:
     def _begin(self) -> None:
         self._timer = None
         if self._task is None and self.wanted:
+            self._again = False
             self._task = self._loop.create_task(self._refresh(), name="penstock topics")
             self._task.add_done_callback(self._ended)
 
     async def _refresh(self) -> None:
-        asked = self.wanted
+        asked = self._asked = self.wanted
         try:
             self.known = await self._client.topics(asked, fresh=True)
             self._failures = 0
@@ -94,11 +110,17 @@ class Topics:
         if error is not None:
             self._failed(error)
         now = self._loop.time()
-        self._not_before = now + self._backoff.seconds(max(self._failures, 1))
-        if self._failures or error is not None:
+        self._in_vain = self._in_vain + 1 if self._again else 0
+        self._not_before = now + self._backoff.seconds(max(self._failures, 1 + self._in_vain // _TRIES_A_PAUSE))
+        self._absent = 0 if self.wanted - self._asked else self._absent
+        if self.wanted - self._asked and not self._failures:
+            self._arm(0.0)  # wanted while others were asked for
+        elif self._failures or self._again or error is not None:
             self._arm(self._not_before - now)
         elif not self.wanted <= set(self.known):
-            # A topic that does not exist yet may come at any time, and nobody will tell.
-            self._arm(self._config.retry_backoff_max_ms / 1_000)
+            # A topic that does not exist yet may come at any time, and nobody will tell. A new one comes at once.
+            self._absent += 1
+            self._arm(self._backoff.seconds(self._absent))
         elif self.wanted:
+            self._absent = 0
             self._arm(self._config.metadata_max_age_ms / 1_000)

@@ -16,7 +16,7 @@ from penstock.client.async_admin import AsyncAdmin
 from penstock.config import OptionValue
 from penstock.model import Committed, Partition, PreparedTransaction, TopicInfo
 from penstock.net.blocking_channel import run
-from penstock.seams import FoundOffset, GroupDescription, GroupListing, NewTopic
+from penstock.seams import FoundOffset, GroupDescription, GroupListings, NewTopic
 
 __all__ = ["Admin"]
 
@@ -69,8 +69,8 @@ class Admin:
         """Delete what lies before an offset; returns each partition's first offset afterwards. Raises ServerError."""
         return self._run(self._inner.delete_records(before))
 
-    def groups(self) -> Sequence[GroupListing]:
-        """All groups."""
+    def groups(self) -> GroupListings:
+        """All groups; ``unreachable`` of the result are the nodes that did not answer for theirs."""
         return self._run(self._inner.groups())
 
     def describe_group(self, group: str) -> GroupDescription:

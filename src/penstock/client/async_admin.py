@@ -18,7 +18,7 @@ from penstock.client._surroundings import wall_clock_ms
 from penstock.config import OptionValue, reader_settings
 from penstock.errors import Closed, UsageError
 from penstock.model import Committed, Partition, PreparedTransaction, TopicInfo
-from penstock.seams import FoundOffset, GroupDescription, GroupListing, LogClient, NewTopic, TransactionalClient
+from penstock.seams import FoundOffset, GroupDescription, GroupListings, LogClient, NewTopic, TransactionalClient
 
 __all__ = ["AsyncAdmin"]
 
@@ -72,9 +72,10 @@ class AsyncAdmin:
         """Delete what lies before an offset; returns each partition's first offset afterwards. Raises ServerError."""
         return await self._log().admin().delete_records(before)
 
-    async def groups(self) -> Sequence[GroupListing]:
-        """All groups."""
-        return await self._log().admin().groups()
+    async def groups(self) -> GroupListings:
+        """All groups; ``unreachable`` of the result are the nodes that did not answer for theirs."""
+        found = await self._log().admin().groups()
+        return found if isinstance(found, GroupListings) else GroupListings(found)
 
     async def describe_group(self, group: str) -> GroupDescription:
         """A group's state and members; its state is "Dead" if there is no such group."""

@@ -14,9 +14,11 @@ from penstock.client._committable import CommitCallback, OffsetsLike
 from penstock.client._connect import open_asyncio, protocol_of
 from penstock.client._consuming import ConsumerEngine
 from penstock.client._listening import Call, call_on_loop
+from penstock.client._loading import loaded
 from penstock.client._offsets import beginning_offsets, end_offsets, offsets_for_times
 from penstock.client._settings import split_options
 from penstock.client.rebalance import RebalanceListener
+from penstock.client.status import EmptyReason, PartitionStatus
 from penstock.columnar import Messages
 from penstock.config import OptionValue, consumer_settings
 from penstock.errors import Closed, UsageError
@@ -110,6 +112,16 @@ class AsyncConsumer:
             raise UsageError("there is no group", hint="Give the consumer one: group=NAME")
         generation, member_id = self._engine.last_joined if self._engine else (-1, "")
         return GroupMetadata(config.group, generation, member_id, config.group_instance_id)
+
+    async def partition_status(self) -> Mapping[Partition, PartitionStatus]:
+        """Where each assigned partition stands: what it waits for, its position, and the end of its log as the log said
+        last. Asks no server."""
+        engine = self._engine
+        return {each.partition: each for each in engine.standing()} if engine else {}
+
+    def empty_reason(self) -> EmptyReason | None:
+        """Why the last poll returned nothing; None if it returned something, or there was none yet."""
+        return self._engine.empty_reason if self._engine else None
 
     async def partitions_for(self, topic: str) -> tuple[Partition, ...]:
         """All partitions of a topic. Raises UsageError if there is no such topic."""
@@ -228,6 +240,8 @@ class AsyncConsumer:
     # Inside.
 
     async def _start(self, *, subscribe: bool = True) -> ConsumerEngine:
+        if self._engine is None and not self._closed:
+            await loaded(self._protocol, "consumer")
         if self._closed:
             raise Closed("the consumer is closed")
         if self._engine is None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from penstock.client._committable import OffsetsLike, as_committed, as_group
 from penstock.client._connect import open_asyncio, protocol_of
+from penstock.client._loading import loaded
 from penstock.client._producing import ProducerEngine
 from penstock.client._settings import split_options
 from penstock.client._transaction_states import State
@@ -50,7 +51,7 @@ class AsyncProducer:
         self._closed = False
 
     async def __aenter__(self) -> Self:
-        self._start()
+        await self._start()
         return self
 
     async def __aexit__(
@@ -73,7 +74,7 @@ class AsyncProducer:
         Without a partition, equal keys go to equal partitions. Waits only while ``buffer_memory_bytes`` are full, and
         raises BufferFull after ``max_block_ms``. Raises UsageError for what cannot be sent, Closed.
         """
-        engine = self._engine or self._start()
+        engine = self._engine or await self._start()
         record = engine.record(topic, value, key, headers, partition, timestamp_ms)
         while (delivery := engine.intake.put(*record)) is None:
             await engine.wait_for_room(record[-1])
@@ -89,7 +90,7 @@ class AsyncProducer:
         Returns when the last row is put in, which waits while ``buffer_memory_bytes`` are full; the BatchDelivery tells
         when they are stored, and where. Raises UsageError for other columns, BufferFull, Closed.
         """
-        engine = self._engine or self._start()
+        engine = self._engine or await self._start()
         outcomes = []
         for table in engine.tables(topic, rows):
             while (outcome := engine.intake.put_table(*table)) is None:
@@ -103,14 +104,14 @@ class AsyncProducer:
         Needed once, before the first transaction. Raises UsageError without a ``transactional_id``, ServerError,
         RequestTimeout after ``max_block_ms``; after that it may be called again.
         """
-        await (self._engine or self._start()).transactions.init()
+        await (self._engine or await self._start()).transactions.init()
 
     async def begin_transaction(self) -> None:
         """From now on, until it is committed or aborted, what is put in belongs to one transaction.
 
         Raises UsageError at the wrong time, FencedError if another producer has the transactional id now.
         """
-        await (self._engine or self._start()).transactions.begin()
+        await (self._engine or await self._start()).transactions.begin()
 
     async def send_offsets_to_transaction(self, offsets: OffsetsLike, group: str | GroupMetadata) -> None:
         """Commit offsets of a group with this transaction: both happen, or neither.
@@ -118,7 +119,7 @@ class AsyncProducer:
         ``group`` is what ``Consumer.group_metadata()`` returns, so that a member that was replaced cannot commit; or a
         group's name, where nobody else could. Raises what makes that impossible; the transaction must then be aborted.
         """
-        await (self._engine or self._start()).transactions.add_offsets(as_committed(offsets), as_group(group))
+        await (self._engine or await self._start()).transactions.add_offsets(as_committed(offsets), as_group(group))
 
     async def prepare_transaction(self) -> PreparedTransaction:
         """Store everything put in, and leave it to the holder of the result to commit or abort.
@@ -127,7 +128,7 @@ class AsyncProducer:
         before the transactional id is initialized again. Close this producer if somebody else ends the transaction.
         Raises the first error of what was put in; the transaction must then be aborted.
         """
-        return await (self._engine or self._start()).transactions.prepare()
+        return await (self._engine or await self._start()).transactions.prepare()
 
     async def commit_transaction(self) -> None:
         """Store everything put in and show it to readers, at once.
@@ -136,14 +137,14 @@ class AsyncProducer:
         ConnectionLost if the outcome is not known: call it again. Raises FencedError if another producer has the
         transactional id now.
         """
-        await (self._engine or self._start()).transactions.commit()
+        await (self._engine or await self._start()).transactions.commit()
 
     async def abort_transaction(self) -> None:
         """Throw away what was put in since ``begin_transaction``; readers of committed records never see it.
 
         Deliveries that are open fail with TransactionAborted. Raises as ``commit_transaction``.
         """
-        await (self._engine or self._start()).transactions.abort()
+        await (self._engine or await self._start()).transactions.abort()
 
     def transaction(self) -> Transaction:
         """A block that is one transaction: committed at its end, aborted if it raises. Initializes on first use.
@@ -154,7 +155,7 @@ class AsyncProducer:
 
     async def partitions_for(self, topic: str) -> tuple[Partition, ...]:
         """All partitions of a topic. Raises UsageError if there is no such topic."""
-        return await (self._engine or self._start()).partitions_of(topic)
+        return await (self._engine or await self._start()).partitions_of(topic)
 
     async def flush(self) -> None:
         """Send everything now, and wait until it is stored. Raises the first error that nobody has looked at."""
@@ -171,12 +172,14 @@ class AsyncProducer:
             await engine.close(timeout_s)
 
     async def _begin(self) -> None:
-        transactions = (self._engine or self._start()).transactions
+        transactions = (self._engine or await self._start()).transactions
         if transactions.state is State.UNINITIALIZED:
             await transactions.init()
         await transactions.begin()
 
-    def _start(self) -> ProducerEngine:
+    async def _start(self) -> ProducerEngine:
+        if self._engine is None and not self._closed:
+            await loaded(self._protocol, "producer")
         if self._closed:
             raise Closed("the producer is closed")
         if self._engine is None:

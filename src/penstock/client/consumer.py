@@ -6,17 +6,21 @@ only when nothing has been fetched ahead. What must not live here: behaviour of 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from types import TracebackType
 from typing import Self
 
 from penstock.client._committable import CommitCallback, OffsetsLike
-from penstock.client._loop_thread import Turns, call_in_user_thread, loop_thread
+from penstock.client._consuming import ConsumerEngine
+from penstock.client._loop_thread import AnyTurn, Turns, call_in_user_thread, loop_thread
 from penstock.client.async_consumer import AsyncConsumer, poll_limit
 from penstock.client.rebalance import RebalanceListener
+from penstock.client.status import EmptyReason, PartitionStatus
 from penstock.columnar import Messages
 from penstock.config import OptionValue
+from penstock.errors import Closed
 from penstock.model import Committed, GroupMetadata, Partition
 from penstock.seams import FoundOffset
 
@@ -27,6 +31,9 @@ _ITERATION_S = 3_600.0
 
 class Consumer:
     """Reads topics as `Messages`: shared with a group, or alone. For one thread at a time.
+
+    Where the log hands out batches (TubeMQ's groups), and nothing is committed automatically, for many threads: each
+    polls, and commits the batches it got. Polls get different batches, and batches are not cut at ``max_records`` then.
 
     Address and options as for `AsyncConsumer`. Raises ConfigError.
 
@@ -40,7 +47,11 @@ class Consumer:
         self._inner = AsyncConsumer(address, group=group, **options)
         self._inner._call = call_in_user_thread
         self._loop = loop_thread()
-        self._turn = Turns(self._loop, "consumer")
+        self._one = Turns(self._loop, "consumer")
+        self._anyone = AnyTurn(self._loop)
+        self._beginning = threading.Lock()
+        self._taking = threading.Lock()
+        self._pollers: set[int] = set()
 
     def __enter__(self) -> Self:
         with self._turn as run:
@@ -56,7 +67,10 @@ class Consumer:
     def __iter__(self) -> Iterator[Messages]:
         """Batches as they come, for ever; each may be committed once its loop body is through."""
         while not self._inner._closed:
-            batch = self.poll(_ITERATION_S)
+            try:
+                batch = self.poll(_ITERATION_S)
+            except Closed:
+                return  # by another thread
             if batch:
                 yield batch
 
@@ -93,6 +107,16 @@ class Consumer:
         """
         return self._inner.group_metadata()
 
+    def partition_status(self) -> Mapping[Partition, PartitionStatus]:
+        """Where each assigned partition stands: what it waits for, its position, and the end of its log as the log said
+        last. Asks no server."""
+        with self._turn as run:
+            return run(self._inner.partition_status)
+
+    def empty_reason(self) -> EmptyReason | None:
+        """Why the last poll returned nothing; None if it returned something, or there was none yet."""
+        return self._inner.empty_reason()
+
     def partitions_for(self, topic: str) -> tuple[Partition, ...]:
         """All partitions of a topic. Raises UsageError if there is no such topic."""
         with self._turn as run:
@@ -104,35 +128,38 @@ class Consumer:
         At most ``max_records``, by default ``max_poll_records``. Rebalances happen in here, and listeners run.
         Raises what went wrong since the last poll; records before the trouble were returned before.
         """
+        engine = self._begun()
         with self._turn as run:
-            engine = self._inner._engine or run(self._inner._start)
+            self._note_poller(engine)
             limit = poll_limit(max_records, engine)
             deadline = self._loop.now() + timeout_s
-            engine.partitions.mark_handled()
-            serve = engine.needs_service
             # Without the loop as long as something was fetched ahead and there is nothing else to do.
-            batch = Messages() if serve else engine.take_ahead(limit)
+            with self._taking:
+                engine.partitions.mark_handled()
+                serve = engine.needs_service
+                batch = Messages() if serve else engine.take_ahead(limit)
             while not batch:
                 if not run(partial(self._inner._ready, engine, deadline, serve=serve)):
                     return batch
-                batch = engine.take(limit)
+                with self._taking:
+                    batch = engine.take(limit)
                 serve = False
             self._loop.post(engine.go_on)
             return batch
 
     def seek(self, partition: Partition, offset: int) -> None:
         """Continue at ``offset``; records fetched already are dropped."""
-        with self._turn as run:
+        with self._turn as run, self._taking:
             run(lambda: self._inner.seek(partition, offset))
 
     def seek_to_beginning(self, partitions: Collection[Partition] = ()) -> None:
         """Continue at the first record there is; no partitions means all assigned ones."""
-        with self._turn as run:
+        with self._turn as run, self._taking:
             run(lambda: self._inner.seek_to_beginning(partitions))
 
     def seek_to_end(self, partitions: Collection[Partition] = ()) -> None:
         """Continue with records that are not written yet; no partitions means all assigned ones."""
-        with self._turn as run:
+        with self._turn as run, self._taking:
             run(lambda: self._inner.seek_to_end(partitions))
 
     def pause(self, partitions: Collection[Partition]) -> None:
@@ -200,3 +227,22 @@ class Consumer:
         """Commit if that is automatic, leave the group, hang up. Calling it again does nothing."""
         with self._turn as run:
             run(self._inner.close)
+
+    # Inside.
+
+    @property
+    def _turn(self) -> Turns | AnyTurn:
+        engine = self._inner._engine
+        return self._anyone if engine is not None and engine.for_many_threads else self._one
+
+    def _begun(self) -> ConsumerEngine:
+        """The engine; of several threads that begin at once one makes it."""
+        engine = self._inner._engine
+        if engine is not None:
+            return engine
+        with self._beginning, self._turn as run:
+            return run(self._inner._start)
+
+    def _note_poller(self, engine: ConsumerEngine) -> None:
+        self._pollers.add(threading.get_ident())
+        engine.many_threads = engine.for_many_threads and len(self._pollers) > 1

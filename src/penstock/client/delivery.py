@@ -202,13 +202,15 @@ class Waitable(ABC, Generic[T]):
 
     def add_done_callback(self, callback: Callable[[Self], object]) -> None:
         """Call ``callback`` with this once it is done: on penstock's loop, or at once if it is done already."""
+        uncalled = threading.Lock()  # taken for good by who calls: this thread and the loop may both see the end
 
         def look() -> None:
-            outcome = self._open()
-            if outcome is None:
-                callback(self)
-            else:
+            while (outcome := self._open()) is not None:
                 outcome.on_change(look)
+                if self._open() is outcome:
+                    return
+            if uncalled.acquire(blocking=False):
+                callback(self)
 
         look()
 
@@ -290,6 +292,12 @@ class BatchDelivery(Waitable[tuple[LogRange, ...]]):
     def done(self) -> bool:
         """Whether every row is stored, or has failed for good."""
         return self._open() is None
+
+    @property
+    def stored(self) -> int:
+        """How many rows are stored by now."""
+        runs = [run for outcome in self._outcomes for run in tuple(outcome.runs or ())]
+        return sum(fate.rows for run in runs for fate in tuple(run.fates) if fate.error is None)
 
     def _open(self) -> Outcome | None:
         return next((outcome for outcome in self._outcomes if not outcome.done), None)

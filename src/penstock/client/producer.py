@@ -159,4 +159,4 @@ class Producer:
         self._loop.run(self._inner._begin)
 
     def _start(self) -> ProducerEngine:
-        return self._loop.call(self._inner._start)
+        return self._loop.run(self._inner._start)

@@ -15,10 +15,10 @@ from penstock.client._peeking import Peek, peek
 from penstock.client._settings import split_options
 from penstock.columnar import Messages
 from penstock.config import OptionValue, reader_settings
-from penstock.errors import Closed, UsageError
+from penstock.errors import Closed, LogTruncated, UsageError
 from penstock.model import Committed, LogRange, OffsetSpec, Partition, TopicInfo
 from penstock.net.blocking_channel import run
-from penstock.seams import FoundOffset
+from penstock.seams import FoundOffset, TellsTruncation
 
 __all__ = ["Peek", "RangeReader"]
 
@@ -59,7 +59,8 @@ class RangeReader:
 
         ``columns`` are those to decode (None: all); fewer are faster. ``batch_rows`` None hands over what each answer
         brought; a number collects, and cuts, into batches of so many rows, the last one smaller.
-        Raises OffsetOutOfRange if some of it was deleted or is not written yet, CorruptBatch, ServerError,
+        Raises OffsetOutOfRange if some of it was deleted or is not written yet, LogTruncated if it follows on what this
+        reader has read and the log has another past meanwhile, CorruptBatch, ServerError,
         ConnectionLost.
         """
         if batch_rows is not None and batch_rows < 1:
@@ -90,6 +91,16 @@ class RangeReader:
     def committed(self, group: str, partitions: Collection[Partition]) -> Mapping[Partition, Committed]:
         """What a group has committed; partitions without a commit are absent."""
         return self._run(self._client.committed(group, partitions))
+
+    def truncated(self, positions: Mapping[Partition, tuple[int, int]]) -> Mapping[Partition, LogTruncated]:
+        """Which places in the log are gone; each is an offset, and the ``leader_epoch`` that ``offsets`` found with it.
+
+        The error says from which offset on other records stand there, or none. Nothing for logs without such epochs.
+        """
+        client = self._client
+        if not positions or not isinstance(client, TellsTruncation):
+            return {}
+        return self._run(client.truncated(positions))
 
     def peek(self, wanted: Collection[LogRange], max_bytes: int = 64 * 1024) -> Mapping[Partition, Peek]:
         """What lies at the start of ranges: bytes an offset, and when it was written; absent if it cannot be told."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from penstock.columnar.batch import BatchHeader as BatchHeader
     from penstock.columnar.builder import BatchBuilder as BatchBuilder
+    from penstock.columnar.builder import HeadersLike as HeadersLike
     from penstock.columnar.decode import Decoded as Decoded
     from penstock.columnar.decode import decode_v2 as decode_v2
     from penstock.columnar.encode import Producing as Producing
@@ -20,6 +21,7 @@ _HOME_OF: Final = {
     "BatchBuilder": "penstock.columnar.builder",
     "BatchHeader": "penstock.columnar.batch",
     "Decoded": "penstock.columnar.decode",
+    "HeadersLike": "penstock.columnar.builder",
     "Messages": "penstock.columnar.messages",
     "Part": "penstock.columnar.messages",
     "Producing": "penstock.columnar.encode",
@@ -27,7 +29,7 @@ _HOME_OF: Final = {
     "encode_v2": "penstock.columnar.encode",
 }
 
-__all__ = ["BatchBuilder", "BatchHeader", "Decoded", "Messages", "Part", "Producing", "decode_v2", "encode_v2"]
+__all__ = [*_HOME_OF]  # noqa: PLE0604 - the keys are strings
 
 
 def __getattr__(name: str) -> object:

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from penstock.columnar.batch import InflatesTooFar
 from penstock.errors import CorruptBatch
 
 __all__ = ["RATIO", "Arena", "too_large"]
@@ -98,7 +99,7 @@ def _spared(size: int) -> npt.NDArray[np.uint8] | None:
 
 def too_large(limit: int) -> CorruptBatch:
     """Return the error for a payload beyond the limit."""
-    return CorruptBatch(
+    return InflatesTooFar(
         f"a batch inflates to more than {limit} bytes",
         hint="Raise the limit if the producers really write batches of that size",
     )

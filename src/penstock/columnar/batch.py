@@ -22,6 +22,7 @@ __all__ = [
     "HEADER_BYTES",
     "BatchHeader",
     "BatchScan",
+    "InflatesTooFar",
     "batches",
     "parse_header",
     "stamp",
@@ -44,6 +45,10 @@ _LOG_APPEND: Final = 8
 _TRANSACTIONAL: Final = 16
 _CONTROL: Final = 32
 _CODECS: Final = tuple(Codec)
+
+
+class InflatesTooFar(CorruptBatch):
+    """The records inflate to more than somebody allows; nothing else need be wrong with them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,9 +31,13 @@ _GZIP_LEVEL: Final = 6
 _ZSTD_LEVEL: Final = 3
 
 
-def compress(codec: Codec, data: BytesLike) -> bytes | memoryview:
-    """Return ``data`` in the format Kafka's own producer writes for ``codec``."""
-    return _COMPRESSORS[codec](data)
+def compress(codec: Codec, data: BytesLike, level: int | None = None) -> bytes | memoryview:
+    """Return ``data`` in the format Kafka's own producer writes for ``codec``.
+
+    ``level`` says how hard to try, on the codec's own scale (gzip 1 to 9, lz4 1 to 17, zstd up to 22, as Kafka's
+    ``compression.….level``); the others have none.
+    """
+    return _COMPRESSORS[codec](data, level)
 
 
 def inflate(codec: Codec, data: BytesLike, max_bytes: int = MAX_INFLATED_BYTES) -> memoryview:
@@ -72,22 +76,22 @@ def _inflate_zstd(arena: Arena, data: BytesLike) -> None:
     inflate_stream(arena, as_view(data), "zstd", cramjam.zstd.decompress_into)
 
 
-def _gzip(data: BytesLike) -> bytes:
-    packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, zlib.MAX_WBITS | 16)
+def _gzip(data: BytesLike, level: int | None) -> bytes:
+    packer = zlib.compressobj(_GZIP_LEVEL if level is None else level, zlib.DEFLATED, zlib.MAX_WBITS | 16)
     return packer.compress(as_view(data)) + packer.flush()
 
 
-def _zstd(data: BytesLike) -> memoryview:
+def _zstd(data: BytesLike, level: int | None) -> memoryview:
     import pyarrow as pa
 
-    packed = pa.Codec("zstd", compression_level=_ZSTD_LEVEL).compress(as_view(data))
+    packed = pa.Codec("zstd", compression_level=_ZSTD_LEVEL if level is None else level).compress(as_view(data))
     return as_view(packed)  # memoryview(packed) would still have the length before it was cut
 
 
-_COMPRESSORS: Final[dict[Codec, Callable[[BytesLike], bytes | memoryview]]] = {
-    Codec.NONE: as_view,
+_COMPRESSORS: Final[dict[Codec, Callable[[BytesLike, int | None], bytes | memoryview]]] = {
+    Codec.NONE: lambda data, level: as_view(data),
     Codec.GZIP: _gzip,
-    Codec.SNAPPY: _snappy.compress,
+    Codec.SNAPPY: lambda data, level: _snappy.compress(data),
     Codec.LZ4: _lz4.compress,
     Codec.ZSTD: _zstd,
 }

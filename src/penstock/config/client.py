@@ -31,23 +31,37 @@ class ClientConfig:
     encrypted key asks for.
     """
 
-    client_id: str = text("penstock")
-    request_timeout_ms: int = number(30_000, low=1)
-    api_timeout_ms: int = number(60_000, low=1)
-    first_contact_timeout_ms: int = number(10_000, low=1)
-    connect_timeout_ms: int = number(10_000, low=1)
-    reconnect_backoff_ms: int = number(50, low=0)
-    reconnect_backoff_max_ms: int = number(1_000, low=0)
-    retry_backoff_ms: int = number(100, low=0)
-    retry_backoff_max_ms: int = number(1_000, low=0)
-    metadata_max_age_ms: int = number(300_000, low=1)
-    tls: bool = flag(False)
-    tls_ca_file: str | None = optional_text()
-    tls_certificate_file: str | None = optional_text()
-    tls_key_file: str | None = optional_text()
-    tls_key_password: str | None = secret()
-    tls_server_name: str | None = optional_text()
-    tls_check_server_name: bool = flag(True)
+    client_id: str = text("penstock", about="what servers' logs, quotas and group descriptions call this client")
+    request_timeout_ms: int = number(30_000, low=1, about="how long one request may take")
+    api_timeout_ms: int = number(60_000, low=1, about="how long one call of yours may take, over all its retries")
+    first_contact_timeout_ms: int = number(
+        10_000, low=1, about="the same before any server has answered, if that is less"
+    )
+    connect_timeout_ms: int = number(
+        10_000, low=1, about="how long one attempt to connect may take, TLS and greeting included"
+    )
+    reconnect_backoff_ms: int = number(
+        50, low=0, about="the first pause before connecting to a server again; it doubles"
+    )
+    reconnect_backoff_max_ms: int = number(1_000, low=0, about="the longest such pause")
+    retry_backoff_ms: int = number(100, low=0, about="the first pause before asking again; it doubles")
+    retry_backoff_max_ms: int = number(1_000, low=0, about="the longest such pause")
+    metadata_max_age_ms: int = number(
+        300_000, low=1, about="how old what is known of topics may get: how long a new partition may stay unseen"
+    )
+    tls: bool = flag(False, about="encrypt connections")
+    tls_ca_file: str | None = optional_text(
+        about="whose signatures servers' certificates need (PEM); without it those the system trusts"
+    )
+    tls_certificate_file: str | None = optional_text(
+        about="this client's own certificate and its chain (PEM), for servers that ask for one"
+    )
+    tls_key_file: str | None = optional_text(about="its key (PEM), if it does not stand in the same file")
+    tls_key_password: str | None = secret(about="what an encrypted key asks for")
+    tls_server_name: str | None = optional_text(
+        about="the name that the certificate must have, where it is not the host's"
+    )
+    tls_check_server_name: bool = flag(True, about="whether a certificate's name matters at all")
 
     def __post_init__(self) -> None:
         check(self)

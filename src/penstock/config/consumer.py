@@ -68,23 +68,51 @@ class ConsumerConfig(ClientConfig):
     a fetch), ``isolation_level``, ``assignors`` in order of preference, ``client_rack``.
     """
 
-    group: str | None = optional_text()
-    group_instance_id: str | None = optional_text()
-    client_rack: str = text("")
-    assignors: tuple[str, ...] = names(("range",), aliases=ASSIGNORS)
-    session_timeout_ms: int = number(45_000, low=1)
-    heartbeat_interval_ms: int = number(3_000, low=1)
-    max_poll_interval_ms: int = number(300_000, low=1)
-    max_poll_records: int = number(50_000, low=1)
-    enable_auto_commit: bool = flag(False)
-    auto_commit_interval_ms: int = number(5_000, low=0)
-    auto_offset_reset: OffsetReset = field(default=OffsetReset.EARLIEST, metadata=choice(OffsetReset, _RESET_ALIASES))
-    fetch_min_bytes: int = number(1, low=0)
-    fetch_max_bytes: int = number(8 * 1024 * 1024, low=1_024)
-    fetch_max_wait_ms: int = number(500, low=0)
-    max_partition_fetch_bytes: int = number(4 * 1024 * 1024, low=1_024)
-    fetch_buffer_bytes: int = number(64 * 1024 * 1024, low=1_024, high=2**40)
-    isolation_level: IsolationLevel = field(default=IsolationLevel.READ_UNCOMMITTED, metadata=choice(IsolationLevel))
+    group: str | None = optional_text(
+        about="the group to share partitions with and to commit for; without one all partitions are read"
+    )
+    group_instance_id: str | None = optional_text(
+        about="makes this a static member: back within the session timeout it gets its partitions again"
+    )
+    client_rack: str = text("", about="where this client is, as the brokers' racks are named")
+    assignors: tuple[str, ...] = names(
+        ("range",), aliases=ASSIGNORS, about="how the group may share out partitions, the first choice first"
+    )
+    session_timeout_ms: int = number(
+        45_000, low=1, about="without a heartbeat for so long, the group goes on without this member"
+    )
+    heartbeat_interval_ms: int = number(
+        3_000, low=1, about="how often a heartbeat is sent; a third of the session timeout or less"
+    )
+    max_poll_interval_ms: int = number(
+        300_000, low=1, about="without a poll for so long this member leaves; also how long a rebalance waits for it"
+    )
+    max_poll_records: int = number(50_000, low=1, about="the most records that one poll returns")
+    enable_auto_commit: bool = flag(False, about="commit what a later poll showed to be handled, without being told")
+    auto_commit_interval_ms: int = number(5_000, low=0, about="how often that happens")
+    auto_offset_reset: OffsetReset = field(
+        default=OffsetReset.EARLIEST,
+        metadata=choice(
+            OffsetReset,
+            _RESET_ALIASES,
+            about="where to begin in a partition without a committed offset, or with one that is gone",
+        ),
+    )
+    fetch_min_bytes: int = number(1, low=0, about="a server holds a fetch until it has so much")
+    fetch_max_bytes: int = number(
+        8 * 1024 * 1024, low=1_024, about="the most one fetch's answer brings; a single larger batch comes all the same"
+    )
+    fetch_max_wait_ms: int = number(500, low=0, about="the longest a server holds a fetch")
+    max_partition_fetch_bytes: int = number(
+        4 * 1024 * 1024, low=1_024, about="the most one fetch brings of one partition"
+    )
+    fetch_buffer_bytes: int = number(
+        64 * 1024 * 1024, low=1_024, high=2**40, about="the most that is held undecoded ahead of you"
+    )
+    isolation_level: IsolationLevel = field(
+        default=IsolationLevel.READ_UNCOMMITTED,
+        metadata=choice(IsolationLevel, about="whether records of transactions that are open or were aborted are seen"),
+    )
 
     def validate(self) -> None:
         """Raise ConfigError for options that contradict each other."""

@@ -47,11 +47,14 @@ class DataclassInstance(Protocol):
 class Kind:
     """``read`` makes the option's value of whatever was given; ``check`` raises ConfigError for values not allowed.
 
-    Both are called with the option's name for their error messages.
+    Both are called with the option's name for their error messages. ``about`` says in half a sentence what the option
+    is, ``allowed`` which values it takes: pages and help texts are made of them.
     """
 
     read: Callable[[str, object], object]
     check: Callable[[str, object], None]
+    about: str
+    allowed: str
 
 
 def kind_of(option: Field[Any]) -> Kind:
@@ -68,7 +71,7 @@ def check(config: DataclassInstance) -> None:
             kind_of(option).check(option.name, getattr(config, option.name))
 
 
-def number(default: int, *, low: int, high: int = INT32_MAX) -> int:
+def number(default: int, *, low: int, high: int = INT32_MAX, about: str) -> int:
     """A whole number from ``low`` to ``high``, both included."""
 
     def check_bounds(name: str, value: object) -> None:
@@ -87,10 +90,11 @@ def number(default: int, *, low: int, high: int = INT32_MAX) -> int:
             return int(given)
         return given
 
-    return field(default=default, metadata={_KEY: Kind(read, check_bounds)})
+    allowed = f"{low:,} or more" if high == INT32_MAX else f"{low:,} to {high:,}"
+    return field(default=default, metadata={_KEY: Kind(read, check_bounds, about, allowed)})
 
 
-def flag(default: bool) -> bool:
+def flag(default: bool, *, about: str) -> bool:
     """True or false; as text also yes/no, on/off, 1/0."""
 
     def read(name: str, given: object) -> object:
@@ -104,22 +108,22 @@ def flag(default: bool) -> bool:
         if not isinstance(value, bool):
             raise ConfigError(f"{name} is {value!r}, wanted is true or false")
 
-    return field(default=default, metadata={_KEY: Kind(read, check_flag)})
+    return field(default=default, metadata={_KEY: Kind(read, check_flag, about, "true, false")})
 
 
-def optional_flag() -> bool | None:
+def optional_flag(*, about: str) -> bool | None:
     """True or false as in `flag`, or None: not said."""
-    options: Field[Any] = cast("Field[Any]", flag(False))
+    options: Field[Any] = cast("Field[Any]", flag(False, about=about))
     said = kind_of(options)
 
     def check_flag(name: str, value: object) -> None:
         if value is not None:
             said.check(name, value)
 
-    return field(default=None, metadata={_KEY: Kind(said.read, check_flag)})
+    return field(default=None, metadata={_KEY: Kind(said.read, check_flag, about, said.allowed)})
 
 
-def ratio(default: float, *, low: float = 0.0, high: float = 1.0) -> float:
+def ratio(default: float, *, low: float = 0.0, high: float = 1.0, about: str) -> float:
     """A number from ``low`` to ``high``, both included."""
 
     def check_bounds(name: str, value: object) -> None:
@@ -136,40 +140,40 @@ def ratio(default: float, *, low: float = 0.0, high: float = 1.0) -> float:
                 raise ConfigError(f"{name} is {given!r}, wanted is a number") from None
         return given
 
-    return field(default=default, metadata={_KEY: Kind(read, check_bounds)})
+    return field(default=default, metadata={_KEY: Kind(read, check_bounds, about, f"{low:g} to {high:g}")})
 
 
-def text(default: str) -> str:
-    """Any text."""
+def text(default: str, *, about: str, allowed: str = "text") -> str:
+    """Any text; ``allowed`` says in words what its owner checks."""
 
     def check_text(name: str, value: object) -> None:
         if not isinstance(value, str):
             raise ConfigError(f"{name} is {value!r}, wanted is text")
 
-    return field(default=default, metadata={_KEY: Kind(_as_given, check_text)})
+    return field(default=default, metadata={_KEY: Kind(_as_given, check_text, about, allowed)})
 
 
-def optional_text() -> str | None:
+def optional_text(*, about: str) -> str | None:
     """Text that is not empty, or None."""
 
     def check_text(name: str, value: object) -> None:
         if value is not None and not (isinstance(value, str) and value):
             raise ConfigError(f"{name} is {value!r}, wanted is text that is not empty")
 
-    return field(default=None, metadata={_KEY: Kind(_as_given, check_text)})
+    return field(default=None, metadata={_KEY: Kind(_as_given, check_text, about, "text")})
 
 
-def secret() -> str | None:
+def secret(*, about: str) -> str | None:
     """Text that is not empty, or None; shown nowhere."""
 
     def check_text(name: str, value: object) -> None:
         if value is not None and not (isinstance(value, str) and value):
             raise ConfigError(f"{name} is no text, or is empty")
 
-    return field(default=None, repr=False, metadata={_KEY: Kind(_as_given, check_text)})
+    return field(default=None, repr=False, metadata={_KEY: Kind(_as_given, check_text, about, "text")})
 
 
-def names(default: tuple[str, ...], *, aliases: Mapping[str, str]) -> tuple[str, ...]:
+def names(default: tuple[str, ...], *, aliases: Mapping[str, str], about: str) -> tuple[str, ...]:
     """Names from the values of ``aliases``, separated by commas; its keys are other spellings of them."""
     known = tuple(dict.fromkeys(aliases.values()))
 
@@ -187,11 +191,11 @@ def names(default: tuple[str, ...], *, aliases: Mapping[str, str]) -> tuple[str,
             if part not in known:
                 raise ConfigError(f"{name} has {part!r}, known are {', '.join(known)}")
 
-    return field(default=default, metadata={_KEY: Kind(read, check_names)})
+    return field(default=default, metadata={_KEY: Kind(read, check_names, about, f"some of {', '.join(known)}")})
 
 
 def choice(
-    kind: type[Word], aliases: Mapping[str, Word] | None = None, *, optional: bool = False
+    kind: type[Word], aliases: Mapping[str, Word] | None = None, *, optional: bool = False, about: str
 ) -> Mapping[str, Kind]:
     """Metadata of a member of the enum ``kind``: by its name or value in small letters, or by one of ``aliases``.
 
@@ -210,7 +214,7 @@ def choice(
         if not isinstance(value, kind) and not (optional and value is None):
             raise ConfigError(f"{name} is {value!r}, wanted is one of {shown}")
 
-    return {_KEY: Kind(read, check_choice)}
+    return {_KEY: Kind(read, check_choice, about, shown)}
 
 
 def _as_given(name: str, given: object) -> object:

@@ -6,15 +6,17 @@ file over the default. What must not live here: reading files, and any particula
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import contextlib
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from difflib import get_close_matches
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from penstock.config.address import DEFAULT_PORTS, Address, parse_address, parse_endpoints
 from penstock.config.client import ClientConfig
 from penstock.config.consumer import ConsumerConfig
 from penstock.config.fields import kind_of
+from penstock.config.nearest import nearest
 from penstock.config.producer import ProducerConfig
 from penstock.config.spellings import ABSENT, BOOTSTRAP, SPELLINGS, Spelling, normal
 from penstock.config.tube_spellings import TOPICS, TUBE_MEANINGLESS, TUBE_SPELLINGS
@@ -23,8 +25,10 @@ from penstock.errors import ConfigError
 __all__ = [
     "OptionValue",
     "Settings",
+    "as_written",
     "canonical_options",
     "consumer_settings",
+    "names_written",
     "producer_settings",
     "read_options",
     "reader_settings",
@@ -35,6 +39,8 @@ OptionValue: TypeAlias = str | int | float | bool | Sequence[str] | None
 
 Config = TypeVar("Config", bound=ClientConfig)
 
+_WORD: Final = re.compile(r"\w+(?:\.\w+)*")
+_NO_OTHER_MEANING: Final = frozenset({"acks"})
 _ROLES: Final[Mapping[str, type[ClientConfig]]] = {"consumer": ConsumerConfig, "producer": ProducerConfig}
 
 
@@ -96,12 +102,44 @@ def _settings(
 ) -> Settings[Config]:
     parsed = parse_address(address)
     given: dict[str, OptionValue] = {}
+    written: dict[str, str] = {}
     for source in (file, parsed.options, options):
-        given.update(canonical_options(role, source, protocol_options))
+        given.update(canonical_options(role, source, protocol_options, written=written))
     parsed = _with_endpoints(parsed, given.pop(BOOTSTRAP, None))
     parsed = _with_topics(parsed, given.pop(TOPICS, None))
     extra = {name: given.pop(name) for name in protocol_options if name in given}
-    return Settings(parsed, read_options(role, given), extra)
+    with as_written(written):
+        return Settings(parsed, read_options(role, given), extra)
+
+
+@contextlib.contextmanager
+def as_written(written: Mapping[str, str]) -> Iterator[None]:
+    """Errors about options call them what their user called them: ``written`` has that by our names."""
+    try:
+        yield
+    except ConfigError as error:
+        error.message = _in_their_words(error.message, written)
+        error.hint = error.hint and _in_their_words(error.hint, written)
+        error.args = (error.message,)
+        raise
+
+
+def names_written(given: Mapping[str, object], prefixes: Sequence[str]) -> dict[str, str]:
+    """For ``as_written``: what options with one of these prefixes before them are called without it, and by us."""
+    written: dict[str, str] = {}
+    for name in given:
+        for prefix in prefixes:
+            if name.lower().startswith(prefix):
+                bare = name[len(prefix) :]
+                written[bare] = written[bare.lower()] = name
+                written[_BY_NAME.get(normal(bare), (normal(bare), 1))[0]] = name
+    return written
+
+
+def _in_their_words(text: str, written: Mapping[str, str]) -> str:
+    """Where it is an option's name for sure: ``group`` is a word, too."""
+    sure = {ours: name for ours, name in written.items() if not ours.isalpha() or ours in _NO_OTHER_MEANING}
+    return _WORD.sub(lambda word: sure.get(word[0], word[0]), text)
 
 
 def _with_endpoints(address: Address, servers: OptionValue) -> Address:
@@ -141,22 +179,31 @@ def read_options(role: type[Config], given: Mapping[str, OptionValue]) -> Config
 
 
 def canonical_options(
-    role: type[ClientConfig], given: Mapping[str, OptionValue], protocol_options: Collection[str] = ()
+    role: type[ClientConfig],
+    given: Mapping[str, OptionValue],
+    protocol_options: Collection[str] = (),
+    *,
+    written: dict[str, str] | None = None,
 ) -> dict[str, OptionValue]:
-    """The same options under our names, in our units. Raises ConfigError for one that is unknown or given twice."""
+    """The same options under our names, in our units; ``written`` learns what each was called.
+
+    Raises ConfigError for one that is unknown or given twice.
+    """
     known = {option.name for option in fields(role)} | {BOOTSTRAP, TOPICS} | set(protocol_options)
     found: dict[str, OptionValue] = {}
-    written: dict[str, str] = {}
+    here: dict[str, str] = {}
     for name, value in given.items():
         if value is None:
             continue
         ours, unit = _BY_NAME.get(normal(name), (normal(name), 1))
         if ours not in known:
             raise _unknown(name, role, known)
-        if ours in written:
-            raise ConfigError(f"{written[ours]} and {name} are the same option, given twice")
-        written[ours] = name
+        if ours in here:
+            raise ConfigError(f"{here[ours]} and {name} are the same option, given twice")
+        here[ours] = name
         found[ours] = _in_our_unit(name, value, unit)
+    if written is not None:
+        written.update(here)
     return found
 
 
@@ -196,6 +243,6 @@ def _unknown(name: str, role: type[ClientConfig], known: Collection[str]) -> Con
             return ConfigError(f"{name!r} is an option of a {other}", hint=f"Give it to the {other}, or leave it out")
     candidates = {spelled: spelled for spelled in known}
     candidates.update({spelled: row for spelled, (row, _) in _BY_NAME.items() if row in known})
-    nearest = get_close_matches(wanted, candidates, n=1, cutoff=0.5)
-    hint = f"Did you mean {candidates[nearest[0]]!r}?" if nearest else f"Known are {', '.join(sorted(known))}"
+    near = nearest(wanted, candidates)
+    hint = f"Did you mean {near[0]!r}?" if len(near) == 1 else f"The nearest are {', '.join(near)}"
     return ConfigError(f"there is no option {name!r}", hint=hint)

@@ -33,22 +33,41 @@ class ProducerConfig(ClientConfig):
     ``delivery_timeout_ms`` (from ``send`` to success or error, retries included); ``max_block_ms`` (how long ``send``
     waits for metadata or for memory); ``max_in_flight`` requests to one node, at most 5 when idempotent because servers
     remember that many batches of a producer; ``max_request_bytes``, which bounds a batch and a single record too;
+    ``unknown_topic_timeout_ms``: a topic that the servers say they do not have is waited for that long, not for
+    ``max_block_ms`` as in Java: it may be new, but more often its name is misspelt.
     ``transactional_id``, the name under which this producer's transactions go on after a restart, and
     ``transaction_timeout_ms``, after which the log aborts one that was not ended.
     """
 
-    acks: Acks = field(default=Acks.ALL, metadata=choice(Acks))
-    enable_idempotence: bool = flag(True)
-    compression: Codec = field(default=Codec.NONE, metadata=choice(Codec))
-    batch_size_bytes: int = number(256 * 1024, low=1, high=2**30)
-    linger_ms: int = number(5, low=0)
-    buffer_memory_bytes: int = number(64 * 1024 * 1024, low=1_024, high=2**40)
-    max_block_ms: int = number(60_000, low=0)
-    delivery_timeout_ms: int = number(120_000, low=1)
-    max_in_flight: int = number(5, low=1, high=1_000)
-    max_request_bytes: int = number(1024 * 1024, low=1_024)
-    transactional_id: str | None = optional_text()
-    transaction_timeout_ms: int = number(60_000, low=1)
+    acks: Acks = field(
+        default=Acks.ALL,
+        metadata=choice(
+            Acks, about="who must have a batch before it counts as sent: nobody, the leader, or all in-sync replicas"
+        ),
+    )
+    enable_idempotence: bool = flag(True, about="number batches, so that one sent again is stored once and in order")
+    compression: Codec = field(default=Codec.NONE, metadata=choice(Codec, about="how batches are compressed"))
+    batch_size_bytes: int = number(256 * 1024, low=1, high=2**30, about="a batch is sent when it has so much")
+    linger_ms: int = number(5, low=0, about="or when its first record has waited so long")
+    buffer_memory_bytes: int = number(
+        64 * 1024 * 1024,
+        low=1_024,
+        high=2**40,
+        about="the most that waits to be sent or acknowledged; then send() waits",
+    )
+    max_block_ms: int = number(60_000, low=0, about="how long send() waits for that memory")
+    unknown_topic_timeout_ms: int = number(
+        2_000, low=0, about="how long a topic that the servers do not have is waited for"
+    )
+    delivery_timeout_ms: int = number(120_000, low=1, about="from send() to success or error, retries included")
+    max_in_flight: int = number(
+        5, low=1, high=1_000, about="requests under way to one server; at most 5 with idempotence"
+    )
+    max_request_bytes: int = number(1024 * 1024, low=1_024, about="the largest batch, and so the largest record")
+    transactional_id: str | None = optional_text(
+        about="the name under which transactions go on after a restart; needed for transactions"
+    )
+    transaction_timeout_ms: int = number(60_000, low=1, about="the log aborts a transaction that was not ended by then")
 
     def validate(self) -> None:
         """Raise ConfigError for options that contradict each other."""

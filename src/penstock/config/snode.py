@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from typing import Any
 
 from penstock.config.address import parse_address
 from penstock.config.fields import INT32_MAX, check, flag, kind_of, number, text
+from penstock.config.nearest import nearest
 from penstock.config.options import OptionValue
 from penstock.config.spellings import normal
 from penstock.errors import ConfigError
@@ -53,35 +53,51 @@ class SnodeConfig:
     ``allow_remote``: listen on other addresses than loopback, for anybody who can reach them: there is no password yet.
 
     ``flush``: what an acknowledgement survives; ``os`` the death of the process, ``always`` the loss of power, too,
-    ``interval`` that but for the last ``flush_interval_ms``. ``max_message_bytes``: the largest batch, Kafka's default.
+    ``interval`` that but for the last ``flush_interval_ms``. ``repair``: start although a log is damaged in a way that
+    no crash leaves; what is cut off it is kept beside it. ``max_message_bytes``: the largest batch, Kafka's default.
     ``initial_rebalance_delay_ms`` 0: a group's first member does not wait for others (three seconds at Kafka's).
     ``balance_period_ms``: how often a TubeMQ group's partitions are looked at for moving; TubeMQ's own minute is what
     people wait for their first message. ``tubemq_timeout_ms``: without a heartbeat for so long a TubeMQ client is out,
     TubeMQ's default; its clients beat every 13 seconds. ``admin_token``: what TubeMQ's administration is to be told
     (``confModAuthToken``) before it changes anything; without one it asks for none, as nothing else here does.
     ``offsets_partitions`` of the topic that committed offsets are kept in, Kafka's number; fixed once it is there.
-    ``retention_check_ms``: how often old segments are looked for; ``drain_ms``: what requests in progress get when the
-    node stops.
+    ``memory_bytes``: five of the largest requests; when it is taken, clients that hold more than a little wait, and
+    those that stall meanwhile are hung up on. ``retention_check_ms``: how often old segments are looked for;
+    ``drain_ms``: what requests in progress, and then the disk, get when the node stops.
     """
 
-    store: str = text("memory:")
+    store: str = text("memory:", about="memory: or file:DIRECTORY")
     listen: tuple[ListenAddress, ...] = (ListenAddress("kafka", Endpoint("127.0.0.1", 9092)),)
     advertised: Mapping[str, Endpoint] = field(default_factory=dict)
-    node_id: int = number(1, low=0)
-    default_partitions: int = number(1, low=1, high=100_000)
-    auto_create_topics: bool = flag(True)
-    max_connections: int = number(10_000, low=1, high=INT32_MAX)
-    allow_remote: bool = flag(False)
-    flush: str = text("os")
-    flush_interval_ms: int = number(1_000, low=1)
-    max_message_bytes: int = number(1_048_588, low=61)
-    initial_rebalance_delay_ms: int = number(0, low=0)
-    balance_period_ms: int = number(1_000, low=50)
-    tubemq_timeout_ms: int = number(30_000, low=1_000)
-    admin_token: str = text("")
-    offsets_partitions: int = number(50, low=1, high=1_000)
-    retention_check_ms: int = number(30_000, low=1)
-    drain_ms: int = number(5_000, low=0)
+    node_id: int = number(1, low=0, about="this node's id as clients are told")
+    default_partitions: int = number(1, low=1, high=100_000, about="of a topic whose creator does not say")
+    auto_create_topics: bool = flag(True, about="a topic that is asked for is made")
+    memory_bytes: int = number(
+        512 << 20, low=1 << 20, about="what all connections together may hold: requests coming in, answers not read yet"
+    )
+    max_connections: int = number(10_000, low=1, high=INT32_MAX, about="over all listeners; more are refused")
+    allow_remote: bool = flag(
+        False, about="permit listeners that other machines can reach: nobody is asked for a password"
+    )
+    flush: str = text(
+        "os",
+        about="what an acknowledgement survives: os (kill -9), interval, always (loss of power)",
+        allowed=", ".join(_FLUSH),
+    )
+    flush_interval_ms: int = number(1_000, low=1, about="with interval: what a loss of power may take, at most")
+    repair: bool = flag(False, about="start over damage that no crash leaves; what is cut off is kept beside the log")
+    max_message_bytes: int = number(1_048_588, low=61, about="the largest batch")
+    initial_rebalance_delay_ms: int = number(0, low=0, about="how long a new group's first member waits for others")
+    balance_period_ms: int = number(
+        1_000, low=50, about="how often a TubeMQ group's partitions are looked at for moving"
+    )
+    tubemq_timeout_ms: int = number(30_000, low=1_000, about="without a heartbeat for so long a TubeMQ client is out")
+    admin_token: str = text("", about="what TubeMQ's administration is to be told before it changes anything")
+    offsets_partitions: int = number(
+        50, low=1, high=1_000, about="of the topic that committed offsets are kept in; fixed once it is there"
+    )
+    retention_check_ms: int = number(30_000, low=1, about="how often old segments are looked for")
+    drain_ms: int = number(5_000, low=0, about="what requests in progress get when the node stops")
 
     def __post_init__(self) -> None:
         check(self)
@@ -127,8 +143,8 @@ def snode_config(given: Mapping[str, OptionValue]) -> SnodeConfig:
     for written, value in given.items():
         name = normal(written)
         if name not in kinds:
-            nearest = get_close_matches(name, kinds, n=1, cutoff=0.5)
-            hint = f"Did you mean {nearest[0]!r}?" if nearest else f"Known are {', '.join(kinds)}"
+            near = nearest(name, {each: each for each in kinds})
+            hint = f"Did you mean {near[0]!r}?" if len(near) == 1 else f"The nearest are {', '.join(near)}"
             raise ConfigError(f"there is no option {written!r} of a node", hint=hint)
         if value is None:
             continue

@@ -78,6 +78,7 @@ SPELLINGS: Final = (
     Spelling("linger_ms", "linger.ms", "queue.buffering.max.ms"),
     Spelling("buffer_memory_bytes", "buffer.memory", "queue.buffering.max.kbytes", unit=1_024),
     Spelling("max_block_ms", "max.block.ms"),
+    Spelling("unknown_topic_timeout_ms"),
     Spelling("delivery_timeout_ms", "delivery.timeout.ms", "message.timeout.ms"),
     Spelling("max_in_flight", "max.in.flight.requests.per.connection", "max.in.flight"),
     Spelling("max_request_bytes", "max.request.size", "message.max.bytes"),

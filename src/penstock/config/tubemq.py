@@ -40,6 +40,11 @@ class TubeConfig:
     minute as in Java: heartbeats of ours come every 3 s, and a master that comes back should soon know its members.
     Registering is tried ``register_retries`` times, ``register_backoff_ms`` apart.
 
+    ``connections_per_broker``: partitions are spread over so many; Java's clients have one. A broker works a connection
+    off in one thread, and that thread is what limits a client: two gave 1.3 to 1.5 times the rate of one where broker
+    and client share two cores. Two, because more bring something only where a broker has cores to spare and a client
+    reads many partitions, and because each is a socket and buffers on both sides.
+
     ``user`` and ``password`` sign every registration; ``authenticate`` false leaves that out. ``local_address``: what
     servers are told as this client's host, and messages carry as their sender's: no part of the protocol depends on it.
 
@@ -58,58 +63,89 @@ class TubeConfig:
     within ``link_stats_duration_ms`` is left alone for ``link_forbidden_duration_ms``; a broker that says it is
     unavailable for ``unavailable_broker_ms``; both for at most a share of ``max_sent_forbidden_rate`` of all brokers
     that is judged anew every ``max_forbidden_check_ms``. ``link_max_delayed`` and ``session_max_delayed`` bound how
-    many messages are unanswered, by broker and in all.
+    many messages are unanswered, by broker and in all. ``allow_duplicates``: a message of which nobody knows whether it
+    is stored (its connection broke, no answer came in time, the broker failed or stopped meanwhile) is sent again, for
+    nothing in the protocol makes a repeated message one; false: its delivery fails. True, because losing is worse, and
+    because a broker that is restarted leaves thousands of such messages.
 
     Reading ranges and offsets books partitions under groups named ``reader_group`` with a number behind: a bounded set,
     so that brokers do not have to remember one more group for each read. ``admin_address`` ``host:port[,…]``: the
     master's web port, for what only its HTTP API can do, with ``admin_token`` and in the name of ``admin_user``.
     """
 
-    rpc_timeout_ms: int = number(10_000, low=3_000, high=600_000)
-    heartbeat_period_ms: int = number(0, low=0)
-    heartbeat_retries: int = number(5, low=0)
-    heartbeat_after_fail_ms: int = number(10_000, low=0)
-    register_retries: int = number(5, low=1)
-    register_backoff_ms: int = number(1_000, low=0)
-    user: str | None = optional_text()
-    password: str | None = optional_text()
-    authenticate: bool | None = optional_flag()
-    local_address: str = text("127.0.0.1")
+    rpc_timeout_ms: int = number(
+        10_000,
+        low=3_000,
+        high=600_000,
+        about="how long one request may take; it travels with it, and servers drop what is too late",
+    )
+    heartbeat_period_ms: int = number(
+        0, low=0, about="how often heartbeats are sent; 0: a group's by heartbeat_interval_ms, a producer's every 13 s"
+    )
+    heartbeat_retries: int = number(
+        5, low=0, about="after so many heartbeats that failed in a row the next one waits longer"
+    )
+    heartbeat_after_fail_ms: int = number(10_000, low=0, about="that is, so long")
+    register_retries: int = number(5, low=1, about="how often registering is tried")
+    register_backoff_ms: int = number(1_000, low=0, about="the pause in between")
+    connections_per_broker: int = number(
+        2, low=1, high=64, about="connections that a client opens to a broker, and spreads partitions over"
+    )
+    user: str | None = optional_text(about="in whose name registrations are signed")
+    password: str | None = optional_text(about="with what")
+    authenticate: bool | None = optional_flag(about="false: do not sign although there is a user")
+    local_address: str = text("127.0.0.1", about="what servers are told as this client's host")
 
     consume_position: ConsumePosition | None = field(
-        default=None, metadata=choice(ConsumePosition, _POSITIONS, optional=True)
+        default=None,
+        metadata=choice(
+            ConsumePosition,
+            _POSITIONS,
+            optional=True,
+            about="where a group begins in a partition: first, latest, always_latest; else as auto_offset_reset says",
+        ),
     )
-    filters: str = text("")
-    bound_consume: bool = flag(False)
-    session_key: str = text("")
-    select_big: bool = flag(True)
-    start_offsets: str = text("")
-    client_balance: bool = flag(False)
-    source_count: int = number(-2, low=-2)
-    node_id: int = number(-2, low=-2)
-    confirm_locally: bool = flag(False)
-    confirm_timeout_ms: int = number(60_000, low=1)
-    rebalance_confirm_wait_ms: int = number(3_000, low=0)
-    rollback_if_confirm_timeout: bool = flag(True)
-    not_found_wait_ms: int = number(400, low=0)
-    report_interval_beats: int = number(6, low=3)
-    metadata_check_ms: int = number(10_000, low=5_000)
-    query_priority: int = number(0, low=0, high=999)
+    filters: str = text(
+        "", about="which stream ids are read: item,item for every topic, or topic@item,item;topic2@item"
+    )
+    bound_consume: bool = flag(False, about="begin at given offsets, the same for all members of a session")
+    session_key: str = text("", about="the session's name; all its members give the same")
+    select_big: bool = flag(True, about="of two members' offsets for a partition the larger one counts")
+    start_offsets: str = text("", about="the offsets: broker:topic:partition=offset,…")
+    client_balance: bool = flag(False, about="members choose their partitions by themselves")
+    source_count: int = number(-2, low=-2, about="how many members there will be")
+    node_id: int = number(-2, low=-2, about="which of the members this one is, from 0")
+    confirm_locally: bool = flag(False, about="a confirmation travels with the next read")
+    confirm_timeout_ms: int = number(60_000, low=1, about="a batch that is not confirmed by then is delivered again")
+    rebalance_confirm_wait_ms: int = number(3_000, low=0, about="how long a rebalance waits for batches in use")
+    rollback_if_confirm_timeout: bool = flag(True, about="what is still in use then counts as not consumed")
+    not_found_wait_ms: int = number(400, low=0, about="the pause after an answer without messages")
+    report_interval_beats: int = number(6, low=3, about="every so many heartbeats say what is held")
+    metadata_check_ms: int = number(10_000, low=5_000, about="how old what is known of partitions may get")
+    query_priority: int = number(
+        0, low=0, high=999, about="three digits, who may read from disk and who from memory; 0 leaves it to the servers"
+    )
 
-    link_stats_duration_ms: int = number(60_000, low=1)
-    link_forbidden_duration_ms: int = number(1_800_000, low=0)
-    link_max_failures: int = number(5, low=1)
-    link_max_forbidden_rate: float = ratio(0.3)
-    unavailable_broker_ms: int = number(50_000, low=0)
-    max_sent_forbidden_rate: float = ratio(0.15)
-    max_forbidden_check_ms: int = number(30_000, low=1)
-    link_max_delayed: int = number(50_000, low=1)
-    session_max_delayed: int = number(500_000, low=1)
+    link_stats_duration_ms: int = number(60_000, low=1, about="failures of a connection are counted over so long")
+    link_forbidden_duration_ms: int = number(
+        1_800_000, low=0, about="a connection with too many is left alone for so long"
+    )
+    link_max_failures: int = number(5, low=1, about="how many are too many")
+    link_max_forbidden_rate: float = ratio(0.3, about="and which share of all requests")
+    unavailable_broker_ms: int = number(
+        50_000, low=0, about="a broker that says it is unavailable is left alone for so long"
+    )
+    max_sent_forbidden_rate: float = ratio(0.15, about="the largest share of brokers that is left alone")
+    max_forbidden_check_ms: int = number(30_000, low=1, about="how often that is judged anew")
+    link_max_delayed: int = number(50_000, low=1, about="the most messages of one broker that are not answered yet")
+    session_max_delayed: int = number(500_000, low=1, about="the same over all brokers")
 
-    reader_group: str = text("penstock-reader")
-    admin_address: str = text("")
-    admin_token: str = text("")
-    admin_user: str = text("penstock")
+    allow_duplicates: bool = flag(True, about="a message that may be stored or not is sent again")
+
+    reader_group: str = text("penstock-reader", about="groups of exact reads are named so, with a number behind")
+    admin_address: str = text("", about="the masters' web port, for what only their HTTP API can do: host:port[,…]")
+    admin_token: str = text("", about="what changing something there asks for")
+    admin_user: str = text("penstock", about="in whose name")
 
     def __post_init__(self) -> None:
         check(self)

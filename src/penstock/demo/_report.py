@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 import pyarrow as pa
 from pyarrow import compute
@@ -19,7 +20,12 @@ from penstock.model import Partition
 
 __all__ = ["Report"]
 
-_SHOWN_CARRIERS = 10
+_NEXT = """\
+What to try next:
+  penstock snode --store file:{store} --listen kafka://127.0.0.1:9092   # serve these flights
+  penstock consume kafka://127.0.0.1:9092/flights --from earliest --max 3
+  penstock groups describe kafka://127.0.0.1:9092 {group}
+The README shows the same from Python, and from Spark."""
 
 
 class Report:
@@ -45,14 +51,33 @@ class Report:
         self._console.print(text, highlight=False)
 
     def delays(self, delays: pa.Table) -> None:
-        """The result summed up: each airport, then the carriers that are latest."""
-        for title, name, shown in (("airport", "origin", None), ("carrier", "carrier", _SHOWN_CARRIERS)):
-            table = Table(title=f"Departure delays by {title}", title_justify="left")
-            for heading in (title, "flights", "cancelled", "mean delay, min"):
-                table.add_column(heading, justify="left" if heading == title else "right")
-            for row in summed(delays, name)[:shown]:
+        """The year summed up: each airport and all of them, then each carrier, the latest first."""
+        for title, name in (("airport", "origin"), ("carrier", "carrier")):
+            rows = summed(delays, name)
+            table = Table(title=f"Departure delays of the year by {title}", title_justify="left", show_footer=True)
+            left = sum(flights - cancelled for _, flights, cancelled, _ in rows)
+            late = sum((flights - cancelled) * mean for _, flights, cancelled, mean in rows)
+            footers = (
+                "all",
+                f"{sum(row[1] for row in rows):,}",
+                f"{sum(row[2] for row in rows):,}",
+                f"{late / max(left, 1):.1f}",
+            )
+            for heading, footer in zip((title, "flights", "cancelled", "mean delay, min"), footers, strict=True):
+                table.add_column(heading, footer, justify="left" if heading == title else "right")
+            for row in rows:
                 table.add_row(row[0], f"{row[1]:,}", f"{row[2]:,}", f"{row[3]:.1f}")
             self._console.print(table)
+
+    @property
+    def watched(self) -> bool:
+        """Whether somebody looks on, at a terminal."""
+        return self._console.is_terminal
+
+    def what_next(self, group: str, store: Path) -> None:
+        """Command lines that show more of what is there now."""
+        for line in _NEXT.format(group=group, store=store).splitlines():
+            self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def lag(self, group: str, lags: Mapping[Partition, int]) -> None:
         """Records the group has still to read, in all."""

@@ -21,6 +21,7 @@ from penstock.demo._flights import FlightEvents, flights_events, flights_table
 from penstock.demo._load import load, partitions
 from penstock.demo._lock import RunLock
 from penstock.demo._node import Node
+from penstock.demo._opening import open_picture
 from penstock.demo._picture import draw_delays
 from penstock.demo._report import Report
 from penstock.demo._routes import ROUTES, Route
@@ -181,4 +182,7 @@ def _finish(out: Path, delays: pa.Table, wrong: list[str], lags: Mapping[Partiti
         flights = sum(delays["flights"].to_pylist())
         report.say(f"{flights:,} flights in {delays.num_rows:,} windows: every cell equals the package's table")
     report.say(f"results: {out / 'delays.parquet'}, {out / 'delays.png'}")
+    if report.watched:
+        open_picture(out / "delays.png")
+    report.what_next(GROUP, out / "store")
     return 1 if wrong or any(lags.values()) else 0

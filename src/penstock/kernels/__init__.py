@@ -2,8 +2,9 @@
 
 from penstock.kernels.choose import kernel as kernel
 from penstock.kernels.choose import load as load
+from penstock.kernels.choose import load_beside as load_beside
 from penstock.kernels.choose import name as name
 from penstock.kernels.choose import tube_kernel as tube_kernel
 from penstock.kernels.choose import using as using
 
-__all__ = ["kernel", "load", "name", "tube_kernel", "using"]
+__all__ = ["kernel", "load", "load_beside", "name", "tube_kernel", "using"]

@@ -7,19 +7,22 @@ live here: loops over bytes.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import importlib.util
 import os
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, cast
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 from penstock.errors import ConfigError
+from penstock.kernels.cache import in_turn, is_warm
 
 if TYPE_CHECKING:
     from penstock.kernels.interface import Kernel
     from penstock.kernels.tube_interface import TubeKernel
 
-__all__ = ["kernel", "load", "name", "tube_kernel", "using"]
+__all__ = ["kernel", "load", "load_beside", "name", "tube_kernel", "using", "warm"]
 
 _NAMES: Final = ("pure", "numba")
 _VARIABLE: Final = "PENSTOCK_KERNEL"
@@ -31,12 +34,18 @@ Rented until then, bought afterwards: a command that reads ten messages never pa
 """
 
 
+_MAIN: Final = ""
+_TUBE: Final = ".tube"
+
+
 class _State:
-    """What was chosen; one a process."""
+    """What was chosen; one a process. ``loaded`` are the chosen kernel's parts that may be used."""
 
     chosen: str | None = None
-    loaded: Kernel | None = None
+    loaded: ClassVar[dict[str, ModuleType]] = {}
+    under_way: ClassVar[set[str]] = set()
     walked: int = 0  # bytes
+    beside: Callable[[Callable[[], object]], bool] | None = None
 
 
 def name() -> str:
@@ -54,39 +63,67 @@ def kernel(size: int | None = None) -> Kernel:
 
     While numba is chosen by default but not loaded yet, small pieces get the pure kernel.
     """
-    if _State.loaded is not None:
-        return _State.loaded
-    if size is None or name() == "pure" or os.environ.get(_VARIABLE):
-        return load()
-    _State.walked += size
-    if _State.walked > _WARM_UP_BYTES:
-        return load()
-    return _import("pure")
+    return cast("Kernel", _part(_MAIN, size))
 
 
 def tube_kernel(size: int | None = None) -> TubeKernel:
-    """Return TubeMQ's part of the kernel that `kernel` would return."""
-    part = "numba" if kernel(size) is _State.loaded and name() == "numba" else "pure"
-    return cast("TubeKernel", importlib.import_module(f"penstock.kernels._{part}.tube"))
+    """Return TubeMQ's part of the kernel, chosen likewise."""
+    return cast("TubeKernel", _part(_TUBE, size))
+
+
+def load_beside(beside: Callable[[Callable[[], object]], bool]) -> None:
+    """Let ``beside`` say who loads what begins to pay: True if it has taken the work over, and nobody has to wait.
+
+    Here is no thread and no event loop; whoever has a loop that nothing may hold up says so.
+    """
+    _State.beside = beside
 
 
 @contextlib.contextmanager
 def using(which: str) -> Iterator[None]:
     """Use one implementation in the whole process, whatever the environment says: for tests and benchmarks."""
-    before = _State.chosen, _State.loaded
+    chosen, loaded = _State.chosen, dict(_State.loaded)
     _State.chosen = _choose(which)
-    _State.loaded = _import(which)
+    _State.loaded.clear()
+    _load(_MAIN)
+    _load(_TUBE)
     try:
         yield
     finally:
-        _State.chosen, _State.loaded = before
+        _State.chosen = chosen
+        _State.loaded.clear()
+        _State.loaded.update(loaded)
 
 
 def load() -> Kernel:
     """Load the chosen kernel now; call it at a start-up that would rather wait there than in the first large read."""
-    if _State.loaded is None:
-        _State.loaded = _import(name())
-    return _State.loaded
+    return cast("Kernel", _State.loaded.get(_MAIN) or _load(_MAIN))
+
+
+def warm() -> None:
+    """Compile all parts of the chosen kernel, where they are not compiled yet; load nothing where they are."""
+    for part in (_MAIN, _TUBE):
+        if name() == "numba" and not is_warm(part):
+            _load(part)
+
+
+def _part(part: str, size: int | None) -> ModuleType:
+    loaded = _State.loaded.get(part)
+    if loaded is not None:
+        return loaded
+    if size is None or name() == "pure" or os.environ.get(_VARIABLE):
+        return _load(part)
+    _State.walked += size
+    if _State.walked > _WARM_UP_BYTES and part not in _State.under_way:
+        if _State.beside is None or not _State.beside(functools.partial(_load, part)):
+            return _load(part)
+        _State.under_way.add(part)
+    return _import("pure", part)
+
+
+def _load(part: str) -> ModuleType:
+    _State.loaded[part] = module = _import(name(), part)
+    return module
 
 
 def _choose(wanted: str) -> str:
@@ -98,5 +135,13 @@ def _choose(wanted: str) -> str:
     return wanted or ("numba" if there else "pure")
 
 
-def _import(which: str) -> Kernel:
-    return cast("Kernel", importlib.import_module(f"penstock.kernels._{which}"))
+def _import(which: str, part: str) -> ModuleType:
+    if which == "pure":
+        return importlib.import_module(f"penstock.kernels._{which}{part}")
+    with in_turn(part):
+        try:
+            return importlib.import_module(f"penstock.kernels._{which}{part}")
+        except SystemError:
+            # Two threads that parse Python at once may get this from some Pythons (seen: 3.11.7; gh-106905);
+            # under pytest, which rewrites what it imports, that is no rare thing. Nothing stays of the first try.
+            return importlib.import_module(f"penstock.kernels._{which}{part}")

@@ -17,6 +17,9 @@ from penstock.seams.framing import Buffer, Buffers, Frame
 __all__ = ["BlockingConnection"]
 
 
+_AT_ONCE_S = 0.001
+
+
 class BlockingPending:
     """A request on its way. Its timeout counts while somebody waits in ``reply``, not before.
 
@@ -38,7 +41,10 @@ class BlockingPending:
 class BlockingConnection:
     """``penstock.seams.channel.Connection`` over a socket; nothing in it ever suspends. For one thread at a time."""
 
-    def __init__(self, endpoint: Endpoint, sock: socket.socket, dialect: Dialect[Any]) -> None:
+    def __init__(
+        self, endpoint: Endpoint, sock: socket.socket, dialect: Dialect[Any], *, greeted_until: float = float("inf")
+    ) -> None:
+        self._until = greeted_until
         self._endpoint = endpoint
         self._socket = sock
         self._dialect = dialect
@@ -58,6 +64,10 @@ class BlockingConnection:
     def closed(self) -> bool:
         """True once nothing can be sent any more."""
         return self._end is not None
+
+    def greeted(self) -> None:
+        """From now on every request has its own time."""
+        self._until = float("inf")
 
     def usable(self, idle_timeout_s: float) -> bool:
         """Open, and not idle for so long that the peer may be about to close it."""
@@ -101,7 +111,7 @@ class BlockingConnection:
         frame = self._arrived.pop(correlation, None)
         if frame is not None:
             return frame
-        deadline = time.monotonic() + timeout_s
+        deadline = min(time.monotonic() + timeout_s, self._until)
         while True:
             frame = self._read_frame(deadline, timeout_s)
             if not frame.reply:
@@ -128,13 +138,13 @@ class BlockingConnection:
             raise lost(self._endpoint, self._end.message)
         self._last_used = time.monotonic()
         try:
-            self._socket.settimeout(timeout_s)
+            self._socket.settimeout(max(min(timeout_s, self._until - time.monotonic()), _AT_ONCE_S))
             for buffer in join_small(buffers):
                 self._socket.sendall(buffer)
         except TimeoutError:
             raise self._break(timed_out(self._endpoint, timeout_s)) from None
         except OSError as error:
-            raise self._break(lost(self._endpoint, error.strerror or error)) from error
+            raise self._break(lost(self._endpoint, error.strerror or error)) from None
         except BaseException as error:  # Ctrl-C between two halves of a request
             self._break(lost(self._endpoint, repr(error)))
             raise
@@ -152,7 +162,7 @@ class BlockingConnection:
         except TimeoutError:
             raise self._break(timed_out(self._endpoint, timeout_s)) from None
         except OSError as error:
-            raise self._break(lost(self._endpoint, error.strerror or error)) from error
+            raise self._break(lost(self._endpoint, error.strerror or error)) from None
         except PenstockError as error:
             if error.node is None:
                 error.node = str(self._endpoint)

@@ -6,11 +6,12 @@ connection and are copied out of it, because ``Frame.body`` must stay valid for 
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable, Iterator
 
 from penstock.seams.framing import Buffer, Buffers, Frame, Framing
 
-__all__ = ["Intake", "allocate", "join_small"]
+__all__ = ["Intake", "allocate", "allocate_mapped", "join_small"]
 
 _SCRATCH_BYTES = 32 * 1024
 _DIRECT_BYTES = 16 * 1024
@@ -19,12 +20,25 @@ _JOIN_BYTES = 64 * 1024
 
 
 def allocate(count: int) -> memoryview:
-    """``count`` writable bytes; large ones from Arrow's pool, which reuses them and does not fill them with zeros."""
+    """``count`` writable bytes; large ones from Arrow's pool, which reuses them and does not fill them with zeros.
+
+    Nor does it touch them: a size that a peer claims takes no memory until its bytes come.
+    """
     if count < _POOL_BYTES:
         return memoryview(bytearray(count))
     import pyarrow as pa
 
     return memoryview(pa.allocate_buffer(count)).cast("B")
+
+
+def allocate_mapped(count: int) -> memoryview:
+    """``count`` writable bytes without Arrow; large ones take memory only as far as they are written to.
+
+    So a size that a peer claims costs nothing, only what it sends, and yet every byte lands in its place at once.
+    """
+    if count < _POOL_BYTES:
+        return memoryview(bytearray(count))
+    return memoryview(mmap.mmap(-1, count))
 
 
 def join_small(buffers: Buffers) -> Iterator[Buffer]:
@@ -55,7 +69,7 @@ class Intake:
     (``_body`` is filled up to ``_filled``, the scratch buffer is empty).
     """
 
-    __slots__ = ("_allocate", "_body", "_end", "_filled", "_framing", "_scratch", "_start")
+    __slots__ = ("_allocate", "_body", "_end", "_fed", "_filled", "_framing", "_scratch", "_start")
 
     def __init__(self, framing: Framing, allocator: Callable[[int], memoryview] = allocate) -> None:
         self._framing = framing
@@ -65,6 +79,12 @@ class Intake:
         self._end = 0
         self._body: memoryview | None = None
         self._filled = 0
+        self._fed = 0
+
+    @property
+    def pending(self) -> int:
+        """Bytes that have come of a frame which is not complete."""
+        return self._fed + (self._end - self._start if self._body is None else self._filled)
 
     def space(self) -> memoryview:
         """Where the next read goes; never empty."""
@@ -79,7 +99,8 @@ class Intake:
             if self._filled < len(self._body):
                 return
             body, self._body = self._body, None
-            frame = self._framing.feed(body)
+            self._filled = 0
+            frame = self._feed(body)
             if frame is not None:
                 yield frame
         else:
@@ -87,10 +108,15 @@ class Intake:
         while (need := self._framing.need()) <= self._end - self._start:
             chunk = memoryview(bytes(self._scratch[self._start : self._start + need]))
             self._start += need
-            frame = self._framing.feed(chunk)
+            frame = self._feed(chunk)
             if frame is not None:
                 yield frame
         self._make_room(need)
+
+    def _feed(self, chunk: memoryview) -> Frame | None:
+        frame = self._framing.feed(chunk)
+        self._fed = 0 if frame is not None else self._fed + len(chunk)
+        return frame
 
     def _make_room(self, need: int) -> None:
         rest = self._scratch[self._start : self._end]

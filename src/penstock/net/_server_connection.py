@@ -1,7 +1,8 @@
 """One client's connection as the node sees it: frames in, answers out, both bounded.
 
-Memory of one connection: the frame being received, ``queued_bytes`` behind the one in progress,
-``write_high_water_bytes`` of unsent answers and the answer being written. Reading stops while any of these is full.
+Memory of one connection: what has come of the frame being received, ``queued_bytes`` behind the one in progress,
+``write_high_water_bytes`` of unsent answers and the answer being written. Reading stops while any of these is full, or
+while all connections together hold more than their `Budget`.
 Sessions that serve side by side may exceed the high water mark by the answers of frames already begun; at
 ``write_limit_bytes`` the client is hung up on.
 """
@@ -17,7 +18,8 @@ from typing import Protocol, cast
 
 from penstock.errors import PenstockError
 from penstock.model import Endpoint
-from penstock.net._buffers import Intake, join_small
+from penstock.net._budget import LITTLE, Budget
+from penstock.net._buffers import Intake, allocate_mapped, join_small
 from penstock.net.options import ListenerOptions
 from penstock.seams.framing import Buffers, Frame
 from penstock.seams.front import Front, Peer, Session
@@ -26,6 +28,7 @@ __all__ = ["Handle", "Owner", "ServerConnection", "Tap"]
 
 _log = logging.getLogger(__name__)
 _FLUSH_SECONDS = 2.0
+_WEIGH_AGAIN_S = 0.25
 
 Handle = Callable[[Frame], Awaitable[Buffers | None]]
 
@@ -43,15 +46,12 @@ class Owner(Protocol):
     def forget(self, connection: ServerConnection) -> None: ...
 
 
-def _allocate(count: int) -> memoryview:
-    return memoryview(bytearray(count))
-
-
 class ServerConnection(asyncio.BufferedProtocol):
     """Runs one Session over one transport."""
 
-    def __init__(self, owner: Owner, front: Front, options: ListenerOptions, tap: Tap | None) -> None:
+    def __init__(self, owner: Owner, front: Front, options: ListenerOptions, tap: Tap | None, budget: Budget) -> None:
         self._owner = owner
+        self._budget = budget
         self._front = front
         self._options = options
         self._tap = tap
@@ -63,11 +63,14 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._closing = False
         self._draining = False
         self._cut_off: asyncio.TimerHandle | None = None
+        self._again: asyncio.TimerHandle | None = None
         self._serving = 0
         self._in_order = False
         self._worker: asyncio.Task[None] | None = None
         self.tasks: set[asyncio.Task[None]] = set()
-        self._last_heard = self._loop.time()
+        self._last_heard = self.progressed = self._loop.time()
+        self._serving_bytes = 0
+        self._holds = self._moved_from = 0
         self._transport: asyncio.Transport
         self._peer: Peer
         self._session: Session | None = None
@@ -91,7 +94,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._session = session = self._front.session(self._peer)
         self._in_order = session.ordered
         # Not Arrow's pool: a node does without Arrow, whose import alone would take longer than many requests.
-        self._intake = Intake(session.framing(), _allocate)
+        self._intake = Intake(session.framing(), allocate_mapped)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         del sizehint
@@ -107,6 +110,12 @@ class ServerConnection(asyncio.BufferedProtocol):
                     return
         except PenstockError as error:
             self._refuse(error)
+        except (OSError, MemoryError) as error:
+            # Not a byte was taken for it: what is left of the machine goes to the others.
+            _log.warning("hanging up on %s: no room for its request: %s", self._peer.address, error)
+            self.abort()
+        else:
+            self.weigh()
 
     def pause_writing(self) -> None:
         if self._drained is None:
@@ -117,6 +126,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         if self._drained is not None:
             self._drained.set_result(None)
             self._drained = None
+            self.weigh()
             self._adjust_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -126,6 +136,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         if self._cut_off is not None:
             self._cut_off.cancel()
         self.resume_writing()
+        self._budget.hold(self, 0)
         self._owner.forget(self)
         if self._session is not None:
             self._session.lost()
@@ -154,10 +165,42 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._closing = True
         self._transport.abort()
 
+    # What the budget calls.
+
+    def budget_changed(self) -> None:
+        """See `Holder`."""
+        self._adjust_reading()
+
+    def cut_off(self) -> None:
+        """See `Holder`."""
+        self.abort()
+
+    def weigh(self) -> None:
+        """See `Holder`; called where what is held changes."""
+        if self._closing:
+            return
+        unsent = self._transport.get_write_buffer_size()
+        held = self._queued_bytes + self._serving_bytes + self._intake.pending + unsent
+        if held > LITTLE or self._holds > LITTLE:
+            if abs(held - self._moved_from) >= LITTLE:
+                self._moved_from = held
+                self.progressed = self._loop.time()
+            self._holds = held
+            self._budget.hold(self, held)
+            if self._budget.exhausted:
+                self._adjust_reading()
+        if unsent and held > LITTLE and self._drained is None and self._again is None:
+            # The transport does not say when the rest of an answer has gone, below what it pauses writers for.
+            self._again = self._loop.call_later(_WEIGH_AGAIN_S, self._weigh_again)
+
+    def _weigh_again(self) -> None:
+        self._again = None
+        self.weigh()
+
     # Serving.
 
     def _accept(self, frame: Frame) -> None:
-        self._last_heard = self._loop.time()
+        self._last_heard = self.progressed = self._loop.time()
         if self._in_order:
             self._queue.append(frame)
             self._queued_bytes += len(frame.body)
@@ -193,6 +236,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     async def _serve(self, frame: Frame) -> None:
         assert self._session is not None
         self._serving += 1
+        self._serving_bytes += len(frame.body)
         try:
             if self._tap is None:
                 answer = await self._session.handle(frame)
@@ -208,6 +252,8 @@ class ServerConnection(asyncio.BufferedProtocol):
                 self._write(answer)
         finally:
             self._serving -= 1
+            self._serving_bytes -= len(frame.body)
+            self.weigh()
 
     def _write(self, buffers: Buffers) -> None:
         if self._closing:
@@ -232,6 +278,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             and len(self._queue) < options.queued_frames
             and self._queued_bytes < options.queued_bytes
             and (self._in_order or len(self.tasks) < options.concurrent_frames)
+            and not (self._budget.exhausted and self._holds > LITTLE)
         )
         if self._closing or want == self._reading:
             return

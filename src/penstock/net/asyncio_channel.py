@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Generic, TypeVar
 
-from penstock.errors import Closed
+from penstock.errors import Closed, PenstockError
 from penstock.model import Endpoint
 from penstock.net._asyncio_connection import AsyncioConnection
+from penstock.net._away import Away
 from penstock.net._backoff import Backoff
 from penstock.net._links import NO_ADDRESS, OpenLink, no_connection
 from penstock.net.network import Network, Tcp
@@ -50,6 +51,7 @@ class AsyncioChannel(Generic[State]):
         self._wall_clock_ms = wall_clock_ms
         self._loop = asyncio.get_running_loop()
         self._backoff = Backoff(self._options)
+        self._away = Away(self._options.tried_until)
         self._slots: dict[tuple[Endpoint, str], _Slot[State]] = {}
         self._connections: set[AsyncioConnection] = set()
         self._closed = False
@@ -82,6 +84,18 @@ class AsyncioChannel(Generic[State]):
                 if opening.cancelled():  # only close() does that
                     raise Closed("the channel was closed") from None
                 raise
+
+    async def reach(self, endpoint: Endpoint, lane: str = "", *, within_s: float) -> Link[State]:
+        """As ``link``, but waits no longer than that; the attempt goes on."""
+        try:
+            async with asyncio.timeout(within_s):
+                return await self.link(endpoint, lane)
+        except TimeoutError:
+            raise no_connection(endpoint, f"not ready within {within_s:g} s") from None
+
+    def rests(self, endpoint: Endpoint) -> bool:
+        """Whether it is too early to try again to connect."""
+        return self._backoff.delay(endpoint, self._loop.time()) > 0
 
     async def gather(self, work: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseException]:
         """Run all side by side; results or exceptions in order."""
@@ -121,6 +135,7 @@ class AsyncioChannel(Generic[State]):
 
     async def _open(self, endpoint: Endpoint, slot: _Slot[State]) -> OpenLink[AsyncioConnection, State]:
         await asyncio.sleep(self._backoff.delay(endpoint, self._loop.time()))
+        begun = self._loop.time()
         connection = AsyncioConnection(endpoint, self._dialect, self._options)
         self._connections.add(connection)
         connection.gone.add_done_callback(lambda _: self._forget(connection, slot))
@@ -132,12 +147,18 @@ class AsyncioChannel(Generic[State]):
             connection.abort()
             self._connections.discard(connection)
             self._backoff.failed(endpoint, self._loop.time(), self._dice())
+            told: BaseException = error
             if isinstance(error, TimeoutError):
-                raise no_connection(endpoint, f"not ready within {self._options.connect_timeout_s:g} s") from None
-            if isinstance(error, NO_ADDRESS):
-                raise no_connection(endpoint, error) from error
-            raise
+                told = no_connection(endpoint, f"not ready within {self._options.connect_timeout_s:g} s")
+            elif isinstance(error, NO_ADDRESS):
+                told = no_connection(endpoint, error)
+            if isinstance(told, PenstockError):
+                self._away.failed(endpoint, begun, self._loop.time(), told.message)
+            if told is error:
+                raise
+            raise told from None  # it says all that the system said
         self._backoff.succeeded(endpoint)
+        self._away.answered(endpoint, self._loop.time())
         slot.link = OpenLink(connection, state)
         return slot.link
 

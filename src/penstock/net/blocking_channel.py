@@ -12,8 +12,9 @@ import time
 from collections.abc import Coroutine, Sequence
 from typing import Any, Generic, TypeVar
 
-from penstock.errors import Closed, UsageError
+from penstock.errors import Closed, PenstockError, RequestTimeout, UsageError
 from penstock.model import Endpoint
+from penstock.net._away import Away
 from penstock.net._backoff import Backoff
 from penstock.net._blocking_connection import BlockingConnection
 from penstock.net._links import NO_ADDRESS, OpenLink, no_connection
@@ -49,11 +50,16 @@ class BlockingChannel(Generic[State]):
         self._dialect = dialect
         self._options = options or TransportOptions()
         self._backoff = Backoff(self._options)
+        self._away = Away(self._options.tried_until)
         self._links: dict[tuple[Endpoint, str], OpenLink[BlockingConnection, State]] = {}
         self._closed = False
 
     async def link(self, endpoint: Endpoint, lane: str = "") -> Link[State]:
         """The open link of this lane, or a new one; waits while the endpoint is backed off from."""
+        return await self.reach(endpoint, lane, within_s=self._options.connect_timeout_s)
+
+    async def reach(self, endpoint: Endpoint, lane: str = "", *, within_s: float) -> Link[State]:
+        """As ``link``; an attempt that takes longer than that is given up."""
         if self._closed:
             raise Closed("the channel is closed")
         link = self._links.get((endpoint, lane))
@@ -62,13 +68,23 @@ class BlockingChannel(Generic[State]):
                 return link
             link.connection.close()
         await self.sleep(self._backoff.delay(endpoint, time.monotonic()))
+        begun = time.monotonic()
         try:
-            link = self._links[endpoint, lane] = await self._open(endpoint)
-        except BaseException:
+            link = self._links[endpoint, lane] = await self._open(
+                endpoint, min(within_s, self._options.connect_timeout_s)
+            )
+        except BaseException as error:
             self._backoff.failed(endpoint, time.monotonic(), random.random())
+            if isinstance(error, PenstockError):
+                self._away.failed(endpoint, begun, time.monotonic(), error.message)
             raise
         self._backoff.succeeded(endpoint)
+        self._away.answered(endpoint, time.monotonic())
         return link
+
+    def rests(self, endpoint: Endpoint) -> bool:
+        """Whether it is too early to try again to connect."""
+        return self._backoff.delay(endpoint, time.monotonic()) > 0
 
     async def gather(self, work: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseException]:
         """Run all, one after the other; results or exceptions in order."""
@@ -103,22 +119,28 @@ class BlockingChannel(Generic[State]):
             link.connection.close()
         self._links.clear()
 
-    async def _open(self, endpoint: Endpoint) -> OpenLink[BlockingConnection, State]:
-        timeout_s = self._options.connect_timeout_s
+    async def _open(self, endpoint: Endpoint, timeout_s: float) -> OpenLink[BlockingConnection, State]:
+        """Connect, with TLS, and greet; all of it within the time."""
+        until = time.monotonic() + timeout_s
         try:
             sock = socket.create_connection((endpoint.host, endpoint.port), timeout=timeout_s)
         except NO_ADDRESS as error:
-            raise no_connection(endpoint, error) from error
+            raise no_connection(endpoint, error) from None
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._options.ssl is not None:
                 name = self._options.tls_server_name or endpoint.host
                 sock = self._options.ssl.wrap_socket(sock, server_hostname=name)
-            connection = BlockingConnection(endpoint, sock, self._dialect)
-            return OpenLink(connection, await self._dialect.greet(connection))
+            connection = BlockingConnection(endpoint, sock, self._dialect, greeted_until=until)
+            state = await self._dialect.greet(connection)
+            connection.greeted()
+            return OpenLink(connection, state)
+        except RequestTimeout:
+            sock.close()
+            raise no_connection(endpoint, f"not ready within {timeout_s:g} s") from None
         except OSError as error:
             sock.close()
-            raise no_connection(endpoint, error) from error
+            raise no_connection(endpoint, error) from None
         except BaseException:
             sock.close()
             raise

@@ -19,6 +19,7 @@ class TransportOptions:
     ``reconnect_backoff_ms`` doubles with each failure of an endpoint up to ``reconnect_backoff_max_ms``, give or take
     20 %. ``idle_timeout_s``: a connection unused for longer is remade, before the server (600 s) closes it under a
     request. ``write_high_water_bytes``: a call waits while more than this is unsent; a quarter of it lets it go on.
+    ``tried_until``: what the log is told of how long a server that is away is tried.
     With ``ssl``, ``tls_server_name`` is whom the certificate must name; None: the host that is connected to.
     """
 
@@ -27,6 +28,7 @@ class TransportOptions:
     reconnect_backoff_max_ms: int = 1_000
     idle_timeout_s: float = 540.0
     write_high_water_bytes: int = 4 * 1024 * 1024
+    tried_until: str = ""
     ssl: ssl.SSLContext | None = None
     tls_server_name: str | None = None
 
@@ -39,7 +41,8 @@ class ListenerOptions:
     served) a connection is closed; 600 s is Kafka's. ``queued_frames`` and ``queued_bytes``: what an ordered session
     may have waiting behind the request in progress before its socket is no longer read. ``concurrent_frames``: the
     same for sessions that serve side by side. ``write_high_water_bytes``: unsent answers above it stop further serving;
-    ``write_limit_bytes``: above it the client is taken for dead and hung up on.
+    ``write_limit_bytes``: above it the client is taken for dead and hung up on. ``memory_bytes``: what all of them
+    together may hold (see `Budget`); five of the largest requests that Kafka takes.
     """
 
     max_connections: int = 10_000
@@ -49,5 +52,6 @@ class ListenerOptions:
     concurrent_frames: int = 4_096
     write_high_water_bytes: int = 1024 * 1024
     write_limit_bytes: int = 256 * 1024 * 1024
+    memory_bytes: int = 512 * 1024 * 1024
     backlog: int = 1_024
     ssl: ssl.SSLContext | None = None

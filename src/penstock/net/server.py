@@ -10,15 +10,17 @@ import asyncio
 import logging
 
 from penstock.model import Endpoint
+from penstock.net._budget import Budget
 from penstock.net._server_connection import Handle, ServerConnection, Tap
 from penstock.net.network import Listening, Network, Tcp
 from penstock.net.options import ListenerOptions
 from penstock.seams.front import Front
 
-__all__ = ["Handle", "Listener", "Tap", "serve"]
+__all__ = ["Budget", "Handle", "Listener", "Tap", "serve"]
 
 _log = logging.getLogger(__name__)
 _CLOSE_SECONDS = 3.0
+_TOLD_EVERY_S = 60.0
 
 
 class Listener:
@@ -31,6 +33,8 @@ class Listener:
         self._loop = asyncio.get_running_loop()
         self._sweep: asyncio.TimerHandle | None = None
         self._empty: asyncio.Future[None] | None = None
+        self._refused = 0
+        self._told = -_TOLD_EVERY_S
 
     @property
     def endpoint(self) -> Endpoint:
@@ -81,7 +85,14 @@ class Listener:
     def admit(self, connection: ServerConnection) -> bool:
         """Count a new connection; False if there are too many."""
         if len(self._connections) >= self._options.max_connections:
-            _log.warning("refusing a client: %d connections are open already", len(self._connections))
+            self._refused += 1
+            if self._loop.time() - self._told >= _TOLD_EVERY_S:
+                self._told = self._loop.time()
+                _log.warning(
+                    "refusing clients (%d so far): %d connections are open already, and no more are allowed",
+                    self._refused,
+                    len(self._connections),
+                )
             return False
         self._connections.add(connection)
         return True
@@ -113,16 +124,20 @@ async def serve(
     options: ListenerOptions | None = None,
     network: Network | None = None,
     tap: Tap | None = None,
+    budget: Budget | None = None,
 ) -> Listener:
     """Listen on ``endpoint`` (port 0: any free one) and run a Session of ``front`` for each client.
 
-    ``network`` None is TCP; ``tap`` sees each frame and answer, for fault injection. Raises OSError where the address
-    cannot be listened on.
+    ``network`` None is TCP; ``tap`` sees each frame and answer, for fault injection; listeners of one node share a
+    ``budget``. Raises OSError where the address cannot be listened on.
     """
     options = options or ListenerOptions()
     network = network or Tcp(ssl=options.ssl)
     listener = Listener(options)
+    shared = budget or Budget(options.memory_bytes)
     listener.opened(
-        await network.listen(lambda: ServerConnection(listener, front, options, tap), endpoint, backlog=options.backlog)
+        await network.listen(
+            lambda: ServerConnection(listener, front, options, tap, shared), endpoint, backlog=options.backlog
+        )
     )
     return listener

@@ -4,7 +4,7 @@ A protocol's client is written against ``Channel``; a protocol's front against `
 services against ``Enode``; the engine (Consumer, Producer) against ``LogClient``. Nothing here does anything.
 """
 
-from penstock.seams.admin import AdminClient, GroupDescription, GroupListing, GroupMember, NewTopic
+from penstock.seams.admin import AdminClient, GroupDescription, GroupListing, GroupListings, GroupMember, NewTopic
 from penstock.seams.channel import Channel, Connection, Dialect, Link, Outgoing, Pending
 from penstock.seams.client import (
     Avoids,
@@ -24,6 +24,7 @@ from penstock.seams.client import (
     ReadLimits,
     Sender,
     Sent,
+    TellsTruncation,
     Verdict,
 )
 from penstock.seams.framing import Buffer, Buffers, Frame, Framing
@@ -56,6 +57,7 @@ __all__ = [
     "Front",
     "GroupDescription",
     "GroupListing",
+    "GroupListings",
     "GroupMember",
     "GroupOptions",
     "Link",
@@ -83,6 +85,7 @@ __all__ = [
     "Sent",
     "Services",
     "Session",
+    "TellsTruncation",
     "Timer",
     "TopicState",
     "TransactionalClient",

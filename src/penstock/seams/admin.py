@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -24,6 +24,14 @@ class GroupListing:
     group: str
     state: str
     protocol_type: str
+
+
+class GroupListings(list[GroupListing]):
+    """Groups; those of the nodes that are ``unreachable`` are not among them."""
+
+    def __init__(self, listed: Iterable[GroupListing] = (), unreachable: Iterable[Node] = ()) -> None:
+        super().__init__(listed)
+        self.unreachable = tuple(unreachable)
 
 
 @dataclass(frozen=True, slots=True)

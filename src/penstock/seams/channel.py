@@ -88,6 +88,17 @@ class Channel(Protocol, Generic[State]):
         """An open link; two lanes to one endpoint are two connections. Raises ConnectionLost, ProtocolViolation."""
         ...
 
+    async def reach(self, endpoint: Endpoint, lane: str = "", *, within_s: float) -> Link[State]:
+        """As ``link``, for callers who would rather ask somebody else than wait longer than that.
+
+        Where the transport can, the attempt goes on beside them, for whoever comes back to it.
+        """
+        ...
+
+    def rests(self, endpoint: Endpoint) -> bool:
+        """Whether connecting to it failed a moment ago, so that ``link`` would wait before it tries again."""
+        ...
+
     async def gather(self, work: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseException]:
         """Run all, side by side where the transport can; results or exceptions in order."""
         ...

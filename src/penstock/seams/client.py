@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from penstock.errors import PenstockError
+from penstock.errors import LogTruncated, PenstockError
 from penstock.model import Assignment, Codec, Committed, LogRange, Node, Offset, OffsetSpec, Partition, TopicInfo
 from penstock.seams.admin import AdminClient
 
@@ -250,6 +250,14 @@ class BatchMembership(Membership, Protocol):
         """Where the next batch begins, as far as that is known; None for what is not this member's."""
         ...
 
+    def end_offset(self, partition: Partition) -> int | None:
+        """Where the partition ends, as the log said last; None where that is not known."""
+        ...
+
+    def rests(self, partition: Partition) -> bool:
+        """Whether it is held back for a while before it is read again: by flow control, or after an error."""
+        ...
+
     def pause(self, partition: Partition, paused: bool) -> None:
         """Whether the application wants none of it for now."""
         ...
@@ -288,6 +296,15 @@ class BatchLog(Protocol):
         ...
 
 
+@runtime_checkable
+class TellsTruncation(Protocol):
+    """A LogClient of a log whose end may be cut off and written anew."""
+
+    async def truncated(self, positions: Mapping[Partition, tuple[int, int]]) -> Mapping[Partition, LogTruncated]:
+        """Which of these places (an offset, and the leader epoch in which somebody saw the log reach it) are gone."""
+        ...
+
+
 class RangeRead(Protocol):
     """An exact range of one partition, read with the next request on its way before the last answer is decoded."""
 
@@ -314,7 +331,7 @@ class LogClient(Protocol):
         ...
 
     def leader(self, partition: Partition) -> Node | None:
-        """From what is known; None after an error said so, until ``topics(fresh=True)``."""
+        """From what is known; None after an error said so, until ``topics(fresh=True)``, and where it may be so."""
         ...
 
     def distrust(self, partition: Partition) -> None:

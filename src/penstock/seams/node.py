@@ -69,6 +69,15 @@ class Writer:
     open_since: int
 
 
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Where logs lie, how much can be there and how much still fits; -1 where nobody knows."""
+
+    path: str
+    total_bytes: int
+    usable_bytes: int
+
+
 class LogSlice(Protocol):
     """Whole record batches v2 as stored, beginning with the one that holds the offset asked for."""
 
@@ -112,6 +121,11 @@ class Enode(Protocol):
         """(log start offset, log end offset)."""
         ...
 
+    def size(self, partition: Partition) -> int:
+        """Bytes of a log's batches."""
+        ...
+
+    async def room(self) -> Room: ...
     def stable_offset(self, partition: Partition) -> int:
         """Below it every transaction is over; the end of the log where none is open."""
         ...
@@ -173,6 +187,22 @@ class Offsets(Protocol):
         ...
 
 
+class Memory(Protocol):
+    """What all connections of a node may hold together."""
+
+    @property
+    def free(self) -> int:
+        """Bytes that are left, 0 at least. An answer takes a part of it, so that there is some for the next one."""
+        ...
+
+
+class _Unlimited:
+    free = 1 << 62
+
+
+_UNLIMITED = _Unlimited()
+
+
 @dataclass(frozen=True, slots=True)
 class Services:
     """What a front is given."""
@@ -181,3 +211,4 @@ class Services:
     runtime: Runtime
     enode: Enode
     offsets: Offsets
+    memory: Memory = _UNLIMITED

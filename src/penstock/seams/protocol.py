@@ -48,6 +48,8 @@ class WireProtocol:
 
     ``offsets`` is there where the protocol has a format for committed offsets that a node may keep them in.
     ``columns`` are columns that readers may ask for beside those of every record: name to the header that carries it.
+    ``loads`` are the modules that a ``consumer`` and a ``producer`` import when they need them, which would be in the
+    middle of traffic: clients over an event loop have them imported before.
     ``exact_times``: an offset found by time is that of the first record whose own timestamp is not before it.
     """
 
@@ -57,4 +59,5 @@ class WireProtocol:
     options: frozenset[str] = frozenset()
     offsets: Callable[[], OffsetsCodec] | None = None
     exact_times: bool = False
+    loads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)

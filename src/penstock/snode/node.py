@@ -7,6 +7,7 @@ that starts it.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,10 +16,11 @@ from types import TracebackType
 from penstock.config import ListenAddress, SnodeConfig, parse_listener
 from penstock.errors import ConfigError, PenstockError, UsageError
 from penstock.model import Endpoint
+from penstock.net.descriptors import connections_for
 from penstock.net.network import Network
 from penstock.net.options import ListenerOptions
 from penstock.net.runtime import AsyncioRuntime
-from penstock.net.server import Listener, Tap, serve
+from penstock.net.server import Budget, Listener, Tap, serve
 from penstock.protocols import protocol, schemes
 from penstock.seams.front import Front
 from penstock.seams.node import Enode, NodeIdentity, Services
@@ -32,6 +34,8 @@ from penstock.store import FlushPolicy, Store, StoreConfig, open_store
 __all__ = ["Node"]
 
 _log = logging.getLogger(__name__)
+_LEAST_S = 1.0
+"""To leave the store clean, however long requests took."""
 
 
 class Node:
@@ -69,6 +73,7 @@ class Node:
         self._listeners: dict[str, Listener] = {}
         self._advertised: dict[str, Endpoint] = {}
         self._failure: Promise[BaseException] | None = None
+        self._budget = Budget(config.memory_bytes)
 
     def address(self, scheme: str) -> Endpoint:
         """Where clients of a protocol reach the node; the port is real also where 0 was asked for."""
@@ -121,14 +126,16 @@ class Node:
         config = self.config
         runtime = self._runtime = self._runtime or AsyncioRuntime(self._failed)
         self._failure = runtime.promise()
-        store = self._store = open_store(config.store, config=_store_config(config), now_ms=runtime.now_ms())
+        store = self._store = open_store(
+            config.store, config=_store_config(config), repair=config.repair, now_ms=runtime.now_ms()
+        )
         for recovered in store.recovered:
             _log.warning("%s", recovered)
         enode = self._enode = LocalEnode(store, runtime)
         offsets = OffsetsService(enode, _offsets_codec(), runtime, partitions=config.offsets_partitions)
         await offsets.load()
         identity = NodeIdentity(store.node_id, store.cluster_id, self._advertised, store.epoch)
-        services = Services(identity, runtime, enode, offsets)
+        services = Services(identity, runtime, enode, offsets, self._budget)
         for listen in config.listen:
             await self._open(listen, services)
         keep_up(enode, runtime, retention_s=config.retention_check_ms / 1_000, flush_s=config.flush_interval_ms / 1_000)
@@ -137,10 +144,13 @@ class Node:
         front = protocol(listen.scheme).front(services, self.config)
         await front.start()
         self._fronts.append(front)
-        options = ListenerOptions(max_connections=self.config.max_connections)
+        most, backlog = connections_for(self.config.max_connections, len(self.config.listen))
+        options = ListenerOptions(max_connections=most, backlog=backlog)
         try:
             tap = self._taps.get(listen.scheme)
-            listener = await serve(front, listen.endpoint, options=options, network=self._network, tap=tap)
+            listener = await serve(
+                front, listen.endpoint, options=options, network=self._network, tap=tap, budget=self._budget
+            )
         except OSError as error:
             raise ConfigError(f"cannot listen on {listen}: {error.strerror or error}") from error
         self._listeners[listen.scheme] = listener
@@ -155,10 +165,12 @@ class Node:
     async def stop(self) -> None:
         """Accept nobody, answer what is parked, let requests in progress finish, flush, leave the store clean.
 
+        All of it takes ``drain_ms`` and little more; logs that were not flushed then are looked at by the next start.
         Stopping twice is stopping once. Raises WriteFailed where the store could not be left clean.
         """
         listeners, self._listeners = list(self._listeners.values()), {}
         fronts, self._fronts = self._fronts, []
+        begun = time.monotonic()
         for listener in listeners:
             listener.stop_accepting()
         for front in fronts:
@@ -171,7 +183,7 @@ class Node:
             await runtime.stop()
         store, self._store = self._store, None
         if store is not None:
-            store.close()
+            store.close(max(_LEAST_S, self.config.drain_ms / 1_000 - (time.monotonic() - begun)))
 
     async def abort(self) -> None:
         """Stop as a killed process would, for tests: clients are cut off, parked requests die, nothing is flushed."""

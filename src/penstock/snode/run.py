@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from penstock.config import SnodeConfig
 from penstock.errors import PenstockError
+from penstock.net.descriptors import raise_limit, tell_of_accept_once
 from penstock.snode.node import Node
 
 __all__ = ["run"]
@@ -22,6 +23,8 @@ async def run(config: SnodeConfig, *, ready: Callable[[Node], None], stop: async
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    raise_limit()
+    tell_of_accept_once(loop)
     async with Node(config) as node:
         ready(node)
         failed = asyncio.ensure_future(_wait(node, stop))

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from penstock.spark._dedup import Deduplicator as Deduplicator
     from penstock.spark._dedup import drop_repeated as drop_repeated
     from penstock.spark._listener import StreamListener as StreamListener
+    from penstock.spark._progress import with_metrics as with_metrics
     from penstock.spark._session import register as register
     from penstock.spark._session import session as session
     from penstock.spark._source import PenstockDataSource as PenstockDataSource
+    from penstock.spark.checkpoint import convert_checkpoint as convert_checkpoint
 
 _HOME_OF = {
     "DataFrame": "pyspark.sql",  # for annotations in modules that must not import PySpark themselves
@@ -26,9 +28,11 @@ _HOME_OF = {
     "SparkSession": "pyspark.sql",
     "StreamListener": "penstock.spark._listener",
     "advice": "penstock.spark._advice",
+    "convert_checkpoint": "penstock.spark.checkpoint",
     "drop_repeated": "penstock.spark._dedup",
     "register": "penstock.spark._session",
     "session": "penstock.spark._session",
+    "with_metrics": "penstock.spark._progress",
 }
 
 __all__ = [*_HOME_OF]  # noqa: PLE0604 - the keys are strings

@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from penstock.client.range_reader import Peek
-from penstock.errors import PenstockError
+from penstock.errors import LogTruncated, PenstockError
 from penstock.model import LogRange, Offset, Partition
 from penstock.spark._admission import Weights, admit
 from penstock.spark._endings import Endings
@@ -48,6 +48,12 @@ class LogView(Protocol):
     def earliest(self, partitions: Collection[Partition]) -> Positions: ...
 
     def latest(self, partitions: Collection[Partition]) -> Positions: ...
+
+    def epochs(self) -> Mapping[Partition, int]:
+        """The leader epochs in which ``latest`` last saw the ends, where the protocol has such."""
+        ...
+
+    def truncated(self, positions: Mapping[Partition, tuple[int, int]]) -> Mapping[Partition, LogTruncated]: ...
 
     def at_times(self, times_ms: Mapping[Partition, int]) -> Mapping[Partition, int | None]: ...
 
@@ -136,7 +142,8 @@ class Follower:
             self._pace.end(self._log.monotonic_ms())
         self.commit(start)
         earliest, latest = self._look(start.end)
-        begin = self._begin(self._of_same_topics(start), earliest, latest)
+        kept = self._of_same_topics(start)
+        begin = self._begin(kept, earliest, latest, self._truncated(kept, start.epochs))
         ends = self._ends(begin, latest)
         backlog = {partition: ends[partition] - position for partition, position in begin.items()}
         if not everything and self._waits_for_more(sum(backlog.values())):
@@ -148,7 +155,9 @@ class Follower:
         moved = any(begin.get(partition) != position for partition, position in start.end.items())
         if not taken and not moved:
             return None
-        self._last_batch, self._last_batch_ms = BatchOffset(begin, end, self._log.ids()), self._log.monotonic_ms()
+        epochs = {partition: epoch for partition, epoch in self._log.epochs().items() if partition in end}
+        self._last_batch = BatchOffset(begin, end, self._log.ids(), epochs)
+        self._last_batch_ms = self._log.monotonic_ms()
         return self._last_batch
 
     def planned(self, batch: BatchOffset) -> BatchOffset:
@@ -203,20 +212,36 @@ class Follower:
                 self.losses.report(partition, offset, 0, "the topic was deleted and made anew")
         return {partition: offset for partition, offset in done.end.items() if partition.topic not in anew}
 
-    def _begin(self, position: Positions, earliest: Positions, latest: Positions) -> dict[Partition, int]:
+    def _truncated(self, position: Positions, epochs: Positions) -> Mapping[Partition, LogTruncated]:
+        """What was read and is not in the log any more. A leader is asked only where it is not the one of back then."""
+        now = self._log.epochs()
+        asked = {p: (offset, epochs[p]) for p, offset in position.items() if epochs.get(p, -1) not in {-1, now.get(p)}}
+        return self._log.truncated({partition: at for partition, at in asked.items() if partition in now})
+
+    def _begin(
+        self, position: Positions, earliest: Positions, latest: Positions, truncated: Mapping[Partition, LogTruncated]
+    ) -> dict[Partition, int]:
         """Where the next batch starts: at ``position``, or after what is gone; new partitions at their start."""
         begin: dict[Partition, int] = {}
         for partition, offset in position.items():
             first, last = earliest.get(partition), latest.get(partition, 0)
             if first is None:
                 known = 0 if self._backlog is None else self._backlog.end.get(partition, offset) - offset
-                what = "the partition is gone" + (f", with {known} offsets that were there to read" if known else "")
-                self.losses.report(partition, offset, known, what)
+                left = f", with {known} offsets that were there to read" if known else ""
+                if self._options.subscription.wants(partition):
+                    self.losses.report(partition, offset, known, f"the partition is gone{left}")
+                else:
+                    self.losses.leave(partition, offset, known, f"the subscription names it no more{left}")
             elif offset < first:
                 gone = first - offset
                 what = f"{gone} offsets were deleted; the log starts at {first}"
                 self.losses.report(partition, offset, gone, what)
                 begin[partition] = first
+            elif partition in truncated:
+                # What took the place of the records that were read is new: it is read.
+                parted_at = max(first, truncated[partition].parted_at)
+                self.losses.report(partition, offset, offset - parted_at, truncated[partition].message)
+                begin[partition] = parted_at
             elif offset > last:
                 # Going back to its start would read everything twice; whoever wants that deletes the checkpoint.
                 what = f"the log ends at {last}: it was truncated or made anew"

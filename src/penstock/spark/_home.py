@@ -2,7 +2,8 @@
 
 Where SPARK_HOME holds ``pyspark.zip``, as PySpark's own package does, every Python process that Spark starts (five
 before the first row of a stream, one more for each query) imports PySpark from that zip, without compiled files: 0.6 s
-each. A home of symbolic links that leaves the zip out makes it 0.2 s: they import the installed package.
+each. A home of symbolic links that leaves the zip out makes it 0.2 s: they import the installed package. In the zip's
+place stands a package of a few lines, by which processes that plan streams come to ``_planners``.
 What must not live here: deciding when to use it (``_session``).
 """
 
@@ -15,10 +16,31 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
+from penstock.spark._planners import RUNNER
+
 __all__ = ["quick_home"]
 
 _LINKED = ("bin", "conf", "data", "jars", "licenses", "sbin")
 _PY4J = "py4j-*.zip"
+_FORM = "2"
+"""Of the home itself: one that was made otherwise is another home."""
+
+_GATE = f'''\
+"""Stands before PySpark in Spark's Python processes, and makes way for it. Made by penstock."""
+
+import sys
+
+sys.path[:] = [each for each in sys.path if not __file__.startswith(each + "/pyspark/")]
+del sys.modules["pyspark"]
+if sys.orig_argv[1:3] == ["-m", {RUNNER!r}]:
+    try:
+        from penstock.spark._planners import begin
+
+        begin()
+    except Exception as error:
+        print("penstock: planning goes on without a keeper:", error, file=sys.stderr)
+import pyspark
+'''
 
 
 def quick_home(cache: Path | None = None) -> Path | None:
@@ -30,7 +52,7 @@ def quick_home(cache: Path | None = None) -> Path | None:
     if not (real / "jars").is_dir():
         return None  # a client without Spark, or an installation of another shape
     # Another installation or version of PySpark is another place, or has other jars.
-    stamp = f"{real.resolve()} {(real / 'version.py').stat().st_mtime_ns}"
+    stamp = f"{_FORM} {real.resolve()} {(real / 'version.py').stat().st_mtime_ns}"
     parent = (Path.home() / ".cache" / "penstock") if cache is None else cache
     home = parent / f"spark-home-{hashlib.sha256(stamp.encode()).hexdigest()[:12]}"
     if home.is_dir():
@@ -60,3 +82,6 @@ def _link(real: Path, home: Path) -> None:
     library.mkdir(parents=True)
     for zipped in (real / "python" / "lib").glob(_PY4J):
         (library / zipped.name).symlink_to(zipped)
+    gate = library / "pyspark.zip" / "pyspark"
+    gate.mkdir(parents=True)
+    (gate / "__init__.py").write_text(_GATE, encoding="utf-8")

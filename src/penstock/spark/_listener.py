@@ -11,14 +11,12 @@ What must not live here: what progress means (``_progress``).
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock, Thread
-from typing import Any
 
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
@@ -28,7 +26,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from penstock.spark._progress import StreamProgress, parse_progress, prometheus_text
+from penstock.spark._progress import StreamProgress, parse_progress, prometheus_text, with_metrics
 
 __all__ = ["StreamListener"]
 
@@ -47,12 +45,13 @@ class StreamListener(StreamingQueryListener):
         self._stream(str(event.id), event.name)
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        told: dict[str, Any] = json.loads(event.progress.json)
+        told = with_metrics(event.progress)
         sources = parse_progress(told)
         stream = self._stream(str(told["id"]), told.get("name"))
         with self._lock:
             stream.running, stream.error = True, None
             stream.add(int(told["batchId"]), told.get("batchDuration", 0) / 1_000, sources)
+            stream.progress = told
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Nothing new: what is known stays."""

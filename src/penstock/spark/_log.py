@@ -14,7 +14,9 @@ from typing import TypeVar
 
 from penstock.client import Admin, RangeReader
 from penstock.client.range_reader import Peek
+from penstock.errors import LogTruncated
 from penstock.model import Committed, LogRange, Offset, OffsetSpec, Partition
+from penstock.seams import FoundOffset
 from penstock.spark._offsets import Positions
 from penstock.spark._options import SourceOptions
 from penstock.spark._patient import patiently
@@ -35,6 +37,7 @@ class Log:
         self._reader: RangeReader | None = None
         self._admin: Admin | None = None
         self._ids: Mapping[str, str] = {}
+        self._epochs: Mapping[Partition, int] = {}
 
     def __enter__(self) -> Log:
         return self
@@ -59,11 +62,21 @@ class Log:
 
     def earliest(self, partitions: Collection[Partition]) -> Positions:
         """The first offset of each partition."""
-        return self._offsets(partitions, Offset.EARLIEST)
+        return {partition: each.offset for partition, each in self._found(partitions, Offset.EARLIEST).items()}
 
     def latest(self, partitions: Collection[Partition]) -> Positions:
         """The offset after the last record of each partition."""
-        return self._offsets(partitions, Offset.LATEST)
+        found = self._found(partitions, Offset.LATEST)
+        self._epochs = {partition: each.leader_epoch for partition, each in found.items() if each.leader_epoch >= 0}
+        return {partition: each.offset for partition, each in found.items()}
+
+    def epochs(self) -> Mapping[Partition, int]:
+        """The leader epochs in which ``latest`` last saw the ends, where the protocol has such."""
+        return self._epochs
+
+    def truncated(self, positions: Mapping[Partition, tuple[int, int]]) -> Mapping[Partition, LogTruncated]:
+        """Which of these offsets, each with such an epoch, the log does not reach any more as it did then."""
+        return self._ask(lambda reader: reader.truncated(positions)) if positions else {}
 
     def at_times(self, times_ms: Mapping[Partition, int]) -> Mapping[Partition, int | None]:
         """The first offset at or after a time (ms since 1970 UTC); None where there is none so young."""
@@ -105,11 +118,10 @@ class Log:
                 each.close()
         self._reader = self._admin = None
 
-    def _offsets(self, partitions: Collection[Partition], name: Offset) -> Positions:
+    def _found(self, partitions: Collection[Partition], name: Offset) -> Mapping[Partition, FoundOffset]:
         if not partitions:
             return {}
-        found = self._ask(lambda reader: reader.offsets(dict.fromkeys(partitions, OffsetSpec(name=name))))
-        return {partition: answer.offset for partition, answer in found.items()}
+        return self._ask(lambda reader: reader.offsets(dict.fromkeys(partitions, OffsetSpec(name=name))))
 
     def _ask(self, question: Callable[[RangeReader], T]) -> T:
         return patiently(lambda: question(self._open_reader()), self._options.retries, self.pause, self.close)

@@ -6,6 +6,7 @@ What must not live here: finding out that they are gone.
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from penstock.errors import RemoteError
 from penstock.model import Partition
@@ -30,18 +31,29 @@ class Losses:
 
     def report(self, partition: Partition, offset: int, lost: int, what: str) -> None:
         """``lost`` offsets from ``offset`` on are not there; ``what`` happened, in words. Raises DataLoss."""
+        self._tell(partition, offset, lost, what, _LOST)
+
+    def leave(self, partition: Partition, offset: int, left: int, what: str) -> None:
+        """As ``report``, of offsets that are there, and will not be read. Raises DataLoss."""
+        self._tell(partition, offset, left, what, _LEFT)
+
+    def _tell(self, partition: Partition, offset: int, lost: int, what: str, fate: str) -> None:
         if self._fail:
-            raise loss(partition, offset, what)
+            raise loss(partition, offset, what, fate)
         if (partition, offset, what) not in self._said:
             self._said.add((partition, offset, what))
             self.offsets += lost
             _log.warning("going on without records of %s from offset %d on: %s", partition, offset, what)
 
 
-def loss(partition: Partition, offset: int, what: str) -> DataLoss:
-    """The error for records that are gone."""
+_LOST: Final = "are lost"
+_LEFT: Final = "are left behind"
+
+
+def loss(partition: Partition, offset: int, what: str, fate: str = _LOST) -> DataLoss:
+    """The error for records that are gone, or left behind."""
     return DataLoss(
-        f"records that were still to be read are lost: {what}",
+        f"records that were still to be read {fate}: {what}",
         topic=partition.topic,
         partition=partition.id,
         offset=offset,

@@ -1,8 +1,10 @@
 """The offset that a Spark checkpoint stores for one micro-batch, as canonical JSON, version 1.
 
-    {"v": 1, "from": {topic: {partition: offset}}, "to": {topic: {partition: offset}}, "ids": {topic: id}}
+    {"v": 1, "from": {topic: {partition: offset}}, "to": {topic: {partition: offset}}, "ids": {topic: id},
+     "epochs": {topic: {partition: epoch}}}
 
-``ids`` tell a topic from another one of the same name that took its place; absent where the protocol has none.
+``ids`` tell a topic from another one of the same name that took its place; ``epochs`` are the leader epochs in which
+the log was seen to reach ``to``, which tell it from one that was cut off and written anew. Both may be absent.
 
 Two facts about Spark shape it. Spark does not store the result of ``initialOffset()`` and asks for it again after a
 crash in the first batch, when "latest" means something else: so the *end* offset carries its own start, and
@@ -35,12 +37,15 @@ class BatchOffset:
     start: Positions
     end: Positions
     ids: Mapping[str, str] = field(default_factory=dict)
+    epochs: Positions = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Json]:
         """The canonical form: equal offsets give equal text, whatever order they were collected in."""
         told: dict[str, Json] = {"v": VERSION, "from": _tree(self.start), "to": _tree(self.end)}
         if self.ids:
             told["ids"] = {topic: self.ids[topic] for topic in sorted(self.ids)}
+        if self.epochs:
+            told["epochs"] = _tree(self.epochs)
         return told
 
     @classmethod
@@ -56,7 +61,8 @@ class BatchOffset:
                 f"the checkpoint holds offsets of version {_short(stored['v'])}; this penstock reads version {VERSION}",
                 hint="Run the query with the version of penstock that wrote the checkpoint, or use a new one",
             )
-        offset = cls(_positions(stored.get("from")), _positions(stored.get("to")), _ids(stored.get("ids", {})))
+        ids, epochs = _ids(stored.get("ids", {})), _positions(stored.get("epochs", {}))
+        offset = cls(_positions(stored.get("from")), _positions(stored.get("to")), ids, epochs)
         for partition, end in offset.end.items():
             if not 0 <= offset.start.get(partition, -1) <= end:
                 raise ConfigError(

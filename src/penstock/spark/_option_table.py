@@ -7,13 +7,13 @@ What must not live here: parsing of values, and what client options mean (``_cli
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 
+from penstock.config.nearest import nearest
 from penstock.errors import ConfigError
 from penstock.spark._decode_options import DECODE_OPTIONS
 
-__all__ = ["GROUP_ID", "OURS", "SERVERS", "nearest", "sorted_out"]
+__all__ = ["GROUP_ID", "OURS", "SERVERS", "meant", "sorted_out"]
 
 SERVERS = "kafka.bootstrap.servers"
 GROUP_ID = "kafka.group.id"
@@ -25,12 +25,13 @@ OURS: dict[str, str] = {
     "subscribePattern": "a regular expression that names of topics match as a whole; looked at again every trigger",
     "assign": 'partitions as JSON: {"topic": [0, 1]}',
     "startingOffsets": "earliest, latest, JSON, or committed[:earliest|latest]; only for a query without a checkpoint",
-    "startingTimestamp": "the first record at or after a time: ms since 1970, ISO 8601, -2h",
-    "startingOffsetsByTimestamp": 'a time for each partition as JSON: {"topic": {"0": 1700000000000, "1": "-2h"}}',
+    "startingTimestamp": "the first record at or after a time: ms since 1970, ISO 8601, -2h; wins over the two others",
+    "startingOffsetsByTimestamp": 'a time for each partition as JSON: {"topic": {"0": 1700000000000, "1": "-2h"}}; '
+    "wins over startingOffsets",
     "startingOffsetsByTimestampStrategy": "error or latest, for partitions without a record that young",
     "endingOffsets": "latest or JSON; ends a batch, or a stream",
-    "endingTimestamp": "up to the first record at or after a time; ends a batch, or a stream",
-    "endingOffsetsByTimestamp": "such a time for each partition as JSON",
+    "endingTimestamp": "up to the first record at or after a time; ends a batch, or a stream; wins over the two others",
+    "endingOffsetsByTimestamp": "such a time for each partition as JSON; wins over endingOffsets",
     "maxOffsetsPerTrigger": "at most so many offsets a micro-batch",
     "minOffsetsPerTrigger": "wait until there are so many offsets, at most maxTriggerDelay",
     "maxTriggerDelay": "how long minOffsetsPerTrigger waits: 15m",
@@ -39,6 +40,7 @@ OURS: dict[str, str] = {
     "minPartitions": "at least so many Spark tasks",
     "maxPartitions": "at most so many Spark tasks (ours)",
     "maxRecordsPerPartition": "at most so many offsets a Spark task",
+    "parallelism": "plan for so many tasks at once, few partitions or many; else Spark's settings say it (ours)",
     "includeHeaders": "true adds the column headers",
     "columns": "the columns to read, separated by commas; fewer are faster; header:NAME is one header (ours)",
     "group": "the consumer group whose offsets are committed (ours)",
@@ -88,18 +90,16 @@ def sorted_out(
         elif in_address or prefix is not None:
             client[lower.removeprefix(prefix or "")] = text
         else:
-            raise ConfigError(f"there is no option {name}", hint=nearest(name, OURS))
+            raise ConfigError(f"there is no option {name}", hint=meant(name, OURS))
     return options, client
 
 
-def nearest(word: str, names: Iterable[str]) -> str:
+def meant(word: str, names: Iterable[str]) -> str:
     """What to tell somebody who wrote ``word`` where one of ``names`` was wanted."""
-    spelling = {name.lower(): name for name in names}
-    close = difflib.get_close_matches(word.lower(), spelling, n=1, cutoff=0.5)
-    if close:
-        name = spelling[close[0]]
-        return f"Did you mean {name}" + (f" ({OURS[name]})?" if name in OURS else "?")
-    return f"Known are {', '.join(spelling.values())}"
+    name, *others = nearest(word.lower(), {name.lower(): name for name in names})
+    if others:
+        return f"The nearest are {', '.join([name, *others])}"
+    return f"Did you mean {name}" + (f" ({OURS[name]})?" if name in OURS else "?")
 
 
 def _refuse_table(given: Mapping[str, str]) -> None:

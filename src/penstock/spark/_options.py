@@ -7,10 +7,11 @@ options mean (``_client_options``).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.config import OptionValue, parse_address, reader_settings
+from penstock.config.options import as_written, names_written
 from penstock.errors import ConfigError
 from penstock.model import Offset
 from penstock.protocols import protocol
@@ -18,7 +19,7 @@ from penstock.spark._client_options import client_options
 from penstock.spark._columns import DEFAULT, HEADERS, KNOWN
 from penstock.spark._decode_options import Decoding, parse_decoding
 from penstock.spark._extras import PREFIX, Extra
-from penstock.spark._option_table import GROUP_ID, SERVERS, nearest, sorted_out
+from penstock.spark._option_table import GROUP_ID, SERVERS, meant, sorted_out
 from penstock.spark._option_values import choice, count, flag, milliseconds, size_bytes
 from penstock.spark._starts import FromGroup, Where, parse_time, parse_times, where
 from penstock.spark._subscription import Subscription, parse_subscription
@@ -48,11 +49,15 @@ class TriggerLimits:
 
 @dataclass(frozen=True, slots=True)
 class TaskSizes:
-    """How a batch is cut into tasks: None leaves it to us. ``max_records`` (offsets a task) wins over ``at_most``."""
+    """How a batch is cut into tasks: None leaves it to us. ``max_records`` (offsets a task) wins over ``at_most``.
+
+    ``at_once`` is how many tasks run at the same time, for those who know better than Spark's settings say.
+    """
 
     at_least: int | None = None
     at_most: int | None = None
     max_records: int | None = None
+    at_once: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +78,8 @@ class SourceOptions:
     ``starting`` and ``ending`` are None where not given: their defaults differ between batch and stream.
     ``poll_timeout_ms`` bounds how long a task tries to go on without an answer: Spark's default of two minutes outlasts
     the restart of a broker. ``client`` are options for penstock's client, in its spelling; they may hold secrets and
-    are not shown. ``left_out`` names those that a Java client only could honour.
+    are not shown. ``left_out`` names those that a Java client only could honour, ``overruled`` those that another one
+    wins over, with that one.
     """
 
     address: str
@@ -91,6 +97,7 @@ class SourceOptions:
     retries: Retries = field(default_factory=Retries)
     client: Mapping[str, OptionValue] = field(default_factory=dict, repr=False)
     left_out: tuple[str, ...] = ()
+    overruled: Mapping[str, str] = field(default_factory=dict)
     decoding: Decoding | None = None
 
 
@@ -104,8 +111,9 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
     address_options, address_client = sorted_out(in_address, scheme, in_address=True)
     options, client = {**address_options, **options}, {**address_client, **client}
     known_to_protocol = protocol(scheme).options
-    kept, left_out = client_options(client, known_to_protocol)
-    reader_settings(address, kept, protocol_options=known_to_protocol)
+    with as_written(names_written(given, ("kafka.", f"{scheme}."))):
+        kept, left_out = client_options(client, known_to_protocol)
+        reader_settings(address, kept, protocol_options=known_to_protocol)
     subscription = parse_subscription(options, topics)
     commit_offsets = flag(options, "commitOffsets", default=False)
     group = _group(options, subscription, commit_offsets=commit_offsets)
@@ -126,6 +134,7 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
         retries=_retries(options),
         client=kept,
         left_out=left_out,
+        overruled={**_overruled(options, _STARTS), **_overruled(options, _ENDS)},
         decoding=parse_decoding(options, address, columns, kept),
     )
 
@@ -149,6 +158,16 @@ def _address(options: Mapping[str, str]) -> tuple[str, tuple[str, ...], Mapping[
         raise
     bare = type(address)(address.scheme, address.endpoints)
     return str(bare), address.topics, address.options
+
+
+_STARTS = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
+_ENDS = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
+"""The first of these that is given decides, as in Spark's connector, where jobs rely on it; no error therefore."""
+
+
+def _overruled(options: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
+    given = [name for name in names if name in options]
+    return dict.fromkeys(given[1:], *given[:1])
 
 
 def _starting(options: Mapping[str, str], group: str | None) -> Where | None:
@@ -196,7 +215,7 @@ def _limits(options: Mapping[str, str]) -> TriggerLimits:
 
 
 def _sizes(options: Mapping[str, str]) -> TaskSizes:
-    names = ("minPartitions", "maxPartitions", "maxRecordsPerPartition")
+    names = ("minPartitions", "maxPartitions", "maxRecordsPerPartition", "parallelism")
     sizes = TaskSizes(*(count(options, name) for name in names))
     if sizes.at_least and sizes.at_most and sizes.at_least > sizes.at_most:
         raise ConfigError(f"minPartitions is {sizes.at_least}, more than maxPartitions, which is {sizes.at_most}")
@@ -239,9 +258,7 @@ def _columns(options: Mapping[str, str], of_protocol: Mapping[str, str]) -> tupl
             extras[name] = Extra(name, "binary")
         elif (found := spelling.get(word.lower())) is None:
             known = ", ".join([*spelling.values(), f"{PREFIX}NAME"])
-            raise ConfigError(
-                f"columns names '{word}', which is none of {known}", hint=nearest(word, spelling.values())
-            )
+            raise ConfigError(f"columns names '{word}', which is none of {known}", hint=meant(word, spelling.values()))
         else:
             name = found
             if name in of_protocol:

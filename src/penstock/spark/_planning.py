@@ -1,7 +1,8 @@
 """Which task reads what: ranges of offsets laid end to end and cut into few pieces of equal size. Pure arithmetic.
 
-Every task costs 15 to 50 ms of Spark's own, so many small partitions share a task; a large partition is cut so that all
-cores work. Ranges whose partitions live on the same node stay together: a task then talks to few nodes.
+Every task costs 15 to 50 ms of Spark's own, so on one machine many small partitions share a task; a large partition is
+cut so that all cores work. On a cluster, whose size is seldom known, each partition has a task at least, as with
+Spark's own connector. Ranges whose partitions live on the same node stay together: a task then talks to few nodes.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 from penstock.model import LogRange, Partition
+from penstock.spark._cluster import Slots
 from penstock.spark._options import TaskSizes
 
 __all__ = ["ROWS_WORTH_A_TASK", "plan"]
@@ -19,8 +21,8 @@ ROWS_WORTH_A_TASK = 10_000
 """Fewer offsets than this are read faster by a task that runs anyway than by starting one more."""
 
 ROWS_THAT_FILL_A_TASK = 2_000_000
-"""With more than this for each core there may be more tasks than cores, up to one a partition: the cores of a cluster
-are not known where tasks are planned, and a task that fails is read again as a whole."""
+"""With more than this for each core there may be more tasks than cores, up to one a partition: a task that fails is
+read again as a whole. Where the cores of a cluster are not known, no task is larger, whatever the partitions."""
 
 _SNAP = 10
 """A cut that falls within a tenth of a task's size of a partition's edge moves to that edge: fewer connections, and no
@@ -30,15 +32,16 @@ batch that two tasks fetch and decode half of each."""
 def plan(
     ranges: Sequence[LogRange],
     *,
-    parallelism: int,
+    slots: Slots,
     sizes: TaskSizes | None = None,
     leaders: Mapping[Partition, str] | None = None,
 ) -> list[tuple[LogRange, ...]]:
     """The ranges of each task; together exactly ``ranges``, every offset once. No range is empty, no task either.
 
-    With ``sizes.at_least``: that many, as far as there are offsets. Without: at most ``parallelism``, or more of
-    ``ROWS_THAT_FILL_A_TASK`` up to one a partition. Never more than ``sizes.at_most``, unless a task would have more
-    than ``sizes.max_records`` offsets. ``leaders`` names the node that serves a partition, where known.
+    With ``sizes.at_least``: that many, as far as there are offsets. Without: at most ``slots.at_once``, or more of
+    ``ROWS_THAT_FILL_A_TASK`` up to one a partition. Never fewer than partitions where tasks run on a cluster. Never
+    more than ``sizes.at_most``, unless a task would have more than ``sizes.max_records`` offsets. ``leaders`` names
+    the node that serves a partition, where known.
     """
     known = leaders or {}
     filled = sorted(
@@ -59,22 +62,31 @@ def plan(
         return []
     partitions = len({(each.topic, each.node, each.partition) for each in filled})
     wanted = sizes or TaskSizes()
-    tasks = _tasks(total, partitions, parallelism, wanted)
+    tasks = _tasks(total, partitions, slots, wanted)
+    if slots.apart and tasks == len(filled) and wanted.max_records is None and _all_small(filled):
+        return [(each,) for each in filled]  # equal sizes are not worth a second look at a partition
     return _cut(filled, edges, _cuts(edges, total, tasks, exactly=wanted.max_records is not None))
 
 
-def _tasks(total: int, partitions: int, parallelism: int, sizes: TaskSizes) -> int:
+def _tasks(total: int, partitions: int, slots: Slots, sizes: TaskSizes) -> int:
     """How many tasks read ``total`` offsets of so many partitions."""
+    full = total // ROWS_THAT_FILL_A_TASK
     if sizes.at_least is not None:
-        tasks = min(sizes.at_least, total)
+        tasks = sizes.at_least
+    elif slots.at_once is None:
+        tasks = full
     else:
-        full = min(partitions, total // ROWS_THAT_FILL_A_TASK)
-        tasks = min(max(parallelism, full), -(-total // ROWS_WORTH_A_TASK))
+        tasks = min(max(slots.at_once, min(partitions, full)), -(-total // ROWS_WORTH_A_TASK))
+    tasks = min(max(tasks, partitions if slots.apart else 1), total)
     if sizes.at_most is not None:
         tasks = min(tasks, sizes.at_most)
     if sizes.max_records is not None:
         tasks = max(tasks, -(-total // sizes.max_records))
     return tasks
+
+
+def _all_small(ranges: Sequence[LogRange]) -> bool:
+    return all(each.end - each.start <= ROWS_WORTH_A_TASK for each in ranges)
 
 
 def _cuts(edges: Sequence[int], total: int, tasks: int, *, exactly: bool) -> list[int]:

@@ -14,7 +14,10 @@ from typing import Any
 from penstock.model import Partition
 from penstock.spark._offsets import BatchOffset
 
-__all__ = ["PartitionLag", "SourceProgress", "StreamProgress", "parse_progress", "prometheus_text"]
+__all__ = ["PartitionLag", "SourceProgress", "StreamProgress", "parse_progress", "prometheus_text", "with_metrics"]
+
+
+_BYTES_BEHIND = "estimatedTotalBytesBehindLatest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,23 @@ class SourceProgress:
     lag: Mapping[Partition, PartitionLag]
     lost_offsets: int
     failed_commits: int
+    bytes_behind: int | None = None
+    """About what the records take that are left to read; None before any was looked at."""
+    end_known: bool = True
+    """Whether the end of the log was told; else ``lag`` knows none."""
+
+    @property
+    def metrics(self) -> dict[str, str]:
+        """What Spark's own connector, and Databricks', put into ``sources[].metrics``, by their names."""
+        behind = [lag.offsets for lag in self.lag.values()]
+        if not behind or not self.end_known:
+            return {}
+        found = {
+            "avgOffsetsBehindLatest": str(sum(behind) / len(behind)),
+            "maxOffsetsBehindLatest": str(max(behind)),
+            "minOffsetsBehindLatest": str(min(behind)),
+        }
+        return found if self.bytes_behind is None else {**found, _BYTES_BEHIND: str(self.bytes_behind)}
 
 
 @dataclass(slots=True)
@@ -52,6 +72,9 @@ class StreamProgress:
     lost_offsets: int = 0
     failed_commits: int = 0
     lag: dict[Partition, PartitionLag] = field(default_factory=dict)
+    sources: list[SourceProgress] = field(default_factory=list)
+    progress: Mapping[str, Any] = field(default_factory=dict)
+    """Spark's own progress of the last batch, with ``sources[].metrics`` filled in."""
     running: bool = True
     error: str | None = None
     _last_batch: int = -1
@@ -65,6 +88,7 @@ class StreamProgress:
         self.size_bytes += sum(each.size_bytes for each in sources if each.rows)
         self.lost_offsets = sum(each.lost_offsets for each in sources)
         self.failed_commits = sum(each.failed_commits for each in sources)
+        self.sources = sources
         self.lag = {partition: lag for each in sources for partition, lag in each.lag.items()}
 
 
@@ -72,6 +96,22 @@ def parse_progress(progress: Mapping[str, Any]) -> list[SourceProgress]:
     """Our sources in a ``StreamingQueryProgress`` (as parsed JSON); sources of others are left out."""
     found = (_source(each) for each in progress.get("sources", ()))
     return [each for each in found if each is not None]
+
+
+def with_metrics(progress: Any) -> dict[str, Any]:
+    """A query's progress as parsed JSON, where our sources have the metrics that Spark's own connector puts there.
+
+    For what reads ``sources[].metrics``: a Python source has no way to fill it in by itself. ``progress`` is what a
+    listener or ``query.lastProgress`` gives, or its JSON, parsed.
+
+    >>> with_metrics(query.lastProgress)["sources"][0]["metrics"]["maxOffsetsBehindLatest"]  # doctest: +SKIP
+    '1200'
+    """
+    spelled = getattr(progress, "json", None)
+    told = dict(progress if spelled is None else json.loads(spelled))
+    sources = [(each, _source(each)) for each in told.get("sources", ())]
+    told["sources"] = [each if ours is None else {**each, "metrics": ours.metrics} for each, ours in sources]
+    return told
 
 
 def _source(told: Mapping[str, Any]) -> SourceProgress | None:
@@ -94,6 +134,8 @@ def _source(told: Mapping[str, Any]) -> SourceProgress | None:
         lag=lag,
         lost_offsets=int(behind.get("lostOffsets", 0)),
         failed_commits=int(behind.get("failedCommits", 0)),
+        bytes_behind=behind.get("bytes"),
+        end_known=known is not None,
     )
 
 
@@ -118,12 +160,19 @@ _PARTITION_METRICS = (
     ("lag_offsets", "gauge", "Offsets between that and the end of the log"),
     ("lag_seconds", "gauge", "Age of the oldest record that is not read yet"),
 )
+_SOURCE_METRICS = (
+    ("avgOffsetsBehindLatest", "gauge", "Offsets left to read, mean of a source's partitions"),
+    ("maxOffsetsBehindLatest", "gauge", "Offsets left to read, most of a source's partitions"),
+    ("minOffsetsBehindLatest", "gauge", "Offsets left to read, least of a source's partitions"),
+    (_BYTES_BEHIND, "gauge", "Estimated bytes left to read"),
+)
+"""By the names that Spark's own connector gives them."""
 
 
 def prometheus_text(streams: Mapping[str, StreamProgress]) -> str:
     """All queries, by their ids, as a Prometheus server scrapes them."""
     lines: list[str] = []
-    for name, kind, text in (*_QUERY_METRICS, *_PARTITION_METRICS):
+    for name, kind, text in (*_QUERY_METRICS, *_PARTITION_METRICS, *_SOURCE_METRICS):
         lines += [f"# HELP penstock_stream_{name} {text}.", f"# TYPE penstock_stream_{name} {kind}"]
         for query, stream in streams.items():
             labels = {"id": query, "query": stream.name}
@@ -145,6 +194,11 @@ def _values(name: str, stream: StreamProgress) -> Iterator[tuple[dict[str, str],
     }
     if name in of_query:
         yield {}, of_query[name]
+        return
+    if name in {each for each, _, _ in _SOURCE_METRICS}:
+        for number, source in enumerate(stream.sources):
+            if name in source.metrics:
+                yield {"source": str(number)}, float(source.metrics[name])
         return
     for partition, lag in sorted(stream.lag.items()):
         labels = {"topic": partition.topic, "partition": str(partition.id)}

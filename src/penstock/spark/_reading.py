@@ -13,6 +13,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Filter, InputPartition
@@ -30,8 +31,10 @@ from penstock.protocols import protocol
 from penstock.spark._advice import say_once
 from penstock.spark._behind import Behind
 from penstock.spark._bounded import bounded, check_for_batch
+from penstock.spark._cluster import Slots, slots
 from penstock.spark._follow import Follower
 from penstock.spark._garbage import spare_modules
+from penstock.spark._launch import settings
 from penstock.spark._log import Log
 from penstock.spark._offsets import BatchOffset, Json
 from penstock.spark._options import SourceOptions
@@ -163,10 +166,14 @@ def _say_what_matters(options: SourceOptions) -> None:
     say_once()
     if options.left_out:
         _log.warning("options that only a Java client has are left out: kafka.%s", ", kafka.".join(options.left_out))
+    for name, winner in options.overruled.items():
+        _log.warning("%s has no effect beside %s", name, winner)
 
 
 def _tasks(wanted: BatchOffset, options: SourceOptions, leaders: Mapping[Partition, str]) -> list[InputPartition]:
-    tasks = plan(wanted.ranges(), parallelism=_cores(), sizes=options.sizes, leaders=leaders)
+    at_once = options.sizes.at_once
+    found = _slots() if at_once is None else Slots(at_once, apart=False)
+    tasks = plan(wanted.ranges(), slots=found, sizes=options.sizes, leaders=leaders)
     return [ReadTask(ranges) for ranges in tasks]
 
 
@@ -175,6 +182,8 @@ def _ranges(partition: InputPartition) -> tuple[LogRange, ...]:
     return partition.ranges if isinstance(partition, ReadTask) else ()
 
 
-def _cores() -> int:
-    """Cores of the machine that plans; of a cluster's executors nothing is known here."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+@cache
+def _slots() -> Slots:
+    """Where the tasks of this process's plans run; it plans for one Spark application only."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return slots(settings(), cores=cores)

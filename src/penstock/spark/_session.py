@@ -6,21 +6,30 @@ without Unix sockets between the JVM and Python every task loses about 40 ms to 
 
 from __future__ import annotations
 
+import atexit
+import json
 import os
+import subprocess
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import penstock
 from penstock.spark._advice import FILTERS, UNIX_SOCKETS
+from penstock.spark._cluster import SETTINGS
 from penstock.spark._home import quick_home
+from penstock.spark._launch import MASTER, TOLD
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 __all__ = ["register", "session"]
+
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""What spark-submit sets for the program it runs: the port of the JVM that is there already."""
 
 EVERYWHERE: Mapping[str, str] = {
     UNIX_SOCKETS: "true",
@@ -39,25 +48,34 @@ LOCALLY: Mapping[str, str] = {
 """For ``local[…]`` masters: nothing listens on other than loopback, nothing is left in the working directory."""
 
 
-def session(app_name: str = "penstock", master: str = "local[*]", **conf: object) -> SparkSession:
+def session(app_name: str = "penstock", master: str | None = None, **conf: object) -> SparkSession:
     """Make (or get) a session with Unix sockets, UTC and, for local masters, settings fit for one machine.
+
+    ``master`` is ``local[*]``; in a program that ``spark-submit`` runs it is what that was told.
 
     ``conf`` overrides any of them: ``session(**{"spark.driver.memory": "4g"})``. The environment of this process gets
     what Spark reads only from there (``PYSPARK_UDS_MODE``, ``PYSPARK_PYTHON``, ``PYTHONPATH``; for local masters
     ``SPARK_LOCAL_IP`` and a ``SPARK_HOME`` from which Python starts quickly), where not set already. Spark finds
-    ``format("penstock")`` by itself then. A session that is running already is returned; with a warning if it has no
-    Unix sockets.
+    ``format("penstock")`` by itself then; for other masters it is registered as well. A session that is running
+    already is returned; with a warning if it has no Unix sockets. On a machine where nobody has yet, the kernels are
+    compiled meanwhile, on one core for some 20 s.
     """
     from pyspark.sql import SparkSession
 
-    local = master.startswith("local")
+    if master is None and _SUBMITTED not in os.environ:
+        master = "local[*]"
+    local = master is not None and master.startswith("local")
     _prepare_environment(local=local)
-    settings: dict[str, str] = {**EVERYWHERE, **(_sized_for_this_machine(master) if local else {})}
+    running = SparkSession.getActiveSession()
+    if local and running is None:
+        _compile_kernels_beside()
+    settings: dict[str, str] = {**EVERYWHERE, **(_sized_for_this_machine(master) if master and local else {})}
     settings.update({name: _text(value) for name, value in conf.items()})
-    builder = SparkSession.builder.appName(app_name).master(master)
+    builder = SparkSession.builder.appName(app_name)
+    if master is not None:
+        builder = builder.master(master)
     for name, text in settings.items():
         builder = builder.config(name, text)
-    running = SparkSession.getActiveSession()
     spark = builder.getOrCreate()
     if running is not None and spark.conf.get(UNIX_SOCKETS, "false") != "true":
         warnings.warn(
@@ -65,18 +83,49 @@ def session(app_name: str = "penstock", master: str = "local[*]", **conf: object
             "stop it and start again through penstock.spark.session()",
             stacklevel=2,
         )
+    if not local and not _master(spark).startswith("local"):
+        register(spark)
     return spark
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``format("penstock")`` known to this session.
+    """Make ``format("penstock")`` known to this session, under the Python and with the ``--py-files`` of its tasks.
 
-    Only needed where the module ``pyspark_penstock`` is not on the path of Spark's Python processes (then Spark finds
-    the format by itself), or to be sure that this process's penstock is the one used.
+    Not needed on one machine: Spark finds the format by itself where the module ``pyspark_penstock`` is on the path of
+    its Python processes. On a cluster it is: what Spark found by itself, it runs with the driver's Python everywhere.
     """
     from penstock.spark._source import PenstockDataSource
 
+    if (context := _context()) is not None:
+        given = context.getConf()
+        told = {name: str(given.get(name)) for name in SETTINGS if given.contains(name)}
+        context.environment[TOLD] = json.dumps(told)
+        # What plans a stream looks for --py-files where they are not (seen in 4.3.0).
+        _add_own_home(context.environment)
+        _say_if_missing(context.pythonExec, told.get(MASTER, ""))
     spark.dataSource.register(PenstockDataSource)
+
+
+def _context() -> SparkContext | None:
+    """This process's SparkContext; a client of Spark Connect has none."""
+    from pyspark import SparkContext
+
+    return SparkContext._active_spark_context
+
+
+def _master(spark: SparkSession) -> str:
+    return str(spark.conf.get(MASTER, "local"))
+
+
+def _say_if_missing(python: str, master: str) -> None:
+    """Tasks find a relative path in what ``--archives`` unpacked for them; for a driver nothing is unpacked."""
+    if os.sep in python and not Path(python).exists() and not master.startswith("local"):
+        folder = Path(python).parts[0] if not Path(python).is_absolute() else None
+        how = f"; make it so: ln -s {sys.prefix} {folder}" if folder else ""
+        warnings.warn(
+            f"PYSPARK_PYTHON is {python}, which the driver has not: it plans with the Python that tasks run with{how}",
+            stacklevel=3,
+        )
 
 
 def _prepare_environment(*, local: bool) -> None:
@@ -86,11 +135,31 @@ def _prepare_environment(*, local: bool) -> None:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         if "SPARK_HOME" not in os.environ and (quick := quick_home()) is not None:
             os.environ["SPARK_HOME"] = str(quick)
-    # Spark's Python processes do not inherit sys.path: a checkout that is not installed must be named.
+    _add_own_home(os.environ)
+
+
+def _add_own_home(environment: MutableMapping[str, str]) -> None:
+    """Spark's Python processes do not inherit sys.path: a checkout, or a zip, that is not installed must be named."""
     home = str(Path(penstock.__file__).parents[1])
-    known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    known = environment.get("PYTHONPATH", "").split(os.pathsep)
     if home not in known and Path(home).name not in {"site-packages", "dist-packages"}:
-        os.environ["PYTHONPATH"] = os.pathsep.join([home, *filter(None, known)])
+        environment["PYTHONPATH"] = os.pathsep.join([home, *filter(None, known)])
+
+
+def _compile_kernels_beside() -> subprocess.Popen[bytes]:
+    """While the JVM starts: in a process of its own, which has nothing to do on a machine where it has been done.
+
+    The first tasks wait for it instead of compiling each for itself. It ends with this process at the latest.
+    """
+    # By its name, as a worker will: Spark's part does not reach for the kernels.
+    compiling = subprocess.Popen([sys.executable, "-m", "penstock.kernels.warm"], stdin=subprocess.DEVNULL)
+    atexit.register(_end, compiling)
+    return compiling
+
+
+def _end(compiling: subprocess.Popen[bytes]) -> None:
+    compiling.kill()
+    compiling.wait()
 
 
 def _sized_for_this_machine(master: str) -> dict[str, str]:

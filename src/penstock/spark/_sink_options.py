@@ -6,12 +6,13 @@ must not live here: Spark classes, the source's options, and what a producer's o
 
 from __future__ import annotations
 
-import difflib
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.config import Acks, OptionValue, ProducerConfig, parse_address, producer_settings
+from penstock.config.nearest import nearest
+from penstock.config.options import as_written, names_written
 from penstock.errors import ConfigError
 from penstock.protocols import protocol
 from penstock.spark._sink_client import producer_options
@@ -102,11 +103,12 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
     options, client = _sorted_out(given, path.partition("://")[0].lower() if "://" in path else "kafka")
     address, topic, in_address = _address(options)
     known = protocol(parse_address(address).scheme).options
-    # What the address says is overruled by what an option says, however each is spelled.
-    kept, left_out = producer_options(client, known)
-    producer = {**producer_options(in_address, known)[0], **kept}
-    # The whole of it, so that contradictions are told before the query starts, and not by its first task.
-    config = producer_settings(address, producer, protocol_options=known).config
+    with as_written(names_written(given, (_CLIENT, f"{parse_address(address).scheme}."))):
+        # What the address says is overruled by what an option says, however each is spelled.
+        kept, left_out = producer_options(client, known)
+        producer = {**producer_options(in_address, known)[0], **kept}
+        # The whole of it, so that contradictions are told before the query starts, and not by its first task.
+        config = producer_settings(address, producer, protocol_options=known).config
     guarantee = _guarantee(options)
     made = SinkOptions(
         address=address,
@@ -217,13 +219,9 @@ def _flag(options: Mapping[str, str], name: str) -> bool:
 
 
 def _unknown(name: str) -> ConfigError:
-    close = difflib.get_close_matches(name.lower(), _SPELLING, n=1, cutoff=0.5)
-    if close:
-        near = _SPELLING[close[0]]
-        return ConfigError(
-            f"there is no option {name} for writing", hint=f"Did you mean {near} ({SINK_OPTIONS[near]})?"
-        )
-    return ConfigError(
-        f"there is no option {name} for writing",
-        hint=f"Known are {', '.join(SINK_OPTIONS)}, and kafka.* for the producer",
-    )
+    near, *others = nearest(name.lower(), _SPELLING)
+    if others:
+        hint = f"The nearest are {', '.join([near, *others])}; and there is kafka.* for the producer"
+    else:
+        hint = f"Did you mean {near} ({SINK_OPTIONS[near]})?"
+    return ConfigError(f"there is no option {name} for writing", hint=hint)

@@ -42,6 +42,9 @@ _PAUSE_S: Final = 0.02
 _MARKER_TOPIC: Final = {"cleanup.policy": "compact", "segment.bytes": "1048576"}
 _ENDED_OTHERWISE: Final = "INVALID_TXN_STATE"
 _EXISTS: Final = "TOPIC_ALREADY_EXISTS"
+_TOO_FEW_BROKERS: Final = "INVALID_REPLICATION_FACTOR"
+"""Final to who asked for too many replicas; the server's own default is met again when its brokers are back."""
+_PAUSE_FOR_BROKERS_S: Final = 0.5
 _TOO_LONG: Final = "INVALID_TRANSACTION_TIMEOUT"
 
 _PRODUCERS_OWN: Final = {each.name for each in fields(ProducerConfig)} - {each.name for each in fields(ClientConfig)}
@@ -211,13 +214,16 @@ class Transactions:
 
     def _create_marker_topic(self) -> None:
         name = self._options.marker_topic
-        if name in self._reader.topics([name]):
-            return
-        try:
-            self._admin_client.create_topics([NewTopic(name, partitions=1, config=_MARKER_TOPIC)])
-        except ServerError as error:
-            if error.name != _EXISTS:
-                raise
+        deadline = time.monotonic() + _PATIENCE_S
+        while name not in self._reader.topics([name]):
+            try:
+                self._admin_client.create_topics([NewTopic(name, partitions=1, config=_MARKER_TOPIC)])
+            except ServerError as error:
+                if error.name == _EXISTS:
+                    return
+                if not (error.retriable or error.name == _TOO_FEW_BROKERS) or time.monotonic() > deadline:
+                    raise
+                time.sleep(_PAUSE_FOR_BROKERS_S)
 
     @property
     def _reader(self) -> RangeReader:

@@ -46,6 +46,12 @@ class Subscription:
             if not self.assigned or info.partition in self.assigned
         }
 
+    def wants(self, partition: Partition) -> bool:
+        """Whether it would be read, if it were there."""
+        if self.pattern:
+            return re.compile(self.pattern).fullmatch(partition.topic) is not None
+        return partition in self.assigned if self.assigned else partition.topic in self.topics
+
     def check_all_exist(self, found: Collection[Partition]) -> None:
         """Raise UsageError for a topic or partition that is named and is not there."""
         absent = sorted(set(self.topics) - {partition.topic for partition in found})

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import InputPartition
 
 from penstock.client import RangeReader
 from penstock.config import OptionValue
-from penstock.errors import OffsetOutOfRange, ServerError
+from penstock.errors import LogTruncated, OffsetOutOfRange, ServerError
 from penstock.model import LogRange, Offset, OffsetSpec, Partition
 from penstock.spark._extras import physical, with_extras
 from penstock.spark._garbage import spare_modules
@@ -107,6 +107,10 @@ def _read_range(reader: RangeReader, wanted: LogRange, options: SourceOptions, l
             for messages in reader.read(replace(wanted, start=position), columns=columns):
                 yield messages.to_arrow(columns)
                 position = messages.next_offsets[partition]
+        except LogTruncated as error:
+            # The next batch is planned from where the log has another past.
+            losses.report(partition, position, wanted.end - position, error.message)
+            return
         except OffsetOutOfRange:
             first = reader.offsets({partition: OffsetSpec(name=Offset.EARLIEST)})[partition].offset
             # Where the log starts before it, the log has become too short: there is nothing to go on with.

@@ -40,6 +40,10 @@ _MAX_KEYS: Final = 500_000
 """Keys looked at in one go, about 100 MB; what lies behind them waits for the next time."""
 
 
+_AGAIN_MS: Final = 600_000
+"""After one that failed: a damaged log, or a full disk, is read from end to end each time."""
+
+
 @dataclass(frozen=True, slots=True)
 class Compacted:
     """What one compaction did to a log's closed segments."""
@@ -55,14 +59,33 @@ class Compacted:
 def plan(
     folder: PartitionFolder, state: LogState, config: LogConfig, flushed: int, pool: OpenSegments, now_ms: int
 ) -> Compaction | None:
-    """A compaction of the log, if at least half of what could be compacted was not yet; only synced segments are."""
-    upto = min(flushed, state.stable_offset)
-    closed = [segment for segment in state.segments[:-1] if segment.next_offset <= upto]
-    dirty = sum(segment.size for segment in closed if segment.next_offset > state.cleaned)
-    if not config.compact or state.compacting or not dirty or dirty * 2 < sum(segment.size for segment in closed):
+    """A compaction of the log, if there is enough to do; only synced segments are.
+
+    Enough is ``min.cleanable.dirty.ratio`` of what could be compacted, or a record older than
+    ``max.compaction.lag.ms``. Segments with records younger than ``min.compaction.lag.ms`` wait, and all behind them.
+    """
+    if not config.compact or state.compacting or now_ms < state.compact_after_ms:
+        return None
+    until_ms = now_ms - config.min_lag_ms if config.min_lag_ms else None
+    closed = _settled(state, min(flushed, state.stable_offset), until_ms)
+    dirty = [segment for segment in closed if segment.next_offset > state.cleaned]
+    enough = config.dirty_ratio * sum(segment.size for segment in closed)
+    late = any(segment.created_ms >= 0 and now_ms - segment.created_ms > config.max_lag_ms for segment in dirty)
+    if not dirty or (sum(segment.size for segment in dirty) < enough and not late):
         return None
     state.compacting = True
     return Compaction(folder, state, closed, config, pool, now_ms)
+
+
+def _settled(state: LogState, upto: int, until_ms: int | None) -> list[Segment]:
+    closed = []
+    for segment in state.segments[:-1]:
+        fresh = segment.next_offset > state.cleaned
+        young = fresh and until_ms is not None and max(segment.newest.timestamp_ms, segment.created_ms) > until_ms
+        if segment.next_offset > upto or young:
+            break
+        closed.append(segment)
+    return closed
 
 
 class Compaction:
@@ -87,12 +110,13 @@ class Compaction:
         self._now_ms = now_ms
         self._aborted = state.aborted.within(segments[0].base, segments[-1].next_offset)
         self._outputs: list[Segment] = []
-        self._complete = False
+        self._begun = self._complete = False
 
     # -- in any thread
 
     def run(self) -> None:
         """Read the old segments and write the new ones. Call it once. Raises WriteFailed, StoreDamaged."""
+        self._begun = True
         with self._writing():
             newest = self._newest_of_keys()
             self._begin(self._inputs[0].base)  # keeps the log's start, whatever becomes of the records there
@@ -212,6 +236,8 @@ class Compaction:
         """Put the new segments in place; None if the old ones are not all there any more. Raises WriteFailed."""
         state, count = self._state, len(self._inputs)
         state.compacting = False
+        if self._begun and not self._complete:
+            state.compact_after_ms = self._now_ms + _AGAIN_MS
         if not self._complete or state.retired or state.segments[:count] != self._inputs:
             self._discard()
             return None
@@ -238,6 +264,8 @@ class Compaction:
         try:
             yield
         except OSError as error:
+            if self._state.retired:
+                return  # the files went with their topic: nothing to do, and nobody's trouble
             raise WriteFailed(
                 f"cannot compact: {error}", topic=self._folder.topic, partition=self._folder.partition
             ) from error

@@ -55,7 +55,17 @@ class Flush:
 class Durability:
     """What of one log is on the disk. ``failure`` says why nobody knows, after a sync that failed."""
 
-    __slots__ = ("_folder", "_new_names", "_saved", "_unsaved_bytes", "_unsynced", "failure", "flushed", "gone")
+    __slots__ = (
+        "_dirty_since_ms",
+        "_folder",
+        "_new_names",
+        "_saved",
+        "_unsaved_bytes",
+        "_unsynced",
+        "failure",
+        "flushed",
+        "gone",
+    )
 
     def __init__(self, folder: PartitionFolder, flushed: int, sealed: Sequence[Segment]) -> None:
         self.flushed = flushed
@@ -63,6 +73,7 @@ class Durability:
         self.gone = False
         self._folder = folder
         self._unsynced = [segment for segment in sealed if segment.next_offset > flushed]
+        self._dirty_since_ms: int | None = None
         self._saved = flushed
         self._unsaved_bytes = 0
         self._new_names = False
@@ -72,9 +83,15 @@ class Durability:
         """Whether closed segments wait to be synced: until then recovery has to read them."""
         return bool(self._unsynced)
 
-    def appended(self, size: int) -> None:
+    def waited(self, now_ms: int) -> int:
+        """For how many milliseconds the oldest bytes that were not synced have been waiting; -1 if there are none."""
+        return -1 if self._dirty_since_ms is None else now_ms - self._dirty_since_ms
+
+    def appended(self, size: int, now_ms: int) -> None:
         """So many bytes were written."""
         self._unsaved_bytes += size
+        if self._dirty_since_ms is None:
+            self._dirty_since_ms = now_ms
 
     def began(self) -> None:
         """A segment was begun: the directory has a new name."""
@@ -97,10 +114,11 @@ class Durability:
         self.check()
         if end_offset <= self.flushed and not self._unsynced:
             return None
+        self._dirty_since_ms = None
         sealed = tuple(self._unsynced)
         work = [syncer for segment in sealed for syncer in segment.syncers(sealed=True)]
         work += active.syncers(sealed=False)
-        if self._new_names:
+        if self._new_names or self._folder.unsynced:
             work.append(self._sync_names)
             self._new_names = False
         if sealed or self._unsaved_bytes >= _POINT_BYTES:

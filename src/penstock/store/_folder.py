@@ -15,6 +15,7 @@ The directory is made when the first record comes. What must not live here: segm
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 from collections.abc import Sequence
 from typing import Final
@@ -51,7 +52,7 @@ def topic_id_of(directory: Directory) -> bytes | None:
 class PartitionFolder:
     """One partition's directory, made on first use."""
 
-    __slots__ = ("_directory", "_id", "_root", "name", "partition", "topic")
+    __slots__ = ("_directory", "_id", "_made", "_root", "_unsynced", "name", "partition", "topic")
 
     def __init__(self, root: Directory, topic: str, partition: int, topic_id: bytes, *, exists: bool) -> None:
         self.topic = topic
@@ -59,7 +60,11 @@ class PartitionFolder:
         self.name = f"{topic}-{partition}"
         self._root = root
         self._id = topic_id
+        self._unsynced: set[str] = set()
+        self._made = False
         self._directory: Directory | None = root.folder(self.name) if exists else None
+        if self._directory is not None and topic_id_of(self._directory) is None:
+            self._save_id(self._directory)  # the power was lost before it was on the disk
 
     @property
     def exists(self) -> bool:
@@ -70,15 +75,43 @@ class PartitionFolder:
         """The directory; it is made, and stays after a loss of power, if it is not there."""
         if self._directory is None:
             made = self._root.folder(self.name, create=True)
-            text = base64.urlsafe_b64encode(self._id).decode().rstrip("=")
-            made.replace(_METADATA, f"version: 0\ntopic_id: {text}\n".encode(), durable=False)
+            self._save_id(made)
             self._directory = made
+            self._made = True
         return self._directory
 
+    def _save_id(self, directory: Directory) -> None:
+        text = base64.urlsafe_b64encode(self._id).decode().rstrip("=")
+        self._save(directory, _METADATA, f"version: 0\ntopic_id: {text}\n".encode())
+
+    def _save(self, directory: Directory, name: str, data: bytes) -> None:
+        """Write a file that `sync` forces to the disk."""
+        directory.replace(name, data, durable=False)
+        self._unsynced.add(name)
+
+    @property
+    def unsynced(self) -> bool:
+        """Whether small files were written that are not known to be on the disk."""
+        return bool(self._unsynced)
+
+    @property
+    def directory_path(self) -> str:
+        """Of the directory, for messages; it need not be there."""
+        return f"{self._root.path}/{self.name}"
+
     def sync(self) -> None:
-        """Force the names of files, and of the directory itself, to disk."""
+        """Force small files, the names of files, and that of the directory itself, to disk; from any thread."""
+        names, self._unsynced = self._unsynced, set()
+        for name in names:
+            with (
+                contextlib.suppress(FileNotFoundError),  # its segment is gone
+                contextlib.closing(self.directory.open(name, create=False)) as file,
+            ):
+                file.syncer()()
         self.directory.sync()
-        self._root.sync()
+        if self._made:
+            self._root.sync()
+            self._made = False
 
     def load_start(self) -> int:
         """Log start offset; 0 if it never moved on request. Raises StoreDamaged: a wrong one could cost the log."""
@@ -114,8 +147,8 @@ class PartitionFolder:
             return None
 
     def save_epochs(self, epochs: EpochHistory) -> None:
-        """Not synced: recovery reads them from the batches if it must."""
-        self.directory.replace(_EPOCHS, epochs.to_text().encode(), durable=False)
+        """Synced with the log; recovery reads them from the batches if it must."""
+        self._save(self.directory, _EPOCHS, epochs.to_text().encode())
 
     def load_producers(self, base: int) -> ProducerTable | None:
         """The producers before offset ``base``; None if there is no readable snapshot."""
@@ -130,9 +163,9 @@ class PartitionFolder:
         return table
 
     def save_producers(self, base: int, table: ProducerTable) -> None:
-        """Not synced: recovery reads them from the batches if it must."""
+        """Synced with the log; recovery reads them from the batches if it must."""
         text = json.dumps(table.snapshot(), separators=(",", ":"))
-        self.directory.replace(segment_name(base) + ".producers", checked(text.encode()), durable=False)
+        self._save(self.directory, segment_name(base) + ".producers", checked(text.encode()))
 
     def load_aborted(self, base: int, end: int) -> list[Aborted] | None:
         """The transactions aborted in the segment of offsets ``base`` to ``end``; None if the file is no such index."""

@@ -1,9 +1,10 @@
 """Finding a partition's log on the disk again: by the note of a clean shutdown, or by looking at it.
 
 Without a note, segments from the recovery point on (at least the last one) are read from end to end; of those before
-it the indexes are checked. A tail that no append can have left so is cut off the last segment, and reported. Damage
-anywhere else, or below the recovery point, is not the trace of a crash: StoreDamaged, unless the owner asked for
-repair, which gives up the rest of the damaged segment and keeps the segments behind it.
+it the indexes are checked. Above the recovery point any segment may be torn, for a loss of power keeps what it likes of
+what was not synced: it is cut at the last good batch. Damage below it, and what a note knew and is not there, is not
+the trace of a crash: StoreDamaged, unless the owner asked for repair, which cuts there, too. What is cut is kept
+aside, segments behind a cut are kept and read, and all of it is reported.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from itertools import chain, pairwise
 from typing import Final
 
 from penstock.columnar.batch import BatchHeader
+from penstock.store._aside import keep_aside
 from penstock.store._folder import PartitionFolder
 from penstock.store._scan import VerifiedBatches
 from penstock.store._segment import SUFFIXES, OpenSegments, Segment, Stamp
 from penstock.store._state import CleanLog, LogState, Recovery
 from penstock.store._steps import Step
-from penstock.store._swap import PREFIX, finish_swap
+from penstock.store._swap import PREFIX, finish_swap, put_aside
 from penstock.store._writers import Entry, entry_of, note
 from penstock.store.aborted import Aborted
 from penstock.store.epochs import EpochHistory
@@ -29,6 +31,8 @@ from penstock.store.errors import StoreDamaged
 __all__ = ["Recoverer"]
 
 _NAME_DIGITS: Final = 20
+_GONE: Final = "what was there at the last shutdown is gone"
+_REPAIR: Final = "start with repair (`penstock snode --repair`)"
 
 
 class Recoverer:
@@ -41,28 +45,83 @@ class Recoverer:
         self._now_ms = now_ms
         self._repair = repair
 
-    def load(self, folder: PartitionFolder, clean: CleanLog | None) -> LogState:
-        """The log in ``folder``. Raises StoreDamaged."""
-        if not folder.exists:
-            return LogState()
+    def load(self, folder: PartitionFolder, clean: CleanLog | None, *, compacts: bool = False) -> LogState:
+        """The log in ``folder``; offsets may be missing from one that ``compacts``. Raises StoreDamaged."""
         try:
-            finish_swap(folder.directory)
-            return self._find(folder, clean)
+            if not folder.exists:
+                return self._without_folder(folder, clean)
+            reset = self._finish_swap(folder)
+            state = self._find(folder, clean, compacts=compacts)
         except StoreDamaged as error:
             error.topic, error.partition = folder.topic, folder.partition
             raise
+        state.recovered[:0] = reset
+        return state
 
-    def _find(self, folder: PartitionFolder, clean: CleanLog | None) -> LogState:
+    def _without_folder(self, folder: PartitionFolder, clean: CleanLog | None) -> LogState:
+        """A partition that nobody has written to, unless the note of the last shutdown knew better."""
+        if clean is None or not clean.segments:
+            return LogState()
+        end = clean.segments[-1][2]
+        lost = Recovery(
+            folder.topic, folder.partition, 0, clean.start_offset, _GONE, f"{folder.name}/", next_offset=end
+        )
+        self._miss(lost, folder.directory_path)
+        # Its offsets are not given out again: groups have committed them.
+        state = LogState(end, recovered=[lost])
+        self._begin_at(folder, state, end)
+        return state
+
+    def _finish_swap(self, folder: PartitionFolder) -> list[Recovery]:
+        try:
+            finish_swap(folder.directory)
+        except StoreDamaged as error:
+            if not self._repair:
+                raise
+            put_aside(folder.directory)  # what it did not replace yet is still there, the rest is in place
+            return [Recovery(folder.topic, folder.partition, 0, 0, f"{error.message}: passed over", error.file)]
+        return []
+
+    def _find(self, folder: PartitionFolder, clean: CleanLog | None, *, compacts: bool) -> LogState:
+        files = folder.directory.files()
         sizes = {
             int(name[:_NAME_DIGITS]): size
-            for name, size in folder.directory.files().items()
+            for name, size in files.items()
             if name.endswith(".log") and len(name) == _NAME_DIGITS + 4 and name[:_NAME_DIGITS].isdigit()
         }
         if clean is not None and sizes == {row[0]: row[1] for row in clean.segments}:
             aborted = [folder.load_aborted(row[0], row[2]) for row in clean.segments]
             if None not in aborted:
+                _sweep(folder, files, sizes)
                 return self._as_closed(folder, clean, chain.from_iterable(entries or () for entries in aborted))
-        return self._by_looking(folder, sizes)
+        missing = self._missing(folder, clean, sizes) if clean is not None else []
+        _sweep(folder, files, sizes)
+        state = self._by_looking(folder, sizes, compacts=compacts)
+        told = {lost.file for lost in state.recovered}
+        state.recovered += [lost for lost in missing if lost.file not in told]
+        return state
+
+    def _missing(self, folder: PartitionFolder, clean: CleanLog, sizes: Mapping[int, int]) -> list[Recovery]:
+        """What the note of the last shutdown knew and is not there, wholly or in part."""
+        missing = []
+        for base, size, next_offset, *_ in clean.segments:
+            there = sizes.get(base)
+            if there is None or there < size:
+                path = self._segment(folder, base).path
+                why = _GONE if there is None else f"{size - there} bytes that were there at the last shutdown are gone"
+                lost = Recovery(folder.topic, folder.partition, 0, base, why, path, there or 0, next_offset)
+                self._miss(lost, path)
+                missing.append(lost)
+        return missing
+
+    def _miss(self, lost: Recovery, path: str) -> None:
+        if not self._repair:
+            raise StoreDamaged(
+                f"{lost.reason}, with offsets up to {(lost.next_offset or 1) - 1}",
+                file=path,
+                position=lost.position,
+                hint=f"Restore it, or {_REPAIR} to go on without",
+            )
 
     def _segment(self, folder: PartitionFolder, base: int) -> Segment:
         return Segment(folder.directory, base, self._pool, self._interval)
@@ -81,8 +140,7 @@ class Recoverer:
         state.recovery_point = state.end_offset
         return state
 
-    def _by_looking(self, folder: PartitionFolder, sizes: Mapping[int, int]) -> LogState:
-        _sweep(folder, sizes)
+    def _by_looking(self, folder: PartitionFolder, sizes: Mapping[int, int], *, compacts: bool) -> LogState:
         bases = sorted(sizes)
         state = LogState(recovery_point=folder.load_point())
         try:
@@ -99,6 +157,8 @@ class Recoverer:
                 self._check(folder, state, segment, sizes[base], limit)
             else:
                 self._scan(folder, state, segment, sizes[base], limit)
+                if limit is not None and not compacts:
+                    _note_gap(folder, state, segment, limit)
             state.segments.append(segment)
         return self._settle(folder, state)
 
@@ -122,8 +182,9 @@ class Recoverer:
             segment.read_facts(size)
             if segment.next_offset > limit:
                 raise StoreDamaged("its offsets reach into the next segment", file=segment.path, position=segment.size)
-        except StoreDamaged:
+        except StoreDamaged as error:
             if not self._repair:
+                error.hint = f"Restore the file, or {_REPAIR} to cut there and keep the rest aside"
                 raise
             # Nothing is known of the producers and epochs in its middle, and nobody needs them.
             alone = LogState()
@@ -147,8 +208,8 @@ class Recoverer:
                 entry = entry_of(header, file.read(position, header.length) if header.control else b"")
                 self._note(state, segment, position, header, entry)
         if scan.damage:
-            torn = limit is None and not refused and not state.misses_synced(segment.next_offset)
-            self._cut(folder, state, segment, size, scan.damage, torn=torn)
+            torn = not refused and not state.misses_synced(segment.next_offset)
+            self._cut(folder, state, segment, size, scan.damage, limit, torn=torn)
         if limit is not None:
             segment.seal()
             folder.save_aborted(segment.base, state.aborted.marked(segment.base, segment.next_offset))
@@ -171,18 +232,28 @@ class Recoverer:
         return None
 
     def _cut(
-        self, folder: PartitionFolder, state: LogState, segment: Segment, size: int, reason: str, *, torn: bool
+        self,
+        folder: PartitionFolder,
+        state: LogState,
+        segment: Segment,
+        size: int,
+        reason: str,
+        limit: int | None,
+        *,
+        torn: bool,
     ) -> None:
         if not torn and not self._repair:
             raise StoreDamaged(
                 reason,
                 file=segment.path,
                 position=segment.size,
-                hint="A crash does not leave this. Restore the file, or open with repair=True to give up what follows",
+                hint=f"A crash does not leave this. Restore the file, or {_REPAIR} to cut there and keep what follows",
             )
+        cut, at = size - segment.size, segment.next_offset
+        aside = keep_aside(folder.directory, segment.name + ".log", segment.size, size)
         segment.truncate()
         state.recovered.append(
-            Recovery(folder.topic, folder.partition, size - segment.size, segment.next_offset, reason)
+            Recovery(folder.topic, folder.partition, cut, at, reason, segment.path, segment.size, limit, aside)
         )
 
     def _settle(self, folder: PartitionFolder, state: LogState) -> LogState:
@@ -195,17 +266,13 @@ class Recoverer:
                 f"the log ends at offset {state.end_offset}, but was on the disk up to {state.recovery_point}",
                 file=state.segments[-1].path if state.segments else folder.directory.path,
                 position=state.segments[-1].size if state.segments else 0,
-                hint="Restore the file, or open with repair=True to go on without",
+                hint=f"Restore the file, or {_REPAIR} to go on without",
             )
         if state.segments and state.start_offset > state.end_offset:
             # More was deleted on request than is left after the cut: go on where deletion ended.
             for segment in state.segments:
                 segment.remove()
-            state.segments = [self._segment(folder, state.start_offset)]
-            state.segments[0].create()
-            state.epochs = EpochHistory()
-            folder.save_epochs(state.epochs)
-            folder.save_producers(state.start_offset, state.producers)
+            self._begin_at(folder, state, state.start_offset)
         if state.segments:
             state.start_offset = max(state.start_offset, state.segments[0].base)
         if state.recovery_point > state.end_offset:
@@ -213,10 +280,35 @@ class Recoverer:
             folder.save_point(state.recovery_point)
         return state
 
+    def _begin_at(self, folder: PartitionFolder, state: LogState, offset: int) -> None:
+        """Nothing is left: the log goes on at ``offset``."""
+        state.segments = [self._segment(folder, offset)]
+        state.segments[0].create()
+        state.epochs = EpochHistory()
+        folder.save_epochs(state.epochs)
+        folder.save_producers(offset, state.producers)
 
-def _sweep(folder: PartitionFolder, sizes: Mapping[int, int]) -> None:
+
+def _note_gap(folder: PartitionFolder, state: LogState, segment: Segment, limit: int) -> None:
+    """Report offsets that are missing between batches which are whole: power took the end of a file, or a file."""
+    known = state.recovered and state.recovered[-1].file == segment.path
+    if segment.next_offset < limit and limit > state.recovery_point and not known:
+        lost = Recovery(
+            folder.topic,
+            folder.partition,
+            0,
+            segment.next_offset,
+            "the file ends early",
+            segment.path,
+            segment.size,
+            limit,
+        )
+        state.recovered.append(lost)
+
+
+def _sweep(folder: PartitionFolder, files: Iterable[str], sizes: Mapping[int, int]) -> None:
     """Remove what a crash left of unfinished work: temporary files, and companions of segments that are gone."""
-    for name in folder.directory.files():
+    for name in files:
         stem, dot, suffix = name.partition(".")
         companion = len(stem) == _NAME_DIGITS and stem.isdigit() and dot + suffix in SUFFIXES
         if name.endswith(".tmp") or name.startswith(PREFIX) or (companion and int(stem) not in sizes):

@@ -8,6 +8,7 @@ has, what may be appended, when anything is deleted.
 from __future__ import annotations
 
 import contextlib
+import errno
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -76,6 +77,13 @@ class OpenSegments:
         while len(self._order) > self._limit:
             next(iter(self._order)).close()
 
+    def shed(self) -> bool:
+        """Close half of them, for the process has no file descriptor left; False if there were none."""
+        count = (len(self._order) + 1) // 2
+        for segment in list(self._order)[:count]:
+            segment.close()
+        return count > 0
+
     def forget(self, segment: Segment) -> None:
         """``segment`` has been closed."""
         self._order.pop(segment, None)
@@ -133,7 +141,7 @@ class Segment:
 
     def create(self) -> None:
         """Make the file, empty. Raises OSError."""
-        self._directory.open(self.name + ".log").close()
+        self._open_file(create=True).close()
 
     def append(self, parts: Sequence[Buffer], step: Step) -> None:
         """Write a batch at the end. After an OSError the segment is as it was."""
@@ -326,7 +334,7 @@ class Segment:
     def _open(self) -> _Opened:
         opened = self._opened
         if opened is None:
-            opened = self._opened = _Opened(self._directory.open(self.name + ".log", create=False), OffsetIndex())
+            opened = self._opened = _Opened(self._open_file(create=False), OffsetIndex())
             self._pool.touch(self)
             if self._index_lost or not self._load_offsets(opened):
                 try:
@@ -339,6 +347,14 @@ class Segment:
         else:
             self._pool.touch(self)
         return opened
+
+    def _open_file(self, *, create: bool) -> File:
+        while True:
+            try:
+                return self._directory.open(self.name + ".log", create=create)
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._pool.shed():
+                    raise
 
     def _times(self) -> TimeIndex:
         """The time index, read when it is first needed: serving consumers does not need it."""

@@ -18,13 +18,30 @@ __all__ = ["CleanLog", "LogState", "Recovery"]
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What was cut off a log at open: ``cut_bytes`` from ``at_offset`` on (now the end of that segment), and why."""
+    """What a log lost at open: ``cut_bytes`` of ``file`` from ``position`` and ``at_offset`` on, and why.
+
+    ``next_offset`` is where the log goes on behind the gap, None at its end; ``aside`` is the file that keeps what was
+    cut, None if there was nothing to keep. Its text is the sentence for operators.
+    """
 
     topic: str
     partition: int
     cut_bytes: int
     at_offset: int
     reason: str
+    file: str = ""
+    position: int = 0
+    next_offset: int | None = None
+    aside: str | None = None
+
+    def __str__(self) -> str:
+        cut = f"cut at byte {self.position}, {self.cut_bytes} bytes, " if self.cut_bytes else ""
+        kept = f", kept in {self.aside}" if self.aside else ""
+        if self.next_offset is None:
+            offsets = f"the log goes on with offset {self.at_offset}"
+        else:
+            offsets = f"offsets {self.at_offset} to {self.next_offset - 1} are missing, what follows is there"
+        return f"topic {self.topic}, partition {self.partition}: {self.file}: {cut}{self.reason}{kept}; {offsets}"
 
 
 @dataclass(slots=True)
@@ -32,7 +49,7 @@ class LogState:
     """A log's segments (the last one is written to), and what is known of its offsets and writers.
 
     Below ``recovery_point`` everything was on the disk when the store opened. Below ``cleaned`` the log has been
-    compacted since then. ``retired`` logs have no files any more.
+    compacted since then; it is not tried before ``compact_after_ms``. ``retired`` logs have no files any more.
     """
 
     start_offset: int = 0
@@ -44,6 +61,7 @@ class LogState:
     recovered: list[Recovery] = field(default_factory=list)
     cleaned: int = 0
     compacting: bool = False
+    compact_after_ms: int = 0
     retired: bool = False
 
     @property

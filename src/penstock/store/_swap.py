@@ -16,7 +16,7 @@ from penstock.store._directory import Directory
 from penstock.store._segment import SUFFIXES, segment_name
 from penstock.store.errors import StoreDamaged
 
-__all__ = ["PREFIX", "finish_swap", "swap"]
+__all__ = ["PREFIX", "finish_swap", "put_aside", "swap"]
 
 PREFIX: Final = "cleaned-"
 """Of the names of segments that are not in place yet."""
@@ -43,7 +43,12 @@ def finish_swap(directory: Directory) -> None:
         return
     text = check(data)
     if text is None:
-        raise StoreDamaged("not a note of a compaction", file=f"{directory.path}/{_NOTE}", position=0)
+        raise StoreDamaged(
+            "not a note of a compaction",
+            file=f"{directory.path}/{_NOTE}",
+            position=0,
+            hint="Restore it, or start with repair (`penstock snode --repair`) to pass over it",
+        )
     note: dict[str, list[int]] = json.loads(text)
     old, new = note["old"], note["new"]
     there = directory.files()
@@ -55,3 +60,9 @@ def finish_swap(directory: Directory) -> None:
             directory.remove(segment_name(base) + suffix)
     directory.sync()
     directory.remove(_NOTE)
+
+
+def put_aside(directory: Directory) -> None:
+    """Believe a note no more that cannot be read, and keep it for who wants to know. Raises OSError."""
+    directory.rename(_NOTE, _NOTE + ".damaged")
+    directory.sync()

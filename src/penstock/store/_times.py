@@ -2,7 +2,8 @@
 
 Headers know a batch's largest timestamp only, so the batch that may hold the answer is decoded (offsets and
 timestamps, nothing else). With timestamps of producers, which may go back and forth, "the first record at or after t"
-is the one with the smallest offset. What must not live here: indexes.
+is the one with the smallest offset. A marker of a transaction is a record with a time like any other, as it is in a
+real broker's answers: whoever reads on from it misses nothing. What must not live here: indexes.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.columnar import decode_v2
+from penstock.columnar.batch import parse_header
 from penstock.errors import CorruptBatch
 from penstock.store._segment import NOTHING, Segment, Stamp
 from penstock.store._steps import Step
@@ -36,17 +38,22 @@ def first_since(segments: Iterable[Segment], timestamp_ms: int, start: int) -> t
 
 
 def newest(segments: Sequence[Segment], start: int) -> tuple[int, int] | None:
-    """(offset, timestamp ms) of the first of the records with the largest timestamp at or above offset ``start``."""
+    """(offset, timestamp ms) of the first of the records with the largest timestamp at or above offset ``start``.
+
+    Where none has a timestamp, the first of all, with -1.
+    """
     best, home = NOTHING, None
     for segment in segments:
-        if segment.next_offset > start:
+        if segment.size and segment.next_offset > start:
             for stamp in _stamps(segment, start):
-                if stamp.timestamp_ms > best.timestamp_ms:
+                if home is None or stamp.timestamp_ms > best.timestamp_ms:
                     best, home = stamp, segment
-    step = home.find(best.offset) if home else None
+    step = home.find(max(best.offset, start)) if home else None
     if home is None or step is None:
         return None
     offsets, timestamps = _records(home, step, start)
+    if not len(timestamps):
+        return None  # a batch that was written without records
     row = int(timestamps.argmax())
     return int(offsets[row]), int(timestamps[row])
 
@@ -66,10 +73,15 @@ def _stamps(segment: Segment, start: int) -> Iterator[Stamp]:
 
 def _records(segment: Segment, step: Step, start: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Offsets and timestamps (ms) of a batch's records from offset ``start`` on."""
+    raw = segment.batch(step)
     try:
-        rows = decode_v2(segment.batch(step), columns=["offset", "timestamp"], start=start).batch
+        if parse_header(raw).control:  # one record, which decoding passes over
+            return np.array([step.last_offset]), np.array([step.max_timestamp])
+        rows = decode_v2(raw, columns=["offset", "timestamp"], start=start).batch
     except CorruptBatch as error:
         raise StoreDamaged(error.message, file=segment.path, position=step.position) from error
     offsets: npt.NDArray[np.int64] = rows.column("offset").to_numpy(zero_copy_only=False)
-    micros: npt.NDArray[np.int64] = rows.column("timestamp").cast("int64").to_numpy(zero_copy_only=False)
+    micros: npt.NDArray[np.int64] = (
+        rows.column("timestamp").cast("int64").fill_null(-1_000).to_numpy(zero_copy_only=False)
+    )
     return offsets, micros // 1_000

@@ -20,6 +20,7 @@ MAX_SEGMENT_BYTES: Final = 2**31 - 1
 """Positions in an offset index are signed 32-bit."""
 
 DAY_MS: Final = 86_400_000
+_NEVER: Final = 2**63 - 1
 
 
 class FlushPolicy(enum.StrEnum):
@@ -85,7 +86,9 @@ class LogConfig:
     """What one topic's logs obey: its own options over the store's defaults. Units as in `StoreConfig`.
 
     ``delete`` and ``compact`` are the two halves of ``cleanup.policy``; ``append_time`` is
-    ``message.timestamp.type=LogAppendTime``; ``tombstone_ms`` is ``delete.retention.ms``.
+    ``message.timestamp.type=LogAppendTime``; ``tombstone_ms`` is ``delete.retention.ms``. ``dirty_ratio`` is
+    ``min.cleanable.dirty.ratio``; ``min_lag_ms`` and ``max_lag_ms`` bound when a record is compacted;
+    ``flush_records`` and ``flush_ms`` are ``flush.messages`` and ``flush.ms``.
     """
 
     segment_bytes: int
@@ -97,28 +100,48 @@ class LogConfig:
     compact: bool = False
     append_time: bool = False
     tombstone_ms: int = DAY_MS
+    dirty_ratio: float = 0.5
+    min_lag_ms: int = 0
+    max_lag_ms: int = _NEVER
+    flush_records: int = _NEVER
+    flush_ms: int = _NEVER
 
 
 def log_config(options: Mapping[str, str], defaults: StoreConfig) -> LogConfig:
     """The options that the store obeys, read and checked. Raises InvalidTopicConfig, naming the option."""
     policies = _words(options, "cleanup.policy", "delete", {"delete", "compact"})
     timestamps = _words(options, "message.timestamp.type", "CreateTime", {"CreateTime", "LogAppendTime"})
+    segment_ms = _number(options, "segment.ms", defaults.segment_ms, 1)
+    max_lag_ms = _number(options, "max.compaction.lag.ms", _NEVER, 1)
     return LogConfig(
         segment_bytes=_number(options, "segment.bytes", defaults.segment_bytes, 1, MAX_SEGMENT_BYTES),
-        segment_ms=_number(options, "segment.ms", defaults.segment_ms, 1),
+        # What stands in the segment that is written to cannot be compacted.
+        segment_ms=min(segment_ms, max_lag_ms) if "compact" in policies else segment_ms,
         index_interval_bytes=_number(
             options, "index.interval.bytes", defaults.index_interval_bytes, 0, MAX_SEGMENT_BYTES
         ),
         retention_ms=_number(options, "retention.ms", defaults.retention_ms, -1),
-        retention_bytes=_number(options, "retention.bytes", defaults.retention_bytes, -1),
+        retention_bytes=_number(options, "retention.bytes", defaults.retention_bytes, -_NEVER - 1),
         delete="delete" in policies,
         compact="compact" in policies,
         append_time="LogAppendTime" in timestamps,
         tombstone_ms=_number(options, "delete.retention.ms", DAY_MS, 0),
+        dirty_ratio=_ratio(options, "min.cleanable.dirty.ratio", 0.5),
+        min_lag_ms=_number(options, "min.compaction.lag.ms", 0, 0),
+        max_lag_ms=max_lag_ms,
+        flush_records=_number(options, "flush.messages", _NEVER, 1),
+        flush_ms=_number(options, "flush.ms", _NEVER, 0),
     )
 
 
-def _number(options: Mapping[str, str], name: str, default: int, low: int, high: int = 2**63 - 1) -> int:
+def _ratio(options: Mapping[str, str], name: str, default: float) -> float:
+    try:
+        return float(options.get(name, default))
+    except ValueError:
+        raise InvalidTopicConfig(f"{name} is {options[name]!r}, wanted is a number from 0 to 1") from None
+
+
+def _number(options: Mapping[str, str], name: str, default: int, low: int, high: int = _NEVER) -> int:
     text = options.get(name)
     if text is None:
         return default

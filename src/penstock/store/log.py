@@ -116,8 +116,9 @@ class PartitionLog:
 
     @property
     def sync_needed(self) -> bool:
-        """True while something was appended that the policy wants on the disk before it is acknowledged."""
-        return self.end_offset > self._durability.flushed and self._context.config.flush is FlushPolicy.ALWAYS
+        """True while the policy, or the topic, wants on the disk what was appended before it is acknowledged."""
+        always = self._context.config.flush is FlushPolicy.ALWAYS
+        return self.end_offset - self._durability.flushed >= (1 if always else self._config.flush_records)
 
     @property
     def failed(self) -> bool:
@@ -127,12 +128,11 @@ class PartitionLog:
     @property
     def unflushed(self) -> bool:
         """True while something that was appended is not known to be on the disk."""
-        return self.end_offset > self._durability.flushed or self.flush_due
+        return self.end_offset > self._durability.flushed or self._durability.has_sealed
 
-    @property
-    def flush_due(self) -> bool:
-        """True while a closed segment was not synced: syncing it, whatever the policy, spares recovery reading it."""
-        return self._durability.has_sealed
+    def flush_due(self, now_ms: int) -> bool:
+        """Whether a closed segment was not synced, which spares recovery reading it, or bytes wait for too long."""
+        return self._durability.has_sealed or self._durability.waited(now_ms) >= self._config.flush_ms
 
     def epoch_end(self, epoch: int) -> tuple[int, int]:
         """(epoch, offset after its last record) of the newest epoch not above ``epoch``; see `EpochHistory.end_of`."""
@@ -184,7 +184,7 @@ class PartitionLog:
             step = Step(segment.size, segment.size + header.length, base, last, newest)
             segment.append([head, memoryview(batch)[_STAMPED:]], step)
         self.end_offset = last + 1
-        self._durability.appended(header.length)
+        self._durability.appended(header.length, now_ms)
         self._context.dirty.add(self)
         return step, append_time
 
@@ -296,6 +296,8 @@ class PartitionLog:
         """Delete the closed segments that the topic's limits no longer cover, and forget quiet producers."""
         self._check_open()
         self._state.producers.expire(now_ms - self._context.config.producer_expiration_ms)
+        if not self._state.segments:
+            return None  # nor a directory: there may be thousands of partitions that nobody has written to
         with self._writing("cannot delete"):
             written = self._folder.directory.modified_ms
             count = expired(self._state.settled_segments(), self._config, now_ms, lambda it: written(f"{it.name}.log"))
@@ -387,13 +389,9 @@ class PartitionLog:
             raise WriteFailed(f"{what}: {error}", topic=self.topic, partition=self.partition) from error
 
     def _out_of_range(self, what: str, offset: int) -> LogOffsetOutOfRange:
+        start, end = self.start_offset, self.end_offset
         return LogOffsetOutOfRange(
-            what,
-            topic=self.topic,
-            partition=self.partition,
-            offset=offset,
-            start=self.start_offset,
-            end=self.end_offset,
+            what, topic=self.topic, partition=self.partition, offset=offset, start=start, end=end
         )
 
     def _locate(self, error: PenstockError) -> None:

@@ -7,7 +7,7 @@ gives may be run in another. What must not live here: fronts, groups, waiting re
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +16,10 @@ from typing import Final
 
 from penstock.errors import Closed, ConfigError, StoreError
 from penstock.store._clean import load_clean, save_clean
+from penstock.store._closing import flush_together
 from penstock.store._compaction import Compaction
 from penstock.store._context import LogContext
+from penstock.store._deleting import delete_folders, sweep
 from penstock.store._directory import Directory
 from penstock.store._disk import DiskDirectory
 from penstock.store._flush import Flush
@@ -26,7 +28,7 @@ from penstock.store._memory import MemoryDirectory
 from penstock.store._recovery import Recoverer
 from penstock.store._retention import Trimmed
 from penstock.store._segment import OpenSegments
-from penstock.store._state import Recovery
+from penstock.store._state import CleanLog, Recovery
 from penstock.store.catalog import Catalog, TopicState
 from penstock.store.config import FlushPolicy, StoreConfig, log_config, parse_url
 from penstock.store.errors import StoreDamaged, UnknownPartition, UnknownTopic, WriteFailed
@@ -34,7 +36,13 @@ from penstock.store.log import PartitionLog
 
 __all__ = ["Store", "open_store"]
 
-_DELETED: Final = ".deleted"
+
+_FLUSHING: Final = 0.7
+"""Of the time to close: the rest is for the note, and for syncs that had begun."""
+
+
+def _raised(error: WriteFailed) -> None:
+    raise error
 
 
 def open_store(
@@ -47,8 +55,9 @@ def open_store(
 ) -> Store:
     """Open (or begin) the store at ``memory:`` or ``file:DIRECTORY``; ``flush`` overrides the policy of ``config``.
 
-    ``repair`` gives up what follows damage in the middle of a segment instead of refusing to open; `Store.recovered`
-    tells what was cut, with and without it. ``now_ms`` is the wall clock where it is not the system's.
+    ``repair`` cuts a segment also where damage is not the trace of a crash, and goes on without what is gone, instead
+    of refusing to open; `Store.recovered` tells what was cut and where it is kept, with and without it. ``now_ms`` is
+    the wall clock where it is not the system's.
     Raises ConfigError, StoreLocked, StoreDamaged, StoreError.
 
     >>> with open_store("memory:") as store:
@@ -108,19 +117,11 @@ class Store:
                         hint="Restore the file, or choose an empty directory for a new store",
                     )
             catalog = Catalog.create(self.config.node_id)
-        self._sweep(catalog)
+        for name in self._directory.files():
+            if name.endswith(".tmp"):  # a small file that a crash kept from replacing its elder
+                self._directory.remove(name)
+        sweep(self._directory, catalog)  # what cannot go now is in nobody's way until its name is used again
         return catalog
-
-    def _sweep(self, catalog: Catalog) -> None:
-        """Finish deletions that a crash interrupted."""
-        for name in self._directory.folders():
-            topic = name.rpartition("-")[0]
-            if topic in catalog.deleting.values() and topic_id_of(self._directory.folder(name)) in catalog.deleting:
-                self._directory.move_folder(name, name + _DELETED)
-                name += _DELETED
-            if name.endswith(_DELETED):
-                self._directory.remove_folder(name)
-        catalog.deleting.clear()
 
     def _load_logs(self, now_ms: int, *, repair: bool) -> None:
         catalog, epoch = self._catalog, self._catalog.epoch + 1
@@ -135,7 +136,7 @@ class Store:
             logs = self._logs[topic.name] = []
             for partition in range(topic.partitions):
                 folder = self._folder(topic, partition, there)
-                state = recoverer.load(folder, clean.get(folder.name))
+                state = recoverer.load(folder, clean.get(folder.name), compacts=config.compact)
                 self.recovered += state.recovered
                 logs.append(PartitionLog(folder, state, config, self._context))
 
@@ -195,7 +196,9 @@ class Store:
         self._check_open()
         if name in self._catalog.deleting.values():  # the disk refused to remove its namesake's files
             with self._writing("cannot finish the deletion of the topic's namesake"):
-                self._sweep(self._catalog)
+                trouble = sweep(self._directory, self._catalog)
+                if trouble is not None and name in self._catalog.deleting.values():
+                    raise trouble
         with self._changing():
             topic = self._catalog.add(name, partitions, config or {})
             logs = self._new_logs(topic, 0)
@@ -232,12 +235,7 @@ class Store:
         for log in self._logs.pop(name):
             log.retire(lambda: UnknownTopic("the topic was deleted", topic=name))
         with self._writing("cannot delete the topic's files"):
-            there = set(self._directory.folders())
-            for folder in (f"{name}-{partition}" for partition in range(topic.partitions)):
-                if folder in there:
-                    gone = f"{folder}.{topic.id.hex()}{_DELETED}"
-                    self._directory.move_folder(folder, gone)
-                    self._directory.remove_folder(gone)
+            delete_folders(self._directory, topic)
         del self._catalog.deleting[topic.id]  # on disk with the next change; until then it names nothing
 
     def _new_logs(self, topic: TopicState, first: int) -> list[PartitionLog]:
@@ -265,10 +263,18 @@ class Store:
         for logs in self._logs.values():
             yield from logs
 
-    def enforce_retention(self, now_ms: int) -> list[Trimmed]:
-        """Delete what the topics' limits no longer cover, and say what. Raises WriteFailed."""
+    def enforce_retention(self, now_ms: int, trouble: Callable[[WriteFailed], None] = _raised) -> list[Trimmed]:
+        """Delete what the topics' limits no longer cover, and say what; ``trouble`` is told of each log that failed."""
         self._check_open()
-        return [trimmed for log in self.logs() if (trimmed := log.enforce_retention(now_ms))]
+        done = []
+        for log in self.logs():
+            try:
+                trimmed = log.enforce_retention(now_ms)
+            except WriteFailed as error:
+                trouble(error)
+            else:
+                done += [trimmed] if trimmed else []
+        return done
 
     def prepare_compaction(self, now_ms: int) -> list[Compaction]:
         """Work for the logs of topics with ``cleanup.policy=compact``, where enough has come since the last time.
@@ -281,27 +287,32 @@ class Store:
     # -- flush and close
 
     def flush_due(self, now_ms: int) -> bool:
-        """Whether the owner should `prepare_flush` now: the interval has passed, or a segment was closed."""
+        """Whether the owner should `prepare_flush` now: an interval has passed, or a segment was closed."""
         self._check_open()
         policy = self.config.flush is FlushPolicy.INTERVAL
         interval = policy and now_ms - self._flushed_ms >= self.config.flush_interval_ms
         logs = (log for log in self._context.dirty if not log.failed)
-        return any(log.unflushed if interval else log.flush_due for log in logs)
+        return any(log.unflushed if interval else log.flush_due(now_ms) for log in logs)
 
-    def prepare_flush(self, now_ms: int) -> Iterator[Flush]:
+    def prepare_flush(self, now_ms: int, trouble: Callable[[WriteFailed], None] = _raised) -> Iterator[Flush]:
         """Work that puts everything on the disk, log by log: `Flush.run` in any thread, then `Flush.finish` here.
 
-        Each is prepared when it is asked for, since it holds file handles until it has run. Raises WriteFailed.
+        Each is prepared when it is asked for, since it holds file handles until it has run; ``trouble`` is told of
+        each log that has none ready.
         """
         self._check_open()
         self._flushed_ms = now_ms
-        return self._flushes(list(self._context.dirty))
+        return self._flushes(list(self._context.dirty), trouble)
 
-    def _flushes(self, logs: Sequence[PartitionLog]) -> Iterator[Flush]:
+    def _flushes(self, logs: Sequence[PartitionLog], trouble: Callable[[WriteFailed], None]) -> Iterator[Flush]:
         for log in logs:
             # Not if its topic was deleted or the store closed meanwhile, and not again if it failed: that was said.
             if log in self._context.dirty and not log.failed:
-                flush = log.prepare_flush()
+                try:
+                    flush = log.prepare_flush()
+                except WriteFailed as error:
+                    trouble(error)
+                    continue
                 if flush is None:
                     self._context.dirty.discard(log)
                 else:
@@ -309,36 +320,40 @@ class Store:
 
     def flush(self) -> None:
         """Put everything on the disk, waiting for it. Raises WriteFailed, after it has tried with every log."""
-        self._check_open()
-        trouble: WriteFailed | None = None
-        for log in list(self._context.dirty):
-            try:
-                log.flush()
-                self._context.dirty.discard(log)
-            except WriteFailed as error:
-                trouble = trouble or error
-        if trouble is not None:
-            raise trouble
+        self._flush(None)
 
-    def close(self) -> None:
+    def _flush(self, within_s: float | None) -> None:
+        self._check_open()
+        troubles: list[WriteFailed] = []
+        flush_together(list(self._context.dirty), within_s, troubles.append)
+        self._context.dirty.intersection_update([log for log in self._context.dirty if log.unflushed])
+        if troubles:
+            raise troubles[0]
+
+    def close(self, within_s: float | None = None) -> None:
         """Flush, leave the note of a clean shutdown, let go of files and lock. Closing twice is closing once.
 
-        Raises WriteFailed if the disk refuses: then there is no note, but the store is closed all the same.
+        Where there are more logs than can be flushed ``within_s`` seconds, the note leaves out the others: the next
+        start looks at those, as after a crash. Raises WriteFailed if the disk refuses: then there is no note, but the
+        store is closed all the same.
         """
         if self._closed:
             return
+        begun = time.monotonic()
         try:
-            self.flush()
-            notes = {f"{log.topic}-{log.partition}": note for log in self.logs() if (note := log.describe())}
+            self._flush(None if within_s is None else within_s * _FLUSHING)
+            notes: dict[str, CleanLog] = {}
+            for log in self.logs():
+                if log not in self._context.dirty and (note := log.describe()):
+                    notes[f"{log.topic}-{log.partition}"] = note
+                if within_s is not None and time.monotonic() - begun >= within_s:
+                    break
             for log in self.logs():
                 log.retire(lambda: Closed("the store is closed"))
             with self._writing("cannot leave the note of a clean shutdown"):
                 save_clean(self._directory, self._catalog.epoch, notes)
         finally:
-            self._closed = True
-            for log in self.logs():
-                log.retire(lambda: Closed("the store is closed"))
-            self._directory.unlock()
+            self.abandon()
 
     def abandon(self) -> None:
         """Let go of files and lock as a killed process would: no flush, no note; the next open recovers."""
@@ -346,7 +361,7 @@ class Store:
             return
         self._closed = True
         for log in self.logs():
-            log.retire(lambda: Closed("the store was abandoned"))
+            log.retire(lambda: Closed("the store is closed"))
         self._directory.unlock()
 
     def __enter__(self) -> Store:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tools.peers import kafka
+from tools.peers.kafka_cluster import Cluster
 from tools.peers.maven import Unavailable
 
 KafkaBroker = Callable[[str], kafka.Broker]
@@ -40,6 +41,17 @@ def kafka_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBrok
 def any_kafka(request: pytest.FixtureRequest, kafka_broker: KafkaBroker) -> kafka.Broker:
     """The test runs once against each version."""
     return kafka_broker(request.param)
+
+
+@pytest.fixture(scope="module")
+def kafka_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three brokers of the newest version, for one file of tests; each leaves them as whole as it found them."""
+    try:
+        made = Cluster(tmp_path_factory.mktemp("cluster"))
+    except Unavailable as reason:
+        pytest.skip(f"no Kafka cluster to test with: {reason}")
+    with made:
+        yield made
 
 
 @pytest.fixture(scope="session")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from penstock import Producer
+from penstock.client import Delivery
 from tests.interop.peers.tubemq_fixtures import NewCluster
 from tests.interop.tubemq.watched import Ours, ours
 from tools.peers import tubemq, tubemq_clients
@@ -23,6 +27,27 @@ def produce(producer: Producer, first: int, count: int) -> list[bytes]:
     for delivery in deliveries:
         delivery.result()
     return bodies
+
+
+@contextmanager
+def load(producer: Producer) -> Iterator[dict[bytes, Delivery]]:
+    """Some 2,000 messages a second from a thread, until the block ends: what was sent, and what became of it."""
+    sent: dict[bytes, Delivery] = {}
+    over = threading.Event()
+
+    def send() -> None:
+        for number in itertools.count():
+            sent[b"%d" % number] = producer.send("flow", b"%d" % number)
+            if number % 20 == 0 and over.wait(0.01):
+                return
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        yield sent
+    finally:
+        over.set()
+        thread.join()
 
 
 def wait_for_all(member: Ours, sent: list[bytes]) -> None:
@@ -99,3 +124,21 @@ def test_what_a_killed_broker_had_flushed_is_read_on(tubemq_own: NewCluster) -> 
         own.wait_settled()
         sent += produce(producer, 20, 20)
         wait_for_all(member, sent)
+
+
+def test_a_broker_restarted_in_order_under_load_costs_nothing(tubemq_own: NewCluster) -> None:
+    # While it stops, it first answers 503, and then, for as long as its connections live, that it is not ready.
+    own = tubemq_own()
+    own.create_topics("flow", stores=2)
+    with Producer(own.url) as producer, ours(own.url, "survivors", "flow") as member:
+        with load(producer) as sent:
+            member.wait_messages(500)
+            before = len(sent)
+            restart_broker(own)
+            own.wait_settled()
+            after = len(sent)
+            member.wait(lambda _: len(sent) > after + 500)
+        failed = Counter(type(delivery.exception(60)).__name__ for delivery in sent.values())
+        assert before < after
+        assert failed == {"NoneType": len(sent)}
+        wait_for_all(member, list(sent))

@@ -18,7 +18,7 @@ def administered(cluster: tubemq.Cluster) -> str:
 def test_topics_are_made_listed_grown_and_deleted(tubemq_peer: tubemq.Cluster) -> None:
     address = administered(tubemq_peer)
     assert penstock("topics", "create", address, "handmade", "-p", "2").code == 0
-    assert ["handmade", "2", "False"] in penstock("topics", "list", address).rows
+    assert ["handmade", "2", "not internal"] in penstock("topics", "list", address).rows
     assert penstock("topics", "grow", address, "handmade", "-p", "3").code == 0
     described = penstock("topics", "describe", address, "handmade", "--json").objects
     assert [(row["node"], row["leader"], row["start"], row["end"]) for row in described] == [("1", "1", 0, 0)] * 3
@@ -30,8 +30,8 @@ def test_all_topics_are_listed_where_one_needs_permission(tubemq_peer: tubemq.Cl
     closed, open_to_all = tubemq_topic(partitions=2), tubemq_topic(partitions=3)
     tubemq_peer.admin("admin_set_topic_authorize_control", topicName=closed, isEnable="true")
     listed = penstock("topics", "list", administered(tubemq_peer)).rows
-    assert [closed, "2", "False"] in listed
-    assert [open_to_all, "3", "False"] in listed
+    assert [closed, "2", "not internal"] in listed
+    assert [open_to_all, "3", "not internal"] in listed
 
 
 def test_lines_go_in_and_out_and_the_group_has_no_lag(tubemq_peer: tubemq.Cluster, tubemq_topic: NewTopic) -> None:

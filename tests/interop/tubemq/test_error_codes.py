@@ -110,7 +110,7 @@ def test_nodes_of_a_client_balanced_group_have_their_numbers(
 ) -> None:
     topic, group = tubemq_topic(), f"nodes{code}"
     with tubemq_clients.balance(tubemq_peer.address, group, topic, count=2, node=0) as java:
-        java.wait(lambda driver: driver.holding)
+        java.wait(lambda driver: driver.events("ready"))
         error = refusal(f"{tubemq_peer.url}/{topic}", group, client_balance="true", **options)
     assert says(error, code, name)
 

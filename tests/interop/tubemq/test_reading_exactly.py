@@ -10,6 +10,7 @@ import pytest
 
 from penstock import Admin, Consumer, LogRange, Partition, Producer, RangeReader
 from penstock.errors import OffsetOutOfRange, ServerError, UsageError
+from penstock.model import Committed
 from penstock.seams import NewTopic as TopicToCreate
 from tests.interop.peers.tubemq_fixtures import NewCluster, NewTopic
 from tools.peers import tubemq, tubemq_clients
@@ -118,6 +119,27 @@ def test_a_group_is_moved_from_outside_and_java_goes_on_there(
             assert caught.value.code == 410
         with pytest.raises(OffsetOutOfRange):
             admin.commit("moved", {partition: 10_000})
+
+
+def test_where_a_group_stands_is_known_the_moment_it_has_committed(
+    tubemq_peer: tubemq.Cluster, tubemq_topic: NewTopic
+) -> None:
+    # A broker lists a group some seconds after it came to be: these three are younger.
+    topic = tubemq_topic()
+    filled(tubemq_peer, topic, 20)
+    partition = Partition(topic, 0, "1")
+    web = f"{tubemq_peer.master.host}:{tubemq_peer.master.web_port}"
+    with Admin(tubemq_peer.url, admin_address=web) as admin:
+        assert admin.committed("unheard", [partition]) == {}
+        admin.commit("moved-now", {partition: 28 * 15})
+        assert admin.committed("moved-now", [partition]) == {partition: Committed(28 * 15)}
+        with Consumer(tubemq_peer.url, group="read-now", auto_offset_reset="earliest") as consumer:
+            consumer.subscribe(topic)
+            batch = consumer.poll(30)
+            consumer.commit(batch)
+            assert admin.committed("read-now", [partition]) == {partition: Committed(28 * len(batch))}
+        admin.commit("listed-soon", {partition: 28 * 7})
+        assert admin.committed("listed-soon", None) == {partition: Committed(28 * 7)}
 
 
 def test_a_consumer_without_a_group_reads_all_and_follows(tubemq_peer: tubemq.Cluster, tubemq_topic: NewTopic) -> None:

@@ -22,6 +22,8 @@ FEW = max(3, settings().max_examples // 10)
 """Examples for a test that draws one instance of every version in each example."""
 
 BITS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64}
+PORT = (1, 65_535)
+"""The only unsigned numbers of 16 bits are ports, and the oracles know them as such."""
 ERROR_CODES = sorted(code for code in ROWS if code <= 130)
 """Codes that both oracles know: they refuse others, which we must not."""
 
@@ -125,6 +127,8 @@ def _full(name: str, wire: Wire | type, version: int, numbers: Iterator[int]) ->
             return b"bytes %d" % number
         case "uuid":
             return number.to_bytes(16, "big")
+        case "f64":
+            return number + 0.5
     if is_error(name):
         return ERROR_CODES[number % len(ERROR_CODES)]
     return number % 127 + 1 if wire.kind == "i8" else number
@@ -184,6 +188,10 @@ def _present(name: str, wire: Wire, version: int, tame: bool) -> st.SearchStrate
             return st.binary(max_size=20)
         case "uuid":
             return st.binary(min_size=16, max_size=16)
+        case "f64":
+            return st.floats(allow_nan=False)
+        case "u16":
+            return st.integers(*PORT)
     if tame and is_error(name):
         return st.sampled_from(ERROR_CODES)
     if tame and wire.kind == "i64" and "time" in name:

@@ -27,11 +27,16 @@ def running(*words: object) -> Iterator[subprocess.Popen[bytes]]:
     """``penstock`` in a process of its own, with pipes, gone after the block."""
     command = [sys.executable, "-m", "penstock.cli", *map(str, words)]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+    # A shell that starts tests in the background makes them, and all that they start, ignore SIGINT.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize(
@@ -62,6 +67,29 @@ def test_a_consumer_told_to_stop_has_committed_what_was_written(log: Broker, how
     with Admin(log.address) as admin:
         assert [place.offset for place in admin.committed("g").values()] == [3]
         assert admin.describe_group("g").state == "Empty"  # it left: nobody waits for its session to end
+
+
+@pytest.mark.parametrize(
+    ("words", "way"),
+    [
+        ((), "--from earliest reads what is there"),
+        (("--from", "earliest", "-g", "g"), "a group with another name reads all, with --from earliest"),
+    ],
+)
+def test_a_consumer_that_waits_at_the_end_says_so(log: Broker, words: tuple[str, ...], way: str) -> None:
+    log.create_topic("t")
+    fill(log, "t", [b"1"])
+    penstock("consume", f"{log.address}/t", "-g", "g", "--until-end")
+    with running("consume", f"{log.address}/t", *words) as process:
+        assert process.stderr is not None
+        assert process.stdout is not None
+        said = process.stderr.readline().decode()
+        assert said.startswith("at the end of t, waiting for what comes next. ")
+        assert said.endswith(f"{way}\n")
+        fill(log, "t", [b"2"])
+        assert process.stdout.readline() == b"2\n"
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=PATIENCE_S) == (b"", b"1 records\n")
 
 
 def test_ctrl_c_leaves_a_parquet_file_with_everything_that_is_committed(log: Broker, tmp_path: Path) -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import json
 
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock.cli.given import client_options, said_as
+from penstock.cli.json_text import spelled_text
 from penstock.cli.output import Cell, show, text
-from penstock.cli.sinks import text_line
-from penstock.model import Record
+from penstock.cli.spelling import json_lines, text_lines
+from penstock.columnar.messages import Part
+from penstock.model import Partition
 
 ROWS: list[dict[str, Cell]] = [{"name": "[red]", "lag": 1.25, "member": None}, {"name": "b", "lag": 0, "member": "m"}]
 COLUMNS = ("name", "lag", "member")
@@ -18,6 +24,11 @@ COLUMNS = ("name", "lag", "member")
 def test_a_pipe_gets_a_line_a_row(capsys: pytest.CaptureFixture[str]) -> None:
     show(ROWS, COLUMNS, as_json=False, title="Groups")
     assert capsys.readouterr().out == "[red]\t1.2\t-\nb\t0\tm\n"
+
+
+def test_a_pipe_gets_the_names_of_columns_when_it_wants_them(capsys: pytest.CaptureFixture[str]) -> None:
+    show(ROWS, COLUMNS, as_json=False, header=True)
+    assert capsys.readouterr().out.splitlines()[0] == "name\tlag\tmember"
 
 
 def test_a_terminal_gets_a_table_in_which_names_are_only_names(
@@ -38,17 +49,61 @@ def test_json_keeps_numbers_and_absence(capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize(
-    ("cell", "shown"), [("a\tb", "a\\tb"), ("a\nb", "a\\nb"), ("\x1b[31m", "\\x1b[31m"), ("ü", "ü"), (True, "True")]
+    ("cell", "shown"),
+    [
+        ("a\tb", "a\\tb"),
+        ("a\nb", "a\\nb"),
+        ("\x1b[31m", "\\x1b[31m"),
+        ("ü", "ü"),
+        (True, "internal"),
+        (False, "not internal"),
+    ],
 )
 def test_a_cell_is_one_line(cell: Cell, shown: str) -> None:
-    assert text(cell) == shown
+    assert text(cell, "internal") == shown
+
+
+def part(values: list[bytes | None], keys: list[bytes | None] | None = None) -> Part:
+    """Records as a consumer gets them, at offsets from 7."""
+    rows = len(values)
+    columns = {
+        "key": pa.array(keys or [None] * rows, pa.binary()),
+        "value": pa.array(values, pa.binary()),
+        "offset": pa.array(range(7, 7 + rows)),
+        "timestamp": pa.array([1_999] * rows, pa.timestamp("us", "UTC")),
+    }
+    return Part(Partition("t", 3), pa.RecordBatch.from_pydict(columns), 7 + rows)
 
 
 def test_bytes_that_are_no_text_are_escaped_for_people_only() -> None:
-    record = Record("t", 0, 0, 0, b"k", b"\xff")
-    assert text_line(record) == b"\xff\n"
-    assert text_line(record, for_people=True) == b"\\xff\n"
-    assert text_line(record, b": ") == b"k: \xff\n"
+    one = part([b"\xff", None], [b"k", None])
+    assert text_lines(one).to_pylist() == [b"\xff\n", b"\n"]
+    assert text_lines(one, for_people=True).to_pylist() == [b"\\xff\n", b"\n"]
+    assert text_lines(one, b": ").to_pylist() == [b"k: \xff\n", b": \n"]
+
+
+@given(st.lists(st.none() | st.text().map(str.encode) | st.binary()), st.integers(0, 3))
+def test_json_by_columns_is_what_json_makes_of_each(values: list[bytes | None], cut: int) -> None:
+    rows = part(values)
+    sliced = Part(rows.partition, rows.batch.slice(cut), rows.next_offset)
+    assert [json.loads(line) for line in json_lines(sliced).to_pylist()] == [
+        {"topic": "t", "partition": 3, "offset": 7 + place, "timestamp": 1, "key": None, **expected(value)}
+        for place, value in enumerate(values)
+        if place >= cut
+    ]
+
+
+def expected(value: bytes | None) -> dict[str, object]:
+    try:
+        return {"value": value if value is None else value.decode()}
+    except UnicodeDecodeError:
+        return {"value_base64": base64.b64encode(value or b"").decode()}
+
+
+@given(st.lists(st.none() | st.text()))
+def test_text_is_spelled_as_json_spells_it(texts: list[str | None]) -> None:
+    column = pa.array([None if text is None else text.encode() for text in texts], pa.binary())
+    assert spelled_text(column).to_pylist() == [json.dumps(text).encode() for text in texts]
 
 
 @pytest.mark.parametrize("name", ["auto_offset_reset", "auto.offset.reset", "auto-offset-reset"])

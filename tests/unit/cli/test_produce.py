@@ -204,10 +204,11 @@ def test_an_unknown_format_is_refused(topic: str) -> None:
     assert "format 'xml' is not one of lines, json, csv, parquet" in refused("produce", topic, "--format", "xml")
 
 
-def test_a_missing_topic_is_told_at_once_and_how_to_create_it(log: Broker) -> None:
-    said = refused("produce", f"{log.address}/absent", given=b"x\n")
+def test_a_missing_topic_is_told_soon_and_how_to_create_it(log: Broker) -> None:
+    said = refused("produce", f"{log.address}/absent", "-o", "allow_auto_create_topics=false", given=b"x\n")
     assert "absent" in said
     assert "penstock topics create" in said
+    assert "acknowledged" not in said
     assert penstock("topics", "list", log.address).rows == []
 
 

@@ -16,7 +16,7 @@ def test_topics_are_listed_by_name_with_their_partitions(log: Broker) -> None:
     log.create_topic("b", partitions=3)
     log.create_topic("a")
     ran = penstock("topics", "list", log.address)
-    assert (ran.code, ran.rows) == (0, [["a", "1", "False"], ["b", "3", "False"]])
+    assert (ran.code, ran.rows) == (0, [["a", "1", "not internal"], ["b", "3", "not internal"]])
 
 
 def test_internal_topics_are_listed_on_request_only(log: Broker) -> None:
@@ -185,3 +185,11 @@ def test_bench_stops_at_its_limit(log: Broker) -> None:
 def test_bench_names_a_topic_that_is_not_there(log: Broker) -> None:
     assert "no topic named absent" in refused("bench", f"{log.address}/absent")
     assert "names no topic" in refused("bench", log.address)
+
+
+def test_every_listing_can_say_what_its_columns_are(log: Broker) -> None:
+    log.create_topic("t")
+    assert penstock("topics", "list", log.address, "--header").rows[0] == ["topic", "partitions", "internal"]
+    assert penstock("topics", "describe", log.address, "t", "--header").rows[0][:2] == ["topic", "partition"]
+    assert penstock("groups", "list", log.address, "--header").rows == [["group", "state", "protocol"]]
+    assert penstock("bench", f"{log.address}/t", "--header").rows[0][0] == "topic"

@@ -14,6 +14,8 @@ from queue import SimpleQueue
 
 import pytest
 
+import penstock
+from penstock import EmptyReason, ReadState
 from penstock.client import (
     Admin,
     AsyncAdmin,
@@ -32,6 +34,7 @@ from tests.conformance.fake_log import FakeLog
 
 ADDRESS = "fake://h:1"
 ROOT = Path(__file__).parents[3]
+HOME = Path(penstock.__file__).parents[1]
 
 
 def public(kind: type) -> dict[str, inspect.Signature]:
@@ -198,11 +201,11 @@ def test_a_call_from_inside_the_background_loop_is_refused(log: FakeLog) -> None
     with Consumer(f"{ADDRESS}/t") as consumer:
         consumer.poll(0.01)
 
-        def on_the_loop() -> None:
+        async def on_the_loop() -> None:
             with pytest.raises(UsageError, match="AsyncConsumer"):
                 consumer.position(Partition("t", 0))
 
-        loop_thread().call(on_the_loop)
+        loop_thread().run(on_the_loop)
 
 
 def test_options_may_come_from_a_file(log: FakeLog, tmp_path: Path) -> None:
@@ -259,10 +262,30 @@ assert threading.active_count() == 2
 def test_a_process_ends_cleanly(rest: str) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", SCRIPT + rest],
-        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
+        env={**os.environ, "PYTHONPATH": f"{HOME}{os.pathsep}{ROOT}"},
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_partitions_and_empty_polls_are_explained_without_a_group_too(log: FakeLog) -> None:
+    with Producer(ADDRESS) as producer:
+        producer.send("t", b"1").result(5)
+    with Consumer(f"{ADDRESS}/t", auto_offset_reset="earliest") as consumer:
+        assert consumer.partition_status() == {}
+        assert consumer.empty_reason() is None
+        assert len(consumer.poll(5)) == 1
+        assert consumer.empty_reason() is None
+        assert not consumer.poll(0.05)
+        assert consumer.empty_reason() is EmptyReason.NOTHING_NEW
+        statuses = consumer.partition_status()
+        assert statuses.keys() == consumer.assignment()
+        status = statuses[Partition("t", 0)]
+        assert (status.state, status.position, status.end_offset, status.caught_up) == (ReadState.READING, 1, 1, True)
+        consumer.pause(consumer.assignment())
+        assert not consumer.poll(0.01)
+        assert consumer.empty_reason() is EmptyReason.ALL_PAUSED
+    assert log.partitions[Partition("t", 0)].end == 1

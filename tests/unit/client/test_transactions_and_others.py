@@ -119,7 +119,8 @@ def test_a_consumer_says_as_whom_it_commits(log: FakeLog) -> None:
     run(main())
 
 
-def test_options_that_make_no_sense_are_refused() -> None:
+def test_options_that_make_no_sense_are_refused(log: FakeLog) -> None:
+    del log
     with pytest.raises(ConfigError, match="enable_idempotence"):
         Producer(ADDRESS, transactional_id="tx", enable_idempotence=False, acks="all")
     with pytest.raises(ConfigError):

@@ -7,6 +7,12 @@ import selectors
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from penstock.client._loading import load
+from penstock.protocols import protocol
+
+for role in ("consumer", "producer"):
+    load(protocol("kafka"), role)  # in a thread of its own time would stand still meanwhile
+
 T = TypeVar("T")
 _STUCK = 1e7
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import penstock
 from penstock.columnar import BatchBuilder, Producing
 from penstock.columnar.batch import batches, parse_header, stamp_append_time, verify_crc
 from penstock.columnar.buffers import crc32c
@@ -100,7 +101,7 @@ def test_sequences_wrap_to_zero() -> None:
 def loaded_after(script: str) -> list[str]:
     """Which of the large libraries a process has loaded at the end."""
     script += "import sys\nprint(*[name for name in ('numpy', 'pyarrow', 'numba', 'pandas') if name in sys.modules])\n"
-    source = Path(__file__).resolve().parents[3] / "src"
+    source = Path(penstock.__file__).parents[1]
     ended = subprocess.run(
         [sys.executable, "-c", script], env={"PYTHONPATH": str(source)}, capture_output=True, text=True, check=True
     )

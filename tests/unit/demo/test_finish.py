@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyarrow import parquet
+from pyarrow import compute, parquet
 from rich.console import Console
 
 from penstock.demo._delays import expected_delays
+from penstock.demo._opening import opener
 from penstock.demo._report import Report
 from penstock.demo._run import _OURS, _finish, _forget
 from penstock.model import Partition
@@ -32,6 +33,8 @@ def test_exit_code(table: pa.Table, tmp_path: Path, wrong: list[str], lag: int, 
     assert ("every cell equals" in text) != bool(wrong)
     assert "EWR" in text
     assert "write and draw" in text
+    assert text.index("What to try next") > text.index("delays.png")
+    assert "penstock groups describe kafka://127.0.0.1:9092 delays" in text
 
 
 def test_fresh_deletes_what_is_ours_and_nothing_else(tmp_path: Path) -> None:
@@ -42,3 +45,29 @@ def test_fresh_deletes_what_is_ours_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / ".store.forgotten" / "left by a kill").mkdir(parents=True)
     _forget(tmp_path, *_OURS)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.odt"]
+
+
+def test_the_table_is_of_all_that_is_there(table: pa.Table) -> None:
+    delays = expected_delays(table)
+    output = io.StringIO()
+    Report(Console(file=output, width=200)).delays(delays)
+    text = output.getvalue()
+    assert all(carrier in text for carrier in compute.unique(delays["carrier"]).to_pylist())
+    # Each airport's flights and each carrier's are all flights.
+    assert text.count(f"{sum(delays['flights'].to_pylist()):,}") >= 2
+
+
+@pytest.mark.parametrize(
+    ("platform", "environment", "program"),
+    [
+        ("linux", {"DISPLAY": ":0"}, "xdg-open"),
+        ("linux", {"WAYLAND_DISPLAY": "wayland-0"}, "xdg-open"),
+        ("linux", {}, None),
+        ("darwin", {}, "open"),
+        ("darwin", {"SSH_CONNECTION": "1 2 3 4"}, None),
+    ],
+)
+def test_a_picture_is_opened_where_there_is_a_desktop(
+    platform: str, environment: dict[str, str], program: str | None
+) -> None:
+    assert opener(platform, environment) == program

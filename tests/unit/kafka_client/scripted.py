@@ -26,6 +26,8 @@ from penstock.protocols.kafka.messages.metadata import (
 )
 from penstock.seams import Buffers, Frame, Peer
 
+_OFFSET_FOR_LEADER_EPOCH = 23
+
 Answer = Callable[[Any, int], object]
 """From a request and its version to the response message; bytes are sent as they are, None leaves it unanswered."""
 
@@ -75,7 +77,8 @@ class ScriptedBroker:
         return [request for each, request, _ in self.seen if each == name]
 
     def _versions(self) -> ApiVersionsResponse:
-        ranges = {key: versions(key) for key in known()}
+        optional = () if "OffsetForLeaderEpoch" in self.answers else (_OFFSET_FOR_LEADER_EPOCH,)
+        ranges = {key: versions(key) for key in known() if key not in optional}
         return ApiVersionsResponse(
             api_keys=[
                 ApiVersionsResponseApiKey(api_key=key, min_version=low, max_version=self.highest.get(key, high))

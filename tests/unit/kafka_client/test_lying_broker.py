@@ -49,6 +49,7 @@ HASTY = KafkaOptions(
     retry_backoff_max_ms=5,
     unknown_topic_patience_ms=10,
     short_log_patience_ms=10,
+    silent_node_patience_ms=10,
 )
 FIRST = Partition("events", 0)
 ROWS = pa.record_batch({"key": [b"k"], "value": [b"v"]})

@@ -260,6 +260,45 @@ def test_no_answer_is_waited_for_without_acknowledgements() -> None:
     go(body())
 
 
+def test_what_needs_no_answer_says_its_topic_in_the_newest_version_that_has_names() -> None:
+    async def body() -> None:
+        async with stage() as it:
+            sender = await begin(it, idempotent=False)
+            it.broker.answers["Produce"] = lambda request, version: None
+            await sender.send(Node("1", it.endpoint), [sender.pack(P, rows(b"x"), Codec.NONE)], acks=0, timeout_s=5)
+            await it.client.topics(None, fresh=True)  # so that the broker has read what came before
+            versions = [(request, version) for name, request, version in it.broker.seen if name == "Produce"]
+            assert [(request.topic_data[0].name, version) for request, version in versions] == [("events", 12)]
+
+    go(body())
+
+
+def test_the_next_batch_without_an_answer_asks_who_leads_if_the_node_hung_up_on_the_last() -> None:
+    async def body() -> None:
+        async with stage() as it:
+            sender = await begin(it, idempotent=False)
+            node = Node("1", it.endpoint)
+
+            def hang_up(request: object, version: int) -> object:
+                raise ProtocolViolation("as the test wants")
+
+            it.broker.answers["Produce"] = hang_up
+            first, second = (sender.pack(P, rows(b"x"), Codec.NONE) for _ in range(2))
+            (sent,) = await sender.send(node, [first], acks=0, timeout_s=5)
+            assert sent.error is None
+            connection: Any = sender._unanswered[it.endpoint]
+            await connection.gone
+            (sent,) = await sender.send(node, [second], acks=0, timeout_s=5)
+            assert isinstance(sent.error, ConnectionLost)
+            assert sent.error.retriable
+            assert it.client.leader(P) is None
+            it.broker.answers["Produce"] = lambda request, version: None
+            (sent,) = await sender.send(node, [second], acks=0, timeout_s=5)
+            assert sent.error is None
+
+    go(body())
+
+
 def test_without_idempotence_only_what_is_retriable_is_sent_again() -> None:
     async def body() -> None:
         async with stage() as it:

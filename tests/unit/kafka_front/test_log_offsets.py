@@ -23,16 +23,19 @@ from penstock.protocols.kafka.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequestTopic,
 )
 from tests.unit.kafka_front.kit import Kit, batch, run
+from tests.unit.kafka_front.transaction_kit import Writer
 
 
 def topics(*names: str) -> list[MetadataRequestTopic]:
     return [MetadataRequestTopic(name=name) for name in names]
 
 
-async def offset(kit: Kit, timestamp: int, *, version: int = 9, partition: int = 0, **given: int) -> Any:
+async def offset(
+    kit: Kit, timestamp: int, *, version: int = 9, partition: int = 0, isolation: int = 0, **given: int
+) -> Any:
     part = ListOffsetsRequestPartition(partition_index=partition, timestamp=timestamp, **given)
     topic = ListOffsetsRequestTopic(name="t", partitions=[part])
-    answer = await kit.ask(ListOffsetsRequest(replica_id=-1, topics=[topic]), version)
+    answer = await kit.ask(ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=[topic]), version)
     return answer.topics[0].partitions[0]
 
 
@@ -64,6 +67,25 @@ def test_an_empty_log_has_no_largest_time() -> None:
         kit.store.create_topic("t", 1)
         found = await offset(kit, -3)
         assert (found.error_code, found.offset, found.timestamp) == (0, -1, -1)
+
+    run(test)
+
+
+def test_the_largest_time_may_be_a_markers_and_is_below_what_the_reader_may_see() -> None:
+    async def test(kit: Kit) -> None:
+        kit.store.create_topic("t", 1)
+        writer = Writer(kit)
+        assert await writer.init() == 0
+        assert await writer.write("t", b"a") == 0
+        assert await writer.end(commit=True) == 0
+        found = await offset(kit, -3)
+        assert (found.error_code, found.offset) == (0, 1)
+        assert (await offset(kit, found.timestamp)).offset == 1
+        assert await writer.write("t", b"b") == 0
+        await kit.produce("t", batch(time_ms=found.timestamp + 1_000))
+        for isolation, expected in ((0, 3), (1, -1)):
+            last = await offset(kit, -3, isolation=isolation)
+            assert (last.error_code, last.offset) == (0, expected)
 
     run(test)
 

@@ -8,6 +8,14 @@ import pytest
 
 from penstock.protocols.kafka.front.table import TABLE
 from penstock.protocols.kafka.messages import alter_configs, api_of, delete_records, delete_topics, describe_configs
+from penstock.protocols.kafka.messages import alter_partition_reassignments as moving
+from penstock.protocols.kafka.messages import alter_replica_log_dirs as placing
+from penstock.protocols.kafka.messages import client_quotas as quotas
+from penstock.protocols.kafka.messages import describe_log_dirs as dirs
+from penstock.protocols.kafka.messages import describe_quorum as quorum
+from penstock.protocols.kafka.messages import describe_user_scram_credentials as scram
+from penstock.protocols.kafka.messages import elect_leaders as electing
+from penstock.protocols.kafka.messages import list_partition_reassignments as moves
 from penstock.protocols.kafka.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsRequestTopic
 from penstock.protocols.kafka.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic
 from penstock.protocols.kafka.messages.delete_groups import DeleteGroupsRequest
@@ -25,6 +33,7 @@ from penstock.protocols.kafka.messages.heartbeat import HeartbeatRequest
 from penstock.protocols.kafka.messages.init_producer_id import InitProducerIdRequest
 from penstock.protocols.kafka.messages.join_group import JoinGroupRequest
 from penstock.protocols.kafka.messages.leave_group import LeaveGroupRequest
+from penstock.protocols.kafka.messages.list_config_resources import ListConfigResourcesRequest
 from penstock.protocols.kafka.messages.list_groups import ListGroupsRequest
 from penstock.protocols.kafka.messages.list_offsets import (
     ListOffsetsRequest,
@@ -187,6 +196,57 @@ def delete_offsets(version: int) -> list[Any]:
     return [OffsetDeleteRequest(group_id=group, topics=topics) for group in ("g", "simple", "no")]
 
 
+def log_dirs(version: int) -> list[Any]:
+    topics = [dirs.DescribeLogDirsRequestTopic(topic=name, partitions=[0]) for name in ("t", "no")]
+    return [dirs.DescribeLogDirsRequest(topics=each) for each in (None, topics)]
+
+
+def place(version: int) -> list[Any]:
+    topics = [placing.AlterReplicaLogDirsRequestTopic(name=name, partitions=[0]) for name in ("t", "no")]
+    return [
+        placing.AlterReplicaLogDirsRequest(dirs=[placing.AlterReplicaLogDirsRequestDir(path=path, topics=topics)])
+        for path in ("memory:", "elsewhere")
+    ]
+
+
+def elect(version: int) -> list[Any]:
+    part = electing.ElectLeadersRequestTopicPartitions
+    named = [part(topic=name, partitions=[0, 7]) for name in ("t", "no")]
+    return [electing.ElectLeadersRequest(topic_partitions=each) for each in (None, named)]
+
+
+def move(version: int) -> list[Any]:
+    part = moving.AlterPartitionReassignmentsRequestPartition
+    parts = [part(partition_index=number, replicas=each) for number, each in ((0, [1]), (0, [2]), (0, None), (7, [1]))]
+    topics = [moving.AlterPartitionReassignmentsRequestTopic(name=name, partitions=parts) for name in ("t", "no")]
+    return [moving.AlterPartitionReassignmentsRequest(topics=topics)]
+
+
+def describe_quorum(version: int) -> list[Any]:
+    part = quorum.DescribeQuorumRequestPartition(partition_index=0)
+    topics = [
+        quorum.DescribeQuorumRequestTopic(topic_name=name, partitions=[part]) for name in ("__cluster_metadata", "t")
+    ]
+    return [quorum.DescribeQuorumRequest(topics=topics)]
+
+
+def describe_quotas(version: int) -> list[Any]:
+    component = quotas.DescribeClientQuotasRequestComponent
+    components = [component(entity_type=kind, match_type=2, match=None) for kind in ("user", "no")]
+    return [quotas.DescribeClientQuotasRequest(components=[each]) for each in components]
+
+
+def alter_quotas(version: int) -> list[Any]:
+    entity = quotas.AlterClientQuotasRequestEntity(entity_type="user", entity_name=None)
+    entry = quotas.AlterClientQuotasRequestEntry(entity=[entity], ops=[])
+    return [quotas.AlterClientQuotasRequest(entries=[entry])]
+
+
+def credentials(version: int) -> list[Any]:
+    nobody = scram.DescribeUserScramCredentialsRequestUser(name="nobody")
+    return [scram.DescribeUserScramCredentialsRequest(users=each) for each in (None, [nobody])]
+
+
 ASKED: dict[int, Any] = {
     0: produce,
     1: fetch,
@@ -241,7 +301,17 @@ ASKED: dict[int, Any] = {
     33: lambda version: alter("AlterConfigs", version),
     37: partitions,
     42: lambda version: [DeleteGroupsRequest(groups_names=["g", "simple", "no"])],
+    34: place,
+    35: log_dirs,
+    43: elect,
     44: lambda version: alter("IncrementalAlterConfigs", version),
+    45: move,
+    46: lambda version: [moves.ListPartitionReassignmentsRequest()],
+    48: describe_quotas,
+    49: alter_quotas,
+    50: credentials,
+    55: describe_quorum,
+    74: lambda version: [ListConfigResourcesRequest(resource_types=each if version else ()) for each in ((), [99])],
     47: delete_offsets,
     60: lambda version: [DescribeClusterRequest()],
     61: lambda version: [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from penstock.client.range_reader import Peek
-from penstock.errors import ServerError
+from penstock.errors import LogTruncated, ServerError
 from penstock.model import LogRange, Partition
 from penstock.spark._offsets import Positions
 
@@ -27,6 +27,10 @@ class ListedLog:
         self.hidden: list[Mapping[Partition, tuple[int, int]]] = []
         """What the next looks see instead of ``bounds``."""
         self.topic_ids: dict[str, str] = {}
+        self.leader_epochs: dict[Partition, int] = {}
+        self.cut_at: dict[Partition, int] = {}
+        """Where the log of the leader of today leaves the one that earlier leaders had."""
+        self.asked_for_truncation: list[dict[Partition, tuple[int, int]]] = []
         self.coordinator_is_away = False
         self.closed = False
         self._seen = self.bounds
@@ -43,6 +47,17 @@ class ListedLog:
 
     def latest(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         return {partition: self._seen[partition][1] for partition in partitions}
+
+    def epochs(self) -> dict[Partition, int]:
+        return dict(self.leader_epochs)
+
+    def truncated(self, positions: Mapping[Partition, tuple[int, int]]) -> dict[Partition, LogTruncated]:
+        self.asked_for_truncation.append(dict(positions))
+        return {
+            partition: LogTruncated(f"the log was cut off at {self.cut_at[partition]}", parted_at=at, code=1, name="x")
+            for partition, (offset, _) in positions.items()
+            if (at := self.cut_at.get(partition, offset)) < offset
+        }
 
     def at_times(self, times_ms: Mapping[Partition, int]) -> dict[Partition, int | None]:
         return {partition: self._at(partition, -(-at_ms // 1_000)) for partition, at_ms in times_ms.items()}

@@ -251,6 +251,43 @@ def test_topic_made_anew_is_read_from_its_start_if_that_is_allowed() -> None:
     assert again.next_batch(stored(batch)) is None
 
 
+def test_log_that_was_cut_off_and_grew_past_its_old_end_is_a_loss() -> None:
+    log = ListedLog({P0: (0, 600)})
+    log.leader_epochs = {P0: 3}
+    follower = Follower(options(startingOffsets="earliest"), log)
+    done = stored(following(follower, follower.initial()))
+    assert done.epochs == {P0: 3}
+    log.leader_epochs, log.cut_at, log.bounds = {P0: 4}, {P0: 100}, {P0: (0, 900)}
+    for each in (follower, Follower(options(), log)):
+        with pytest.raises(DataLoss, match="the log was cut off at 100"):
+            each.next_batch(done)
+    assert log.asked_for_truncation[-1] == {P0: (600, 3)}
+
+
+def test_what_took_the_place_of_lost_records_is_read_if_that_is_allowed(caplog: pytest.LogCaptureFixture) -> None:
+    log = ListedLog({P0: (0, 600)})
+    log.leader_epochs = {P0: 3}
+    follower = Follower(options(startingOffsets="earliest", failOnDataLoss="warn"), log)
+    done = stored(following(follower, follower.initial()))
+    log.leader_epochs, log.cut_at, log.bounds = {P0: 4}, {P0: 100}, {P0: (0, 900)}
+    with caplog.at_level(logging.WARNING, "penstock.spark"):
+        batch = stored(following(follower, done))
+    assert (batch.start, batch.end, batch.epochs) == ({P0: 100}, {P0: 900}, {P0: 4})
+    assert "cut off at 100" in caplog.text
+    assert follower.losses.offsets == 500
+    assert follower.next_batch(batch) is None
+
+
+def test_leader_of_the_last_batch_is_not_asked_for_its_past() -> None:
+    log = ListedLog({P0: (0, 10), P1: (0, 10)})
+    log.leader_epochs = {P0: 3, P1: 7}
+    follower = Follower(options(startingOffsets="earliest"), log)
+    done = stored(following(follower, follower.initial()))
+    log.leader_epochs, log.bounds = {P0: 3, P1: 8}, {P0: (0, 20), P1: (0, 20)}
+    following(follower, done)
+    assert log.asked_for_truncation[-1] == {P1: (10, 7)}
+
+
 def test_checkpoint_without_ids_goes_on() -> None:
     log = ListedLog({P0: (0, 10)})
     log.topic_ids = {"t": "a1"}

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import penstock
+
 SCRIPT = """
 import gc, sys
 from penstock.spark._garbage import spare_modules
@@ -19,7 +21,7 @@ print(*counts)
 
 
 def counts(*steps: str) -> list[int]:
-    source = str(Path(__file__).resolve().parents[3] / "src")
+    source = str(Path(penstock.__file__).parents[1])
     line = [sys.executable, "-c", f"import sys; sys.path.insert(0, {source!r})\n{SCRIPT}", *steps]
     ended = subprocess.run(line, capture_output=True, text=True, check=True)
     return [int(count) for count in ended.stdout.split()]

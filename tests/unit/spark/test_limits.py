@@ -1,6 +1,7 @@
 """How much a stream takes at once: by offsets, bytes, time, and not before there is enough; and where it ends."""
 
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,7 @@ from penstock.spark._loss import DataLoss
 from penstock.spark._offsets import BatchOffset
 from penstock.spark._options import SourceOptions, parse_options
 from penstock.spark._pace import FIRST
+from penstock.spark._subscription import Subscription
 from tests.unit.spark.listed_log import ListedLog
 
 P0, P1, P2 = (Partition("t", number) for number in range(3))
@@ -180,6 +182,17 @@ def test_partition_that_vanished_says_what_was_known_of_it() -> None:
     del log.bounds[P1]
     with pytest.raises(DataLoss, match="the partition is gone, with 7 offsets that were there to read"):
         follower.next_batch(batch)
+
+
+def test_partition_that_the_subscription_left_out_is_not_called_gone() -> None:
+    log = ListedLog({P0: (0, 10), P1: (0, 10)})
+    quick = {"maxOffsetsPerTrigger": "6", "fetchOffset.numRetries": "0"}
+    batch = Follower(options(**quick), log).next_batch(Follower(options(**quick), log).initial())
+    assert batch is not None
+    del log.bounds[P1]
+    elsewhere = replace(options(**quick), subscription=Subscription(assigned=frozenset({P0})))
+    with pytest.raises(DataLoss, match="still to be read are left behind: the subscription names it no more"):
+        Follower(elsewhere, log).next_batch(batch)
 
 
 def test_age_of_the_oldest_unread_record_is_looked_up_once_a_second() -> None:

@@ -80,7 +80,7 @@ def test_columns_keep_their_order_and_may_add_headers() -> None:
     [
         ({"startingOffset": "earliest"}, "no option startingOffset. Did you mean startingOffsets"),
         ({"maxoffsetpertrigger": "5"}, "Did you mean maxOffsetsPerTrigger"),
-        ({"zzzzzz": "5"}, "Known are path, subscribe"),
+        ({"zzzzzz": "5"}, "The nearest are valueSchema, "),
         ({"subscribePattern": "a.*"}, "topics are named twice: subscribe and subscribePattern"),
         ({"kafka.fetch.max.wait.sm": "5"}, "fetch_max_wait_ms"),
         ({"kafka.auto.offset.reset": "earliest"}, "startingOffsets says where to start"),
@@ -257,3 +257,21 @@ def test_secrets_in_a_mistaken_address_are_not_told(path: str) -> None:
 
 def test_a_prefix_may_be_the_scheme() -> None:
     assert parse_options({"path": "kafka://h:1/a", "Kafka.client.id": "c"}).client == {"client_id": "c"}
+
+
+def test_the_most_precise_start_and_end_win_and_the_others_are_told() -> None:
+    times, offsets = '{"orders": {"0": 5}}', "earliest"
+    given = {"startingOffsets": offsets, "startingOffsetsByTimestamp": times, "startingTimestamp": "7"}
+    found = parse_options({"path": "kafka://h:9092/orders", **given, "endingOffsets": "latest", "endingTimestamp": "9"})
+    assert isinstance(found.starting, AtTime)
+    assert found.starting.option == "startingTimestamp"
+    assert found.overruled == {
+        "startingOffsetsByTimestamp": "startingTimestamp",
+        "startingOffsets": "startingTimestamp",
+        "endingOffsets": "endingTimestamp",
+    }
+    found = parse_options(
+        {"path": "kafka://h:9092/orders", "startingOffsets": offsets, "startingOffsetsByTimestamp": times}
+    )
+    assert found.overruled == {"startingOffsets": "startingOffsetsByTimestamp"}
+    assert parse_options({"path": "kafka://h:9092/orders", "startingOffsets": offsets}).overruled == {}

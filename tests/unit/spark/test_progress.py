@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from penstock.model import Partition
-from penstock.spark._progress import PartitionLag, StreamProgress, parse_progress, prometheus_text
+from penstock.spark._progress import PartitionLag, StreamProgress, parse_progress, prometheus_text, with_metrics
 
 P0, P1 = Partition("t", 0), Partition("t", 1)
 OURS = {
@@ -76,6 +76,8 @@ def test_text_for_prometheus() -> None:
         f'penstock_stream_lag_offsets{{{labels},topic="t",partition="0"}} 60',
         f'penstock_stream_lag_seconds{{{labels},topic="t",partition="0"}} 12.5',
         f'penstock_stream_offset{{{labels},topic="t",partition="1"}} 5',
+        f'penstock_stream_maxOffsetsBehindLatest{{{labels},source="0"}} 60',
+        f'penstock_stream_avgOffsetsBehindLatest{{{labels},source="0"}} 30',
     ):
         assert line in text.splitlines()
     assert text.endswith("\n")
@@ -98,3 +100,20 @@ def test_prometheus_own_parser_understands_it() -> None:
     families = {each.name: each for each in parser.text_string_to_metric_families(prometheus_text({"id": stream}))}
     (rows,) = families["penstock_stream_rows"].samples
     assert (rows.value, rows.labels["query"]) == (45, stream.name)
+
+
+def test_metrics_have_the_names_and_the_looks_of_sparks_own_connector() -> None:
+    other = {"description": "rate", "metrics": {"its": "own"}}
+    told = with_metrics({"id": "q", "sources": [as_text(OURS), other]})
+    assert told["sources"][0]["metrics"] == {
+        "avgOffsetsBehindLatest": "30.0",
+        "maxOffsetsBehindLatest": "60",
+        "minOffsetsBehindLatest": "0",
+        "estimatedTotalBytesBehindLatest": "6000",
+    }
+    assert told["sources"][1] == other
+
+
+def test_nothing_is_claimed_of_an_end_that_is_not_known() -> None:
+    (found,) = parse_progress({"sources": [{**OURS, "latestOffset": None}]})
+    assert found.metrics == {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,18 @@ import penstock
 from penstock.spark import _advice
 from penstock.spark._advice import FILTERS, UNIX_SOCKETS, advice_of, say_once
 from penstock.spark._home import quick_home
-from penstock.spark._session import _prepare_environment, _sized_for_this_machine
+from penstock.spark._session import (
+    _add_own_home,
+    _compile_kernels_beside,
+    _prepare_environment,
+    _say_if_missing,
+    _sized_for_this_machine,
+)
 
 NAMES = ("PYSPARK_UDS_MODE", "PYSPARK_PYTHON", "SPARK_LOCAL_IP", "SPARK_HOME", "PYTHONPATH")
 HOME = str(Path(penstock.__file__).parents[1])
+NAMED = [] if Path(HOME).name == "site-packages" else [HOME]
+"""What Spark's workers are told: where a checkout is; what is installed they find themselves."""
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +39,7 @@ def test_spark_reads_these_only_from_the_environment() -> None:
     assert os.environ["PYSPARK_UDS_MODE"] == "true"
     assert os.environ["PYSPARK_PYTHON"] == sys.executable
     assert os.environ["SPARK_LOCAL_IP"] == "127.0.0.1"
-    assert HOME in os.environ["PYTHONPATH"].split(os.pathsep)
+    assert os.environ.get("PYTHONPATH", "").split(os.pathsep) == (NAMED or [""])
 
 
 def test_what_the_user_set_stays(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,14 +53,46 @@ def test_what_the_user_set_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in given.items():
         monkeypatch.setenv(name, value)
     _prepare_environment(local=True)
-    assert {name: os.environ[name] for name in NAMES} == {**given, "PYTHONPATH": f"{HOME}:/a:/b"}
+    assert {name: os.environ[name] for name in NAMES} == {**given, "PYTHONPATH": ":".join([*NAMED, "/a", "/b"])}
     _prepare_environment(local=True)
-    assert os.environ["PYTHONPATH"] == f"{HOME}:/a:/b"
+    assert os.environ["PYTHONPATH"] == ":".join([*NAMED, "/a", "/b"])
+
+
+def test_kernels_are_compiled_beside_the_start_of_a_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PENSTOCK_KERNEL", "pure")  # so that there is nothing to do: compiling takes 20 s
+    _prepare_environment(local=True)
+    assert _compile_kernels_beside().wait() == 0
 
 
 def test_a_cluster_keeps_its_own_addresses() -> None:
     _prepare_environment(local=False)
     assert not {"SPARK_LOCAL_IP", "SPARK_HOME"} & os.environ.keys()
+
+
+def test_a_zip_that_is_not_installed_is_named_to_planners(monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = {"PYTHONPATH": "/a"}
+    monkeypatch.setattr(penstock, "__file__", "/x/penstock.zip/penstock/__init__.py")
+    _add_own_home(environment)
+    _add_own_home(environment)
+    assert environment == {"PYTHONPATH": "/x/penstock.zip:/a"}
+    monkeypatch.setattr(penstock, "__file__", "/x/site-packages/penstock/__init__.py")
+    _add_own_home(installed := {})
+    assert installed == {}
+
+
+def test_a_driver_that_lacks_the_python_of_its_tasks_is_told_how_to_have_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for python, master in (("python3", "yarn"), (sys.executable, "yarn"), ("./environment/bin/python", "local[*]")):
+            _say_if_missing(python, master)
+    with pytest.warns(UserWarning, match=f"ln -s {sys.prefix} environment"):
+        _say_if_missing("./environment/bin/python", "spark://10.0.0.1:7077")
+    with pytest.warns(UserWarning, match="which the driver has not: it plans with the Python that tasks run with$"):
+        _say_if_missing("/nowhere/python", "yarn")
 
 
 @pytest.mark.parametrize(
@@ -68,7 +109,9 @@ def test_home_without_the_zip_is_made_once(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == [home.name]
     assert (home / "jars").is_symlink()
     assert (home / "bin" / "spark-submit").exists()
-    assert not (home / "python" / "lib" / "pyspark.zip").exists()
+    # A few lines in the zip's place: a gate for those that plan streams.
+    (gate,) = (home / "python" / "lib" / "pyspark.zip").rglob("*.py")
+    assert "penstock.spark._planners" in gate.read_text()
     assert list((home / "python" / "lib").glob("py4j-*.zip"))
 
 

@@ -72,8 +72,8 @@ def test_javas_names_become_ours(parse: Any, given: dict[str, str], expected: An
         ),
         (
             {"security.protocol": "SSL", "ssl.keystore.location": "/a.p12", "ssl.keystore.type": "PKCS12"},
-            "openssl pkcs12 -in /a.p12 -nodes -out keystore.pem and set ssl.keystore.type=PEM and"
-            " ssl.keystore.location=keystore.pem",
+            "openssl pkcs12 -in /a.p12 -nodes -out keystore.pem and set kafka.ssl.keystore.type=PEM and"
+            " kafka.ssl.keystore.location=keystore.pem",
         ),
         (
             {"security.protocol": "SSL", "ssl.keystore.location": "/a.jks"},
@@ -97,7 +97,7 @@ def test_javas_names_become_ours(parse: Any, given: dict[str, str], expected: An
             {"security.protocol": "PLAINTEXT", "ssl.truststore.type": "PEM", "ssl.truststore.location": "/ca.pem"},
             "tls_ca_file is set, but tls is not",
         ),
-        ({"security.protocol": "SSL", "ssl.key.password": "hush"}, "a tls_key_password, but no tls_certificate_file"),
+        ({"security.protocol": "SSL", "ssl.key.password": "hush"}, "a kafka.ssl.key.password, but no tls_certificate"),
         ({"security.protocol": "SSL", "ssl.truststore.locaton": "x"}, "there is no option"),
     ],
 )  # fmt: skip

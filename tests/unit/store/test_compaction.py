@@ -149,6 +149,50 @@ def test_nothing_is_done_where_nothing_is_wanted_or_little_is_new(home: Home) ->
     assert compact(store) == 1
 
 
+def ratio_topic(store: Store, **options: str) -> PartitionLog:
+    """Three closed segments that are clean, one that is not."""
+    store.create_topic("t", 1, {"cleanup.policy": "compact", **options})
+    log = store.log("t", 0)
+    for number in range(3):
+        log.append(batch([b"x" * 100], keys=[b"k%d" % number]), now_ms=NOW)
+        log.roll()
+    compact(store)
+    log.append(batch([b"y"], keys=[b"k0"], times=[NOW + 5]), now_ms=NOW + 5)
+    log.roll()
+    return log
+
+
+def test_how_much_must_be_new_is_the_topics_choice(home: Home) -> None:
+    store = home.open()
+    log = ratio_topic(store)
+    assert compact(store) == 0
+    store.set_config("t", {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1"})
+    assert compact(store) == 1
+    assert [row[1] for row in rows_of(log)] == [b"k1", b"k2", b"k0"]
+
+
+def test_young_records_are_safe(home: Home) -> None:
+    store = home.open()
+    ratio_topic(store, **{"min.cleanable.dirty.ratio": "0", "min.compaction.lag.ms": "1000"})
+    assert compact(store, NOW + 1_004) == 1  # the first three, which are older
+    assert compact(store, NOW + 1_004) == 0
+    assert compact(store, NOW + 1_005) == 1
+    assert compact(store, NOW + 9_999) == 0
+
+
+def test_old_records_do_not_wait_for_others(home: Home) -> None:
+    store = home.open()
+    log = ratio_topic(store, **{"max.compaction.lag.ms": "1000"})
+    assert compact(store, NOW + 1_005) == 0
+    assert compact(store, NOW + 1_006) == 1
+    # Nor does the segment that is written to grow older than that.
+    log.append(batch([b"z"], keys=[b"k"]), now_ms=NOW)
+    log.append(batch([b"z"], keys=[b"k"]), now_ms=NOW + 999)
+    before = log.segments
+    log.append(batch([b"z"], keys=[b"k"]), now_ms=NOW + 1_000)
+    assert log.segments == before + 1
+
+
 def test_only_one_compaction_of_a_log_at_a_time(home: Home) -> None:
     store = home.open()
     keyed(store, 100)

@@ -40,6 +40,29 @@ def test_the_interval_is_kept(home: Home) -> None:
     assert store.log("t", 1).flushed_offset == 1
 
 
+def test_a_topic_may_want_a_sync_after_so_many_records(home: Home) -> None:
+    store = home.open()
+    store.create_topic("t", 1, {"flush.messages": "3"})
+    log = store.log("t", 0)
+    for wanted in (False, True):
+        log.append(batch([b"x"] * 2), now_ms=NOW)
+        assert log.sync_needed == wanted
+    log.flush()
+    assert not log.sync_needed
+
+
+def test_a_topic_may_want_a_sync_after_so_long(home: Home) -> None:
+    store = home.open()
+    store.create_topic("t", 1, {"flush.ms": "100"})
+    log = store.log("t", 0)
+    for begin in (NOW, NOW + 1_000):
+        log.append(batch([b"x"]), now_ms=begin)
+        log.append(batch([b"x"]), now_ms=begin + 50)
+        assert (store.flush_due(begin + 99), store.flush_due(begin + 100)) == (False, True)
+        store.flush()
+        assert not store.flush_due(begin + 100)
+
+
 def test_a_closed_segment_is_synced_whatever_the_policy(home: Home) -> None:
     store = home.open()
     store.create_topic("t", 1, {"segment.bytes": "100"})

@@ -8,15 +8,17 @@ from pathlib import Path
 
 import pytest
 
+import penstock
 from penstock.store import StoreLocked, open_store
 from tests.unit.store.homes import Home, batch, read_records
 
 ROOT = Path(__file__).parents[3]
+HOME = Path(penstock.__file__).parents[1]
 
 
 def spawn(program: str, *arguments: object) -> subprocess.Popen[str]:
     """Run a program that may import penstock and the tests; its output is read by the test."""
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+    environment = {**os.environ, "PYTHONPATH": f"{HOME}{os.pathsep}{ROOT}"}
     return subprocess.Popen(
         [sys.executable, "-c", program, *map(str, arguments)], env=environment, text=True, stdout=subprocess.PIPE
     )
@@ -38,7 +40,7 @@ with open_store(sys.argv[1]):
 
 def test_a_second_process_is_told_who_has_the_store(tmp_path: Path) -> None:
     url = f"file:{tmp_path}"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    environment = {**os.environ, "PYTHONPATH": str(HOME)}
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, url], env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as holder:

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from penstock.columnar.transactions import end_marker
 from penstock.model import Codec
 from penstock.store import StoreDamaged
 from tests.unit.store.homes import NOW, Home, batch
@@ -55,6 +56,33 @@ def test_an_empty_log_has_no_times(home: Home) -> None:
     store.create_topic("t", 1)
     assert store.log("t", 0).max_timestamp() is None
     assert store.log("t", 0).offset_for_time(0) is None
+
+
+def test_a_marker_is_found_by_its_time_like_a_record(home: Home) -> None:
+    store = home.open()
+    store.create_topic("t", 1)
+    log = store.log("t", 0)
+    log.append(batch([b"v"] * 2, times=[NOW + 1, NOW + 2]), now_ms=NOW)
+    log.append(end_marker(7, 0, commit=True, coordinator_epoch=0, now_ms=NOW + 5), now_ms=NOW)
+    log.append(batch([b"v"], times=[NOW + 5]), now_ms=NOW)
+    assert log.max_timestamp() == (2, NOW + 5)
+    assert log.offset_for_time(NOW + 3) == (2, NOW + 5)
+    log.delete_records(2)
+    assert (log.max_timestamp(), log.offset_for_time(0)) == ((2, NOW + 5), (2, NOW + 5))
+    log.delete_records(3)
+    assert (log.max_timestamp(), log.offset_for_time(0)) == ((3, NOW + 5), (3, NOW + 5))
+
+
+def test_records_without_times_come_before_all_others(home: Home) -> None:
+    store = home.open()
+    store.create_topic("t", 1)
+    log = store.log("t", 0)
+    log.append(batch([b"v"] * 2, times=[-1, -1]), now_ms=NOW)
+    assert (log.max_timestamp(), log.offset_for_time(0)) == ((0, -1), None)
+    log.append(batch([b"v"] * 3, times=[-1, NOW, -1]), now_ms=NOW)
+    assert (log.max_timestamp(), log.offset_for_time(0)) == ((3, NOW), (3, NOW))
+    log.delete_records(4)
+    assert (log.max_timestamp(), log.offset_for_time(0)) == ((4, -1), None)
 
 
 def test_the_logs_own_time_is_that_of_all_records_of_a_batch(home: Home) -> None:

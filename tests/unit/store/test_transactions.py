@@ -195,6 +195,17 @@ def test_compaction_keeps_what_is_committed_not_what_was_aborted_after_it(home: 
         assert each.aborted(0, 99) == [Aborted(1, 1, 2, 3)]
 
 
+def test_the_marker_that_compaction_leaves_has_the_newest_time(home: Home) -> None:
+    store, log = opened(home, segment_bytes="300", cleanup_policy="compact")
+    append(log, sent(1, 0, b"gone", key=b"k"), end_marker(1, 0, commit=True, coordinator_epoch=3, now_ms=NOW + 9))
+    for number in range(6):
+        append(log, sent(2, number, b"later", key=b"k"))
+    append(log, marker(2, commit=True))
+    log.roll()
+    assert compact(store) == 1
+    assert (log.offset_for_time(NOW + 1), log.max_timestamp()) == ((1, NOW + 9), (1, NOW + 9))
+
+
 def test_compaction_stops_at_an_open_transaction(home: Home) -> None:
     store, log = opened(home, segment_bytes="150", cleanup_policy="compact")
     append(log, sent(1, 0, b"open", key=b"k"), *[batch([b"%d" % each], keys=[b"k"]) for each in range(8)])

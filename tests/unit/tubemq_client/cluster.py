@@ -49,6 +49,16 @@ Refusal = Callable[[Any], object]
 """From a request to the answer instead of the usual one; None leaves it to the usual one."""
 
 SILENCE = object()
+
+
+@dataclass(frozen=True)
+class Thrown:
+    """Instead of an answer: the call threw on the server, or (FATAL) was not made. ``name`` without its package."""
+
+    name: str
+    status: Status = Status.ERROR
+
+
 FIGURES = TubeOptions(api_timeout_ms=5_000, short_log_patience_ms=500)
 NOWHERE = Endpoint("broker", 0)
 
@@ -268,6 +278,9 @@ class Server:
         answered = self.cluster.answer(call.method, request)
         if answered is SILENCE:
             return None
+        if isinstance(answered, Thrown):
+            name = f"org.apache.inlong.tubemq.corerpc.exception.{answered.name}"
+            return failure(answered.status, name, "no", frame.correlation)
         return answer(call.method, cast(Message, answered), frame.correlation)
 
 

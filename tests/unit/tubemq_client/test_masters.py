@@ -9,8 +9,8 @@ from penstock.model import Partition
 from penstock.protocols.tubemq import methods as m
 from penstock.protocols.tubemq.client import TubeClient
 from penstock.protocols.tubemq.messages import RegisterResponseM2CV2
-from penstock.protocols.tubemq.rpc import Standby
-from tests.unit.tubemq_client.cluster import SILENCE, Cluster, go, stage
+from penstock.protocols.tubemq.rpc import Standby, Status
+from tests.unit.tubemq_client.cluster import SILENCE, Cluster, Thrown, go, stage
 
 
 def test_a_master_that_is_down_is_passed_over_and_not_asked_again() -> None:
@@ -39,6 +39,21 @@ def test_when_all_are_on_standby_each_is_asked_once_a_call() -> None:
                 await masters.ask(m.PRODUCER_CLOSE, m.PRODUCER_CLOSE.request(client_id="x"))
             assert masters.current == s.masters[0]
             assert s.cluster.seen == []
+
+    go(work())
+
+
+@pytest.mark.parametrize(
+    "thrown", [Thrown("ServerNotReadyException", Status.FATAL), Thrown("ServiceStoppingException")]
+)
+def test_a_master_that_stops_is_left_for_the_next_one(thrown: Thrown) -> None:
+    async def work() -> None:
+        cluster = Cluster({"demo": (1, 1)})
+        async with stage(cluster, masters=2) as s:
+            at_first = s.masters[0]
+            cluster.refuse[20] = lambda request: thrown if s.client.shared.masters.current == at_first else None
+            assert "demo" in await s.client.topics(["demo"])
+            assert s.client.shared.masters.current == s.masters[1]
 
     go(work())
 

@@ -15,9 +15,10 @@ from penstock.protocols.tubemq.authentication import Credentials
 from penstock.protocols.tubemq.client.sender import TubePacked, TubeSender
 from penstock.protocols.tubemq.messages import SendMessageResponseB2P, decode
 from penstock.protocols.tubemq.records import unpack
+from penstock.protocols.tubemq.rpc import Status
 from penstock.seams.client import Sent
 from tests.unit.client.virtual_time import passing
-from tests.unit.tubemq_client.cluster import FIGURES, SILENCE, Cluster, Stage, go, stage
+from tests.unit.tubemq_client.cluster import FIGURES, SILENCE, Cluster, Stage, Thrown, go, stage
 
 ONE, TWO = Partition("demo", 0, "1"), Partition("demo", 1, "1")
 
@@ -161,6 +162,55 @@ def test_no_answer_in_time_is_an_error_and_the_message_goes_again() -> None:
     go(work())
 
 
+@pytest.mark.parametrize("allowed", [True, False])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        refused(503),
+        refused(419),
+        Thrown("ServerNotReadyException", Status.FATAL),
+        Thrown("OutOfMemoryError", Status.FATAL),
+    ],
+)
+def test_what_is_surely_not_stored_is_sent_again(answer: object, allowed: bool) -> None:
+    async def work() -> None:
+        async with stage(Cluster({"demo": (1, 1)}), publishing=True, allow_duplicates=allowed) as s:
+            sender, node = await opened(s)
+            s.cluster.refuse[13] = lambda request: answer if b"b" in request.data else None
+            packed = sender.pack(ONE, rows(b"a", b"b"), Codec.NONE)
+            (sent,) = await send(sender, node, packed)
+            assert (sent.error is not None and sent.error.retriable, sent.offsets) == (True, (0, -1))
+            s.cluster.refuse.clear()
+            assert await sender.recover(packed, sent.error or PenstockError("")) is packed
+            (sent,) = await send(sender, node, packed)
+            assert (sent.error, sent.offsets) == (None, (0, 28))
+
+    go(work())
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+@pytest.mark.parametrize("answer", [refused(500), SILENCE, Thrown("ServiceStoppingException")])
+def test_what_may_be_stored_is_sent_again_if_duplicates_are_allowed(answer: object, allowed: bool) -> None:
+    async def work() -> None:
+        async with stage(Cluster({"demo": (1, 1)}), publishing=True, allow_duplicates=allowed) as s:
+            sender, node = await opened(s)
+            s.cluster.refuse[13] = lambda request: answer if b"b" in request.data else None
+            packed = sender.pack(ONE, rows(b"a", b"b"), Codec.NONE)
+            (sent,) = await send(sender, node, packed, timeout_s=1.0)
+            assert sent.error is not None
+            assert (sent.error.retriable, sent.offsets) == (allowed, (0, -1))
+            assert ("allow_duplicates" in str(sent.error)) is not allowed
+            s.cluster.refuse.clear()
+            again = await sender.recover(packed, sent.error)
+            assert (again is packed) is allowed
+            if again is not None:
+                (sent,) = await send(sender, node, again)
+                assert (sent.error, sent.offsets) == (None, (0, 28))
+            assert len(s.cluster.stores["demo", 0].records) == 1 + allowed
+
+    go(work())
+
+
 def test_in_order_means_that_a_message_waits_for_the_one_before() -> None:
     async def work() -> None:
         figures = replace(FIGURES, publishing=True, in_order=True)
@@ -207,6 +257,29 @@ def test_a_refused_signature_is_tried_again_signed_but_once() -> None:
             assert sent.error is None
             assert s.client.shared.options.credentials == Credentials("tube", "pwd")
             assert await sender.recover(packed, ServerError("no", code=415, name="CERTIFICATE_FAILURE")) is None
+
+    go(work())
+
+
+def test_a_signature_goes_to_the_broker_that_wants_one_and_to_no_other() -> None:
+    async def work() -> None:
+        async with stage(Cluster({"demo": (1, 1)}), publishing=True, user="tube", password="pwd") as s:
+            sender, node = await opened(s)
+            other = Node("2", node.endpoint)
+            shown: list[bool] = []
+            s.cluster.refuse[13] = lambda request: shown.append(bool(request.auth_info.auth_authorized_token))
+            s.client.shared.identity.note_wish("1", wants=True)
+            await send(sender, node, sender.pack(ONE, rows(b"a"), Codec.NONE))
+            elsewhere = replace(ONE, node="2")
+            await send(sender, other, sender.pack(elsewhere, rows(b"b"), Codec.NONE))
+            assert shown == [True, False]
+            refusal = ServerError("no", code=415, name="CERTIFICATE_FAILURE")
+            for partition in (ONE, elsewhere):  # each broker may refuse once
+                packed = sender.pack(partition, rows(b"c"), Codec.NONE)
+                assert await sender.recover(packed, refusal) is packed
+                assert await sender.recover(packed, refusal) is None
+            await send(sender, other, sender.pack(elsewhere, rows(b"d"), Codec.NONE))
+            assert shown[2] is True
 
     go(work())
 

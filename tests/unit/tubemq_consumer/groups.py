@@ -208,10 +208,10 @@ class World:
 
 
 @asynccontextmanager
-async def world(cluster: GroupCluster) -> AsyncIterator[World]:
+async def world(cluster: GroupCluster, server: type[Server] = Server) -> AsyncIterator[World]:
     """One master and one broker in memory, in this loop."""
     network = MemoryNetwork()
-    listeners = [await serve(Server(cluster, "broker"), Endpoint("broker", 0), network=network)]
+    listeners = [await serve(server(cluster, "broker"), Endpoint("broker", 0), network=network)]
     cluster.broker = listeners[0].endpoint
     listeners.append(await serve(Server(cluster, "master0"), Endpoint("master0", 8715), network=network))
 

@@ -14,6 +14,7 @@ from penstock.protocols.tubemq import methods as m
 from penstock.protocols.tubemq.client.allocation import share_of
 from penstock.protocols.tubemq.java_hash import java_hash
 from penstock.protocols.tubemq.messages import GetPartMetaResponseM2C, OpsTaskInfo, RegisterResponseB2C
+from penstock.protocols.tubemq.strings import parse_key
 from tests.unit.client.virtual_time import passing
 from tests.unit.tubemq_client.cluster import go
 from tests.unit.tubemq_consumer.groups import GroupCluster, Told, filled, world
@@ -41,6 +42,28 @@ def test_shares_are_disjoint_and_complete() -> None:
     shares = [share_of(everything, 4, node) for node in range(4)]
     assert sorted(partition for share in shares for partition in share) == everything
     assert share_of(everything, -2, -2) == frozenset(everything)
+
+
+@pytest.mark.parametrize(
+    ("key", "hashed", "of_three", "of_five", "of_six"),
+    [
+        ("1:flow:0", 2457303117, 0, 2, 3),  # negative in Java: -1837664179
+        ("1:demo:0", 2393512898, 2, 3, 2),  # likewise, as the next two
+        ("1:demo:10000", 2968981059, 0, 4, 3),
+        ("2:orders:1", 2540405540, 2, 0, 2),
+        ("1:flow:20000", 510346447, 1, 2, 1),
+        ("12:flights:7", 884199015, 0, 0, 3),
+        ("3:test_1:50003", 1110684265, 1, 0, 1),
+    ],
+)
+def test_a_partition_is_the_same_members_as_in_java(
+    key: str, hashed: int, of_three: int, of_five: int, of_six: int
+) -> None:
+    # Computed by OpenJDK 17: ((long) key.hashCode()) & 0xffffffffL, and that modulo 3, 5 and 6.
+    assert java_hash(key) == hashed
+    partition = parse_key(key)
+    for count, member in ((3, of_three), (5, of_five), (6, of_six)):
+        assert [node for node in range(count) if share_of([partition], count, node)] == [member]
 
 
 def test_members_take_their_own_shares_at_once() -> None:

@@ -11,7 +11,7 @@ from penstock.config import OptionValue
 from penstock.errors import ConfigError, ServerError
 from penstock.model import Partition
 from penstock.protocols.tubemq import methods as m
-from penstock.protocols.tubemq.messages import RegisterResponseB2C, RegisterResponseM2C
+from penstock.protocols.tubemq.messages import RegisterResponseB2C, RegisterResponseM2C, has
 from tests.unit.client.virtual_time import passing
 from tests.unit.tubemq_client.cluster import go
 from tests.unit.tubemq_consumer.groups import CONNECT, DISCONNECT, ONLY_DISCONNECT, Told, filled, gets, world
@@ -282,6 +282,27 @@ def test_a_bound_group_begins_at_its_offsets_and_says_so_once() -> None:
             starts = [(each.partition_id, each.curr_offset) for each in w.cluster.asked(m.REGISTER_PARTITION)
                       if each.HasField("curr_offset")]  # fmt: skip
             assert starts == [(0, 56)]
+
+    go(work())
+
+
+def test_the_priority_of_queries_is_taken_over_whenever_it_changes_and_when_it_is_taken_back() -> None:
+    rules: dict[str, object] = {"group_flow_check_id": 9, "group_flow_control_info": "[]"}
+
+    async def work() -> None:
+        cluster = filled(0, partitions=1)
+        cluster.rules = {**rules, "qry_priority_id": 303}
+        async with world(cluster) as w, w.consumer("demo") as consumer:
+            told = []
+            for priority in (301, 202, -2):
+                await consumer.poll(3)
+                told.append(w.cluster.asked(m.PARTITION_HEARTBEAT)[-1])
+                cluster.rules = {**rules, "qry_priority_id": priority}  # under the same id as before
+            await consumer.poll(3)
+            told.append(w.cluster.asked(m.PARTITION_HEARTBEAT)[-1])
+            assert [each.qry_priority_id for each in told[:3]] == [303, 301, 202]
+            assert not has(told[3], "qry_priority_id")  # which leaves it to the broker
+            assert w.cluster.asked(m.CONSUMER_HEARTBEAT)[-1].qry_priority_id == -2
 
     go(work())
 

@@ -47,7 +47,7 @@ def test_a_topic_is_made_with_as_many_partitions_as_stores_and_partitions_say() 
         assert made == {"brokerId": 1, "topicName": "made", "success": True, "errCode": 200, "errInfo": "Ok!"}
         shown = await one(kit, "admin_query_topic_info", topicName="made")
         assert shown["totalRunNumPartCount"] == 6
-        assert (shown["topicInfo"][0]["numTopicStores"], shown["topicInfo"][0]["numPartitions"]) == (6, 1)
+        assert (shown["topicInfo"][0]["numTopicStores"], shown["topicInfo"][0]["numPartitions"]) == (2, 3)
         again = await one(kit, "admin_add_topic_deploy_info", topicName="made", **MADE)
         assert (again["success"], again["errCode"]) == (False, 402)
 

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from penstock.model import Partition
+from penstock.columnar.batch import batches
+from penstock.model import Codec, Partition
 from penstock.protocols.tubemq.front import TubeFrontOptions
 from penstock.protocols.tubemq.methods import SEND_MESSAGE
 from penstock.protocols.tubemq.records.single import pack
@@ -53,6 +54,18 @@ def test_what_does_not_fit_is_refused_and_not_stored(change: dict[str, object], 
         answer = await kit.ask(SEND_MESSAGE, sent(b"hello", **change))
         assert (answer.success, answer.err_code) == (False, code)
         assert kit.enode.bounds(Partition("demo", 0)) == (0, 0)
+
+    run(check)
+
+
+def test_messages_are_stored_in_the_codec_that_their_topic_wants() -> None:
+    async def check(kit: Kit) -> None:
+        await kit.enode.set_config("demo", {"compression.type": "zstd"})
+        await kit.put(b"plain", b"again")
+        data = kit.enode.read(Partition("demo", 0), 0, 1 << 20).data
+        assert {header.codec for header in batches(data)} == {Codec.ZSTD}
+        await kit.book()
+        assert bodies(await kit.get()) == [b"plain", b"again"]
 
     run(check)
 

@@ -136,14 +136,12 @@ def test_a_groups_rules_come_before_the_clusters() -> None:
     lag = 2000 * MIB
     assert control.data_limit(lag, at(12)) == DataLimit(20 * MIB, 1000)
     assert control.data_limit(lag, at(20)).bytes_a_minute == (1 << 63) - 1
-    control.update_group(5, text(0, data_rule(end="12:00", limitInM=3)), 303)
-    assert control.priority == 303
+    control.update_group(5, text(0, data_rule(end="12:00", limitInM=3)))
     assert control.data_limit(lag, at(12)) == DataLimit(3 * MIB, 1000)
     assert control.data_limit(lag, at(13)) == DataLimit(20 * MIB, 1000)
     assert control.after_empty(3, 1) == 300
     control.update_group(6, text(1, {"zeroCnt": 5, "freqInMs": 50}))
     assert (control.after_empty(4, 1), control.after_empty(5, 1)) == (1, 50)
-    assert control.priority == 303
     assert control.intervals() == Intervals(0, 100, 400)
     control.update_group(7, text(3, {"normFreqInMs": 9}))
     assert control.intervals() == Intervals(9, 0, 0)

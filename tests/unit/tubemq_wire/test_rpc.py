@@ -15,6 +15,8 @@ from penstock.protocols.tubemq.rpc import (
     RpcFailure,
     Standby,
     Status,
+    Stopping,
+    Unready,
     answer,
     failure,
     java_name,
@@ -124,6 +126,29 @@ def test_a_master_on_standby_is_told_apart_in_every_spelling(version: int) -> No
     with pytest.raises(Standby, match="Ask another master") as caught:
         read_answer(CONSUMER_CLOSE, said)
     assert caught.value.retriable
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "kind", "again"),
+    [
+        ("org.apache.inlong.tubemq.corerpc.exception.ServerNotReadyException", Status.FATAL, Unready, True),
+        ("com.tencent.tubemq.corerpc.exception.ServerNotReadyException", Status.FATAL, Unready, True),
+        ("java.lang.OutOfMemoryError", Status.FATAL, Unready, True),
+        ("java.lang.OutOfMemoryError", Status.ERROR, RpcFailure, False),  # it may have been made
+        ("org.apache.inlong.tubemq.corerpc.exception.ServiceStoppingException", Status.ERROR, Stopping, True),
+        ("java.lang.reflect.InvocationTargetException", Status.ERROR, RpcFailure, False),
+        ("java.io.EOFException", Status.FATAL, RpcFailure, False),
+        ("java.lang.Exception", Status.FATAL, RpcFailure, False),
+    ],
+)
+def test_what_became_of_a_call_decides_whether_it_is_made_again(
+    name: str, status: Status, kind: type[RpcFailure], again: bool
+) -> None:
+    told = framed(failure(status, name, "IPC server unable to read call parameters: no", 9))
+    with pytest.raises(RpcFailure) as caught:
+        read_answer(CONSUMER_CLOSE, told)
+    assert (type(caught.value), caught.value.retriable) == (kind, again)
+    assert type(pickle.loads(pickle.dumps(caught.value))) is kind
 
 
 def test_names_of_exceptions_follow_the_callers_version() -> None:

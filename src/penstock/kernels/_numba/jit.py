@@ -1,22 +1,21 @@
-"""How kernels are compiled: once a machine, kept in the user's cache folder, never an exception because of it.
+"""How kernels are compiled: once a machine, kept in a folder of ours, never an exception because of it.
 
 numba keeps compiled code beside the source or in ``NUMBA_CACHE_DIR``. An installation may be read-only and the
-variable belongs to the user's own numba code, so ours has a folder of its own, named after the sources' content: a
-compiled function does not notice when a function it has inlined changes, the folder's name does.
+variable belongs to the user's own numba code, so ours has a folder of its own (``kernels.cache``).
 """
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 import os
-import tempfile
-from collections.abc import Callable
-from importlib.resources import files
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 import numba
 from numba import types
+
+from penstock.kernels.cache import folder
 
 __all__ = [
     "BYTES",
@@ -50,24 +49,9 @@ OUT_INT64S: Final = _array(types.int64, readonly=False)
 OUT_TABLE: Final = _array(types.int64, 2, readonly=False)
 
 
-def _cache_folder() -> str | None:
-    """Return a folder that can be written, or None: then every process compiles for itself."""
-    digest = hashlib.sha256(numba.__version__.encode())
-    sources = [source for source in files(__package__).iterdir() if source.name.endswith(".py")]
-    for source in sorted(sources, key=lambda source: source.name):
-        digest.update(source.read_bytes())
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path("~").expanduser() / ".cache")
-    folder = Path(home) / "penstock" / "numba" / digest.hexdigest()[:16]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError:
-        return None
-    return str(folder)
-
-
-FOLDER: Final = _cache_folder()
+FOLDER: Final = folder()
+_USERS_CACHE: Final = "XDG_CACHE_HOME"
+_IN_ZIP: Final = not Path(__file__).exists()
 
 
 def compiled(*arguments: Any) -> Callable[[_Function], _Function]:
@@ -80,17 +64,31 @@ def compiled(*arguments: Any) -> Callable[[_Function], _Function]:
     def compile_now(function: _Function) -> _Function:
         if FOLDER is None:
             return cast(_Function, numba.njit(arguments, nogil=True)(function))
-        config: Any = numba.config  # a module that makes its names at run time
-        before = config.CACHE_DIR
-        config.CACHE_DIR = FOLDER  # read when the decorator runs, so it can be given back at once
         try:
-            return cast(_Function, numba.njit(arguments, nogil=True, cache=True)(function))
+            with _kept_in(FOLDER):
+                return cast(_Function, numba.njit(arguments, nogil=True, cache=True)(function))
         except (OSError, RuntimeError):  # a full disk, a folder taken away; numba found nowhere to keep it
             return cast(_Function, numba.njit(arguments, nogil=True)(function))
-        finally:
-            config.CACHE_DIR = before
 
     return compile_now
+
+
+@contextlib.contextmanager
+def _kept_in(place: Path) -> Iterator[None]:
+    """Both are read when the decorator runs, so they can be given back at once."""
+    config: Any = numba.config  # a module that makes its names at run time
+    before, cache = config.CACHE_DIR, os.environ.get(_USERS_CACHE)
+    config.CACHE_DIR = str(place)
+    if _IN_ZIP:  # as --py-files sends it: numba does not heed CACHE_DIR for what lies in one
+        os.environ[_USERS_CACHE] = str(place)
+    try:
+        yield
+    finally:
+        config.CACHE_DIR = before
+        if _IN_ZIP and cache is None:
+            del os.environ[_USERS_CACHE]
+        elif _IN_ZIP and cache is not None:
+            os.environ[_USERS_CACHE] = cache
 
 
 def inlined(function: _Function) -> _Function:

@@ -42,7 +42,7 @@ def _front(services: Services, config: SnodeConfig) -> Front:
 
 
 def _options(config: ClientConfig, extra: Mapping[str, OptionValue]) -> KafkaOptions:
-    from penstock.config import ConsumerConfig, IsolationLevel
+    from penstock.config import ConsumerConfig, IsolationLevel, ProducerConfig
     from penstock.protocols.kafka.client import KafkaOptions
 
     reader = config if isinstance(config, ConsumerConfig) else None
@@ -54,7 +54,7 @@ def _options(config: ClientConfig, extra: Mapping[str, OptionValue]) -> KafkaOpt
         retry_backoff_ms=config.retry_backoff_ms,
         retry_backoff_max_ms=config.retry_backoff_max_ms,
         metadata_max_age_ms=config.metadata_max_age_ms,
-        auto_create_topics=_flag(_AUTO_CREATE, extra.get(_AUTO_CREATE, False)),
+        auto_create_topics=_flag(_AUTO_CREATE, extra.get(_AUTO_CREATE, isinstance(config, ProducerConfig))),
         read_committed=reader is not None and reader.isolation_level is IsolationLevel.READ_COMMITTED,
         rack="" if reader is None else reader.client_rack,
     )
@@ -73,4 +73,17 @@ def _offsets() -> OffsetsCodec:
     return OffsetsLog()
 
 
-PROTOCOL = WireProtocol("kafka", _client, _front, frozenset({_AUTO_CREATE}), _offsets, exact_times=True)
+_HERE = "penstock.protocols.kafka"
+_LOADS = {
+    "consumer": (f"{_HERE}.client.reading", f"{_HERE}.client.membership", f"{_HERE}.client.committing"),
+    "producer": (f"{_HERE}.client.transactional_sender", f"{_HERE}.client.transactions", f"{_HERE}.client.coordinator"),
+}
+PROTOCOL = WireProtocol(
+    "kafka",
+    _client,
+    _front,
+    frozenset({_AUTO_CREATE}),
+    _offsets,
+    exact_times=True,
+    loads={role: (f"{_HERE}.client", f"{_HERE}.records", *modules) for role, modules in _LOADS.items()},
+)

@@ -30,4 +30,14 @@ def _front(services: Services, config: SnodeConfig) -> Front:
     return opened
 
 
-PROTOCOL = WireProtocol("tubemq", _client, _front, TUBE_OPTIONS)
+_ALWAYS = (f"{_HERE}.client", "penstock.kernels._pure.tube")
+PROTOCOL = WireProtocol(
+    "tubemq",
+    _client,
+    _front,
+    TUBE_OPTIONS,
+    loads={
+        "consumer": (*_ALWAYS, f"{_HERE}.records.answer", f"{_HERE}.records.decoding"),
+        "producer": (*_ALWAYS, f"{_HERE}.records.encoding"),
+    },
+)

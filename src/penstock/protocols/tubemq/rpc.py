@@ -3,6 +3,14 @@
 A frame's body is three units, each behind its length: a connection header, a header, and a body that carries the
 method's message (or, in a failure, the name and text of a Java exception). Source: Apache InLong TubeMQ 2.x,
 ``RPC.proto`` and ``NettyRpcServer``. What must not live here: framing, retries, what codes in answers mean.
+
+| Java exception | error | what became of the call |
+| --- | --- | --- |
+| ``StandbyException`` | Standby | nothing: the master is not the active one |
+| ``ServerNotReadyException``, ``OutOfMemoryError`` where the call was not made (FATAL) | Unready | nothing: the server
+  starts, stops (a broker for some seconds, on connections that are still open) or has no memory just now |
+| ``ServiceStoppingException`` | Stopping | nobody knows: the server goes on to work the call off |
+| any other | RpcFailure | FATAL: nothing; ERROR: nobody knows, and asking again is not known to help |
 """
 
 from __future__ import annotations
@@ -36,6 +44,8 @@ __all__ = [
     "RpcFailure",
     "Standby",
     "Status",
+    "Stopping",
+    "Unready",
     "answer",
     "answer_around",
     "failure",
@@ -52,6 +62,9 @@ PROTOCOL_VERSION: Final = 3
 STANDBY_EXCEPTION: Final = "org.apache.inlong.tubemq.corerpc.exception.StandbyException"
 
 _STANDBY: Final = "StandbyException"  # clients look for these letters: the package's name depends on the version
+_NOT_READY: Final = "ServerNotReadyException"
+_STOPPING: Final = "ServiceStoppingException"
+_NO_MEMORY: Final = "OutOfMemoryError"
 _PREFIX: Final = "org.apache.inlong.tubemq."
 _PREFIX_OF: Final = {1: "com.tencent.tubemq.", 2: "com.apache.tubemq."}
 
@@ -91,6 +104,20 @@ class Standby(RpcFailure):
 
     retriable = True
     advice = "Ask another master: this one is on standby"
+
+
+class Unready(RpcFailure):
+    """The server could not take the call just now, and did nothing of it: asking again is safe."""
+
+    retriable = True
+    advice = "Ask again shortly: the server is starting, stopping or short of memory"
+
+
+class Stopping(RpcFailure):
+    """The server is stopping, and may have made the call all the same."""
+
+    retriable = True
+    advice = "Ask again when the server is back, if it does no harm that the call is made twice"
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +224,16 @@ def read_payload(method: Method[Req, Ans], frame: Frame, *, node: str | None = N
 
 
 def _failure_of(body: RspExceptionBody, status: int, node: str | None) -> RpcFailure:
-    said = f"{body.exception_name}#{body.stack_trace}"
-    kind = Standby if _STANDBY in said else RpcFailure
-    return kind(body.exception_name, body.stack_trace, status, node=node)
+    return _kind_of(body, status)(body.exception_name, body.stack_trace, status, node=node)
+
+
+def _kind_of(body: RspExceptionBody, status: int) -> type[RpcFailure]:
+    name = body.exception_name
+    if _STANDBY in f"{name}#{body.stack_trace}":
+        return Standby
+    if name.endswith(_NOT_READY) or (status == Status.FATAL and name.endswith(_NO_MEMORY)):
+        return Unready
+    return Stopping if name.endswith(_STOPPING) else RpcFailure
 
 
 def _units(body: memoryview) -> tuple[memoryview, memoryview, memoryview]:

@@ -5,16 +5,19 @@ The store belongs to the loop's thread; only syncs run beside it. What must not 
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 
 from penstock.errors import PenstockError
 from penstock.model import Partition
 from penstock.seams.framing import Buffer
-from penstock.seams.node import Appended, LogSlice, TopicState, Writer
+from penstock.seams.node import Appended, LogSlice, Room, TopicState, Writer
 from penstock.seams.runtime import Promise, Runtime
 from penstock.snode.enodes.arrivals import Arrivals
 from penstock.snode.enodes.group_commit import GroupCommit
-from penstock.store import PartitionLog, Store
+from penstock.snode.enodes.troubles import Troubles
+from penstock.store import Compacted, Compaction, PartitionLog, Store
 
 __all__ = ["LocalEnode"]
 
@@ -27,6 +30,7 @@ class LocalEnode:
         self._runtime = runtime
         self._arrivals = Arrivals(runtime.promise)
         self._commits = GroupCommit(runtime)
+        self._troubles = Troubles(runtime)
 
     # Topics.
 
@@ -40,28 +44,33 @@ class LocalEnode:
         return self._store.topic_by_id(topic_id)
 
     async def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> TopicState:
-        return self._store.create_topic(name, partitions, config)
+        with self._troubles:
+            return self._store.create_topic(name, partitions, config)
 
     async def delete_topic(self, name: str) -> None:
         topic = self._store.topic(name)
-        self._store.delete_topic(name)
+        with self._troubles:
+            self._store.delete_topic(name)
         if topic is not None:
             self._changed(Partition(name, number) for number in range(topic.partitions))
 
     async def add_partitions(self, name: str, total: int) -> None:
-        self._store.add_partitions(name, total)
+        with self._troubles:
+            self._store.add_partitions(name, total)
 
     async def set_config(self, name: str, config: Mapping[str, str]) -> None:
-        self._store.set_config(name, config)
+        with self._troubles:
+            self._store.set_config(name, config)
 
     # Logs.
 
     async def append(self, partition: Partition, batch: Buffer) -> Appended:
-        log = self._log(partition)
-        appended = log.append(batch, now_ms=self._runtime.now_ms())
-        self._arrivals.changed(partition)
-        if log.sync_needed:
-            await self._commits.reach(log)
+        with self._troubles:
+            log = self._log(partition)
+            appended = log.append(batch, now_ms=self._runtime.now_ms())
+            self._arrivals.changed(partition)
+            if log.sync_needed:
+                await self._commits.reach(log)
         return appended
 
     async def append_all(self, batches: Sequence[tuple[Partition, Buffer]]) -> list[Appended | PenstockError]:
@@ -72,6 +81,7 @@ class LocalEnode:
                 log = self._log(partition)
                 results.append(log.append(batch, now_ms=self._runtime.now_ms()))
             except PenstockError as error:
+                self._troubles.told(error)
                 results.append(error)
                 continue
             self._arrivals.changed(partition)
@@ -93,6 +103,7 @@ class LocalEnode:
             try:
                 await self._commits.reach(log)
             except PenstockError as error:
+                self._troubles.told(error)
                 for row in rows:
                     results[row] = error
             finally:
@@ -110,11 +121,25 @@ class LocalEnode:
     def read(
         self, partition: Partition, offset: int, max_bytes: int, *, at_least_one: bool = True, stable: bool = False
     ) -> LogSlice:
-        return self._log(partition).read(offset, max_bytes, at_least_one=at_least_one, stable=stable)
+        with self._troubles:
+            return self._log(partition).read(offset, max_bytes, at_least_one=at_least_one, stable=stable)
 
     def bounds(self, partition: Partition) -> tuple[int, int]:
         log = self._log(partition)
         return log.start_offset, log.end_offset
+
+    def size(self, partition: Partition) -> int:
+        return self._log(partition).size
+
+    async def room(self) -> Room:
+        return await self._runtime.in_thread(self._room)
+
+    def _room(self) -> Room:
+        folder = Path(self._store.path).absolute()
+        if not folder.is_dir():
+            return Room(self._store.path, -1, -1)
+        usage = shutil.disk_usage(folder)
+        return Room(str(folder), usage.total, usage.free)
 
     def stable_offset(self, partition: Partition) -> int:
         return self._log(partition).stable_offset
@@ -134,13 +159,16 @@ class LocalEnode:
         return self._log(partition).epoch_end(epoch)
 
     async def offset_for_time(self, partition: Partition, timestamp_ms: int) -> tuple[int, int] | None:
-        return self._log(partition).offset_for_time(timestamp_ms)
+        with self._troubles:
+            return self._log(partition).offset_for_time(timestamp_ms)
 
     async def max_timestamp(self, partition: Partition) -> tuple[int, int] | None:
-        return self._log(partition).max_timestamp()
+        with self._troubles:
+            return self._log(partition).max_timestamp()
 
     async def delete_records(self, partition: Partition, before: int) -> int:
-        start = self._log(partition).delete_records(before)
+        with self._troubles:
+            start = self._log(partition).delete_records(before)
         self._arrivals.changed(partition)
         return start
 
@@ -156,7 +184,7 @@ class LocalEnode:
 
     def enforce_retention(self) -> list[str]:
         """Delete what the topics' limits no longer cover; one sentence for each log that lost something."""
-        trimmed = self._store.enforce_retention(self._runtime.now_ms())
+        trimmed = self._store.enforce_retention(self._runtime.now_ms(), self._troubles.told)
         self._changed(Partition(one.topic, one.partition) for one in trimmed)
         return [
             f"retention deleted {one.segments} segments ({one.bytes} bytes) of {one.topic}-{one.partition}, "
@@ -165,28 +193,36 @@ class LocalEnode:
         ]
 
     async def compact(self) -> list[str]:
-        """Leave the last record a key in compacted topics, where it is worth it; one sentence for each log.
-
-        Raises WriteFailed, StoreDamaged.
-        """
+        """Leave the last record a key in compacted topics, where it is worth it; one sentence for each log."""
         told = []
         for compaction in self._store.prepare_compaction(self._runtime.now_ms()):
             try:
-                await self._runtime.in_thread(compaction.run)
-            finally:
-                done = compaction.finish()
+                done = await self._compact(compaction)
+            except PenstockError as error:
+                self._troubles.say("compaction passes over a log: ", error)
+                continue
             if done is not None:
                 sizes = f"{done.bytes_before} to {done.bytes_after} bytes"
                 told.append(f"compaction took {done.topic}-{done.partition} from {sizes}")
         return told
 
+    async def _compact(self, compaction: Compaction) -> Compacted | None:
+        try:
+            await self._runtime.in_thread(compaction.run)
+        finally:
+            done = compaction.finish()
+        return done
+
     async def flush_if_due(self) -> None:
-        """Sync what the interval policy, or a closed segment, says is due. Raises WriteFailed."""
+        """Sync what the interval policy, or a closed segment, says is due."""
         if not self._store.flush_due(self._runtime.now_ms()):
             return
-        for flush in self._store.prepare_flush(self._runtime.now_ms()):
-            await self._runtime.in_thread(flush.run)
-            flush.finish()
+        for flush in self._store.prepare_flush(self._runtime.now_ms(), self._troubles.told):
+            try:
+                await self._runtime.in_thread(flush.run)
+                flush.finish()
+            except PenstockError as error:
+                self._troubles.told(error)
 
     def _log(self, partition: Partition) -> PartitionLog:
         return self._store.log(partition.topic, partition.id)

@@ -13,7 +13,8 @@ import org.apache.inlong.tubemq.corebase.rv.ProcessResult;
  * Balance --masters A --group G --topics one,two@blue;red [--count N --node I] [--offsets 1:one:0=28,...]
  *   [--position first|latest|max] [--confirm yes|no|rollback] [--heartbeat MS] [--max N]
  * The client-balanced consumer, until N messages or a signal: connects the partitions of --offsets (a negative offset:
- * where the group is), or, without them, every COUNT-th of all. Lines as Pull prints, and one for each connect.
+ * where the group is), or, without them, node I's share of COUNT, by the rule of TubeMQ's own example: the key's hash
+ * code, unsigned, modulo COUNT. Lines as Pull prints, and one for each connect.
  */
 public final class Balance {
     public static void main(String[] args) throws Throwable {
@@ -71,11 +72,11 @@ public final class Balance {
             return;
         }
         Map<String, Long> offsets = lines.numbers("offsets");
-        int place = 0;
+        int count = consumer.getSourceCount();
         for (var entry : new java.util.TreeMap<>(meta.getPartStatusMap()).entrySet()) {
-            boolean mine = place++ % Math.max(1, lines.number("count", 1)) == Math.max(0, lines.number("node", 0));
             String key = entry.getKey();
-            mine = offsets.isEmpty() ? mine : offsets.containsKey(key);
+            boolean share = count <= 0 || Integer.toUnsignedLong(key.hashCode()) % count == consumer.getNodeId();
+            boolean mine = offsets.isEmpty() ? share : offsets.containsKey(key);
             if (mine && entry.getValue() && !consumer.getCurRegisteredPartSet().contains(key)) {
                 ProcessResult result = new ProcessResult();
                 boolean done = consumer.connect2Partition(key, offsets.getOrDefault(key, -1L), result);

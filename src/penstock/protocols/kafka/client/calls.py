@@ -12,8 +12,8 @@ from penstock.model import Endpoint
 from penstock.protocols.kafka.client.options import KafkaOptions
 from penstock.protocols.kafka.client.versions import Versions
 from penstock.protocols.kafka.messages import request
-from penstock.protocols.kafka.messages.codec import declared, decode_prefix, skip_tags
-from penstock.seams.channel import Channel, Link, Outgoing, Pending
+from penstock.protocols.kafka.messages.codec import declared, decode_prefix, last_with_names, skip_tags
+from penstock.seams.channel import Channel, Connection, Link, Outgoing, Pending
 from penstock.seams.framing import Frame
 from penstock.wire import Reader
 
@@ -24,10 +24,15 @@ Response = TypeVar("Response")
 
 @dataclass(frozen=True, slots=True)
 class ByVersion:
-    """A request whose fields depend on the version it will be sent in, which only its connection knows."""
+    """A request whose fields depend on the version it will be sent in, which only its connection knows.
+
+    ``ids``: it knows the ids of its topics, for versions that take nothing else. All others are sent in versions that
+    take names, whoever sends them: without a name and an id a request says nothing, and not everybody hears of it.
+    """
 
     request: type
     build: Callable[[int], object]
+    ids: bool = False
 
 
 class Started:
@@ -68,15 +73,17 @@ class Calls:
         lane: str = "",
         timeout_s: float | None = None,
         at_most: int | None = None,
+        within_s: float | None = None,
     ) -> Response:
         """Send ``message`` (or a ``ByVersion``) in the best common version, capped by ``at_most``; read the answer.
 
-        ``timeout_s`` None is ``request_timeout_ms``. Raises ConnectionLost, RequestTimeout, ProtocolViolation, and
+        ``timeout_s`` None is ``request_timeout_ms``; ``within_s`` is how long to wait for a connection, None: as long
+        as that may take. Raises ConnectionLost, RequestTimeout, ProtocolViolation, and
         ServerError (UNSUPPORTED_VERSION) where client and broker have no version in common.
         """
         self._in_flight[endpoint] += 1
         try:
-            link = await self.link(endpoint, lane)
+            link = await self.link(endpoint, lane, within_s)
             outgoing, version = self._outgoing(link, message, at_most)
             frame = await link.connection.call(outgoing, timeout_s=self._timeout(timeout_s))
         except PenstockError:
@@ -101,20 +108,28 @@ class Calls:
         pending = link.connection.start(outgoing, timeout_s=self._timeout(timeout_s))
         return Started(self, link, pending, version)
 
-    async def send(self, endpoint: Endpoint, message: object, *, lane: str = "", at_most: int | None = None) -> None:
-        """Send what the broker never answers (Produce with acks=0)."""
+    async def send(
+        self, endpoint: Endpoint, message: object, *, lane: str = "", at_most: int | None = None
+    ) -> Connection:
+        """Send what the broker never answers (Produce with acks=0); it hangs up instead of saying no."""
         link = await self.link(endpoint, lane)
         await link.connection.send(self._outgoing(link, message, at_most)[0])
+        return link.connection
 
-    async def link(self, endpoint: Endpoint, lane: str) -> Link[Versions]:
+    async def link(self, endpoint: Endpoint, lane: str, within_s: float | None = None) -> Link[Versions]:
         """An open connection and what is spoken on it."""
-        link = await self.channel.link(endpoint, lane)
+        if within_s is None:
+            link = await self.channel.link(endpoint, lane)
+        else:
+            link = await self.channel.reach(endpoint, lane, within_s=within_s)
         self._reached.add(endpoint)
         return link
 
     def _outgoing(self, link: Link[Versions], message: object, at_most: int | None) -> tuple[Outgoing, int]:
         """The request in the best version for this link, encoded when it is written; and that version."""
         kind = message.request if isinstance(message, ByVersion) else type(message)
+        if not (isinstance(message, ByVersion) and message.ids) and (named := last_with_names(kind)) is not None:
+            at_most = named if at_most is None else min(at_most, named)
         try:
             version = link.state.best(kind, at_most)
         except PenstockError as error:

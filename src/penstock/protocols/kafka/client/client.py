@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from penstock.errors import LogTruncated
 from penstock.model import Committed, Endpoint, LogRange, Node, OffsetSpec, Partition, PreparedTransaction, TopicInfo
 from penstock.protocols.kafka.client.calls import Calls
 from penstock.protocols.kafka.client.cluster import Cluster
@@ -49,8 +50,9 @@ class KafkaClient:
         return await self._cluster.topics(names, fresh=fresh)
 
     def leader(self, partition: Partition) -> Node | None:
-        """From what is known."""
-        return self._cluster.leader(partition)
+        """From what is known. None also while its node cannot be connected to: it may have lost the partition."""
+        node = self._cluster.leader(partition)
+        return None if node is None or self._channel.rests(node.endpoint) else node
 
     def distrust(self, partition: Partition) -> None:
         """Forget who leads it."""
@@ -59,6 +61,12 @@ class KafkaClient:
     async def offsets(self, wanted: Mapping[Partition, OffsetSpec]) -> Mapping[Partition, FoundOffset]:
         """Offsets by name or time, from the leaders."""
         return await find_offsets(self._cluster, wanted)
+
+    async def truncated(self, positions: Mapping[Partition, tuple[int, int]]) -> Mapping[Partition, LogTruncated]:
+        """``penstock.seams.client.TellsTruncation``."""
+        from penstock.protocols.kafka.client.truncation import truncated
+
+        return await truncated(self._cluster, positions)
 
     async def read(
         self, node: Node, reads: Sequence[ReadFrom], limits: ReadLimits, lane: str = ""

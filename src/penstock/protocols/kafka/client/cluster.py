@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TypeVar
 
-from penstock.errors import ConnectionLost, PenstockError, RequestTimeout
+from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation, RequestTimeout
 from penstock.model import Endpoint, Node, Partition, PartitionInfo, TopicInfo
 from penstock.protocols.kafka.client.calls import Calls
+from penstock.protocols.kafka.client.lineage import Lineage
 from penstock.protocols.kafka.client.retry import Retry
 from penstock.protocols.kafka.errors import NONE, error_for
 from penstock.protocols.kafka.messages.declare import NO_UUID
@@ -27,8 +28,10 @@ __all__ = ["Cluster"]
 
 Response = TypeVar("Response")
 
+_MOMENT_S = 0.5
 _LEADER_NOT_AVAILABLE = 5
-_ABSENT = frozenset((3, 17, 100))  # unknown topic, invalid name, unknown id
+_INVALID_NAME = 17
+_ABSENT = frozenset((3, _INVALID_NAME, 100))  # unknown topic, invalid name, unknown id
 
 
 class Cluster:
@@ -45,6 +48,7 @@ class Cluster:
         self._names_by_id: dict[bytes, str] = {}
         self._leaders: dict[Partition, PartitionInfo] = {}
         self._distrusted: set[Partition] = set()
+        self._lineages: dict[Partition, Lineage] = {}
         self._valid_until: dict[str, float] = {}
         self._all_valid_until = float("-inf")
 
@@ -69,6 +73,10 @@ class Cluster:
         """The epoch of that leader, -1 unknown."""
         known = self._leaders.get(partition)
         return -1 if known is None else known.leader_epoch
+
+    def lineage(self, partition: Partition) -> Lineage:
+        """What is known of its past; empty for another topic of the same name."""
+        return self._lineages.setdefault(partition, Lineage())
 
     def distrust(self, partition: Partition) -> None:
         """Its leader is not who we thought."""
@@ -100,24 +108,37 @@ class Cluster:
         return self._candidates()[0] if node is None else node.endpoint
 
     async def ask_anyone(self, message: object, response: type[Response], *, at_most: int | None = None) -> Response:
-        """Ask the least loaded node, then the others, again and again until one answers or the time is over."""
+        """Ask the least loaded node, then the others, again and again until one answers or the time is over.
+
+        One that is silent is left alone after a moment, and longer each time round; one that speaks something else is
+        passed over, and only told of where nobody else could be asked.
+        """
         timeout_ms = self._options.api_timeout_ms
         if not self._nodes:
             timeout_ms = min(timeout_ms, self._options.first_contact_timeout_ms)
         retry = Retry(self._channel, self._options, timeout_s=timeout_ms / 1_000)
+        within_s = _MOMENT_S
         while True:
-            last: PenstockError = ConnectionLost("there is nobody to ask", hint="Give at least one bootstrap server.")
-            for endpoint in self._candidates():
+            errors: list[PenstockError] = []
+            candidates = self._candidates()
+            for endpoint in candidates:
+                beside = within_s if len(candidates) > 1 else None
                 try:
-                    return await self.calls.call(endpoint, message, response, at_most=at_most)
-                except (ConnectionLost, RequestTimeout) as error:
-                    last = error
-            await retry.after(last)
+                    return await self.calls.call(endpoint, message, response, at_most=at_most, within_s=beside)
+                except (ConnectionLost, ProtocolViolation, RequestTimeout) as error:
+                    errors.append(error)
+            within_s *= 2
+            nobody = ConnectionLost("there is nobody to ask", hint="Give at least one bootstrap server.")
+            await retry.after(max(reversed(errors), key=lambda error: error.retriable, default=nobody))
 
     def _candidates(self) -> list[Endpoint]:
-        """Known nodes, the least loaded first, then the bootstrap servers, in case all known ones have moved."""
+        """Known nodes, the least loaded first, then the bootstrap servers, in case all known ones have moved.
+
+        Those that could not be connected to a moment ago are the last of each: asking them means waiting first.
+        """
         known = {
-            node.endpoint: (*self.calls.load(node.endpoint), self._channel.random()) for node in self._nodes.values()
+            node.endpoint: (self._channel.rests(node.endpoint), *self.calls.load(node.endpoint), self._channel.random())
+            for node in self._nodes.values()
         }
         first = sorted(known, key=known.__getitem__)
         return first + [endpoint for endpoint in self._bootstrap if endpoint not in known]
@@ -157,6 +178,7 @@ class Cluster:
             for gone in self._topics.keys() - {topic.name for topic in answer.topics}:
                 self._forget(gone)
         creating: set[str] = set()
+        creates = self._options.auto_create_topics and names is not None
         for topic in answer.topics:
             name = topic.name or self._names_by_id.get(topic.topic_id, "")
             if topic.error_code == NONE:
@@ -164,7 +186,7 @@ class Cluster:
                 self._valid_until[name] = valid_until
             elif topic.error_code == _LEADER_NOT_AVAILABLE:
                 creating.add(name)
-            elif topic.error_code in _ABSENT:
+            elif topic.error_code in _ABSENT and not (creates and topic.error_code == _INVALID_NAME):
                 self._forget(name)
             elif names is not None:
                 raise error_for(topic.error_code, "asking for a topic failed", topic=name)
@@ -204,3 +226,4 @@ class Cluster:
         for info in topic.partitions:
             self._leaders.pop(info.partition, None)
             self._distrusted.discard(info.partition)
+            self._lineages.pop(info.partition, None)

@@ -8,11 +8,12 @@ OffsetCommit v2-v9, OffsetFetch v1-v9; KIP-447 (stable offsets), KIP-709 (batche
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.errors import PenstockError, ProtocolViolation, UsageError
 from penstock.model import Committed, Partition
 from penstock.protocols.kafka.client.calls import ByVersion, only
+from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.coordinator import Coordinator
 from penstock.protocols.kafka.client.retry import Retry
 from penstock.protocols.kafka.client.routing import by_topic
@@ -31,9 +32,8 @@ from penstock.protocols.kafka.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 
-__all__ = ["NOBODY", "Identity", "commit", "committed"]
+__all__ = ["NOBODY", "Identity", "commit", "committed", "with_epochs"]
 
-_HIGHEST_WITH_NAMES = 9
 _NO_OFFSET = -1
 _FIRST_WITH_STABLE = 7
 _FIRST_WITH_GROUPS = 8
@@ -60,10 +60,10 @@ async def commit(coordinator: Coordinator, offsets: Mapping[Partition, Committed
             )
     calls = coordinator.cluster.calls
     retry = Retry(calls.channel, calls.options)
-    message = _commit_request(coordinator.key, offsets, identity)
+    message = _commit_request(coordinator.key, with_epochs(coordinator.cluster, offsets), identity)
     while offsets:
         try:
-            answer = await coordinator.call(message, OffsetCommitResponse, at_most=_HIGHEST_WITH_NAMES)
+            answer = await coordinator.call(message, OffsetCommitResponse)
             _check(coordinator, answer, offsets)
         except PenstockError as error:
             # One partition's trouble repeats them all: to commit again what is committed already does no harm.
@@ -71,6 +71,17 @@ async def commit(coordinator: Coordinator, offsets: Mapping[Partition, Committed
             await retry.after(error)
         else:
             return
+
+
+def with_epochs(cluster: Cluster, offsets: Mapping[Partition, Committed]) -> dict[Partition, Committed]:
+    """The same with the epochs of the records before them, so that who goes on there sees whether the log still has
+    them."""
+    return {
+        partition: each
+        if each.leader_epoch >= 0
+        else replace(each, leader_epoch=cluster.lineage(partition).epoch_before(each.offset))
+        for partition, each in offsets.items()
+    }
 
 
 def _commit_request(group: str, offsets: Mapping[Partition, Committed], identity: Identity) -> OffsetCommitRequest:
@@ -117,9 +128,7 @@ async def committed(coordinator: Coordinator, partitions: Collection[Partition] 
     retry = Retry(calls.channel, calls.options)
     while True:
         try:
-            answer = await coordinator.call(
-                _fetch_request(coordinator.key, partitions), OffsetFetchResponse, at_most=_HIGHEST_WITH_NAMES
-            )
+            answer = await coordinator.call(_fetch_request(coordinator.key, partitions), OffsetFetchResponse)
             return dict(_found(coordinator, answer))
         except PenstockError as error:
             coordinator.note(error)
@@ -157,4 +166,7 @@ def _found(coordinator: Coordinator, answer: OffsetFetchResponse) -> Iterator[tu
                 raise error_for(each.error_code, what, topic=topic.name, partition=each.partition_index)
             if each.committed_offset != _NO_OFFSET:
                 partition = Partition(topic.name, each.partition_index)
+                if each.committed_leader_epoch >= 0:
+                    lineage = coordinator.cluster.lineage(partition)
+                    lineage.heard(each.committed_leader_epoch, each.committed_offset)
                 yield partition, Committed(each.committed_offset, each.metadata or "", each.committed_leader_epoch)

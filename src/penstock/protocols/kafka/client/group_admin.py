@@ -6,11 +6,11 @@ protocol are described by ConsumerGroupDescribe, and "Dead" to DescribeGroups).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeVar
 
-from penstock.errors import PenstockError, ServerError
-from penstock.model import Endpoint, Node, Partition
+from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation, RequestTimeout, ServerError
+from penstock.model import Node, Partition
 from penstock.protocols.kafka.client.calls import only
 from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.coordinator import Coordinator
@@ -29,7 +29,7 @@ from penstock.protocols.kafka.messages.describe_groups import (
     DescribeGroupsResponseMember,
 )
 from penstock.protocols.kafka.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from penstock.seams.admin import GroupDescription, GroupListing, GroupMember
+from penstock.seams.admin import GroupDescription, GroupListing, GroupListings, GroupMember
 
 __all__ = ["delete_group", "describe_group", "list_groups"]
 
@@ -38,27 +38,51 @@ _GROUP_ID_NOT_FOUND, _UNSUPPORTED_VERSION = 69, 35
 _DEAD = "Dead"
 
 
-async def list_groups(cluster: Cluster) -> list[GroupListing]:
-    """The groups of all brokers, by name. Raises the first broker's error if one cannot be asked."""
+async def list_groups(cluster: Cluster) -> GroupListings:
+    """The groups of all brokers, by name, and which brokers did not answer.
 
-    async def ask(endpoint: Endpoint) -> list[GroupListing]:
-        retry = Retry(cluster.calls.channel, cluster.calls.options)
-        while True:
-            try:
-                answer = await cluster.calls.call(endpoint, ListGroupsRequest(), ListGroupsResponse)
-                if answer.error_code != NONE:
-                    raise error_for(answer.error_code, "listing groups failed", node=str(endpoint))
-                return [GroupListing(each.group_id, each.group_state, each.protocol_type) for each in answer.groups]
-            except PenstockError as error:
-                await retry.after(error)
+    Who is there is asked anew each time one does not. Raises what a broker refuses, or the last error if none answers.
+    """
+    options = cluster.calls.options
+    retry = Retry(cluster.calls.channel, options)
+    silent = Retry(cluster.calls.channel, options, timeout_s=options.silent_node_patience_ms / 1_000)
+    found: dict[str, list[GroupListing]] = {}
+    while True:
+        left = [node for node in await cluster.nodes() if node.name not in found]
+        answers = await cluster.calls.channel.gather([_listed(cluster, node) for node in left])
+        failed = {}
+        for node, answer in zip(left, answers, strict=True):
+            if isinstance(answer, PenstockError):
+                failed[node] = answer
+            elif isinstance(answer, BaseException):
+                raise answer
+            else:
+                found[node.name] = answer
+        try:
+            for error in failed.values():
+                if isinstance(error, ServerError):
+                    await retry.after(error)
+            if failed and not any(isinstance(error, ServerError) for error in failed.values()):
+                await silent.pause(next(iter(failed.values())))
+        except (ConnectionLost, ProtocolViolation, RequestTimeout):
+            if not found:
+                raise
+            return _all_of(found, failed)
+        if not failed:
+            return _all_of(found, ())
 
-    nodes = await cluster.nodes()
-    found: list[GroupListing] = []
-    for listed in await cluster.calls.channel.gather([ask(node.endpoint) for node in nodes]):
-        if isinstance(listed, BaseException):
-            raise listed
-        found.extend(listed)
-    return sorted(found, key=lambda listing: listing.group)
+
+async def _listed(cluster: Cluster, node: Node) -> list[GroupListing]:
+    within_s = cluster.calls.options.silent_node_patience_ms / 1_000
+    answer = await cluster.calls.call(node.endpoint, ListGroupsRequest(), ListGroupsResponse, within_s=within_s)
+    if answer.error_code != NONE:
+        raise error_for(answer.error_code, "listing groups failed", node=str(node.endpoint))
+    return [GroupListing(each.group_id, each.group_state, each.protocol_type) for each in answer.groups]
+
+
+def _all_of(found: Mapping[str, Iterable[GroupListing]], silent: Iterable[Node]) -> GroupListings:
+    listed = (each for groups in found.values() for each in groups)
+    return GroupListings(sorted(listed, key=lambda listing: listing.group), sorted(silent, key=lambda node: node.name))
 
 
 async def describe_group(coordinator: Coordinator) -> GroupDescription:

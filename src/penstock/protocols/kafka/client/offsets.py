@@ -33,7 +33,11 @@ async def find_offsets(cluster: Cluster, wanted: Mapping[Partition, OffsetSpec])
         answer = await cluster.calls.call(node.endpoint, _request(cluster, timestamps, partitions), ListOffsetsResponse)
         return _outcome(answer, timestamps)
 
-    return await on_leaders(cluster, wanted, ask, _WHAT)
+    found = await on_leaders(cluster, wanted, ask, _WHAT)
+    for partition, each in found.items():
+        if each.leader_epoch >= 0 and each.offset >= 0:
+            cluster.lineage(partition).heard(each.leader_epoch, each.offset)
+    return found
 
 
 def _timestamp(spec: OffsetSpec) -> int:

@@ -17,8 +17,10 @@ class KafkaOptions:
     topics is asked for again. ``read_committed``: records of aborted and open transactions are not seen.
     ``check_crcs``: off trusts the network and the broker's disk. ``unknown_topic_patience_ms``: a topic nobody knows of
     may have been created this moment; after so long it is an error. ``short_log_patience_ms``: the same for a log that
-    ends before a range does, because a new leader may be behind for a moment. ``auto_create_topics`` lets brokers that
-    allow it create a topic because its metadata was asked for; off, because a misspelt name would become a topic.
+    ends before a range does, because a new leader may be behind for a moment. ``silent_node_patience_ms``: after so
+    long an answer that all nodes give together goes without those that cannot be reached. ``auto_create_topics`` lets
+    brokers that allow it create a topic because its metadata was asked for. Off here, because a misspelt name would
+    become a topic; producers have it on, as Java's.
     """
 
     client_id: str = "penstock"
@@ -30,6 +32,7 @@ class KafkaOptions:
     metadata_max_age_ms: int = 300_000
     unknown_topic_patience_ms: int = 3_000
     short_log_patience_ms: int = 5_000
+    silent_node_patience_ms: int = 3_000
     auto_create_topics: bool = False
     read_committed: bool = False
     check_crcs: bool = True

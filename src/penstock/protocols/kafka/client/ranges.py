@@ -21,6 +21,7 @@ from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.reading import KafkaFetched, fetch_request, fetched_of
 from penstock.protocols.kafka.client.retry import Retry
 from penstock.protocols.kafka.client.routing import note_error
+from penstock.protocols.kafka.client.truncation import validate
 from penstock.protocols.kafka.errors import OFFSET_OUT_OF_RANGE, error_for
 from penstock.protocols.kafka.messages.fetch import FetchResponse
 from penstock.seams.client import ReadFrom, ReadLimits
@@ -65,7 +66,8 @@ class KafkaRangeRead:
     async def next(self) -> Messages | None:
         """The next records, at least one; None when the range is done.
 
-        Raises OffsetOutOfRange where records of the range are gone, CorruptBatch, ServerError, ConnectionLost.
+        Raises OffsetOutOfRange where records of the range are gone, LogTruncated where those before it are not the ones
+        that were read, CorruptBatch, ServerError, ConnectionLost.
         """
         retry = Retry(self._calls.channel, self._calls.options)
         patience_s = self._calls.options.short_log_patience_ms / 1_000
@@ -131,6 +133,7 @@ class KafkaRangeRead:
         node = self._cluster.leader(self._partition)
         if node is None:
             node = await self._find_leader()
+        await self._check_past(node, offset)
         rest = (self._end - offset) * self._bytes_an_offset * _MARGIN
         size = max(_LEAST_FETCH_BYTES, min(self._fetch_bytes, int(rest)))
         read = ReadFrom(self._partition, offset, size)
@@ -138,6 +141,11 @@ class KafkaRangeRead:
         timeout_s = max(self._calls.options.request_timeout_s, _MAX_WAIT_MS / 1_000 + _SLACK_S)
         started = await self._calls.start(node.endpoint, request, lane=_LANE, timeout_s=timeout_s, at_most=at_most)
         return started, read, node
+
+    async def _check_past(self, node: Node, offset: int) -> None:
+        parted = await validate(self._cluster, node, [ReadFrom(self._partition, offset, 0)], _LANE)
+        if (error := parted.get(self._partition)) is not None:
+            raise error
 
     async def _find_leader(self) -> Node:
         topics = await self._cluster.topics({self._partition.topic})

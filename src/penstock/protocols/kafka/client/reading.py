@@ -16,8 +16,10 @@ from penstock.errors import CorruptBatch, PenstockError
 from penstock.model import Node, Partition
 from penstock.protocols.kafka.client.calls import ByVersion
 from penstock.protocols.kafka.client.cluster import Cluster
+from penstock.protocols.kafka.client.lineage import UNKNOWN, Stretch
 from penstock.protocols.kafka.client.options import KafkaOptions
 from penstock.protocols.kafka.client.routing import note_error
+from penstock.protocols.kafka.client.truncation import EpochEnd, parting, validate
 from penstock.protocols.kafka.errors import NONE, error_for
 from penstock.protocols.kafka.messages.declare import NO_UUID
 from penstock.protocols.kafka.messages.fetch import (
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["HIGHEST_WITH_NAMES", "KafkaFetched", "fetch_request", "fetched_of", "read"]
 
 HIGHEST_WITH_NAMES = 12
+_FIRST_WITH_LAST_EPOCH = 12
 _HIGHEST = 18
 _FETCH_LANE = "fetch"
 _SLACK_S = 5.0
@@ -45,6 +48,9 @@ _LENGTH_AFTER = 12
 _MAGIC_V2 = 2
 _LAST_OFFSET_DELTA = struct.Struct(">i")
 _LAST_OFFSET_DELTA_AT = 23
+
+
+_LEFT_OUT = FetchResponsePartition(high_watermark=-1, records=None)
 
 
 class KafkaFetched:
@@ -60,6 +66,7 @@ class KafkaFetched:
         "log_start_offset",
         "offset",
         "partition",
+        "stretches",
     )
 
     def __init__(
@@ -76,14 +83,13 @@ class KafkaFetched:
         aborted = told.aborted_transactions
         self._aborted = None if aborted is None else [(each.producer_id, each.first_offset) for each in aborted]
         self._check_crcs = options.check_crcs
-        self._next_offset = -1
+        self.stretches = _stretches(self._records)
+        """In which leader epochs the first and the last whole batch were written."""
 
     @property
     def next_offset(self) -> int:
         """Where to read on, from the headers of the whole batches alone; ``offset`` if there is none."""
-        if self._next_offset < 0:
-            self._next_offset = max(self.offset, _after_last_batch(self._records))
-        return self._next_offset
+        return max(self.offset, self.stretches[-1].end) if self.stretches else self.offset
 
     @property
     def size(self) -> int:
@@ -112,24 +118,30 @@ class KafkaFetched:
         return Messages.of(self.partition, found.batch, found.next_offset), found.next_offset
 
 
-def _after_last_batch(records: Buffer) -> int:
-    """The offset after the last whole batch of any format; 0 if there is none.
-
-    Base offset and length stand in the same place in all formats. A message set before v2 carries its last offset.
-    """
+def _stretches(records: Buffer) -> Sequence[Stretch]:
+    """Where the first and the last whole batch of any format lie, in offsets, and in which epoch each was written."""
     if len(records) < _PREFIX.size:
-        return 0
+        return ()
     from penstock import kernels  # they need NumPy, which those who never fetch do without
 
     # Of size 0: these bytes are counted when they are decoded.
     last = kernels.kernel(0).last_batch(as_array(records), 0, len(records))
-    if last < 0:
-        return 0
-    base, length, _, magic = _PREFIX.unpack_from(records, last)
-    if magic >= _MAGIC_V2 and length + _LENGTH_AFTER < _LAST_OFFSET_DELTA_AT + _LAST_OFFSET_DELTA.size:
-        return 0
-    delta = 0 if magic < _MAGIC_V2 else _LAST_OFFSET_DELTA.unpack_from(records, last + _LAST_OFFSET_DELTA_AT)[0]
-    return int(base + delta + 1)
+    if last < 0 or (end := _stretch(records, last)) is None:
+        return ()
+    start = _stretch(records, 0) if last else None
+    return (end,) if start is None else (start, end)
+
+
+def _stretch(records: Buffer, at: int) -> Stretch | None:
+    """Base offset and length stand in the same place in all formats. A message set before v2 carries its last offset,
+    and no epoch."""
+    base, length, epoch, magic = _PREFIX.unpack_from(records, at)
+    if magic < _MAGIC_V2:
+        return Stretch(UNKNOWN, base, base + 1)
+    if length + _LENGTH_AFTER < _LAST_OFFSET_DELTA_AT + _LAST_OFFSET_DELTA.size:
+        return None
+    delta: int = _LAST_OFFSET_DELTA.unpack_from(records, at + _LAST_OFFSET_DELTA_AT)[0]
+    return Stretch(epoch, base, base + delta + 1)
 
 
 async def read(
@@ -140,8 +152,12 @@ async def read(
     Raises ConnectionLost, RequestTimeout (the partitions' leader is then distrusted), ProtocolViolation, ServerError.
     """
     options = cluster.calls.options
-    request, at_most = fetch_request(cluster, reads, limits)
     try:
+        parted = await validate(cluster, node, reads, lane or _FETCH_LANE)
+        if parted:
+            found = [(each, parted[each.partition]) for each in reads if each.partition in parted]
+            return [KafkaFetched(each, _LEFT_OUT, error, options) for each, error in found]
+        request, at_most = fetch_request(cluster, reads, limits)
         answer = await cluster.calls.call(
             node.endpoint,
             request,
@@ -160,16 +176,17 @@ async def read(
 def fetch_request(cluster: Cluster, reads: Sequence[ReadFrom], limits: ReadLimits) -> tuple[ByVersion, int]:
     """The request, and the highest version in which it can be sent. Partitions are asked for in the order given."""
     options = cluster.calls.options
-    asked: dict[str, list[FetchRequestPartition]] = {}
+    asked: dict[str, list[ReadFrom]] = {}
     for each in reads:
-        asked.setdefault(each.partition.topic, []).append(_asked(cluster, each))
+        asked.setdefault(each.partition.topic, []).append(each)
     ids = {topic: cluster.topic_id(topic) for topic in asked}
 
     def build(version: int) -> FetchRequest:
+        of = {name: [_asked(cluster, each, version) for each in of_topic] for name, of_topic in asked.items()}
         if version > HIGHEST_WITH_NAMES:
-            topics = [FetchRequestTopic(topic_id=ids[name] or NO_UUID, partitions=asked[name]) for name in asked]
+            topics = [FetchRequestTopic(topic_id=ids[name] or NO_UUID, partitions=of[name]) for name in of]
         else:
-            topics = [FetchRequestTopic(topic=name, partitions=asked[name]) for name in asked]
+            topics = [FetchRequestTopic(topic=name, partitions=of[name]) for name in of]
         return FetchRequest(
             max_wait_ms=limits.max_wait_ms,
             min_bytes=limits.min_bytes,
@@ -179,14 +196,16 @@ def fetch_request(cluster: Cluster, reads: Sequence[ReadFrom], limits: ReadLimit
             topics=topics,
         )
 
-    return ByVersion(FetchRequest, build), HIGHEST_WITH_NAMES if None in ids.values() else _HIGHEST
+    return ByVersion(FetchRequest, build, ids=True), HIGHEST_WITH_NAMES if None in ids.values() else _HIGHEST
 
 
-def _asked(cluster: Cluster, read: ReadFrom) -> FetchRequestPartition:
+def _asked(cluster: Cluster, read: ReadFrom, version: int) -> FetchRequestPartition:
+    known = cluster.lineage(read.partition).epoch_before(read.offset)
     return FetchRequestPartition(
         partition=read.partition.id,
         current_leader_epoch=cluster.leader_epoch(read.partition),
         fetch_offset=read.offset,
+        last_fetched_epoch=known if version >= _FIRST_WITH_LAST_EPOCH else UNKNOWN,
         partition_max_bytes=read.max_bytes,
     )
 
@@ -202,9 +221,6 @@ def fetched_of(
         name = topic.topic or cluster.topic_name(topic.topic_id) or ""
         told.update((Partition(name, each.partition_index), each) for each in topic.partitions)
     return [_fetched(cluster, each, told, node) for each in reads]
-
-
-_LEFT_OUT = FetchResponsePartition(high_watermark=-1, records=None)
 
 
 def _fetched(
@@ -223,4 +239,12 @@ def _fetched(
             node=str(node.endpoint),
         )
         note_error(cluster, read.partition, error)
-    return KafkaFetched(read, found, error, cluster.calls.options)
+    elif found.diverging_epoch.end_offset >= 0:
+        there = EpochEnd(found.diverging_epoch.epoch, found.diverging_epoch.end_offset)
+        error = parting(cluster, read.partition, read.offset, there)
+    fetched = KafkaFetched(read, found, error, cluster.calls.options)
+    lineage = cluster.lineage(read.partition)
+    for stretch in fetched.stretches:
+        if stretch.epoch >= 0:
+            lineage.saw(stretch)
+    return fetched

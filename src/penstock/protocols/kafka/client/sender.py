@@ -20,8 +20,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from penstock.errors import PenstockError, ServerError, UsageError
-from penstock.model import Codec, Node, Partition
+from penstock.errors import ConnectionLost, PenstockError, ServerError, UsageError
+from penstock.model import Codec, Endpoint, Node, Partition
 from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.retry import Retry
 from penstock.protocols.kafka.client.routing import note_error
@@ -42,6 +42,7 @@ from penstock.protocols.kafka.messages.produce import (
     ProduceResponsePartition,
 )
 from penstock.protocols.kafka.partitioner import partition_for
+from penstock.seams.channel import Connection
 from penstock.seams.client import Packed, Sent
 
 if TYPE_CHECKING:
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
 __all__ = ["KafkaSender"]
 
 _LANE = "produce"
-_HIGHEST_WITH_NAMES = 12
 _SLACK_S = 5.0
 _OUT_OF_ORDER, _DUPLICATE, _INVALID_EPOCH, _UNKNOWN_PRODUCER = 45, 46, 47, 59
 
@@ -65,7 +65,8 @@ class KafkaSender:
         self._identity = NOT_IDEMPOTENT
         self._numbering: dict[Partition, Numbering] = {}
         self._transactional_id: str | None = None
-        self._highest_produce = _HIGHEST_WITH_NAMES
+        self._highest_produce: int | None = None
+        self._unanswered: dict[Endpoint, Connection] = {}
 
     @property
     def numbered(self) -> bool:
@@ -104,7 +105,7 @@ class KafkaSender:
         request = _request(ours, acks, timeout_s, self._transactional_id)
         try:
             if acks == 0:
-                await self._calls.send(node.endpoint, request, lane=_LANE)
+                await self._send_unanswered(node.endpoint, request)
                 return [self._sent(packed, -1, -1, None) for packed in ours]
             answer = await self._calls.call(
                 node.endpoint,
@@ -118,6 +119,14 @@ class KafkaSender:
             return [self._sent(packed, -1, -1, error) for packed in ours]
         told = {Partition(t.name, each.index): each for t in answer.responses for each in t.partition_responses}
         return [self._outcome(packed, told.get(packed.partition), node) for packed in ours]
+
+    async def _send_unanswered(self, endpoint: Endpoint, request: ProduceRequest) -> None:
+        """A node that refuses such a batch hangs up: the next one goes to whoever leads the partition then."""
+        before = self._unanswered.pop(endpoint, None)
+        if before is not None and before.closed:
+            raise ConnectionLost("the node hung up on a batch that wants no answer", node=str(endpoint))
+        sent = await self._calls.send(endpoint, request, lane=_LANE, at_most=self._highest_produce)
+        self._unanswered[endpoint] = sent
 
     async def recover(self, packed: Packed, error: PenstockError) -> KafkaPacked | None:
         """The batch to send next, or None to give up; see the table above."""

@@ -22,6 +22,7 @@ from typing import Final, TypeVar
 from penstock.errors import PenstockError, ProtocolViolation
 from penstock.model import Committed, GroupMetadata, Partition
 from penstock.protocols.kafka.client.cluster import Cluster
+from penstock.protocols.kafka.client.committing import with_epochs
 from penstock.protocols.kafka.client.coordinator import Coordinator, Kind
 from penstock.protocols.kafka.client.retry import Retry
 from penstock.protocols.kafka.client.routing import by_topic
@@ -152,7 +153,7 @@ class Transactions:
             generation_id=group.generation,
             member_id=group.member_id,
             group_instance_id=group.instance_id,
-            topics=_offsets_by_topic(offsets),
+            topics=_offsets_by_topic(with_epochs(self._coordinator.cluster, offsets)),
         )
 
         def check(answer: TxnOffsetCommitResponse) -> None:

@@ -26,15 +26,16 @@ class Versions:
         """The highest version both sides have. Raises ServerError (UNSUPPORTED_VERSION) where there is none."""
         api = declared(request)
         theirs = self._ranges.get(api.key)
+        highest = api.highest if at_most is None else min(api.highest, at_most)
         if theirs is not None:
-            version = min(api.highest, theirs[1], api.highest if at_most is None else at_most)
+            version = min(highest, theirs[1])
             if version >= max(api.lowest, theirs[0]):
                 return version
         name = request.__name__.removesuffix("Request")
         raise ServerError(
             f"the broker does not serve {name}"
             if theirs is None
-            else f"the broker serves {name} {theirs[0]} to {theirs[1]}, this client {api.lowest} to {api.highest}",
+            else f"the broker serves {name} {theirs[0]} to {theirs[1]}, this client {api.lowest} to {highest}",
             code=_UNSUPPORTED_VERSION,
             name="UNSUPPORTED_VERSION",
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.model import Endpoint
+from penstock.protocols.kafka.front.beside import Beside, Turns
 from penstock.protocols.kafka.front.options import KafkaFrontOptions
 from penstock.protocols.kafka.offsets_log import OffsetsLog
 from penstock.seams.node import Enode, Offsets, Services, TopicState
@@ -34,6 +35,8 @@ class Shared:
     sessions: FetchSessions
     producer_ids: ProducerIds
     transactions: TransactionKeeper
+    beside: Beside
+    turns: Turns
 
     @property
     def enode(self) -> Enode:

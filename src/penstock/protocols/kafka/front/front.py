@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from penstock.errors import PenstockError
+from penstock.protocols.kafka.front.beside import Beside, Turns
 from penstock.protocols.kafka.front.call import Shared
 from penstock.protocols.kafka.front.fetch_sessions import FetchSessions
 from penstock.protocols.kafka.front.group_keeper import GroupKeeper
@@ -40,6 +41,8 @@ class KafkaFront:
                 partitions=options.transaction_partitions,
                 max_timeout_ms=options.transaction_max_timeout_ms,
             ),
+            Beside(runtime),
+            Turns(runtime),
         )
 
     @property

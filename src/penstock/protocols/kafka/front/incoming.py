@@ -7,12 +7,15 @@ Source: Kafka protocol, record batch v2 (KIP-98); Kafka's log validator.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
-from dataclasses import dataclass
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import Final
 
-from penstock.columnar.batch import HEADER_BYTES, BatchHeader, parse_header, verify_crc
-from penstock.errors import CorruptBatch
+from penstock.columnar.batch import HEADER_BYTES, BatchHeader, InflatesTooFar, parse_header, verify_crc
+from penstock.columnar.recompress import Target, recompressed, target_of
+from penstock.errors import CorruptBatch, PenstockError
 from penstock.model import Codec
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.faults import Refused
@@ -20,18 +23,38 @@ from penstock.protocols.kafka.front.inner_records import count_records, record_h
 from penstock.protocols.kafka.front.options import KafkaFrontOptions
 from penstock.seams.framing import Buffer
 
-__all__ = ["Rules", "check_batch", "rules_for"]
+__all__ = [
+    "Rules",
+    "check_batch",
+    "inflates_too_far",
+    "load_arrow",
+    "loads_arrow",
+    "quick",
+    "quick_rules",
+    "repacked",
+    "rules_for",
+]
 
 _LENGTH_AFTER: Final = 12
 _MAGIC_AT: Final = 16
+_ATTRIBUTES_LOW_AT: Final = 22
+_CODEC: Final = 7
 _LOG_APPEND: Final = 8
 _KNOWN_CODECS: Final = len(Codec)
 _ANY_AGE: Final = 2**63 - 1
+_RATIO: Final = 32
+"""How many times what the topic takes a batch may inflate to: text rarely shrinks to less than a thirtieth."""
+_LEAST_INFLATED: Final = 1 << 20
+_QUICK_PACKED, _QUICK_PLAIN, _QUICK_RECORDS = 64 << 10, 512 << 10, 20_000
+"""What can be looked into within a few milliseconds, in one request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a topic asks of batches. ``oldest_ms`` and ``newest_ms``: how far a record's time may be from now."""
+    """What a topic asks of batches. ``oldest_ms`` and ``newest_ms``: how far a record's time may be from now.
+
+    ``target`` is the codec they are stored with, where that is not their producer's choice.
+    """
 
     max_bytes: int
     keyed: bool
@@ -39,6 +62,7 @@ class Rules:
     newest_ms: int
     check_records: bool
     max_inflated_bytes: int
+    target: Target | None
 
     @property
     def timed(self) -> bool:
@@ -49,13 +73,15 @@ class Rules:
 def rules_for(config: Mapping[str, str], options: KafkaFrontOptions) -> Rules:
     """The rules of a topic with these options set."""
     free = config.get("message.timestamp.type") == "LogAppendTime"
+    max_bytes = int(config.get("max.message.bytes", options.max_message_bytes))
     return Rules(
-        int(config.get("max.message.bytes", options.max_message_bytes)),
+        max_bytes,
         "compact" in config.get("cleanup.policy", ""),
         _ANY_AGE if free else int(config.get("message.timestamp.before.max.ms", _ANY_AGE)),
         _ANY_AGE if free else int(config.get("message.timestamp.after.max.ms", _ANY_AGE)),
         options.check_records,
-        options.max_inflated_bytes,
+        min(options.max_inflated_bytes, max(_LEAST_INFLATED, _RATIO * max_bytes)),
+        target_of(config),
     )
 
 
@@ -78,10 +104,52 @@ def check_batch(records: Buffer | None, version: int, rules: Rules, now_ms: int)
         verify_crc(records, header)
         try:
             _check_records(records, header, rules, now_ms)
+        except InflatesTooFar as error:
+            # Java's producer splits it then, and sends it again.
+            why = f"{error.message}, the topic takes {rules.max_bytes} compressed"
+            raise Refused(ErrorCode.MESSAGE_TOO_LARGE, why) from error
         except CorruptBatch as error:
             # The checksum is right, so the producer meant it: sending it again, as CORRUPT_MESSAGE asks for, is vain.
             raise Refused(ErrorCode.INVALID_RECORD, error.message) from error
     return records
+
+
+def quick(batches: Iterable[Buffer | None]) -> bool:
+    """Whether looking into all of these at once, each within `quick_rules`, keeps nobody waiting."""
+    packed = records = 0
+    for batch in batches:
+        if batch is not None and len(batch) >= HEADER_BYTES:
+            packed += len(batch) if batch[_ATTRIBUTES_LOW_AT] & _CODEC else 0
+            records += max(0, struct.unpack_from(">i", batch, HEADER_BYTES - 4)[0])
+    return packed <= _QUICK_PACKED and records <= _QUICK_RECORDS
+
+
+def quick_rules(rules: Rules) -> Rules:
+    """The same rules, but nothing may inflate to more than can be looked into at once."""
+    return rules if rules.max_inflated_bytes <= _QUICK_PLAIN else replace(rules, max_inflated_bytes=_QUICK_PLAIN)
+
+
+def inflates_too_far(fault: PenstockError) -> bool:
+    """Whether that is all that is known to be wrong with a batch."""
+    return isinstance(fault.__cause__, InflatesTooFar)
+
+
+def repacked(batch: Buffer, rules: Rules) -> Buffer:
+    """A batch that was checked, in the codec that the topic wants. Takes its time. Raises Refused."""
+    assert rules.target is not None
+    try:
+        stored = recompressed(batch, rules.target, rules.max_inflated_bytes)
+    except CorruptBatch as error:
+        raise Refused(ErrorCode.INVALID_RECORD, error.message) from error
+    _check_size(stored, rules)
+    return stored
+
+
+def _check_size(records: Buffer, rules: Rules) -> None:
+    if len(records) > rules.max_bytes:
+        raise Refused(
+            ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(records)} bytes; the topic takes {rules.max_bytes}"
+        )
 
 
 def _check_header(records: Buffer, version: int, rules: Rules) -> None:
@@ -95,10 +163,7 @@ def _check_header(records: Buffer, version: int, rules: Rules) -> None:
         raise Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {codec} is unknown")
     if struct.unpack_from(">q", records)[0] != 0:
         raise Refused(ErrorCode.INVALID_RECORD, "the base offset of a produced batch must be 0")
-    if len(records) > rules.max_bytes:
-        raise Refused(
-            ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(records)} bytes; the topic takes {rules.max_bytes}"
-        )
+    _check_size(records, rules)
     if last_delta < 0 or count <= 0 or count != last_delta + 1:
         raise Refused(ErrorCode.INVALID_RECORD, f"{count} records with a last offset delta of {last_delta}")
     if attributes & 32:
@@ -114,7 +179,7 @@ def _check_header(records: Buffer, version: int, rules: Rules) -> None:
 def _check_records(records: Buffer, header: BatchHeader, rules: Rules, now_ms: int) -> None:
     plain = _plain(records, header, rules.max_inflated_bytes)
     if rules.keyed or rules.timed:
-        heads = record_heads(plain)
+        heads = record_heads(plain, header.record_count)
         found = len(heads)
         keyless = tuple(row for row, (_, keyed) in enumerate(heads) if rules.keyed and not keyed)
         if keyless:
@@ -122,7 +187,7 @@ def _check_records(records: Buffer, header: BatchHeader, rules: Rules, now_ms: i
         if rules.timed:
             _check_times([header.base_timestamp + delta for delta, _ in heads], rules, now_ms)
     else:
-        found = count_records(plain)
+        found = count_records(plain, header.record_count)
     if found != header.record_count:
         raise Refused(ErrorCode.INVALID_RECORD, f"{found} records where the header says {header.record_count}")
 
@@ -137,6 +202,18 @@ def _check_times(times: list[int], rules: Rules, now_ms: int) -> None:
             f"records may be {rules.oldest_ms} ms old and {rules.newest_ms} ms ahead",
             rows=outside,
         )
+
+
+def loads_arrow(records: Buffer | None) -> bool:
+    """Whether to look into these means to load Arrow, which the loop must not wait for."""
+    if records is None or len(records) < HEADER_BYTES or "penstock.columnar.compression" in sys.modules:
+        return False
+    return bool(records[_ATTRIBUTES_LOW_AT] & _CODEC)
+
+
+def load_arrow() -> None:
+    """Load what inflates; in a thread."""
+    import_module("penstock.columnar.compression")
 
 
 def _plain(records: Buffer, header: BatchHeader, max_bytes: int) -> bytes:

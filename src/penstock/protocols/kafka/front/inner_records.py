@@ -13,8 +13,11 @@ _LEAST = 6
 """The smallest record after its length: attributes and five fields of one byte."""
 
 
-def count_records(data: bytes) -> int:
-    """How many records ``data`` is a chain of, by their lengths. Raises CorruptBatch where the chain breaks."""
+def count_records(data: bytes, most: int) -> int:
+    """How many records ``data`` is a chain of, by their lengths. Raises CorruptBatch where the chain breaks.
+
+    With more than ``most`` it is not looked at further: nobody pays for records that a header does not admit to.
+    """
     at, end, count = 0, len(data), 0
     try:
         while at < end:
@@ -33,6 +36,8 @@ def count_records(data: bytes) -> int:
             if size & 1 or size < 2 * _LEAST:
                 raise CorruptBatch(f"record {count} has a length that none can have")
             count += 1
+            if count > most:
+                return count
     except IndexError:
         at = -1
     if at != end:
@@ -40,12 +45,12 @@ def count_records(data: bytes) -> int:
     return count
 
 
-def record_heads(data: bytes) -> list[tuple[int, bool]]:
-    """(timestamp delta in ms, whether there is a key) of each record. Raises CorruptBatch."""
+def record_heads(data: bytes, most: int) -> list[tuple[int, bool]]:
+    """(timestamp delta in ms, whether there is a key) of each record, or of ``most`` and one. Raises CorruptBatch."""
     heads: list[tuple[int, bool]] = []
     at, end = 0, len(data)
     try:
-        while at < end:
+        while at < end and len(heads) <= most:
             size, at = _varint(data, at)
             stop = at + (size >> 1)
             if size & 1 or size < 2 * _LEAST or stop > end:

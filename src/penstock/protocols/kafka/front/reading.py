@@ -32,10 +32,11 @@ _NOWHERE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC
 
 @dataclass(slots=True)
 class Budget:
-    """Bytes that may still be read for one answer. The first batch of all is read even where it exceeds them."""
+    """Bytes that may still be read for one answer. The ``first`` batch of all is read even where it exceeds them."""
 
     left: int
     taken: int = 0
+    first: bool = True
 
     def take(self, size: int) -> None:
         self.left -= size
@@ -91,7 +92,7 @@ def _read(
         partition,
         part.fetch_offset,
         max(0, min(part.partition_max_bytes, budget.left)),
-        at_least_one=not budget.taken,
+        at_least_one=budget.first and not budget.taken,
         stable=committed,
     )
     budget.take(len(found.data))

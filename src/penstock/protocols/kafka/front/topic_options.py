@@ -1,121 +1,357 @@
-"""Options of a topic as Kafka clients see them: names, types, defaults, what is accepted. A table.
+"""Options of a topic as Kafka clients see them: all of Kafka's, with types, defaults and ranges. A table.
 
-The store obeys those marked "obeyed" and checks their numbers; the front itself obeys ``max.message.bytes`` and the
-timestamp limits. Some others mean nothing on a single node but are set by common tools: these are accepted with the
-values that are true anyway. Everything else is INVALID_CONFIG: an option that is taken and not obeyed would be a lie.
-Source: Kafka documentation, "Topic-Level Configs".
+The store obeys what is about its files and compaction, the front what is about batches; what means nothing on a single
+node is taken, kept and shown all the same, because tools set it, and its row says so: docs/kafka has a table of it.
+Source: Kafka documentation, "Topic-Level Configs"; names, types, defaults and ranges as Apache Kafka 4.3.1 answers.
 """
 
 from __future__ import annotations
 
-import enum
+import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.front.config_values import (
+    Kind,
+    Option,
+    Rule,
+    Source,
+    at_least,
+    between,
+    canonical,
+    one_of,
+    parts_of,
+)
 from penstock.protocols.kafka.front.faults import Refused
 from penstock.protocols.kafka.front.options import DAY_MS, KafkaFrontOptions
 
-__all__ = ["OPTIONS", "Described", "Kind", "Source", "check_options", "described"]
-
-
-class Kind(enum.IntEnum):
-    """Types as DescribeConfigs v3 numbers them."""
-
-    BOOLEAN = 1
-    STRING = 2
-    INT = 3
-    LONG = 5
-    LIST = 7
-
-
-class Source(enum.IntEnum):
-    """Where a value comes from, as DescribeConfigs numbers it."""
-
-    TOPIC = 1
-    STATIC_BROKER = 4
-    DEFAULT = 5
-
-
-class Option(NamedTuple):
-    """``allowed``: the only values, where there are few; ``low``: the smallest number."""
-
-    kind: Kind
-    default: str
-    allowed: frozenset[str] = frozenset()
-    low: int = 0
-
+__all__ = ["OPTIONS", "Described", "check_options", "described"]
 
 _LONGEST: Final = str(2**63 - 1)
-_TIMES: Final = frozenset({"CreateTime", "LogAppendTime"})
+_REPLICA: Final = re.compile(r"[0-9]+:[0-9]+")
+_ALONE: Final = "No effect: there is one replica."
+_LOCAL: Final = "No effect: there is no second tier of storage."
+
+_BOOLEAN, _STRING, _INT, _LONG, _DOUBLE, _LIST = (
+    Kind.BOOLEAN,
+    Kind.STRING,
+    Kind.INT,
+    Kind.LONG,
+    Kind.DOUBLE,
+    Kind.LIST,
+)
+
+
+def _gzip_level(value: str) -> str | None:
+    fits = 1 <= int(value) <= 9 or int(value) == -1
+    return None if fits else "Value must be between 1 and 9 or equal to -1"
+
 
 OPTIONS: Final[Mapping[str, Option]] = {
-    "cleanup.policy": Option(Kind.LIST, "delete", frozenset({"delete", "compact"})),
-    "compression.type": Option(Kind.STRING, "producer", frozenset({"producer"})),
-    "delete.retention.ms": Option(Kind.LONG, str(DAY_MS)),
-    "index.interval.bytes": Option(Kind.INT, "4096"),
-    "max.message.bytes": Option(Kind.INT, ""),
-    "message.timestamp.after.max.ms": Option(Kind.LONG, _LONGEST),
-    "message.timestamp.before.max.ms": Option(Kind.LONG, _LONGEST),
-    "message.timestamp.type": Option(Kind.STRING, "CreateTime", _TIMES),
-    "min.insync.replicas": Option(Kind.INT, "1", frozenset({"1"})),
-    "preallocate": Option(Kind.BOOLEAN, "false", frozenset({"false"})),
-    "retention.bytes": Option(Kind.LONG, "-1", low=-1),
-    "retention.ms": Option(Kind.LONG, str(7 * DAY_MS), low=-1),
-    "segment.bytes": Option(Kind.INT, str(1 << 30), low=14),
-    "segment.ms": Option(Kind.LONG, str(7 * DAY_MS), low=1),
-    "unclean.leader.election.enable": Option(Kind.BOOLEAN, "false", frozenset({"false", "true"})),
+    "cleanup.policy": Option(
+        _LIST,
+        "delete",
+        "What becomes of old segments: `delete` them when retention is over, `compact` them to the last record of each "
+        "key, both, or, where it is empty, neither.",
+        one_of("compact", "delete"),
+        ("log.cleanup.policy", "delete"),
+    ),
+    "compression.gzip.level": Option(
+        _INT,
+        "-1",
+        "How hard gzip tries where `compression.type` asks for it: 1 to 9, or -1 for its own default.",
+        Rule("1 to 9, or -1", _gzip_level),
+        ("compression.gzip.level", "-1"),
+    ),
+    "compression.lz4.level": Option(
+        _INT,
+        "9",
+        "How hard lz4 tries where `compression.type` asks for it.",
+        between(1, 17),
+        ("compression.lz4.level", "9"),
+        "9 is the fast method, any other the thorough one, of which 12 is the most.",
+    ),
+    "compression.type": Option(
+        _STRING,
+        "producer",
+        "How batches are stored: as their producer sent them, with one codec, or uncompressed.",
+        one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+        ("compression.type", "producer"),
+    ),
+    "compression.zstd.level": Option(
+        _INT,
+        "3",
+        "How hard zstd tries where `compression.type` asks for it.",
+        between(-131_072, 22),
+        ("compression.zstd.level", "3"),
+    ),
+    "delete.retention.ms": Option(
+        _LONG,
+        str(DAY_MS),
+        "How long compaction keeps a tombstone, so that readers have time to see it.",
+        at_least(0),
+        ("log.cleaner.delete.retention.ms", str(DAY_MS)),
+    ),
+    "file.delete.delay.ms": Option(
+        _LONG,
+        "60000",
+        "How long a deleted segment's file stays on the disk.",
+        at_least(0),
+        ("log.segment.delete.delay.ms", "60000"),
+        "No effect: files go at once.",
+    ),
+    "flush.messages": Option(
+        _LONG,
+        _LONGEST,
+        "After how many records a log is synced to the disk.",
+        at_least(1),
+        ("log.flush.interval.messages", _LONGEST),
+        "The append that reaches the count waits for the sync before it is acknowledged.",
+    ),
+    "flush.ms": Option(
+        _LONG,
+        _LONGEST,
+        "How long records may stay in memory before they are synced to the disk.",
+        at_least(0),
+        None,
+        "Looked at once in a node's `flush_interval_ms`.",
+    ),
+    "follower.replication.throttled.replicas": Option(
+        _LIST, "", "Replicas whose replication is throttled on the followers' side.", here=_ALONE
+    ),
+    "index.interval.bytes": Option(
+        _INT,
+        "4096",
+        "After how many bytes a segment's index gets another entry.",
+        at_least(0),
+        ("log.index.interval.bytes", "4096"),
+    ),
+    "leader.replication.throttled.replicas": Option(
+        _LIST, "", "Replicas whose replication is throttled on the leader's side.", here=_ALONE
+    ),
+    "local.retention.bytes": Option(
+        _LONG,
+        "-2",
+        "How large the local part of a tiered partition may be; -2 is `retention.bytes`.",
+        at_least(-2),
+        ("log.local.retention.bytes", "-2"),
+        _LOCAL,
+    ),
+    "local.retention.ms": Option(
+        _LONG,
+        "-2",
+        "How old the local part of a tiered partition may be; -2 is `retention.ms`.",
+        at_least(-2),
+        ("log.local.retention.ms", "-2"),
+        _LOCAL,
+    ),
+    "max.compaction.lag.ms": Option(
+        _LONG,
+        _LONGEST,
+        "After how long a record is open to compaction, whatever `min.cleanable.dirty.ratio` says.",
+        at_least(1),
+        ("log.cleaner.max.compaction.lag.ms", _LONGEST),
+    ),
+    "max.message.bytes": Option(
+        _INT,
+        "1048588",
+        "The largest batch that is taken, as it is stored.",
+        at_least(0),
+        ("message.max.bytes", "1048588"),
+    ),
+    "message.timestamp.after.max.ms": Option(
+        _LONG,
+        _LONGEST,
+        "How far a record's time may be ahead of the clock, where producers set it.",
+        at_least(0),
+        ("log.message.timestamp.after.max.ms", _LONGEST),
+        "Any time is taken where nothing is set; Kafka 4 takes an hour.",
+    ),
+    "message.timestamp.before.max.ms": Option(
+        _LONG,
+        _LONGEST,
+        "How far a record's time may be behind the clock, where producers set it.",
+        at_least(0),
+        ("log.message.timestamp.before.max.ms", _LONGEST),
+    ),
+    "message.timestamp.type": Option(
+        _STRING,
+        "CreateTime",
+        "Whose time records have: their producers' (`CreateTime`) or that of the append (`LogAppendTime`).",
+        one_of("CreateTime", "LogAppendTime"),
+        ("log.message.timestamp.type", "CreateTime"),
+    ),
+    "min.cleanable.dirty.ratio": Option(
+        _DOUBLE,
+        "0.5",
+        "How much of a log must be new since the last compaction before the next one.",
+        between(0, 1),
+        ("log.cleaner.min.cleanable.ratio", "0.5"),
+    ),
+    "min.compaction.lag.ms": Option(
+        _LONG,
+        "0",
+        "How long a record is safe from compaction.",
+        at_least(0),
+        ("log.cleaner.min.compaction.lag.ms", "0"),
+    ),
+    "min.insync.replicas": Option(
+        _INT,
+        "1",
+        "How many replicas must have a record that is acknowledged to `acks=all`, at most all that there are.",
+        at_least(1),
+        ("min.insync.replicas", "1"),
+        _ALONE,
+    ),
+    "preallocate": Option(
+        _BOOLEAN,
+        "false",
+        "Whether a segment's file gets its full size when it is made.",
+        None,
+        ("log.preallocate", "false"),
+        "No effect: files grow with what is in them.",
+    ),
+    "remote.log.copy.disable": Option(_BOOLEAN, "false", "Whether nothing more goes to the second tier.", here=_LOCAL),
+    "remote.log.delete.on.disable": Option(
+        _BOOLEAN, "false", "Whether the second tier is emptied when it is switched off.", here=_LOCAL
+    ),
+    "remote.storage.enable": Option(
+        _BOOLEAN,
+        "false",
+        "Whether old segments move to a second tier of storage.",
+        here="`true` is refused, as by a broker without a second tier.",
+    ),
+    "retention.bytes": Option(
+        _LONG,
+        "-1",
+        "How large a partition may grow before its oldest segments are deleted; below 0 it is without limit.",
+        None,
+        ("log.retention.bytes", "-1"),
+    ),
+    "retention.ms": Option(
+        _LONG,
+        str(7 * DAY_MS),
+        "After how long a segment is deleted; -1 is never.",
+        at_least(-1),
+        ("log.retention.hours", "168"),
+    ),
+    "segment.bytes": Option(
+        _INT,
+        str(1 << 30),
+        "How large a segment's file may grow; only closed segments are deleted and compacted.",
+        at_least(14),
+        ("log.segment.bytes", str(1 << 30)),
+        "14 is enough, as in Kafka 3; Kafka 4 wants a megabyte.",
+    ),
+    "segment.index.bytes": Option(
+        _INT,
+        "10485760",
+        "How large a segment's index may grow.",
+        at_least(4),
+        ("log.index.size.max.bytes", "10485760"),
+        "No effect: indexes are as large as they need to be.",
+    ),
+    "segment.jitter.ms": Option(
+        _LONG,
+        "0",
+        "By how much at most `segment.ms` is shortened at random, so that not all segments end at once.",
+        at_least(0),
+        None,
+        "No effect: segments end when `segment.ms` says.",
+    ),
+    "segment.ms": Option(
+        _LONG, str(7 * DAY_MS), "After how long a segment is closed even if it is not full.", at_least(1)
+    ),
+    "unclean.leader.election.enable": Option(
+        _BOOLEAN,
+        "false",
+        "Whether a replica that missed records may lead rather than nobody.",
+        None,
+        ("unclean.leader.election.enable", "false"),
+        _ALONE,
+    ),
 }
 
-_INT_MAX: Final = 2**31 - 1
-_LONG_MAX: Final = 2**63 - 1
+
+class Synonym(NamedTuple):
+    """One of the places that a value may come from."""
+
+    name: str
+    value: str
+    source: Source
 
 
 class Described(NamedTuple):
-    """One option of a topic as it is in force."""
+    """One option of a resource as it is in force; ``synonyms`` are the values that are set, the strongest first."""
 
     name: str
     value: str
     kind: Kind
     source: Source
-    default: str
+    synonyms: tuple[Synonym, ...]
+    meaning: str
+    read_only: bool = False
 
 
 def check_options(given: Mapping[str, str | None]) -> dict[str, str]:
-    """The options that are set, known and well-formed; None stands for the default. Raises Refused."""
+    """The options that are set, known and well-formed, in canonical form. Raises Refused."""
+    for name, value in given.items():
+        if value is None:
+            raise Refused(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {name}")
     checked = {}
     for name, value in given.items():
         option = OPTIONS.get(name)
         if option is None:
             raise Refused(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
-        if value is None:
-            raise Refused(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {name}")
-        _check(name, option, value)
-        checked[name] = value
+        checked[name] = canonical(name, option, value or "")
+    _check_together(checked)
     return checked
 
 
-def _check(name: str, option: Option, value: str) -> None:
-    if option.allowed:
-        parts = value.split(",") if option.kind is Kind.LIST else [value]
-        if not all(part.strip() in option.allowed for part in parts):
-            wanted = ", ".join(sorted(option.allowed))
-            raise Refused(ErrorCode.INVALID_CONFIG, f"Invalid value {value} for configuration {name}: use {wanted}")
-    elif option.kind in (Kind.INT, Kind.LONG):
-        most = _INT_MAX if option.kind is Kind.INT else _LONG_MAX
-        number = int(value) if value.strip().lstrip("-").isdecimal() else None
-        if number is None or not option.low <= number <= most:
+def _check_together(options: Mapping[str, str]) -> None:
+    for name in ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas"):
+        parts = parts_of(options.get(name, ""))
+        if any(parts) and parts != ["*"] and not all(_REPLICA.fullmatch(part) for part in parts):
             raise Refused(
                 ErrorCode.INVALID_CONFIG,
-                f"Invalid value {value} for configuration {name}: a number from {option.low} to {most} is wanted",
+                f"Invalid value [{', '.join(parts)}] for configuration {name}: {name} must be the literal '*' or a "
+                "list of replicas in the following format: [partitionId]:[brokerId],[partitionId]:[brokerId],...",
             )
+    if options.get("remote.storage.enable") == "true":
+        raise Refused(
+            ErrorCode.INVALID_CONFIG,
+            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log "
+            "storage.",
+        )
+    least, most = (int(options.get(name, OPTIONS[name].default)) for name in _LAGS)
+    if least > most:
+        raise Refused(
+            ErrorCode.INVALID_CONFIG, f"conflict topic config setting {_LAGS[0]} ({least}) > {_LAGS[1]} ({most})"
+        )
+
+
+_LAGS: Final = ("min.compaction.lag.ms", "max.compaction.lag.ms")
 
 
 def described(config: Mapping[str, str], options: KafkaFrontOptions) -> list[Described]:
-    """Every option of a topic that has ``config`` set."""
+    """Every option of a topic that has ``config`` set, by name."""
     rows = []
-    for name, option in OPTIONS.items():
-        default = option.default or str(options.max_message_bytes)
-        source = Source.TOPIC if name in config else Source.DEFAULT
-        rows.append(Described(name, config.get(name, default), option.kind, source, default))
+    for name, option in sorted(OPTIONS.items()):
+        synonyms = list(_of_the_broker(name, option, options))
+        if name in config:
+            synonyms.insert(0, Synonym(name, config[name], Source.TOPIC))
+        value, source = (synonyms[0].value, synonyms[0].source) if synonyms else (option.default, Source.DEFAULT)
+        if source is Source.DEFAULT:
+            value = option.default  # the broker's may be in other units: log.retention.hours
+        rows.append(Described(name, value, option.kind, source, tuple(synonyms), option.meaning))
     return rows
+
+
+def _of_the_broker(name: str, option: Option, options: KafkaFrontOptions) -> list[Synonym]:
+    if option.broker is None:
+        return []
+    default = Synonym(*option.broker, Source.DEFAULT)
+    if name == "max.message.bytes" and str(options.max_message_bytes) != option.default:
+        return [Synonym(default.name, str(options.max_message_bytes), Source.STATIC_BROKER), default]
+    return [default]

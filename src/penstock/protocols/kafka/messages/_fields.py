@@ -62,6 +62,20 @@ def lacking_fields(message: type, version: int) -> list[Field]:
     ]
 
 
+@functools.cache
+def last_with_names(message: type) -> int | None:
+    """The last version in which a message calls topics by name; after it an id stands in that place (KIP-516).
+
+    None where all versions have names. A name that such a version drops is no error to the codec, because answers
+    carry both and their readers know which: a request would ask for a topic that is called nothing.
+    """
+    fields = all_fields(message)
+    ids = {one.wire.first for one in fields if one.wire.kind == "uuid"}
+    own = [one.wire.last for one in fields if one.wire.kind == "str" and one.wire.last + 1 in ids]
+    inner = [last_with_names(one.wire.item) for one in fields if isinstance(one.wire.item, type)]
+    return min([*own, *(last for last in inner if last is not None)], default=None)
+
+
 def runs(fields: Iterable[Field], kinds: Iterable[str]) -> list[list[Field]]:
     """The fields in order, neighbours of the given kinds together, each other one alone."""
     found: list[list[Field]] = []

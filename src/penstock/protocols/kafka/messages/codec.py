@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from penstock.errors import ProtocolViolation, UsageError
+from penstock.protocols.kafka.messages import _fields
 from penstock.protocols.kafka.messages._reading import Read, read_tags, struct_reader
 from penstock.protocols.kafka.messages._writing import UNWRITABLE, Write, fault, struct_writer
 from penstock.protocols.kafka.messages.declare import Api
@@ -72,6 +73,11 @@ def declared(message: type) -> Api:
     """The ``API`` of a request or response class."""
     api: Api = message.API  # type: ignore[attr-defined]
     return api
+
+
+def last_with_names(message: type) -> int | None:
+    """The last version in which a message calls topics by their names, None: all do."""
+    return _fields.last_with_names(message)
 
 
 def _reader_of(message: type, version: int) -> Read:

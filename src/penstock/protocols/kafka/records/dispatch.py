@@ -84,4 +84,4 @@ def _concat(batches: Sequence[pa.RecordBatch], names: Sequence[str]) -> pa.Recor
     if batches:
         return pa.concat_batches(batches)
     wanted = schema(names)
-    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in wanted], schema=wanted)
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in wanted], schema=wanted)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.errors import ServerError, UsageError
 from penstock.model import Committed, Partition, TopicInfo
-from penstock.protocols.tubemq.client import committing
+from penstock.protocols.tubemq.client import booked_offsets, committing
 from penstock.protocols.tubemq.client.retry import Retry
 from penstock.protocols.tubemq.client.web_api import Row, WebApi, list_in, number_in, text_in
 from penstock.protocols.tubemq.names import check_group, check_topic
@@ -126,20 +126,7 @@ class TubeAdmin:
         check_group(group)
         if partitions is not None and not self._shared.options.tube.admin_address:
             return await committing.committed(self._shared, group, partitions)
-        if partitions is None:
-            topics = [text_in(row, "topicName") for row in await self._web.ask("admin_query_topic_info")]
-        else:
-            topics = sorted({partition.topic for partition in partitions})
-        found: dict[Partition, Committed] = {}
-        for node, endpoint in (await self._web.brokers()).items():
-            rows = await self._web.ask_broker(
-                endpoint, "admin_query_offset", groupName=group, topicName=",".join(topics)
-            )
-            for row in rows:
-                found.update(_committed(row, node))
-        if partitions is None:
-            return found
-        return {partition: found[partition] for partition in partitions if partition in found}
+        return await booked_offsets.committed(self._shared, self._web, group, partitions)
 
     async def commit(self, group: str, offsets: Mapping[Partition, Committed]) -> None:
         """Set a group's offsets; refused where a member holds the partition."""
@@ -219,17 +206,6 @@ def _member(row: Row) -> GroupMember:
     )
     name = text_in(row, "consumerId")
     return GroupMember(name, None, name, str(row.get("receivedFrom", "")), partitions)
-
-
-def _committed(row: Row, node: str) -> dict[Partition, Committed]:
-    return {
-        Partition(text_in(topic, "topicName"), number_in(each, "partitionId"), node): Committed(
-            number_in(each, "curOffset")
-        )
-        for topic in list_in(row, "subInfo")
-        for each in list_in(topic, "offsets")
-        if number_in(each, "curOffset") >= 0
-    }
 
 
 def _text(value: Any) -> str:

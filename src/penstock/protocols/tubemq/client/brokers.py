@@ -65,11 +65,15 @@ class Position:
 
 
 class Brokers:
-    """All calls of consumers. Raises ConnectionLost, RequestTimeout, ProtocolViolation, RpcFailure, ServerError."""
+    """All calls of consumers. Raises ConnectionLost, RequestTimeout, ProtocolViolation, RpcFailure, ServerError.
+
+    All that is asked about one partition goes over one connection, so that a broker works it off in its order.
+    """
 
     def __init__(self, calls: Calls, identity: Identity) -> None:
         self._calls = calls
         self._identity = identity
+        self._lane_of = calls.options.lane_of
 
     async def register(
         self,
@@ -81,7 +85,7 @@ class Brokers:
     ) -> Position:
         """Take a partition for a group. ``start`` moves the group there, clamped to what there is."""
         request = self._register(booking, RegisterOperation.REGISTER, read_status, start)
-        answer = await self._calls.call(endpoint, REGISTER_PARTITION, request)
+        answer = await self._calls.call(endpoint, REGISTER_PARTITION, request, lane=self._lane_of(booking.partition))
         return position_of(answer, endpoint, booking, start)
 
     async def start_register(
@@ -94,13 +98,13 @@ class Brokers:
     ) -> Started[RegisterRequestC2B, RegisterResponseB2C]:
         """As `register`, without waiting; its answer goes through `position_of`."""
         request = self._register(booking, RegisterOperation.REGISTER, read_status, start)
-        return await self._calls.start(endpoint, REGISTER_PARTITION, request)
+        return await self._calls.start(endpoint, REGISTER_PARTITION, request, lane=self._lane_of(booking.partition))
 
     async def unregister(self, endpoint: Endpoint, booking: Booking, *, consumed: bool) -> None:
         """Give a partition back; ``consumed`` counts the last batch as read, else it is taken back."""
         status = ReadStatus.NORMAL if consumed else ReadStatus.FROM_MAX_FIRST_TIME
         request = self._register(booking, RegisterOperation.UNREGISTER, status, None)
-        answer = await self._calls.call(endpoint, REGISTER_PARTITION, request)
+        answer = await self._calls.call(endpoint, REGISTER_PARTITION, request, lane=self._lane_of(booking.partition))
         position_of(answer, endpoint, booking)
 
     async def heartbeat(
@@ -114,10 +118,10 @@ class Brokers:
             read_status=0,
             partition_info=located,
             qry_priority_id=priority or None,
-            auth_info=self._identity.broker_authorization(),
+            auth_info=self._identity.broker_authorization(node.name),
         )
         answer = await self._calls.call(node.endpoint, PARTITION_HEARTBEAT, request)
-        self._identity.brokers_want_signature = answer.require_auth
+        self._identity.note_wish(node.name, answer.require_auth)
         if answer.err_code != Code.SUCCESS:
             raise error_of(answer.err_code, answer.err_msg, node=str(node.endpoint))
         failures = (parse_failure(text) for text in answer.failure_info)
@@ -143,7 +147,7 @@ class Brokers:
             manual_commit_offset=manual,
             esc_flow_ctrl=escape,
         )
-        return await self._calls.start(endpoint, GET_MESSAGE, request)
+        return await self._calls.start(endpoint, GET_MESSAGE, request, lane=self._lane_of(booking.partition))
 
     async def get(
         self,
@@ -169,7 +173,7 @@ class Brokers:
             group_name=booking.group,
             last_pack_consumed=consumed,
         )
-        return await self._calls.start(endpoint, COMMIT_OFFSET, request)
+        return await self._calls.start(endpoint, COMMIT_OFFSET, request, lane=self._lane_of(booking.partition))
 
     async def commit(self, endpoint: Endpoint, booking: Booking, *, consumed: bool = True) -> Position:
         """Confirm the last batch, or take it back: where the group stands then."""
@@ -191,7 +195,7 @@ class Brokers:
             session_key=booking.session_key or None,
             session_time=booking.session_time_ms or None,
             qry_priority_id=booking.priority or None,
-            auth_info=self._identity.broker_authorization(forced=True),
+            auth_info=self._identity.broker_authorization(booking.partition.node, forced=True),
         )
 
 

@@ -60,7 +60,7 @@ class Started(Generic[Request, Answer]):
 
 
 class Calls:
-    """All requests of one client. One connection an address, as TubeMQ's own clients have it."""
+    """All requests of one client. One connection an address and lane; see `TubeOptions.lane_of`."""
 
     def __init__(self, channel: Channel[None], options: TubeOptions) -> None:
         self.channel = channel
@@ -74,13 +74,18 @@ class Calls:
         *,
         timeout_ms: int | None = None,
         service: Service | None = None,
+        within_s: float | None = None,
+        lane: str = "",
     ) -> Answer:
-        """Ask, and read the answer. ``timeout_ms`` None is ``rpc_timeout_ms``.
+        """Ask, and read the answer. ``timeout_ms`` None is ``rpc_timeout_ms``; ``within_s`` is how long to wait for a
+        connection, None: as long as that may take.
 
         Raises ConnectionLost, RequestTimeout, ProtocolViolation; RpcFailure and Standby when the call failed there.
         What the answer's own code says is the caller's business.
         """
-        started = await self.start(endpoint, method, message, timeout_ms=timeout_ms, service=service)
+        if within_s is not None:
+            await self.channel.reach(endpoint, lane, within_s=within_s)
+        started = await self.start(endpoint, method, message, timeout_ms=timeout_ms, service=service, lane=lane)
         return await started.answer()
 
     async def start(
@@ -91,9 +96,10 @@ class Calls:
         *,
         timeout_ms: int | None = None,
         service: Service | None = None,
+        lane: str = "",
     ) -> Started[Request, Answer]:
-        """Send without waiting for the answer. Requests on one connection are served in the order they were sent."""
-        link = await self.channel.link(endpoint)
+        """Send without waiting for the answer. Requests of one lane are served in the order they were sent."""
+        link = await self.channel.link(endpoint, lane)
         patience = self.options.rpc_timeout_ms if timeout_ms is None else timeout_ms
         outgoing = request(method, message, timeout_ms=patience, service=service)
         try:

@@ -97,6 +97,15 @@ class GroupMember:
         holding = self._holdings.get(partition)
         return holding.offset if holding is not None and holding.held else None
 
+    def end_offset(self, partition: Partition) -> int | None:
+        """Where the partition ends, as its broker said last; None where it did not say."""
+        holding = self._holdings.get(partition)
+        return holding.max_offset if holding is not None and holding.max_offset >= 0 else None
+
+    def rests(self, partition: Partition) -> bool:
+        """Whether flow control or an error holds it back."""
+        return self._pulling.rests(partition)
+
     def pause(self, partition: Partition, paused: bool) -> None:
         """Rest frozen, or not any more."""
         self._pulling.pause(partition, paused)

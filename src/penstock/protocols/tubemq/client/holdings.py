@@ -36,8 +36,8 @@ _NOT_YET = frozenset({State.WANTED, State.ASKED})
 class Holding:
     """One partition. ``offset`` is where its next batch begins, as far as its broker has told; ``rounds`` counts
     registrations that failed since the last one that did not; ``start`` is where the next registration moves it.
-    ``asked_at``: when the broker was last asked for the offset. ``reached``: the token of a batch, and the offset in it
-    that the application is through with."""
+    ``asked_at``: when the broker was last asked for the offset. ``had_nothing``: the last answer had no records.
+    ``reached``: the token of a batch, and the offset in it that the application is through with."""
 
     partition: Partition
     node: Node
@@ -47,6 +47,7 @@ class Holding:
     rounds: int = 0
     start: int | None = None
     asked_at: float = -math.inf
+    had_nothing: bool = False
     reached: tuple[int, int] = (0, 0)
 
     @property

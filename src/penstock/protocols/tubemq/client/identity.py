@@ -24,7 +24,7 @@ _VERSION = "penstock-" + re.sub(r"[^a-zA-Z0-9.-]", "-", __version__)
 
 
 class Identity:
-    """One client's. ``visit_token`` is the latest that a master gave; ``…_want_signature``: brokers asked for one."""
+    """One client's. ``visit_token`` is the latest that a master gave."""
 
     def __init__(self, channel: Channel[Any], options: TubeOptions) -> None:
         self._channel = channel
@@ -33,7 +33,7 @@ class Identity:
         self._dice = int(channel.random() * 1_000_000)
         self._made = 0
         self.visit_token = NO_TOKEN
-        self.brokers_want_signature = False
+        self._signed_for: set[str] = set()
 
     @property
     def host(self) -> str:
@@ -71,10 +71,14 @@ class Identity:
             return None
         return master_certificate(credentials, self._channel.now_ms(), self._nonce())
 
-    def broker_authorization(self, *, forced: bool = False) -> AuthorizedInfo:
-        """What is shown to a broker: always the token, the signature on registering and when brokers asked for it."""
+    def note_wish(self, broker: str, wants: bool) -> None:
+        """Keep whether a broker wants signatures. Each has settings of its own, and says so in its answers."""
+        (self._signed_for.add if wants else self._signed_for.discard)(broker)
+
+    def broker_authorization(self, broker: str, *, forced: bool = False) -> AuthorizedInfo:
+        """What is shown to a broker (by its id): always the token, the signature on registering and where it asked."""
         credentials = self._options.credentials
-        if credentials is None or not (forced or self.brokers_want_signature):
+        if credentials is None or not (forced or broker in self._signed_for):
             return broker_authorization(self.visit_token)
         return broker_authorization(self.visit_token, credentials, self._channel.now_ms(), self._nonce())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING
 from penstock.config.tube_names import parse_filters
 from penstock.config.tubemq import ConsumePosition, TubeConfig, tube_config
 from penstock.errors import ConfigError
+from penstock.model import Partition
 from penstock.protocols.tubemq.authentication import Credentials
+from penstock.protocols.tubemq.partition_ids import store_of, within_store
 
 if TYPE_CHECKING:
     from penstock.config import ClientConfig, OptionValue
@@ -44,6 +47,13 @@ class TubeOptions:
     def rpc_timeout_ms(self) -> int:
         """How long a server may take to answer."""
         return self.tube.rpc_timeout_ms
+
+    def lane_of(self, partition: Partition) -> str:
+        """Which of the connections to a partition's broker it goes over. The same one always: servers keep order only
+        within a connection. Neighbours, in a store and by stores, and topics, come to lie on different ones."""
+        lanes = self.tube.connections_per_broker
+        number = store_of(partition.id) + within_store(partition.id) + zlib.crc32(partition.topic.encode())
+        return str(number % lanes) if number % lanes else ""
 
     @property
     def producer_heartbeat_ms(self) -> int:

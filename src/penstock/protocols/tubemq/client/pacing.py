@@ -52,11 +52,15 @@ class Pacing:
         return self._own_priority or max(self.control.priority, 0)
 
     def note_rules(self, said: RegisterResponseM2C | HeartResponseM2C | OpsTaskInfo) -> None:
-        """Take over what a master's answer says; what cannot be understood leaves the rules as they were."""
+        """Take over what a master's answer says; what cannot be understood leaves the rules as they were.
+
+        The priority has no version of its own, and may change (and be taken back, -2) while the rules stay.
+        """
         group, shared = said.group_flow_control_info, said.def_flow_control_info
-        priority = said.qry_priority_id if has(said, "qry_priority_id") else self.control.priority
+        if has(said, "qry_priority_id"):
+            self.control.priority = said.qry_priority_id
         if has(said, "group_flow_check_id"):
-            self._take(lambda: self.control.update_group(said.group_flow_check_id, group, priority))
+            self._take(lambda: self.control.update_group(said.group_flow_check_id, group))
         if has(said, "def_flow_check_id"):
             self._take(lambda: self.control.update_shared(said.def_flow_check_id, shared))
 

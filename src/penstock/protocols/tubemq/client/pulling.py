@@ -66,6 +66,13 @@ class Pulling:
                 until = min(deadline, holding.booked.until) if holding is not None and waiting else deadline
                 await self._channel.sleep(max(until - now, _SHORTEST_S))
 
+    def rests(self, partition: Partition) -> bool:
+        """Whether it is left alone, and its time has not come; not, if that is only because it had nothing just now."""
+        holding = self._holdings.get(partition)
+        if holding is None or holding.had_nothing:
+            return False
+        return holding.booked.state is State.WAITING and self._channel.monotonic() < holding.booked.until
+
     def pause(self, partition: Partition, paused: bool) -> None:
         """Nothing of it from now on, or again."""
         holding = self._holdings.get(partition)
@@ -183,7 +190,7 @@ class Pulling:
     async def _delivered(self, holding: Holding, found: MessageSet) -> PulledBatch | None:
         booked, now = holding.booked, self._channel.monotonic()
         answer = found.answer
-        holding.offset, holding.max_offset = answer.curr_offset, answer.max_offset
+        holding.offset, holding.max_offset, holding.had_nothing = answer.curr_offset, answer.max_offset, False
         filters = self._holdings.filters_of(holding.partition.topic)
         self._pacing.note_batch(holding.partition, answer, found.size, filtered=bool(filters))
         if booked.see(Event.DELIVERED, now) is State.LEAVING:
@@ -203,6 +210,7 @@ class Pulling:
         if answer.err_code in _NOT_OURS:
             self._holdings.note_lost(holding, answer.err_code)
             return
+        holding.had_nothing = answer.err_code == Code.NOT_FOUND
         filtered = bool(self._holdings.filters_of(holding.partition.topic))
         wait_s = self._pacing.after_failure(holding.partition, answer, filtered=filtered)
         holding.booked.see(Event.FAILED, now, wait_s=wait_s)

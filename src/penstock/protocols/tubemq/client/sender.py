@@ -9,9 +9,12 @@ remembered row by row, so that after a failure only the others are sent again. I
 | answer | what is done |
 | --- | --- |
 | 200 | stored, at its own offset |
-| 503, a broken connection, no answer in time, 419, 500 | sent again; the broker or partition is avoided (`avoidance`) |
+| 419, 503, a server that is not ready (`Unready`), no connection | sent again: it is not stored; the broker or
+  partition is avoided (`avoidance`) |
+| a connection that broke, no answer in time, a server that stops (`Stopping`), 500 | likewise, though it may be stored;
+  without ``allow_duplicates`` the error |
 | 403 | the error; a master is asked anew where the topic is |
-| 415 | signed and sent again once, if there are credentials; else the error |
+| 415 | signed and sent again once a broker, if there are credentials; else the error |
 | anything else | the error |
 
 Source: Apache InLong TubeMQ 2.x, ``SimpleMessageProducer`` and broker method 13.
@@ -19,6 +22,7 @@ Source: Apache InLong TubeMQ 2.x, ``SimpleMessageProducer`` and broker method 13
 
 from __future__ import annotations
 
+import copy
 import zlib
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -33,6 +37,7 @@ from penstock.protocols.tubemq.client.send_request import SendRequests, read_sen
 from penstock.protocols.tubemq.error_codes import Code, error_of
 from penstock.protocols.tubemq.messages import SendMessageResponseB2P
 from penstock.protocols.tubemq.names import MAX_MESSAGE_BYTES, check_topic
+from penstock.protocols.tubemq.rpc import Stopping, Unready
 from penstock.seams.channel import Connection, Pending
 from penstock.seams.client import Packed, Sent
 
@@ -87,7 +92,7 @@ class TubeSender:
         self._avoidance = Avoidance(shared.options.tube)
         self._delayed: Counter[str] = Counter()
         self._failed_beats = 0
-        self._signed_once = False
+        self._signed_once: set[str] = set()
 
     @property
     def beat_interval_s(self) -> float:
@@ -148,13 +153,7 @@ class TubeSender:
         del acks
         ours = [packed for packed in batches if isinstance(packed, TubePacked)]
         timeout_ms = min(int(timeout_s * 1_000), self._shared.options.rpc_timeout_ms)
-        try:
-            link = await self._shared.channel.link(node.endpoint)
-        except PenstockError as error:
-            self._avoidance.unreachable(node.name, self._shared.channel.monotonic())
-            return [self._sent(packed, error) for packed in ours]
-        work = [self._send(node, link.connection, packed, timeout_ms) for packed in ours]
-        outcomes = await self._shared.channel.gather(work)
+        outcomes = await self._shared.channel.gather([self._connect_and_send(node, each, timeout_ms) for each in ours])
         found = []
         for packed, outcome in zip(ours, outcomes, strict=True):
             if isinstance(outcome, BaseException) and not isinstance(outcome, PenstockError):
@@ -165,14 +164,25 @@ class TubeSender:
     async def recover(self, packed: Packed, error: PenstockError) -> TubePacked | None:
         """The same again, of which only what is not stored is sent; None for what no repetition helps."""
         assert isinstance(packed, TubePacked)
-        if isinstance(error, ServerError) and error.code == Code.CERTIFICATE_FAILURE and not self._signed_once:
-            self._signed_once = self._shared.identity.brokers_want_signature = True
+        broker = packed.partition.node
+        refused = isinstance(error, ServerError) and error.code == Code.CERTIFICATE_FAILURE
+        if refused and broker not in self._signed_once:
+            self._signed_once.add(broker)
+            self._shared.identity.note_wish(broker, wants=True)
             return packed if self._shared.options.credentials is not None else None
         return packed if error.retriable else None
 
     async def abandon(self, packed: Packed) -> None:
         """Nothing has to be undone."""
         del packed
+
+    async def _connect_and_send(self, node: Node, packed: TubePacked, timeout_ms: int) -> PenstockError | None:
+        try:
+            link = await self._shared.channel.link(node.endpoint, self._shared.options.lane_of(packed.partition))
+        except PenstockError as error:
+            self._avoidance.unreachable(node.name, self._shared.channel.monotonic())
+            return error
+        return await self._send(node, link.connection, packed, timeout_ms)
 
     async def _send(
         self, node: Node, connection: Connection, packed: TubePacked, timeout_ms: int
@@ -183,7 +193,7 @@ class TubeSender:
             packed.partition,
             self._shared.publisher.client_id,
             identity.address,
-            identity.broker_authorization(),
+            identity.broker_authorization(node.name),
             timeout_ms,
         )
         errors: list[PenstockError] = list(packed.refused.values())
@@ -219,14 +229,19 @@ class TubeSender:
         """One answer; the error it is, if it is one."""
         try:
             answer = read_sent(await pending.reply(), str(node.endpoint))
-        except PenstockError as error:
+        except PenstockError as shared:
+            error = copy.copy(shared)  # a connection that breaks gives one error to all that wait on it
             now = self._shared.channel.monotonic()
             self._avoidance.failed(packed.partition, now)
-            if isinstance(error, ConnectionLost | RequestTimeout):
+            if isinstance(error, ConnectionLost | RequestTimeout | Unready | Stopping):
                 self._avoidance.unreachable(node.name, now)
+            if not isinstance(error, Unready):
+                self._may_be_stored(packed, row, error)
             return [error]
         finally:
             self._delayed[node.name] -= 1
+        if answer.require_auth:
+            self._shared.identity.note_wish(node.name, wants=True)
         if answer.err_code == Code.SUCCESS:
             packed.offsets[row] = answer.append_offset
             self._avoidance.stored(packed.partition, self._shared.channel.monotonic())
@@ -236,14 +251,21 @@ class TubeSender:
     def _refused(self, packed: TubePacked, row: int, answer: SendMessageResponseB2P) -> PenstockError:
         now = self._shared.channel.monotonic()
         error = self._error(packed, answer.err_code, answer.err_msg)
-        if answer.require_auth:
-            self._shared.identity.brokers_want_signature = True
         if answer.err_code == Code.SERVICE_UNAVAILABLE:
             self._avoidance.unavailable(packed.partition.node, now)
         self._avoidance.failed(packed.partition, now)
         if not error.retriable and answer.err_code != Code.CERTIFICATE_FAILURE:
             packed.refused[row] = error
+        if answer.err_code == Code.INTERNAL_SERVER_ERROR:
+            self._may_be_stored(packed, row, error)
         return error
+
+    def _may_be_stored(self, packed: TubePacked, row: int, error: PenstockError) -> None:
+        """Nobody knows what became of a message: who cannot have it twice does not send it again."""
+        if not self._shared.options.tube.allow_duplicates:
+            error.retriable = False
+            error.hint = "The message may be stored; with allow_duplicates=true it would have been sent again"
+            packed.refused[row] = error
 
     def _sent(self, packed: TubePacked, error: PenstockError | None) -> Sent:
         if error is not None:

@@ -77,7 +77,11 @@ class WebApi:
 
     async def ask_broker(self, endpoint: Endpoint, method: str, **parameters: object) -> Sequence[Row]:
         """Ask a broker at its web port."""
-        return _rows(await self._document(endpoint, method, parameters), "dataSet")
+        return _rows(await self.broker_document(endpoint, method, **parameters), "dataSet")
+
+    async def broker_document(self, endpoint: Endpoint, method: str, **parameters: object) -> Row:
+        """As `ask_broker`, but the whole answer."""
+        return await self._document(endpoint, method, parameters)
 
     async def brokers(self) -> Mapping[str, Endpoint]:
         """Web ports of the brokers that are online, by broker."""

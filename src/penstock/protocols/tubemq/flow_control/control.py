@@ -34,7 +34,8 @@ class Holder:
 
 
 class FlowControl:
-    """A client's rules. ``lag_unit`` is how many bytes a rule's unit of lag stands for, see `Rules.data_limit`."""
+    """A client's rules. ``lag_unit`` is how many bytes a rule's unit of lag stands for, see `Rules.data_limit`;
+    ``priority`` is the group's priority of queries, as the master said last."""
 
     __slots__ = ("_escapes", "_escapes_until", "_lag_unit", "group", "priority", "shared")
 
@@ -46,12 +47,9 @@ class FlowControl:
         self._escapes = False
         self._escapes_until = 0
 
-    def update_group(self, flow_id: int, text: str, priority: int = UNDEFINED) -> bool:
-        """Take the group's rules; ``priority`` is the group's priority of queries. Raises ProtocolViolation."""
-        new = self.group.update(flow_id, text)
-        if new and priority != UNDEFINED:
-            self.priority = priority
-        return new
+    def update_group(self, flow_id: int, text: str) -> bool:
+        """Take the group's rules. Raises ProtocolViolation."""
+        return self.group.update(flow_id, text)
 
     def update_shared(self, flow_id: int, text: str) -> bool:
         """Take the cluster's rules. Raises ProtocolViolation."""

@@ -1,7 +1,8 @@
 """The node as a TubeMQ cluster of one broker: its id and address, and its topics in TubeMQ's terms.
 
-Each of our partitions is a store of its own with one partition in it, so that its offsets are dense: our partition n is
-TubeMQ's n * 10000, and our offset o is TubeMQ's 28 * o. Topics of the node itself (``__...``) are not shown.
+A partition is a store of its own, our n being TubeMQ's n * 10000, unless its topic was made with several partitions a
+store (`shapes`). Each has offsets of its own all the same, and they are dense: our offset o is TubeMQ's 28 * o. Topics
+of the node itself (``__...``) are not shown.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 from penstock.model import Node, Partition
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.front.faults import Refused
-from penstock.protocols.tubemq.partition_ids import INDEX_BYTES, STORE_BASE, store_of, within_store
+from penstock.protocols.tubemq.front.settings import Settings
+from penstock.protocols.tubemq.front.shapes import Shape, shape_of
+from penstock.protocols.tubemq.partition_ids import INDEX_BYTES, STORE_BASE
 from penstock.protocols.tubemq.strings import Placement, Subscribable, format_broker
 from penstock.seams.node import Services, TopicState
 
@@ -31,8 +34,9 @@ def to_record(offset: int) -> int:
 class Cluster:
     """``config_id``: names the list of brokers, which does not change while the node runs."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, settings: Settings) -> None:
         self._services = services
+        self._settings = settings
         self.broker_id = services.identity.node_id
         self.config_id = services.runtime.now_ms()
 
@@ -63,9 +67,14 @@ class Cluster:
             raise Refused(Code.FORBIDDEN, f"topicName {name} not existed, please check your configure")
         return topic
 
+    def shape(self, topic: TopicState) -> Shape:
+        """Its stores, and TubeMQ's ids of its partitions."""
+        return shape_of(self._settings.topic(topic.name).shapes, topic.partitions)
+
     def placement(self, topic: TopicState) -> Placement:
         """Where a topic is: all of it here."""
-        return Placement(self.broker_id, topic.partitions, 1)
+        shape = self.shape(topic)
+        return Placement(self.broker_id, shape.stores, shape.partitions)
 
     def subscribable(self, topic: TopicState) -> Subscribable:
         """The same for client-balanced consumers."""
@@ -77,13 +86,23 @@ class Cluster:
         """A topic's partitions under TubeMQ's ids, with the broker's id as node; none where there is no such topic."""
         found = self.topic(topic)
         name = str(self.broker_id)
-        return [Partition(topic, number * STORE_BASE, name) for number in range(found.partitions if found else 0)]
+        return [Partition(topic, each, name) for each in sorted(self.shape(found).ids)] if found else []
+
+    def shown(self, topic: TopicState) -> list[tuple[Partition, int]]:
+        """Our partitions that clients may see, and TubeMQ's ids of them."""
+        return [(Partition(topic.name, number), each) for number, each in enumerate(self.shape(topic).ids)]
 
     def own(self, topic: TopicState, partition_id: int) -> Partition:
         """Our partition of a TubeMQ id. Raises Refused (FORBIDDEN)."""
-        number = store_of(partition_id)
-        if partition_id < 0 or within_store(partition_id) or number >= topic.partitions:
+        number = self.shape(topic).numbers.get(partition_id)
+        if number is None:
             raise Refused(
                 Code.FORBIDDEN, f"partitionId {topic.name}-{partition_id} not existed, please check your configure"
             )
         return Partition(topic.name, number)
+
+    def id_of(self, partition: Partition) -> int:
+        """TubeMQ's id of one of our partitions; that of a store of its own for one that is not shown."""
+        topic = self.topic(partition.topic)
+        ids = self.shape(topic).ids if topic is not None else ()
+        return ids[partition.id] if partition.id < len(ids) else partition.id * STORE_BASE

@@ -34,7 +34,7 @@ class TubeFront:
         self.shared = Shared(
             services,
             options,
-            Cluster(services),
+            Cluster(services, settings),
             settings,
             SettingsLog(settings, services.enode, runtime.now_ms),
             Groups(patience, self._dice),

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from penstock.protocols.tubemq.flow_control import Rules, parse_rules
+from penstock.protocols.tubemq.front.shapes import Steps
 from penstock.protocols.tubemq.names import MAX_MESSAGE_BYTES
 
 __all__ = ["UNSET", "FlowRules", "GroupSettings", "Limits", "Settings", "TopicSettings"]
@@ -50,6 +51,7 @@ class TopicSettings:
     """``controlled``: only groups that are allowed may read. The next two: whether the topic may be written and read.
 
     ``deleted``: hidden until somebody takes that back or the data away. ``max_message_bytes`` 0: the cluster's limit.
+    ``shapes``: what its stores were made with, see `penstock.protocols.tubemq.front.shapes`.
     """
 
     controlled: bool = False
@@ -57,6 +59,7 @@ class TopicSettings:
     accepts_subscribe: bool = True
     deleted: bool = False
     max_message_bytes: int = 0
+    shapes: Steps = ()
 
 
 @dataclass(frozen=True, slots=True)

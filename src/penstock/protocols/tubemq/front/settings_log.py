@@ -89,11 +89,18 @@ def _restore(settings: Settings, kind: str, name: str, fields: dict[str, Any] | 
     elif kind == "limits":
         settings.set_limits(Limits(**(fields or {})))
     elif kind == "topic":
-        settings.set_topic(name, TopicSettings(**(fields or {})))
+        settings.set_topic(name, _topic(fields or {}))
     elif kind == "group":
         settings.set_group(name, _group(fields or {}))
     else:
         raise ValueError(f"no kind of setting is called {kind!r}")
+
+
+def _topic(fields: dict[str, Any]) -> TopicSettings:
+    shapes = tuple((int(stores), int(partitions)) for stores, partitions in fields.get("shapes", ()))
+    if not all(stores > 0 and partitions > 0 for stores, partitions in shapes):
+        raise ValueError(f"a topic of {shapes}")
+    return TopicSettings(**{**fields, "shapes": shapes})
 
 
 def _group(fields: dict[str, Any]) -> GroupSettings:

@@ -1,17 +1,28 @@
-"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs: topics' options; the node's own are read-only.
+"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources: options of all that has some.
 
-Source: Kafka protocol, DescribeConfigs v0-v4, AlterConfigs v0-v2, IncrementalAlterConfigs v0-v1 (KIP-339, KIP-226).
+Those of topics can be changed; of the others `broker_options` and `group_options` say what can be said.
+Source: Kafka protocol, DescribeConfigs v0-v4, AlterConfigs v0-v2, IncrementalAlterConfigs v0-v1 (KIP-339, KIP-226),
+ListConfigResources v0-v1 (KIP-1142).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 
 from penstock.errors import PenstockError
 from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.front.broker_options import broker_options, broker_refusal
 from penstock.protocols.kafka.front.call import INTERNAL_TOPICS, Call
+from penstock.protocols.kafka.front.config_values import Kind, Source, parts_of
 from penstock.protocols.kafka.front.faults import Refused, code_of
-from penstock.protocols.kafka.front.topic_options import OPTIONS, Described, Kind, Source, check_options, described
+from penstock.protocols.kafka.front.group_options import (
+    client_metrics_options,
+    client_metrics_refusal,
+    group_options,
+    group_refusal,
+)
+from penstock.protocols.kafka.front.topic_options import OPTIONS, Described, check_options, described
 from penstock.protocols.kafka.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResponse,
@@ -29,12 +40,19 @@ from penstock.protocols.kafka.messages.describe_configs import (
     DescribeConfigsResponseResult,
     DescribeConfigsResponseSynonym,
 )
+from penstock.protocols.kafka.messages.list_config_resources import (
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+    ListConfigResourcesResponseConfigResource,
+)
 from penstock.seams.node import TopicState
 
-__all__ = ["alter_configs", "describe_configs", "incremental_alter_configs"]
+__all__ = ["alter_configs", "describe_configs", "incremental_alter_configs", "list_config_resources"]
 
-_TOPIC, _BROKER = 2, 4
+_TOPIC, _BROKER, _LOGGER, _METRICS, _GROUP = 2, 4, 8, 16, 32
+_KINDS = {_TOPIC, _BROKER, _LOGGER, _METRICS, _GROUP}
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
+_LISTS = {_APPEND: "APPEND", _SUBTRACT: "SUBTRACT"}
 
 
 # Describe.
@@ -42,17 +60,14 @@ _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 
 async def describe_configs(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     """Serve DescribeConfigs."""
-    return DescribeConfigsResponse(results=[_described(call, request, each) for each in request.resources])
+    return DescribeConfigsResponse(results=[await _described(call, request, each) for each in request.resources])
 
 
-def _described(
+async def _described(
     call: Call, request: DescribeConfigsRequest, resource: DescribeConfigsRequestResource
 ) -> DescribeConfigsResponseResult:
     try:
-        if resource.resource_type == _TOPIC:
-            rows = described(_topic(call, resource.resource_name).config, call.shared.options)
-        else:
-            rows = _broker_rows(call, resource.resource_type, resource.resource_name)
+        rows = await _rows(call, resource.resource_type, resource.resource_name)
     except PenstockError as error:
         return DescribeConfigsResponseResult(
             error_code=code_of(error),
@@ -66,49 +81,57 @@ def _described(
         error_message=None,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
-        configs=[_row(row, request.include_synonyms) for row in rows if not keys or row.name in keys],
+        configs=[_row(row, request) for row in rows if not keys or row.name in keys],
     )
 
 
-def _row(row: Described, synonyms: bool) -> DescribeConfigsResponseConfig:
-    known = []
-    if synonyms and row.source is Source.TOPIC:
-        known.append(DescribeConfigsResponseSynonym(name=row.name, value=row.value, source=Source.TOPIC))
-    if synonyms:
-        known.append(DescribeConfigsResponseSynonym(name=row.name, value=row.default, source=Source.DEFAULT))
+def _row(row: Described, request: DescribeConfigsRequest) -> DescribeConfigsResponseConfig:
+    synonyms = row.synonyms if request.include_synonyms else ()
     return DescribeConfigsResponseConfig(
         name=row.name,
         value=row.value,
-        read_only=row.source is Source.STATIC_BROKER,
+        read_only=row.read_only,
         config_source=row.source,
         is_default=row.source is Source.DEFAULT,
-        synonyms=known,
+        synonyms=[
+            DescribeConfigsResponseSynonym(name=each.name, value=each.value, source=each.source) for each in synonyms
+        ],
         config_type=row.kind,
-        documentation=None,
+        documentation=row.meaning if request.include_documentation else None,
     )
 
 
-def _broker_rows(call: Call, kind: int, name: str) -> list[Described]:
-    if kind != _BROKER:
-        raise Refused(ErrorCode.INVALID_REQUEST, f"resources of type {kind} have no options here")
-    if name not in ("", str(call.shared.node_id)):
-        raise Refused(ErrorCode.INVALID_REQUEST, f"there is no broker {name}")
-    options = call.shared.options
-    values = {
-        "auto.create.topics.enable": (Kind.BOOLEAN, str(options.auto_create_topics).lower()),
-        "default.replication.factor": (Kind.INT, "1"),
-        "fetch.max.bytes": (Kind.INT, str(options.fetch_max_bytes)),
-        "group.initial.rebalance.delay.ms": (Kind.INT, str(options.groups.initial_rebalance_delay_ms)),
-        "group.max.session.timeout.ms": (Kind.INT, str(options.groups.max_session_timeout_ms)),
-        "group.min.session.timeout.ms": (Kind.INT, str(options.groups.min_session_timeout_ms)),
-        "message.max.bytes": (Kind.INT, str(options.max_message_bytes)),
-        "node.id": (Kind.INT, str(call.shared.node_id)),
-        "num.partitions": (Kind.INT, str(options.default_partitions)),
-        "offsets.retention.minutes": (Kind.INT, str(options.offsets_retention_ms // 60_000)),
-    }
-    if not name:
-        return []  # what is set for all brokers together: nothing
-    return [Described(key, value, each, Source.STATIC_BROKER, value) for key, (each, value) in values.items()]
+async def _rows(call: Call, kind: int, name: str) -> list[Described]:
+    if kind == _TOPIC:
+        return described(_topic(call, name).config, call.shared.options)
+    if kind == _BROKER:
+        return await broker_options(call, name)
+    if kind == _GROUP:
+        return group_options(name)
+    if kind == _METRICS:
+        return client_metrics_options()
+    raise _unknown(kind)
+
+
+def _unknown(kind: int) -> Refused:
+    if kind == _LOGGER:
+        return Refused(ErrorCode.INVALID_REQUEST, "This node has no loggers whose level could be seen or set")
+    return Refused(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
+
+
+async def list_config_resources(call: Call, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+    """Serve ListConfigResources: the node and its topics; before v1 client metrics only, of which there are none."""
+    asked = {_METRICS} if call.version == 0 else set(request.resource_types) or _KINDS
+    if not asked <= _KINDS:
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    found = [(str(call.shared.node_id), _BROKER)] if _BROKER in asked else []
+    if _TOPIC in asked:
+        found += [(topic.name, _TOPIC) for topic in call.shared.enode.topics()]
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ListConfigResourcesResponseConfigResource(resource_name=name, resource_type=kind) for name, kind in found
+        ]
+    )
 
 
 # Alter.
@@ -116,11 +139,18 @@ def _broker_rows(call: Call, kind: int, name: str) -> list[Described]:
 
 async def alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse:
     """Serve AlterConfigs: what is not named falls back to its default."""
+    times = Counter((each.resource_type, each.resource_name) for each in request.resources)
     answers = []
     for resource in request.resources:
-        wanted = {each.name: each.value for each in resource.configs}
         kind, name = resource.resource_type, resource.resource_name
-        code, message = await _replace(call, kind, name, wanted, request.validate_only)
+        wanted = {each.name: each.value for each in resource.configs}
+        code, message = ErrorCode.NONE, None
+        try:
+            _check_resource(call, kind, name, wanted, times[kind, name])
+            if kind == _TOPIC:
+                await _replace(call, name, wanted, request.validate_only)
+        except PenstockError as error:
+            code, message = code_of(error), error.message
         answers.append(
             AlterConfigsResponseTopic(error_code=code, error_message=message, resource_type=kind, resource_name=name)
         )
@@ -131,17 +161,19 @@ async def incremental_alter_configs(
     call: Call, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     """Serve IncrementalAlterConfigs."""
+    times = Counter((each.resource_type, each.resource_name) for each in request.resources)
     answers = []
     for resource in request.resources:
         kind, name = resource.resource_type, resource.resource_name
-        topic = call.shared.enode.topic(name) if kind == _TOPIC else None
         code, message = ErrorCode.NONE, None
         try:
-            wanted = _changed(topic.config if topic else {}, resource.configs)
-        except Refused as error:
-            code, message = error.code, error.message
-        else:
-            code, message = await _replace(call, kind, name, wanted, request.validate_only)
+            names = [each.name for each in resource.configs]
+            _check_resource(call, kind, name, names, times[kind, name])
+            if kind == _TOPIC:
+                wanted = _changed(_topic(call, name).config, resource.configs)
+                await _replace(call, name, wanted, request.validate_only)
+        except PenstockError as error:
+            code, message = code_of(error), error.message
         answers.append(
             IncrementalAlterConfigsResponseTopic(
                 error_code=code, error_message=message, resource_type=kind, resource_name=name
@@ -150,50 +182,63 @@ async def incremental_alter_configs(
     return IncrementalAlterConfigsResponse(responses=answers)
 
 
+def _check_resource(call: Call, kind: int, name: str, options: Collection[str], times: int) -> None:
+    """Whether options of this can be changed at all. Raises Refused."""
+    if times > 1:
+        raise Refused(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+    refusal: Refused | None = None
+    if kind == _TOPIC:
+        if not name:
+            refusal = Refused(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+        elif name in INTERNAL_TOPICS:
+            refusal = Refused(ErrorCode.INVALID_REQUEST, "an internal topic")
+    elif kind == _BROKER:
+        refusal = broker_refusal(call, name, options)
+    elif kind == _GROUP:
+        refusal = group_refusal(name, options)
+    elif kind == _METRICS:
+        refusal = client_metrics_refusal(options)
+    else:
+        refusal = _unknown(kind)
+    if refusal is not None:
+        raise refusal
+
+
 def _changed(
     config: Mapping[str, str], changes: Sequence[IncrementalAlterConfigsRequestConfig]
 ) -> dict[str, str | None]:
     wanted: dict[str, str | None] = dict(config)
+    if len({change.name for change in changes}) < len(changes):
+        raise Refused(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     for change in changes:
-        option = OPTIONS.get(change.name)
-        if option is None:
-            raise Refused(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {change.name}")
+        name, option = change.name, OPTIONS.get(change.name)
         if change.config_operation == _DELETE:
-            wanted.pop(change.name, None)
+            wanted.pop(name, None)
+        elif change.value is None:
+            raise Refused(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {name}")
         elif change.config_operation == _SET:
-            wanted[change.name] = change.value
-        elif change.config_operation in (_APPEND, _SUBTRACT) and option.kind is Kind.LIST:
-            now = (config.get(change.name) or option.default).split(",")
-            named = (change.value or "").split(",")
-            if change.config_operation == _APPEND:
-                kept = now + [each for each in named if each not in now]
-            else:
-                kept = [each for each in now if each not in named]
-            wanted[change.name] = ",".join(kept)
+            wanted[name] = change.value
+        elif change.config_operation not in _LISTS:
+            raise Refused(ErrorCode.INVALID_REQUEST, f"operation {change.config_operation} on {name}")
+        elif option is None or option.kind is not Kind.LIST:
+            verb = _LISTS[change.config_operation]
+            raise Refused(ErrorCode.INVALID_CONFIG, f"Can't {verb} to key {name} because its type is not LIST.")
         else:
-            raise Refused(ErrorCode.INVALID_REQUEST, f"operation {change.config_operation} on {change.name}")
+            now, named = parts_of(config.get(name, option.default)), parts_of(change.value)
+            append = change.config_operation == _APPEND
+            wanted[name] = ",".join(now + named if append else [each for each in now if each not in named])
     return wanted
 
 
-async def _replace(
-    call: Call, kind: int, name: str, wanted: Mapping[str, str | None], validate_only: bool
-) -> tuple[ErrorCode, str | None]:
-    try:
-        if kind != _TOPIC:
-            raise Refused(ErrorCode.INVALID_REQUEST, "only the options of topics can be changed")
-        if name in INTERNAL_TOPICS:
-            raise Refused(ErrorCode.INVALID_REQUEST, "an internal topic")
-        _topic(call, name)
-        options = check_options(wanted)
-        if not validate_only:
-            await call.shared.enode.set_config(name, options)
-    except PenstockError as error:
-        return code_of(error), error.message
-    return ErrorCode.NONE, None
+async def _replace(call: Call, name: str, wanted: Mapping[str, str | None], validate_only: bool) -> None:
+    _topic(call, name)
+    options = check_options(wanted)
+    if not validate_only:
+        await call.shared.enode.set_config(name, options)
 
 
 def _topic(call: Call, name: str) -> TopicState:
     topic = call.shared.enode.topic(name)
     if topic is None:
-        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no such topic")
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     return topic

@@ -23,6 +23,9 @@ from penstock.protocols.kafka.messages.fetch import (
 __all__ = ["fetch"]
 
 _IDS_SINCE = 13
+_SHARE = 4
+_LEAST = 64 * 1024
+_LARGE = 1 << 20
 
 
 @dataclass(slots=True)
@@ -103,7 +106,10 @@ async def _read_enough(call: Call, request: FetchRequest, plan: _Plan) -> dict[K
     runtime = shared.services.runtime
     deadline = runtime.monotonic() + request.max_wait_ms / 1_000
     while True:
+        await shared.turns.wait()
         answers, taken = _read_all(call, request, plan)
+        if taken > _LARGE:
+            shared.turns.take()
         left = deadline - runtime.monotonic()
         if left <= 0 or taken >= request.min_bytes or call.line.over or _is_urgent(answers):
             return answers
@@ -118,7 +124,10 @@ async def _read_enough(call: Call, request: FetchRequest, plan: _Plan) -> dict[K
 
 
 def _read_all(call: Call, request: FetchRequest, plan: _Plan) -> tuple[dict[Key, FetchResponsePartition], int]:
-    budget = Budget(min(request.max_bytes, call.shared.options.fetch_max_bytes))
+    # Answers that nobody reads take less and less of what is left, never all of it. When next to nothing is, whoever
+    # reads small batches is served, and others get theirs when those who do not read were hung up on.
+    room = max(_LEAST, call.shared.services.memory.free // _SHARE)
+    budget = Budget(min(request.max_bytes, call.shared.options.fetch_max_bytes, room), first=room > _LEAST)
     answers = {
         key: read_partition(call.shared, key, part, request.isolation_level, budget) for key, part in plan.parts.items()
     }

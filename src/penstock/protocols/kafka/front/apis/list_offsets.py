@@ -67,8 +67,7 @@ async def _find(call: Call, partition: Partition, timestamp: int, *, committed: 
     if committed:
         end = enode.stable_offset(partition)
     if timestamp >= 0:
-        found = await enode.offset_for_time(partition, timestamp) or _NOTHING
-        return found if found[0] < end else _NOTHING
+        return _below(end, await enode.offset_for_time(partition, timestamp))
     if timestamp == LATEST:
         return end, -1
     if timestamp == EARLIEST:
@@ -76,5 +75,9 @@ async def _find(call: Call, partition: Partition, timestamp: int, *, committed: 
     if call.version < _SINCE.get(timestamp, call.version + 1):
         raise Refused(ErrorCode.UNSUPPORTED_VERSION)
     if timestamp == MAX_TIMESTAMP:
-        return await enode.max_timestamp(partition) or _NOTHING
+        return _below(end, await enode.max_timestamp(partition))
     return (start, -1) if timestamp == EARLIEST_LOCAL else _NOTHING
+
+
+def _below(end: int, found: tuple[int, int] | None) -> tuple[int, int]:
+    return found if found is not None and found[0] < end else _NOTHING

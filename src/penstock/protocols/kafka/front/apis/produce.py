@@ -6,6 +6,9 @@ Source: Kafka protocol, Produce v0-v12; spec of the checks in `incoming`.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from penstock.columnar.batch import HEADER_BYTES, parse_header
 from penstock.errors import PenstockError, ProtocolViolation
@@ -13,7 +16,17 @@ from penstock.model import Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import INTERNAL_TOPICS, Call
 from penstock.protocols.kafka.front.faults import Refused, code_of
-from penstock.protocols.kafka.front.incoming import check_batch, rules_for
+from penstock.protocols.kafka.front.incoming import (
+    Rules,
+    check_batch,
+    inflates_too_far,
+    load_arrow,
+    loads_arrow,
+    quick,
+    quick_rules,
+    repacked,
+    rules_for,
+)
 from penstock.protocols.kafka.messages.produce import (
     ProduceRequest,
     ProduceRequestTopic,
@@ -34,15 +47,32 @@ _ATTRIBUTES_LOW_AT, _TRANSACTIONAL = 22, 16
 _PRODUCER, _PRODUCER_AT = struct.Struct(">qh"), 43
 
 
+@dataclass(slots=True)
+class _Part:
+    """What is to be stored in one partition, or what is wrong with it."""
+
+    partition: Partition
+    records: Buffer | None
+    batch: Buffer = b""
+    fault: PenstockError | None = None
+    rules: Rules | None = None
+
+
 async def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None:
     """Serve Produce. With acks=0 there is no answer, and an error ends the connection so that the client notices."""
+    if any(loads_arrow(part.records) for topic in request.topic_data for part in topic.partition_data):
+        await call.shared.services.runtime.in_thread(load_arrow)
     refusal = await _take_part(call, request)
-    checked = [_checked(call, request, topic, refusal) for topic in request.topic_data]
-    batches = [(partition, batch) for topic in checked for partition, batch, fault in topic if fault is None]
+    checked = [_parts(call, request, topic) for topic in request.topic_data]
+    everything = [part for parts in checked for part in parts]
+    await _look_into(call, everything, request.transactional_id)
+    await _repack(call, everything)
+    _check_transactions(call, request.transactional_id, everything, refusal)
+    batches = [(part.partition, part.batch) for part in everything if part.fault is None]
     appended = iter(await call.shared.enode.append_all(batches))
     responses = []
     for topic, parts in zip(request.topic_data, checked, strict=True):
-        results = [(partition, fault or next(appended)) for partition, _, fault in parts]
+        results = [(part.partition, part.fault or next(appended)) for part in parts]
         if request.acks == 0:
             _hang_up_on_errors(results)
         answers = [_answer(call, partition, result) for partition, result in results]
@@ -50,26 +80,58 @@ async def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None
     return None if request.acks == 0 else ProduceResponse(responses=responses)
 
 
-def _checked(
-    call: Call, request: ProduceRequest, topic: ProduceRequestTopic, refusal: ErrorCode
-) -> list[tuple[Partition, Buffer, PenstockError | None]]:
-    """Each partition with its one good batch, or with what is wrong."""
+def _parts(call: Call, request: ProduceRequest, topic: ProduceRequestTopic) -> list[_Part]:
+    """Each partition with its rules, or with what is wrong whatever its batch is like."""
     found = call.shared.enode.topic(topic.name)
     rules = rules_for(found.config, call.shared.options) if found else None
-    now_ms = call.shared.services.runtime.now_ms()
-    results: list[tuple[Partition, Buffer, PenstockError | None]] = []
-    for part in topic.partition_data:
-        partition = Partition(topic.name, part.index)
+    parts = [_Part(Partition(topic.name, part.index), part.records, rules=rules) for part in topic.partition_data]
+    for part in parts:
         try:
             _check_request(call, request)
-            _check_partition(found, partition)
-            assert rules is not None
-            batch = check_batch(part.records, call.version, rules, now_ms)
-            _check_transaction(call, request.transactional_id, partition, batch, refusal)
-            results.append((partition, batch, None))
+            _check_partition(found, part.partition)
         except PenstockError as error:
-            results.append((partition, b"", error))
-    return results
+            part.fault = error
+    return parts
+
+
+async def _look_into(call: Call, parts: Sequence[_Part], transactional_id: str | None) -> None:
+    """Check each batch, or say what is wrong with it; beside the loop where that takes more than a few milliseconds."""
+    runtime = call.shared.services.runtime
+    due = [(part, part.rules) for part in parts if part.fault is None and part.rules is not None]
+
+    def look(part: _Part, rules: Rules) -> None:
+        part.fault = None
+        try:
+            part.batch = check_batch(part.records, call.version, rules, runtime.now_ms())
+            _check_transactional(transactional_id, part.batch)
+        except PenstockError as error:
+            part.fault = error
+
+    if quick(part.records for part, _ in due):
+        for part, rules in due:
+            look(part, quick_rules(rules))
+        due = [(part, rules) for part, rules in due if part.fault is not None and inflates_too_far(part.fault)]
+    for part, rules in due:
+        await call.shared.beside.run(partial(look, part, rules))
+
+
+async def _repack(call: Call, parts: Sequence[_Part]) -> None:
+    """Give each batch the codec that its topic wants; beside the loop, for it takes its time."""
+
+    def work() -> None:
+        for part, rules in due:
+            try:
+                part.batch = repacked(part.batch, rules)
+            except PenstockError as error:
+                part.fault = error
+
+    due = [
+        (part, part.rules)
+        for part in parts
+        if part.fault is None and part.rules and part.rules.target and not part.rules.target.meets(part.batch)
+    ]
+    if due:
+        await call.shared.beside.run(work)
 
 
 def _check_request(call: Call, request: ProduceRequest) -> None:
@@ -111,22 +173,27 @@ async def _take_part(call: Call, request: ProduceRequest) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _check_transaction(
-    call: Call, transactional_id: str | None, partition: Partition, batch: Buffer, refusal: ErrorCode
-) -> None:
-    """Nothing is waited for between this and the append: the transaction cannot be ended in between."""
+def _check_transactional(transactional_id: str | None, batch: Buffer) -> None:
     transactional = bool(batch[_ATTRIBUTES_LOW_AT] & _TRANSACTIONAL)
     if transactional != (transactional_id is not None):
         raise Refused(ErrorCode.INVALID_TXN_STATE, "transactional are both, the request and its batches, or neither")
-    if transactional_id is not None:
-        header = parse_header(batch)
-        code = call.shared.transactions.may_write(
-            transactional_id, header.producer_id, header.producer_epoch, partition
-        )
-        if code is ErrorCode.INVALID_TXN_STATE and call.version >= _ABORTABLE_SINCE:
-            code = ErrorCode.TRANSACTION_ABORTABLE
-        if refusal or code:
-            raise Refused(refusal or code, f"transactional id {transactional_id!r} may not write here now")
+
+
+def _check_transactions(call: Call, transactional_id: str | None, parts: Sequence[_Part], refusal: ErrorCode) -> None:
+    """Nothing is waited for between this and the append: the transaction cannot be ended in between."""
+    if transactional_id is None:
+        return
+    for part in parts:
+        if part.fault is None:
+            header = parse_header(part.batch)
+            code = call.shared.transactions.may_write(
+                transactional_id, header.producer_id, header.producer_epoch, part.partition
+            )
+            if code is ErrorCode.INVALID_TXN_STATE and call.version >= _ABORTABLE_SINCE:
+                code = ErrorCode.TRANSACTION_ABORTABLE
+            if refusal or code:
+                words = f"transactional id {transactional_id!r} may not write here now"
+                part.fault = Refused(refusal or code, words)
 
 
 def _hang_up_on_errors(results: list[tuple[Partition, Appended | PenstockError]]) -> None:
@@ -150,7 +217,14 @@ def _answer(call: Call, partition: Partition, result: Appended | PenstockError) 
         index=partition.id,
         error_code=code_of(result),
         base_offset=-1,
-        log_start_offset=call.shared.enode.bounds(partition)[0] if rows else -1,
+        log_start_offset=_start(call, partition) if rows else -1,
         record_errors=[ProduceResponseRecordError(batch_index=row, batch_index_error_message=None) for row in rows],
         error_message=result.message,
     )
+
+
+def _start(call: Call, partition: Partition) -> int:
+    try:
+        return call.shared.enode.bounds(partition)[0]
+    except PenstockError:  # deleted while the other batches were being written
+        return -1

@@ -18,7 +18,6 @@ from penstock.protocols.tubemq.front.broker.bookings import Key
 from penstock.protocols.tubemq.front.cluster import to_record, to_wire
 from penstock.protocols.tubemq.front.faults import Refused
 from penstock.protocols.tubemq.front.settings import UNSET
-from penstock.protocols.tubemq.partition_ids import STORE_BASE
 from penstock.protocols.tubemq.strings import parse_key
 from penstock.seams.node import TopicState
 
@@ -33,13 +32,13 @@ async def bounds(call: AdminCall) -> Answer:
     for topic in _chosen(call):
         offsets = [
             {
-                "partitionId": partition.id * STORE_BASE,
+                "partitionId": partition_id,
                 "offsetMin": to_wire(start),
                 "offsetMax": to_wire(end),
                 "dataMin": UNSET,
                 "dataMax": UNSET,
             }
-            for partition in _partitions(topic)
+            for partition, partition_id in call.shared.cluster.shown(topic)
             for start, end in [call.shared.enode.bounds(partition)]
         ]
         rows.append({"topicName": topic.name, "offsetInfo": offsets, "itemCount": len(offsets)})
@@ -60,7 +59,7 @@ async def query(call: AdminCall) -> Answer:
 
 
 def _topic_offsets(call: AdminCall, group: str, topic: TopicState) -> dict[str, Any]:
-    offsets = [_offset(call, group, partition) for partition in _partitions(topic)]
+    offsets = [_offset(call, group, partition) for partition, _ in call.shared.cluster.shown(topic)]
     return {"topicName": topic.name, "offsets": offsets, "partCount": len(offsets)}
 
 
@@ -72,7 +71,7 @@ def _offset(call: AdminCall, group: str, partition: Partition) -> dict[str, Any]
     if booking is not None and booking.flight_end is not None and committed is not None:
         flight = max(0, booking.flight_end - committed)
     return {
-        "partitionId": partition.id * STORE_BASE,
+        "partitionId": call.shared.cluster.id_of(partition),
         "curOffset": UNSET if committed is None else to_wire(committed),
         "flightOffset": to_wire(flight),
         "curDataOffset": UNSET,

@@ -9,7 +9,6 @@ from penstock.protocols.tubemq.front.admin.answers import Answer, from_broker, f
 from penstock.protocols.tubemq.front.admin.routes import ROUTES, AdminCall
 from penstock.protocols.tubemq.front.broker.bookings import Booking
 from penstock.protocols.tubemq.front.cluster import to_wire
-from penstock.protocols.tubemq.partition_ids import STORE_BASE
 
 __all__ = [
     "bookings",
@@ -82,7 +81,7 @@ async def master_group(call: AdminCall) -> Answer:
 async def bookings(call: AdminCall) -> Answer:
     """Serve admin_get_partition_reginfo and admin_query_consumer_regmap: which consumer has which partition."""
     rows = [
-        {"Partition": _name(booking), "Consumer": booking.client, "index": row}
+        {"Partition": _name(call, booking), "Consumer": booking.client, "index": row}
         for row, booking in enumerate(_chosen(call), 1)
     ]
     return from_broker(rows)
@@ -100,7 +99,7 @@ async def consumers(call: AdminCall) -> Answer:
                 "index": row,
                 "groupName": group,
                 "topicName": partition.topic,
-                "partitionId": partition.id * STORE_BASE,
+                "partitionId": call.shared.cluster.id_of(partition),
                 "consumerId": booking.client,
                 "isRegOk": True,
                 "isFilterConsume": bool(booking.filters),
@@ -124,9 +123,9 @@ def _chosen(call: AdminCall) -> list[Booking]:
     ]
 
 
-def _name(booking: Booking) -> str:
+def _name(call: AdminCall, booking: Booking) -> str:
     group, partition = booking.key
-    return f"{group}:{partition.topic}:{partition.id * STORE_BASE}"
+    return f"{group}:{partition.topic}:{call.shared.cluster.id_of(partition)}"
 
 
 def _broker(call: AdminCall) -> dict[str, Any]:

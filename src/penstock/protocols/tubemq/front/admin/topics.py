@@ -1,11 +1,12 @@
 """Topics: made, grown, closed, deleted in two steps, and shown.
 
-A deployment here is the whole topic: numTopicStores times numPartitions partitions, each its own store. Deleting, as
+A deployment here is the whole topic: numTopicStores stores of numPartitions partitions each (`shapes`). Deleting, as
 there, needs a topic that is closed for writing and reading; it then only hides it; removing takes the data away.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Final
@@ -19,6 +20,8 @@ from penstock.protocols.tubemq.front.admin.routes import AdminCall
 from penstock.protocols.tubemq.front.call import Shared
 from penstock.protocols.tubemq.front.faults import Refused, refusal
 from penstock.protocols.tubemq.front.settings import UNSET
+from penstock.protocols.tubemq.front.shapes import Steps
+from penstock.protocols.tubemq.partition_ids import STORE_BASE
 from penstock.seams.node import TopicState
 
 __all__ = ["add", "delete", "query", "query_deployed", "query_names", "remove", "restore", "update"]
@@ -35,13 +38,14 @@ async def add(call: AdminCall) -> Answer:
     topics = given.new_topics()
     given.text("brokerId")
     given.user("createUser")
-    partitions = _partitions(call, 1)
+    stores, partitions = _size(call, 1, 1)
     config = retention_of(given.optional("deletePolicy"))
 
     async def make(name: str) -> None:
         if call.shared.enode.topic(name) is not None:
             raise Refused(_EXISTS, f"Existed record found for brokerId-topicName({_broker(call)}:{name})!")
-        await call.shared.enode.create_topic(name, partitions, config)
+        await call.shared.enode.create_topic(name, stores * partitions, config)
+        _shape(call.shared, name, ((stores, partitions),) if partitions > 1 else ())
         _open(call.shared, name, given)
 
     return await _each(call, topics, make)
@@ -55,13 +59,20 @@ async def update(call: AdminCall) -> Answer:
 
     async def change(name: str) -> None:
         topic = _known(call, name)
-        wanted = _partitions(call, topic.partitions)
-        if wanted < topic.partitions:
-            raise Refused(Code.BAD_REQUEST, f"topic {name} has {topic.partitions} partitions, and keeps them")
+        before = call.shared.cluster.shape(topic)
+        stores, partitions = _size(call, before.stores, before.partitions)
+        if stores < before.stores or partitions < before.partitions:
+            size = f"{before.stores} stores of {before.partitions} partitions"
+            raise Refused(Code.BAD_REQUEST, f"topic {name} has {size}, and keeps them")
         if config:
             await call.shared.enode.set_config(name, {**topic.config, **config})
-        if wanted > topic.partitions:
-            await call.shared.enode.add_partitions(name, wanted)
+        if stores * partitions > topic.partitions:
+            await call.shared.enode.add_partitions(name, stores * partitions)
+        if partitions > 1:
+            # What anybody added until now keeps the ids that it has.
+            now = (before.stores, before.partitions)
+            steps = [*call.shared.settings.topic(name).shapes, now, (stores, partitions)]
+            _shape(call.shared, name, tuple(step for step, _ in itertools.groupby(steps)))
         _open(call.shared, name, given)
 
     return await _each(call, given.names("topicName", required=True), change)
@@ -174,15 +185,21 @@ def _check_closed(call: AdminCall, name: str) -> None:
         )
 
 
-def _partitions(call: AdminCall, stores: int) -> int:
-    """Stores times partitions a store; who does not say how many means as many as there are, ``stores`` and 1."""
+def _size(call: AdminCall, stores: int, partitions: int) -> tuple[int, int]:
+    """Stores, and partitions a store, as far as they are given."""
     given: Parameters = call.parameters
     most = call.shared.options.max_partitions
     stores = given.number("numTopicStores", stores, low=1, high=most)
-    product = stores * given.number("numPartitions", 1, low=1, high=most)
-    if product > most:
-        raise Refused(Code.BAD_REQUEST, f"{product} partitions; a topic may have {most}")
-    return product
+    partitions = given.number("numPartitions", partitions, low=1, high=min(most, STORE_BASE))
+    if stores * partitions > most:
+        raise Refused(Code.BAD_REQUEST, f"{stores * partitions} partitions; a topic may have {most}")
+    return stores, partitions
+
+
+def _shape(shared: Shared, name: str, steps: Steps) -> None:
+    known = shared.settings.topic(name)
+    if known.shapes != steps:
+        shared.settings.set_topic(name, replace(known, shapes=steps))
 
 
 def _open(shared: Shared, name: str, given: Parameters) -> None:
@@ -199,12 +216,12 @@ def _open(shared: Shared, name: str, given: Parameters) -> None:
 
 def _described(call: AdminCall, topic: TopicState) -> dict[str, Any]:
     settings = call.shared.settings.topic(topic.name)
-    node = call.shared.cluster.node
+    node, shape = call.shared.cluster.node, call.shared.cluster.shape(topic)
     run = {
         "acceptPublish": settings.accepts_publish,
         "acceptSubscribe": settings.accepts_subscribe,
-        "numPartitions": 1,
-        "numTopicStores": topic.partitions,
+        "numPartitions": shape.partitions,
+        "numTopicStores": shape.stores,
         "brokerManageStatus": "online",
     }
     deployed = {
@@ -214,8 +231,8 @@ def _described(call: AdminCall, topic: TopicState) -> dict[str, Any]:
         "brokerIp": node.endpoint.host,
         "brokerPort": node.endpoint.port,
         "topicStatusId": int(settings.deleted),
-        "numTopicStores": topic.partitions,
-        "numPartitions": 1,
+        "numTopicStores": shape.stores,
+        "numPartitions": shape.partitions,
         "acceptPublish": settings.accepts_publish,
         "acceptSubscribe": settings.accepts_subscribe,
         "deletePolicy": policy_of(topic.config),
@@ -228,9 +245,9 @@ def _described(call: AdminCall, topic: TopicState) -> dict[str, Any]:
         "maxMsgSizeInMB": limit // _MB,
         "topicInfo": [deployed],
         "infoCount": 1,
-        "totalCfgNumPart": topic.partitions,
+        "totalCfgNumPart": len(shape.ids),
         "isSrvAcceptPublish": settings.accepts_publish,
         "isSrvAcceptSubscribe": settings.accepts_subscribe,
-        "totalRunNumPartCount": topic.partitions,
+        "totalRunNumPartCount": len(shape.ids),
         "authData": {},
     }

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from penstock.columnar.recompress import recompressed, target_of
 from penstock.errors import PenstockError
 from penstock.model import Partition
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.front.broker.batches import Stored, encode_batch
 from penstock.protocols.tubemq.front.faults import Refused, refusal
+from penstock.seams.framing import Buffer
 from penstock.seams.node import Enode
 from penstock.seams.runtime import Promise, Runtime
 
@@ -65,12 +67,22 @@ class Writing:
     async def _write_round(self) -> None:
         """One batch of each partition that has something to write."""
         rounds = [(partition, self._take(partition)) for partition in list(self._waiting)]
-        batches = [(partition, encode_batch([each.record for each in taken])) for partition, taken in rounds]
+        batches = [
+            await self._packed(partition, encode_batch([each.record for each in taken])) for partition, taken in rounds
+        ]
         results = await self._enode.append_all(batches)
         for (_, taken), result in zip(rounds, results, strict=True):
             for row, each in enumerate(taken):
                 self._bytes -= each.size
                 each.written.set(result if isinstance(result, PenstockError) else result.base_offset + row)
+
+    async def _packed(self, partition: Partition, batch: Buffer) -> tuple[Partition, Buffer]:
+        """In the codec that the topic wants, if it wants one."""
+        topic = self._enode.topic(partition.topic)
+        target = target_of(topic.config) if topic is not None else None
+        if target is None or target.meets(batch):
+            return partition, batch
+        return partition, await self._runtime.in_thread(lambda: recompressed(batch, target, len(batch)))
 
     def _take(self, partition: Partition) -> list[_Waiting]:
         waiting = self._waiting[partition]

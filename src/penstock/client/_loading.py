@@ -1,0 +1,88 @@
+"""Loading: what traffic needs is imported before there is any, and by no thread that runs an event loop.
+
+An import takes from milliseconds (a family of requests) to seconds (Arrow, a compiler), in which nothing is sent and no
+heartbeat goes out. What pays only after some traffic is loaded beside it. What must not live here: which modules a
+protocol needs (its registration says).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import threading
+from collections.abc import Callable
+from importlib import import_module
+from typing import Final
+
+from penstock import kernels
+from penstock.seams import WireProtocol
+
+__all__ = ["beside_loops", "load", "loaded"]
+
+_ALWAYS: Final = (
+    "penstock.net.asyncio_channel",
+    "penstock.columnar.builder",
+    "penstock.columnar.compression",
+    "penstock.columnar.decode",
+    "penstock.columnar.encode",
+    "penstock.columnar.messages",
+    "penstock.kernels._pure",
+)
+_exercised: Final[set[str]] = set()
+
+
+async def loaded(protocol: WireProtocol, role: str) -> None:
+    """Return when everything is there that a ``consumer`` or ``producer`` of this protocol imports in its life."""
+    if _missing(protocol, role):
+        await _in_passing_thread(lambda: load(protocol, role))
+
+
+def load(protocol: WireProtocol, role: str) -> None:
+    """Import it here and now."""
+    for name in _missing(protocol, role):
+        import_module(name)
+    kernels.kernel(0)  # one that is forced by the environment is loaded at its first use
+    if role == "producer" and role not in _exercised:
+        import pyarrow as pa
+
+        pa.array([b""])  # Arrow asks for pandas when it meets the first list
+    _exercised.add(role)
+    kernels.load_beside(beside_loops)
+
+
+def beside_loops(work: Callable[[], object]) -> bool:
+    """Do ``work`` in a thread of its own if this one runs an event loop; else leave it to the caller."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    threading.Thread(target=work, name="penstock load", daemon=True).start()
+    return True
+
+
+async def _in_passing_thread(work: Callable[[], None]) -> None:
+    """As ``asyncio.to_thread``, by a thread that does not stay."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+
+    def settle(error: BaseException | None) -> None:
+        if not done.done():
+            done.set_result(None) if error is None else done.set_exception(error)
+
+    def run() -> None:
+        error: BaseException | None = None
+        try:
+            work()
+        except BaseException as raised:
+            error = raised
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle, error)
+
+    threading.Thread(target=run, name="penstock load", daemon=True).start()
+    await done
+
+
+def _missing(protocol: WireProtocol, role: str) -> list[str]:
+    wanted = [*_ALWAYS, *protocol.loads.get(role, ())]
+    return wanted if role not in _exercised else [name for name in wanted if name not in sys.modules]

@@ -1,0 +1,82 @@
+"""DescribeLogDirs and AlterReplicaLogDirs: where logs lie and how large they are. A node has one directory.
+
+Source: Kafka protocol, DescribeLogDirs v1-v5 (KIP-113, KIP-827), AlterReplicaLogDirs v1-v2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from penstock.errors import PenstockError
+from penstock.model import Partition
+from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.front.call import Call
+from penstock.protocols.kafka.front.faults import code_of
+from penstock.protocols.kafka.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirsResponsePartition,
+    AlterReplicaLogDirsResponseTopic,
+)
+from penstock.protocols.kafka.messages.describe_log_dirs import (
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResponsePartition,
+    DescribeLogDirsResponseResult,
+    DescribeLogDirsResponseTopic,
+)
+
+__all__ = ["alter_replica_log_dirs", "describe_log_dirs"]
+
+
+async def describe_log_dirs(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    """Serve DescribeLogDirs: all logs, or those asked for that are here."""
+    enode = call.shared.enode
+    wanted: dict[str, Sequence[int]]
+    if request.topics is None:
+        wanted = {topic.name: range(topic.partitions) for topic in enode.topics()}
+    else:
+        wanted = {topic.topic: topic.partitions for topic in request.topics}
+    topics = [
+        DescribeLogDirsResponseTopic(name=name, partitions=rows)
+        for name, numbers in wanted.items()
+        if (rows := list(_sizes(call, name, numbers)))
+    ]
+    room = await enode.room()
+    result = DescribeLogDirsResponseResult(
+        log_dir=room.path, topics=topics, total_bytes=room.total_bytes, usable_bytes=room.usable_bytes
+    )
+    return DescribeLogDirsResponse(results=[result])
+
+
+def _sizes(call: Call, topic: str, numbers: Sequence[int]) -> Iterator[DescribeLogDirsResponsePartition]:
+    enode = call.shared.enode
+    found = enode.topic(topic)
+    for number in numbers:
+        if found is not None and 0 <= number < found.partitions:
+            size = enode.size(Partition(topic, number))
+            yield DescribeLogDirsResponsePartition(partition_index=number, partition_size=size)
+
+
+async def alter_replica_log_dirs(call: Call, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+    """Serve AlterReplicaLogDirs: a log may go where it is, for there is nowhere else."""
+    here = (await call.shared.enode.room()).path
+    topics: dict[str, list[AlterReplicaLogDirsResponsePartition]] = {}
+    for folder in request.dirs:
+        for topic in folder.topics:
+            for number in topic.partitions:
+                code = (
+                    _move(call, Partition(topic.name, number)) if folder.path == here else ErrorCode.LOG_DIR_NOT_FOUND
+                )
+                row = AlterReplicaLogDirsResponsePartition(partition_index=number, error_code=code)
+                topics.setdefault(topic.name, []).append(row)
+    results = [AlterReplicaLogDirsResponseTopic(topic_name=name, partitions=rows) for name, rows in topics.items()]
+    return AlterReplicaLogDirsResponse(results=results)
+
+
+def _move(call: Call, partition: Partition) -> ErrorCode:
+    try:
+        call.shared.enode.bounds(partition)
+    except PenstockError as error:
+        return code_of(error)
+    return ErrorCode.NONE

@@ -1,0 +1,84 @@
+"""DescribeClientQuotas, AlterClientQuotas, DescribeUserScramCredentials: there are no quotas and no users here.
+
+Source: Kafka protocol, DescribeClientQuotas and AlterClientQuotas v0-v1 (KIP-546), DescribeUserScramCredentials v0
+(KIP-554).
+"""
+
+from __future__ import annotations
+
+from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.front.call import Call
+from penstock.protocols.kafka.front.faults import Refused
+from penstock.protocols.kafka.messages.client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    AlterClientQuotasResponseEntity,
+    AlterClientQuotasResponseEntry,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasRequestComponent,
+    DescribeClientQuotasResponse,
+)
+from penstock.protocols.kafka.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResponseResult,
+)
+
+__all__ = ["alter_client_quotas", "describe_client_quotas", "describe_scram_credentials"]
+
+_ENTITIES = ("user", "client-id", "ip")
+_EXACT, _DEFAULT, _ANY = range(3)
+
+
+async def describe_client_quotas(call: Call, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
+    """Serve DescribeClientQuotas: none match."""
+    del call
+    try:
+        for component in request.components:
+            _check(component)
+    except Refused as error:
+        return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
+    return DescribeClientQuotasResponse(entries=[])
+
+
+def _check(component: DescribeClientQuotasRequestComponent) -> None:
+    if component.entity_type not in _ENTITIES:
+        raise Refused(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {component.entity_type}")
+    if component.match_type not in (_EXACT, _DEFAULT, _ANY):
+        raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown match type {component.match_type}")
+    if component.match_type == _EXACT and component.match is None:
+        raise Refused(ErrorCode.INVALID_REQUEST, "Request specified MATCH_TYPE_EXACT, but set match string to null.")
+
+
+async def alter_client_quotas(call: Call, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
+    """Serve AlterClientQuotas by refusing: a quota that is taken and not kept would be a lie."""
+    del call
+    return AlterClientQuotasResponse(
+        entries=[
+            AlterClientQuotasResponseEntry(
+                error_code=ErrorCode.INVALID_REQUEST,
+                error_message="This node keeps no quotas",
+                entity=[
+                    AlterClientQuotasResponseEntity(entity_type=each.entity_type, entity_name=each.entity_name)
+                    for each in entry.entity
+                ],
+            )
+            for entry in request.entries
+        ]
+    )
+
+
+async def describe_scram_credentials(
+    call: Call, request: DescribeUserScramCredentialsRequest
+) -> DescribeUserScramCredentialsResponse:
+    """Serve DescribeUserScramCredentials: nobody has one."""
+    del call
+    results = [
+        DescribeUserScramCredentialsResponseResult(
+            user=user.name,
+            error_code=ErrorCode.RESOURCE_NOT_FOUND,
+            error_message=f"Attempt to describe a user credential that does not exist: {user.name}",
+        )
+        for user in request.users or ()
+    ]
+    return DescribeUserScramCredentialsResponse(results=results)

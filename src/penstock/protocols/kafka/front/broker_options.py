@@ -1,0 +1,123 @@
+"""Options of the node itself as Kafka clients see them: a broker's, where they mean something here.
+
+None of them can be changed while the node runs. Source: Kafka documentation, "Broker Configs" and "Updating Broker
+Configs"; the words are those that Apache Kafka 4.3.1 answers with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.front.call import Call
+from penstock.protocols.kafka.front.config_values import Kind, Source
+from penstock.protocols.kafka.front.faults import Refused
+from penstock.protocols.kafka.front.topic_options import OPTIONS, Described, Synonym
+from penstock.protocols.kafka.offsets_log import OffsetsLog
+
+__all__ = ["broker_options", "broker_refusal"]
+
+_EVERY_BROKER: Final = ""
+_Row = tuple[str, Kind, object, object, str]
+"""Name, type, value, Kafka's default (None where it has none), meaning."""
+
+
+async def broker_options(call: Call, name: str) -> list[Described]:
+    """What is in force on the broker of that number; what was set for all of them at once: nothing. Raises Refused."""
+    if name == _EVERY_BROKER:
+        return []
+    _check_number(call, name, "Broker id must be an integer, but it is", f"{call.shared.node_id} or empty string,")
+    room = await call.shared.enode.room()
+    rows = (*_of_the_node(call, room.path), *_of_groups(call), *_of_transactions(call), *_of_topics(call))
+    return [_described(row) for row in sorted(rows, key=lambda row: row[0])]
+
+
+def _described(row: _Row) -> Described:
+    name, kind, value, default, meaning = row
+    text, usual = (str(each).lower() if isinstance(each, bool) else str(each) for each in (value, default))
+    synonyms = [] if default is None else [Synonym(name, usual, Source.DEFAULT)]
+    if default is None or text != usual:
+        synonyms.insert(0, Synonym(name, text, Source.STATIC_BROKER))
+    return Described(name, text, kind, synonyms[0].source, tuple(synonyms), meaning, read_only=True)
+
+
+def _of_the_node(call: Call, folder: str) -> Iterator[_Row]:
+    shared, options = call.shared, call.shared.options
+    at = f"PLAINTEXT://{shared.advertised}"
+    yield "advertised.listeners", Kind.LIST, at, None, "Where clients are told to go."
+    yield "auto.create.topics.enable", Kind.BOOLEAN, options.auto_create_topics, True, "A topic asked for is made."
+    yield "broker.id", Kind.INT, shared.node_id, -1, "This node's number."
+    yield "default.replication.factor", Kind.INT, 1, 1, "Replicas of a topic whose creator does not say."
+    yield "delete.topic.enable", Kind.BOOLEAN, True, True, "Whether topics can be deleted."
+    yield "fetch.max.bytes", Kind.INT, options.fetch_max_bytes, 57_671_680, "The largest answer to a fetch."
+    yield "listeners", Kind.LIST, at, "PLAINTEXT://:9092", "Where the node listens."
+    yield "log.dirs", Kind.LIST, folder, None, "Where the logs lie."
+    slots = "max.incremental.fetch.session.cache.slots"
+    yield slots, Kind.INT, options.fetch_sessions, 1_000, "Fetch sessions that are kept at once."
+    yield "node.id", Kind.INT, shared.node_id, None, "This node's number."
+    yield "num.partitions", Kind.INT, options.default_partitions, 1, "Partitions of a topic whose creator does not say."
+    yield "process.roles", Kind.LIST, "broker,controller", None, "What this node does in its cluster: everything."
+
+
+def _of_groups(call: Call) -> Iterator[_Row]:
+    options, groups = call.shared.options, call.shared.options.groups
+    wait, least = groups.initial_rebalance_delay_ms, groups.min_session_timeout_ms
+    protocols = "group.coordinator.rebalance.protocols"
+    yield protocols, Kind.LIST, "classic", "classic,consumer,streams", "The kinds of groups that are served."
+    yield "group.initial.rebalance.delay.ms", Kind.INT, wait, 3_000, "How long a new group waits for more members."
+    yield "group.max.session.timeout.ms", Kind.INT, groups.max_session_timeout_ms, 1_800_000, "Of a group's member."
+    yield "group.max.size", Kind.INT, groups.max_size, 2**31 - 1, "Members of one group."
+    yield "group.min.session.timeout.ms", Kind.INT, least, 6_000, "Of a group's member."
+    yield "offset.metadata.max.bytes", Kind.INT, options.offset_metadata_max_bytes, 4_096, "Beside one offset."
+    every = options.offsets_check_interval_ms
+    yield "offsets.retention.check.interval.ms", Kind.LONG, every, 600_000, "How often old offsets are looked for."
+    minutes = options.offsets_retention_ms // 60_000
+    yield "offsets.retention.minutes", Kind.INT, minutes, 10_080, "When an empty group's offsets are forgotten."
+    topic = call.shared.enode.topic(OffsetsLog.topic)
+    if topic is not None:
+        yield "offsets.topic.num.partitions", Kind.INT, topic.partitions, 50, "Of the topic with committed offsets."
+    yield "offsets.topic.replication.factor", Kind.SHORT, 1, 3, "Of the topic with committed offsets."
+
+
+def _of_transactions(call: Call) -> Iterator[_Row]:
+    options = call.shared.options
+    expires, most = options.transactional_id_expiration_ms, options.transaction_max_timeout_ms
+    yield "transaction.max.timeout.ms", Kind.INT, most, 900_000, "How long a transaction may be open."
+    yield "transaction.state.log.min.isr", Kind.INT, 1, 2, "Of the topic with transactional ids."
+    count = options.transaction_partitions
+    yield "transaction.state.log.num.partitions", Kind.INT, count, 50, "Of the topic with transactional ids."
+    yield "transaction.state.log.replication.factor", Kind.SHORT, 1, 3, "Of the topic with transactional ids."
+    yield "transactional.id.expiration.ms", Kind.INT, expires, 604_800_000, "When an unused transactional id goes."
+
+
+def _of_topics(call: Call) -> Iterator[_Row]:
+    """What topics have that do not say."""
+    for name, option in OPTIONS.items():
+        if option.broker is not None:
+            theirs, default = option.broker
+            value = call.shared.options.max_message_bytes if name == "max.message.bytes" else default
+            kind = Kind.INT if theirs == "log.retention.hours" else option.kind
+            yield theirs, kind, value, default, f"Of a topic that does not say. {option.meaning}"
+
+
+def broker_refusal(call: Call, name: str, options: Collection[str]) -> Refused | None:
+    """Why options of that broker cannot be changed; None where none is to be."""
+    try:
+        if name != _EVERY_BROKER:
+            _check_number(call, name, "Node id must be an integer, but it is", f"{call.shared.node_id},")
+    except Refused as refused:
+        return refused
+    if not options:
+        return None
+    words = f"Cannot update these configs dynamically: [{', '.join(options)}]"
+    return Refused(ErrorCode.INVALID_REQUEST, f"{words}; they are given when the node starts")
+
+
+def _check_number(call: Call, name: str, no_number: str, wanted: str) -> None:
+    try:
+        number = int(name)
+    except ValueError:
+        raise Refused(ErrorCode.INVALID_REQUEST, f"{no_number}: {name}") from None
+    if number != call.shared.node_id:
+        raise Refused(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {wanted} but received {name}")

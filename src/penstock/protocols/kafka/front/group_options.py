@@ -1,0 +1,94 @@
+"""Options of groups and of client metrics as Kafka clients see them: named and described, and without effect here.
+
+They belong to group protocols and to metrics that this node does not serve, so nothing can be set: what is taken and
+not obeyed would be a lie. Source: Kafka documentation, "Group Configs"; names, types and defaults are 4.3.1's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final, NamedTuple
+
+from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.front.config_values import Kind, Source
+from penstock.protocols.kafka.front.faults import Refused
+from penstock.protocols.kafka.front.topic_options import Described, Synonym
+
+__all__ = ["client_metrics_options", "client_metrics_refusal", "group_options", "group_refusal"]
+
+
+class _Option(NamedTuple):
+    kind: Kind
+    default: str
+    of_the_broker: bool = True
+    """Whether the broker has an option of that name behind ``group.``."""
+
+
+_INT: Final = Kind.INT
+_GROUPS: Final[Mapping[str, _Option]] = {
+    "consumer.assignment.interval.ms": _Option(_INT, "1000"),
+    "consumer.heartbeat.interval.ms": _Option(_INT, "5000"),
+    "consumer.session.timeout.ms": _Option(_INT, "45000"),
+    "share.assignment.interval.ms": _Option(_INT, "1000"),
+    "share.auto.offset.reset": _Option(Kind.STRING, "latest", of_the_broker=False),
+    "share.delivery.count.limit": _Option(_INT, "5"),
+    "share.heartbeat.interval.ms": _Option(_INT, "5000"),
+    "share.isolation.level": _Option(Kind.STRING, "read_uncommitted", of_the_broker=False),
+    "share.partition.max.record.locks": _Option(_INT, "2000"),
+    "share.record.lock.duration.ms": _Option(_INT, "30000"),
+    "share.renew.acknowledge.enable": _Option(Kind.BOOLEAN, "true", of_the_broker=False),
+    "share.session.timeout.ms": _Option(_INT, "45000"),
+    "streams.assignment.interval.ms": _Option(_INT, "1000"),
+    "streams.heartbeat.interval.ms": _Option(_INT, "5000"),
+    "streams.initial.rebalance.delay.ms": _Option(_INT, "3000"),
+    "streams.num.standby.replicas": _Option(_INT, "0"),
+    "streams.session.timeout.ms": _Option(_INT, "45000"),
+}
+_METRICS: Final = {"interval.ms": (_INT, "300000"), "match": (Kind.LIST, ""), "metrics": (Kind.LIST, "")}
+
+
+def group_options(name: str) -> list[Described]:
+    """What is in force for a group: Kafka's defaults. Raises Refused."""
+    _check_group(name)
+    return [_described(each, option) for each, option in _GROUPS.items()]
+
+
+def _described(name: str, option: _Option) -> Described:
+    theirs = f"group.{name}" if option.of_the_broker else name
+    synonyms = (Synonym(theirs, option.default, Source.DEFAULT),)
+    meaning = f"Of {name.partition('.')[0]} groups of Kafka 4, which this node does not serve."
+    return Described(name, option.default, option.kind, Source.DEFAULT, synonyms, meaning)
+
+
+def client_metrics_options() -> list[Described]:
+    """What is in force for clients that would send metrics."""
+    meaning = "Of metrics that clients send, which this node does not take."
+    return [Described(name, default, kind, Source.DEFAULT, (), meaning) for name, (kind, default) in _METRICS.items()]
+
+
+def group_refusal(name: str, options: Collection[str]) -> Refused | None:
+    """Why a group's options cannot be changed; None where none is to be."""
+    try:
+        _check_group(name)
+    except Refused as refused:
+        return refused
+    for each in options:
+        if each not in _GROUPS:
+            return Refused(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {each}")
+        kind = each.partition(".")[0]
+        return Refused(ErrorCode.INVALID_CONFIG, f"{each} is for {kind} groups, which this node does not serve")
+    return None
+
+
+def client_metrics_refusal(options: Collection[str]) -> Refused | None:
+    """Why options of client metrics cannot be changed; None where none is to be."""
+    for each in options:
+        if each not in _METRICS:
+            return Refused(ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {each}")
+        return Refused(ErrorCode.INVALID_CONFIG, f"{each} is for metrics of clients, which this node does not take")
+    return None
+
+
+def _check_group(name: str) -> None:
+    if not name:
+        raise Refused(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")

@@ -1,0 +1,118 @@
+"""With which settings the Spark was started that this process plans for.
+
+Spark tells its planning processes no setting, and they have no SparkContext. They can see who started them: the
+driver's JVM is an ancestor, its command line names settings and files of settings, and the defaults lie where the
+environment says. A driver that calls ``penstock.spark.session()`` or ``register()`` tells more: what it set in its own
+code.
+What must not live here: what follows from settings (``_cluster``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+__all__ = ["MASTER", "TOLD", "ancestors", "of_command_line", "of_properties", "settings"]
+
+TOLD = "PENSTOCK_SPARK_SETTINGS"
+"""Environment variable in which a driver tells its planners its settings, as a JSON object."""
+
+MASTER = "spark.master"
+_MAIN = re.compile(r"org\.apache\.spark\.[\w.]+")
+_GENERATIONS = 4
+"""A planner is the JVM's child, or that of a daemon which is."""
+
+_OPTIONS = {
+    "--master": MASTER,
+    "--num-executors": "spark.executor.instances",
+    "--executor-cores": "spark.executor.cores",
+    "--total-executor-cores": "spark.cores.max",
+}
+_SWITCHES = {"--help", "-h", "--load-spark-defaults", "--supervise", "--usage-error", "--verbose", "-v", "--version"}
+_ENTRY = re.compile(r"\s*([^\s=:#!][^\s=:]*)\s*[\s=:]\s*(.*?)\s*")
+_ESCAPED = re.compile(r"\\(.)")
+
+
+def settings(environment: Mapping[str, str] = os.environ) -> Mapping[str, str] | None:
+    """Names and values as far as they can be seen, with a master; None where no Spark is seen to have started us."""
+    told = environment.get(TOLD)
+    if told:
+        found: dict[str, str] = json.loads(told)
+        return found
+    for line in ancestors():
+        given = of_command_line(line, environment)
+        if given is not None:
+            return {MASTER: environment.get("MASTER", "local[*]"), **given}
+    return None
+
+
+def of_command_line(line: Sequence[str], environment: Mapping[str, str]) -> dict[str, str] | None:
+    """What a command that starts Spark's JVM says, together with the files it refers to; None for other commands."""
+    main = next((place for place, word in enumerate(line) if _MAIN.fullmatch(word)), None)
+    if main is None or "-cp" not in line[:main]:
+        return None
+    found = dict(word.removeprefix("-D").partition("=")[::2] for word in line[:main] if word.startswith("-Dspark."))
+    words = iter(line[main + 1 :])
+    files: list[str] = []
+    with_defaults = False
+    for word in words:
+        if not word.startswith("-"):
+            break  # the program, whose arguments are not Spark's
+        name, given, value = word.partition("=")
+        if name in _SWITCHES:
+            with_defaults = with_defaults or name == "--load-spark-defaults"
+            continue
+        text = value if given else next(words, "")
+        if name in {"--conf", "-c"}:
+            found.update([text.partition("=")[::2]])
+        elif name == "--properties-file":
+            files.append(text)
+        elif name in _OPTIONS:
+            found[_OPTIONS[name]] = text
+    for each in [*files, *(_defaults(environment) if with_defaults or not files else [])]:
+        with suppress(OSError):
+            found = {**of_properties(Path(each).read_text(encoding="utf-8", errors="replace")), **found}
+    return found
+
+
+def of_properties(text: str) -> dict[str, str]:
+    """A file of Java properties, as far as Spark's settings need them: no continued lines, no letters by number."""
+    entries = (_ENTRY.fullmatch(line) for line in text.splitlines())
+    return {entry[1]: _ESCAPED.sub(r"\1", entry[2]) for entry in entries if entry is not None}
+
+
+def ancestors() -> Iterator[list[str]]:
+    """The command lines of this process's parent, its parent, and so on."""
+    pid = os.getppid()
+    for _ in range(_GENERATIONS):
+        if pid <= 0:
+            return
+        try:
+            line, pid = _process(pid)
+        except (OSError, ValueError, IndexError, subprocess.SubprocessError):
+            return
+        yield line
+
+
+def _process(pid: int) -> tuple[list[str], int]:
+    """The words of a process's command line, and who started it."""
+    proc = Path("/proc") / str(pid)
+    if proc.is_dir():
+        line = (proc / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+        # The name, in brackets, may hold anything; behind it: the state, the parent.
+        return line, int((proc / "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
+    asked = ["ps", "-ww", "-o", "ppid=", "-o", "command=", "-p", str(pid)]
+    parent, *line = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=5).stdout.split()
+    return line, int(parent)
+
+
+def _defaults(environment: Mapping[str, str]) -> list[str]:
+    folder = environment.get("SPARK_CONF_DIR") or (
+        f"{environment['SPARK_HOME']}/conf" if environment.get("SPARK_HOME") else None
+    )
+    return [f"{folder}/spark-defaults.conf"] if folder else []

@@ -1,0 +1,73 @@
+"""Forcing many logs to the disk together, within a time: what a node does when it stops.
+
+Syncs wait for the disk, which serves many waiters at the price of one, so several threads do them. What is not synced
+when time is up was acknowledged by a policy that does not promise it; the next start looks at those logs. What must not
+live here: what a flush does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, Final
+
+from penstock.store._flush import Flush
+from penstock.store.errors import WriteFailed
+
+if TYPE_CHECKING:
+    from penstock.store.log import PartitionLog
+
+__all__ = ["flush_together"]
+
+_THREADS: Final = 16
+_AT_ONCE: Final = 2 * _THREADS
+"""Each holds file handles from when it is prepared until it has run."""
+
+
+def flush_together(
+    logs: Sequence[PartitionLog], within_s: float | None, trouble: Callable[[WriteFailed], None]
+) -> None:
+    """Sync as many of ``logs`` as there is time for; ``trouble`` is told of those that failed.
+
+    A sync that has begun is waited for: nobody can call it back.
+    """
+    if len(logs) < 2:
+        for log in logs:
+            _told(log.flush, trouble)
+        return
+    ends = None if within_s is None else time.monotonic() + within_s
+    running: dict[Future[None], Flush] = {}
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="penstock-sync") as threads:
+        for log in logs:
+            if ends is not None and time.monotonic() >= ends:
+                break
+            while len(running) >= _AT_ONCE:
+                _finish(running, trouble, all_of_them=False)
+            flush = _prepared(log, trouble)
+            if flush is not None:
+                running[threads.submit(flush.run)] = flush
+        _finish(running, trouble, all_of_them=True)
+
+
+def _prepared(log: PartitionLog, trouble: Callable[[WriteFailed], None]) -> Flush | None:
+    try:
+        return log.prepare_flush()
+    except WriteFailed as error:
+        trouble(error)
+        return None
+
+
+def _finish(running: dict[Future[None], Flush], trouble: Callable[[WriteFailed], None], *, all_of_them: bool) -> None:
+    done = list(running) if all_of_them else wait(running, return_when=FIRST_COMPLETED).done
+    for future in done:
+        flush = running.pop(future)
+        _told(future.result, trouble)
+        flush.finish()
+
+
+def _told(work: Callable[[], None], trouble: Callable[[WriteFailed], None]) -> None:
+    try:
+        work()
+    except WriteFailed as error:
+        trouble(error)

@@ -1,0 +1,312 @@
+"""What tools ask of a cluster of one node: ours answers as a real broker does, and Kafka's own tools read it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.client import Admin, Producer
+from penstock.protocols.kafka.messages import alter_configs as altering
+from penstock.protocols.kafka.messages import alter_partition_reassignments as moving
+from penstock.protocols.kafka.messages import alter_replica_log_dirs as placing
+from penstock.protocols.kafka.messages import client_quotas as quotas
+from penstock.protocols.kafka.messages import describe_configs as describing
+from penstock.protocols.kafka.messages import describe_log_dirs as dirs
+from penstock.protocols.kafka.messages import describe_quorum as quorum
+from penstock.protocols.kafka.messages import describe_user_scram_credentials as scram
+from penstock.protocols.kafka.messages import elect_leaders as electing
+from penstock.protocols.kafka.messages import list_config_resources as listing
+from penstock.protocols.kafka.messages import list_partition_reassignments as moves
+from penstock.seams import NewTopic
+from penstock.testing import Broker
+from tests.interop.peers.fixtures import KafkaBroker
+from tests.interop.wire import Wire, wired
+from tools.peers import kafka
+
+pytestmark = pytest.mark.interop
+
+Told = dict[str, object]
+Tools = Callable[..., str]
+
+
+class Asking:
+    """Everything is asked about one topic of two partitions, one that is not there, and the node; ``found`` is told."""
+
+    def __init__(self, wire: Wire, topic: str) -> None:
+        self.wire, self.topic = wire, topic
+        self.found: Told = {}
+
+    async def note(self, what: str, message: Any, version: int) -> Any:
+        answer = await self.wire.ask(message, version)
+        self.found[f"{what}, v{version}"] = self._plain(answer)
+        return answer
+
+    def _plain(self, value: Any) -> Any:
+        """Without what differs between any two clusters."""
+        if is_dataclass(value):
+            return {each.name: self._plain(getattr(value, each.name)) for each in fields(value) if each.name not in OWN}
+        if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+            return sorted((self._plain(each) for each in value), key=repr)
+        return "T" if value == self.topic else str(value).replace(self.topic, "T") if isinstance(value, str) else value
+
+
+OWN = {
+    *("log_dir", "total_bytes", "usable_bytes", "partition_size"),
+    *("leader_epoch", "high_watermark", "log_end_offset", "last_fetch_timestamp", "last_caught_up_timestamp"),
+    *("replica_directory_id", "nodes", "throttle_time_ms"),
+}
+
+
+async def elections(asking: Asking) -> None:
+    part = electing.ElectLeadersRequestTopicPartitions
+    wanted = [part(topic=asking.topic, partitions=[0, 1, 2]), part(topic="missing", partitions=[0])]
+    for version, kind in ((0, 0), (1, 1), (2, 0), (2, 2)):
+        message = electing.ElectLeadersRequest(election_type=kind if version else 0, topic_partitions=wanted)
+        await asking.note(f"elect leaders of type {kind}", message, version)
+
+
+async def reassignments(asking: Asking) -> None:
+    places: tuple[list[int] | None, ...] = ([2], [1, 2], [], [1, 1], [-1], None)
+    for name, number, place in [*product((asking.topic,), (0,), places), (asking.topic, 7, [1]), ("missing", 0, [1])]:
+        part = moving.AlterPartitionReassignmentsRequestPartition(partition_index=number, replicas=place)
+        topic = moving.AlterPartitionReassignmentsRequestTopic(name=name, partitions=[part])
+        for version in (0, 1):
+            message = moving.AlterPartitionReassignmentsRequest(topics=[topic])
+            await asking.note(f"move {name == 'missing'}-{number} to {place}", message, version)
+    named = moves.ListPartitionReassignmentsRequestTopic(name=asking.topic, partition_indexes=[0, 9])
+    for topics in (None, [named]):
+        await asking.note(f"list moves {topics is None}", moves.ListPartitionReassignmentsRequest(topics=topics), 0)
+
+
+async def places(asking: Asking) -> None:
+    part = dirs.DescribeLogDirsRequestTopic
+    wanted = [part(topic=asking.topic, partitions=[0, 1, 2]), part(topic="missing", partitions=[0])]
+    for version in range(1, 6):
+        answer = await asking.note("sizes", dirs.DescribeLogDirsRequest(topics=wanted), version)
+    await asking.note("sizes of nothing", dirs.DescribeLogDirsRequest(topics=[]), 4)
+    (result,) = answer.results
+    # The same batches, so the same bytes.
+    sizes = {row.partition_index: row.partition_size for row in result.topics[0].partitions}
+    asking.found["sizes"] = (sizes, result.total_bytes > result.usable_bytes > 0)
+    for path in (result.log_dir, "/nowhere", "nowhere"):
+        rows = [
+            placing.AlterReplicaLogDirsRequestTopic(name=name, partitions=[0, 9]) for name in (asking.topic, "missing")
+        ]
+        folder = placing.AlterReplicaLogDirsRequestDir(path=path, topics=rows)
+        known = path == result.log_dir
+        await asking.note(f"place where it is {known}", placing.AlterReplicaLogDirsRequest(dirs=[folder]), 2)
+
+
+async def metadata_quorum(asking: Asking) -> None:
+    for name, number in (("__cluster_metadata", 0), ("__cluster_metadata", 1), (asking.topic, 0)):
+        part = quorum.DescribeQuorumRequestPartition(partition_index=number)
+        topic = quorum.DescribeQuorumRequestTopic(topic_name=name, partitions=[part])
+        for version in range(3):
+            answer = await asking.note(
+                f"quorum of {name == asking.topic}-{number}", quorum.DescribeQuorumRequest(topics=[topic]), version
+            )
+            asking.found[f"quorum of {name == asking.topic}-{number} has nodes, v{version}"] = [
+                each.node_id for each in answer.nodes
+            ]
+
+
+async def client_quotas(asking: Asking) -> None:
+    component = quotas.DescribeClientQuotasRequestComponent
+    for kind, match_type, match in (
+        ("user", 2, None),
+        ("ip", 1, None),
+        ("user", 0, None),
+        ("x", 2, None),
+        ("user", 9, ""),
+    ):
+        message = quotas.DescribeClientQuotasRequest(
+            components=[component(entity_type=kind, match_type=match_type, match=match)]
+        )
+        await asking.note(f"quotas of {kind} {match_type}", message, 1)
+    user = scram.DescribeUserScramCredentialsRequestUser(name="nobody")
+    for users in (None, [user]):
+        await asking.note(f"credentials {users}", scram.DescribeUserScramCredentialsRequest(users=users), 0)
+
+
+async def resources(asking: Asking) -> None:
+    for kinds in ([4], [16], [32], [1], [2, 99]):
+        await asking.note(f"list {kinds}", listing.ListConfigResourcesRequest(resource_types=kinds), 1)
+    await asking.note("list client metrics", listing.ListConfigResourcesRequest(), 0)
+    answer = await asking.wire.ask(listing.ListConfigResourcesRequest(resource_types=[2]), 1)
+    asking.found["topic is listed"] = asking.topic in {each.resource_name for each in answer.config_resources}
+
+
+async def refusals(asking: Asking) -> None:
+    """Of options of what is no topic, or not there."""
+    whats = [(4, "9"), (4, "x"), (2, "missing"), (1, "x"), (64, "x")]
+    for kind, name in whats:
+        resource = describing.DescribeConfigsRequestResource(
+            resource_type=kind, resource_name=name, configuration_keys=None
+        )
+        answer = await asking.wire.ask(describing.DescribeConfigsRequest(resources=[resource]), 4)
+        told = answer.results[0]
+        words = told.error_message if kind == 4 else ""
+        asking.found[f"describe {kind} {name}"] = (told.error_code, words, len(told.configs))
+    changes: list[tuple[int, str, Mapping[str, str]]] = [
+        *((4, name, {"log.retention.ms": "5"}) for name in ("9", "x")),
+        (2, "missing", {"retention.ms": "5"}),
+        (2, "", {"retention.ms": "5"}),
+        (32, "", {"consumer.session.timeout.ms": "46000"}),
+        (32, "g", {"nonsense": "1"}),
+        (16, "m", {"nonsense": "1"}),
+        (1, "x", {"a": "b"}),
+        (64, "x", {"a": "b"}),
+        (2, asking.topic, {}),
+        (4, "1", {}),
+    ]
+    for kind, name, options in changes:
+        shown = "T" if name == asking.topic else name
+        asking.found[f"alter {kind} {shown} {options}"] = await _altered(asking, kind, name, options)
+    for options in ({"node.id": "2"}, {"num.partitions": "3"}):
+        code, words = (await _altered(asking, 4, "1", options))[0]
+        asking.found[f"alter {options}"] = (code, words.partition(";")[0])
+
+
+async def _altered(asking: Asking, kind: int, name: str, options: Mapping[str, str]) -> list[tuple[int, str]]:
+    entries = [altering.AlterConfigsRequestConfig(name=each, value=value) for each, value in options.items()]
+    changes = [altering.IncrementalAlterConfigsRequestConfig(name=each, value=value) for each, value in options.items()]
+    old = altering.AlterConfigsRequestResource(resource_type=kind, resource_name=name, configs=entries)
+    new = altering.IncrementalAlterConfigsRequestResource(resource_type=kind, resource_name=name, configs=changes)
+    answers = (
+        await asking.wire.ask(altering.IncrementalAlterConfigsRequest(resources=[new], validate_only=True), 1),
+        await asking.wire.ask(altering.AlterConfigsRequest(resources=[old], validate_only=True), 2),
+    )
+    return [(each.responses[0].error_code, each.responses[0].error_message) for each in answers]
+
+
+async def descriptions(asking: Asking) -> None:
+    """Groups and client metrics have the same options everywhere; of a broker's we have some, of the same types."""
+    for kind, name in ((32, "g"), (16, "m"), (4, "1")):
+        resource = describing.DescribeConfigsRequestResource(
+            resource_type=kind, resource_name=name, configuration_keys=None
+        )
+        message = describing.DescribeConfigsRequest(resources=[resource], include_synonyms=True)
+        rows = (await asking.wire.ask(message, 4)).results[0].configs
+        for row in rows:
+            defaults = [(each.name, each.value) for each in row.synonyms if each.source == 5]
+            told: tuple[object, ...] = (row.config_type, row.is_sensitive, defaults)
+            if kind != 4:
+                told = (*told, row.value, row.config_source, row.read_only)
+            asking.found[f"{kind} {row.name}"] = told
+
+
+QUESTIONS: Mapping[str, Callable[[Asking], Awaitable[None]]] = {
+    each.__name__: each
+    for each in (
+        elections,
+        reassignments,
+        places,
+        metadata_quorum,
+        client_quotas,
+        resources,
+        refusals,
+        descriptions,
+    )
+}
+KNOWN = {
+    # Of a topic that does not say: any time here, an hour there.
+    "4 log.message.timestamp.after.max.ms",
+}
+
+
+def answers(bootstrap: str, question: str) -> Told:
+    name = f"t-{uuid.uuid4().hex[:8]}"
+    with Admin(f"kafka://{bootstrap}") as admin:
+        admin.create_topics([NewTopic(name, 2, 1)])
+    with Producer(f"kafka://{bootstrap}") as producer:
+        for number in range(2):
+            producer.send(name, value=b"x" * 100, partition=number, timestamp_ms=1_700_000_000_000).result()
+
+    async def main() -> Told:
+        async with wired(bootstrap) as wire:
+            asking = Asking(wire, name)
+            await QUESTIONS[question](asking)
+            return asking.found
+
+    return asyncio.run(asyncio.wait_for(main(), 60))
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_our_node_answers_as_a_real_broker(kafka_broker: KafkaBroker, broker: Broker, question: str) -> None:
+    theirs, ours = (answers(each.bootstrap, question) for each in (kafka_broker(), broker))
+    assert not ours.keys() - theirs.keys()
+    if question != "descriptions":
+        assert ours.keys() == theirs.keys()
+    assert {
+        what: (theirs[what], told) for what, told in ours.items() if told != theirs[what] and what not in KNOWN
+    } == {}
+
+
+VERSIONS = pytest.mark.parametrize("version", kafka.VERSIONS)
+
+
+@VERSIONS
+def test_javas_tools_see_where_logs_lie_and_who_leads(broker: Broker, kafka_tools: Tools, version: str) -> None:
+    at = {"bootstrap": broker.bootstrap, "version": version}
+    broker.create_topic("t", 2)
+    with Producer(broker.address) as producer:
+        producer.send("t", value=b"x" * 1_000, partition=1).result()
+
+    shown = kafka_tools("log-dirs", "--describe", "--topic-list", "t", "--broker-list", "1", **at)
+    told = json.loads(next(line for line in shown.splitlines() if line.startswith("{")))
+    (folder,) = told["brokers"][0]["logDirs"]
+    size = sum(file.stat().st_size for file in (broker.store_folder / "t-1").glob("*.log"))
+    assert (folder["error"], folder["logDir"]) == (None, str(broker.store_folder.absolute()))
+    assert {row["partition"]: row["size"] for row in folder["partitions"]} == {"t-0": 0, "t-1": size}
+    assert size > 1_000
+
+    status = kafka_tools("metadata-quorum", "describe", "--status", **at)
+    assert re.search(r"LeaderId: +1\n", status)
+    elected = kafka_tools("leader-election", "--election-type", "preferred", "--all-topic-partitions", **at)
+    assert "Error" not in elected
+
+
+@VERSIONS
+def test_javas_tools_see_that_nothing_is_moved(
+    broker: Broker, kafka_tools: Tools, version: str, tmp_path: Path
+) -> None:
+    at = {"bootstrap": broker.bootstrap, "version": version}
+    broker.create_topic("t", 2)
+    plan = tmp_path / "plan.json"
+    moves = [{"topic": "t", "partition": number, "replicas": [1], "log_dirs": ["any"]} for number in range(2)]
+    plan.write_text(json.dumps({"version": 1, "partitions": moves}))
+    assert "No partition reassignments found." in kafka_tools("reassign-partitions", "--list", **at)
+    file = ("--reassignment-json-file", str(plan))
+    verified = kafka_tools("reassign-partitions", "--verify", "--preserve-throttles", *file, **at)
+    assert [f"Reassignment of partition t-{number} is completed." in verified for number in range(2)] == [True, True]
+    executed = kafka_tools("reassign-partitions", "--execute", *file, **at)
+    assert "Successfully started partition reassignments for t-0,t-1" in executed
+
+
+@VERSIONS
+def test_javas_tools_describe_what_is_no_topic(broker: Broker, kafka_tools: Tools, version: str) -> None:
+    at = {"bootstrap": broker.bootstrap, "version": version}
+    node = ("--entity-type", "brokers", "--entity-name", "1")
+    shown = kafka_tools("configs", "--describe", "--all", *node, **at)
+    assert "log.retention.hours=168 sensitive=false synonyms={DEFAULT_CONFIG:log.retention.hours=168}" in shown
+    assert f"log.dirs={broker.store_folder.absolute()} " in shown
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        kafka_tools("configs", "--alter", "--add-config", "num.partitions=3", *node, **at)
+    said = f"{refused.value.stdout}{refused.value.stderr}"
+    assert "Cannot update these configs dynamically: [num.partitions]" in said
+    kinds = [("--entity-type", "users"), ("--entity-type", "clients"), ("--entity-type", "client-metrics")]
+    if version == kafka.NEWEST:
+        group = ("--entity-type", "groups", "--entity-name", "g")
+        assert "consumer.session.timeout.ms=45000" in kafka_tools("configs", "--describe", "--all", *group, **at)
+    for kind in kinds:
+        assert "rror" not in kafka_tools("configs", "--describe", *kind, **at)

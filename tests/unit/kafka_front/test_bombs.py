@@ -1,0 +1,134 @@
+"""Batches that cost much to look into: nobody else waits for them, and none inflates to more than its topic allows."""
+
+import asyncio
+
+import pytest
+
+from penstock.columnar.compression import compress
+from penstock.model import Codec
+from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.front import KafkaFrontOptions
+from penstock.protocols.kafka.front.inner_records import count_records, record_heads
+from penstock.protocols.kafka.messages.api_versions import ApiVersionsRequest
+from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from tests.unit.kafka_front.kit import Kit, batch, record, run
+
+MB = 1 << 20
+CODECS = [Codec.GZIP, Codec.LZ4, Codec.ZSTD]
+
+
+def packed(codec: Codec, size: int, count: int = 1) -> bytes:
+    """A batch of ``count`` records, together about ``size`` bytes, that compress to next to nothing."""
+    plain = b"".join(record(delta, b"k", bytes(size // count)) for delta in range(count))
+    return batch(records=bytes(compress(codec, plain)), attributes=codec, count=count)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_batch_that_inflates_to_far_more_than_the_topic_takes_is_refused(codec: Codec) -> None:
+    bomb = packed(codec, 64 * MB)
+    assert len(bomb) < MB
+
+    async def test(kit: Kit) -> None:
+        await kit.enode.create_topic("t", 1, {})
+        answer = await kit.produce("t", bomb)
+        assert answer.error_code == ErrorCode.MESSAGE_TOO_LARGE
+        assert "inflates" in (answer.error_message or "")
+        assert kit.store.log("t", 0).end_offset == 0
+
+    run(test)
+
+
+def test_what_a_batch_may_inflate_to_follows_what_its_topic_takes() -> None:
+    async def test(kit: Kit) -> None:
+        await kit.enode.create_topic("large", 1, {"max.message.bytes": str(8 * MB)})
+        await kit.enode.create_topic("small", 1, {"max.message.bytes": "10000"})
+        tens = packed(Codec.ZSTD, 40 * MB)
+        assert (await kit.produce("large", tens)).error_code == 0
+        assert (await kit.produce("small", tens)).error_code == ErrorCode.MESSAGE_TOO_LARGE
+        assert (await kit.produce("small", packed(Codec.ZSTD, MB // 2))).error_code == 0
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    "costly",
+    [
+        pytest.param(packed(Codec.ZSTD, 20 * MB), id="inflates far"),
+        pytest.param(packed(Codec.ZSTD, 20 * MB, 1_000), id="inflates far, many"),
+        pytest.param(batch([b""] * 60_000), id="many records"),
+    ],
+)
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_others_are_answered_while_a_costly_batch_is_looked_into(costly: bytes, policy: str) -> None:
+    async def test(kit: Kit) -> None:
+        await kit.enode.create_topic("t", 1, {"cleanup.policy": policy})
+        done: list[str] = []
+
+        async def produce() -> None:
+            assert (await kit.produce("t", costly)).error_code == 0
+            done.append("costly")
+
+        async def small() -> None:
+            for _ in range(3):
+                await kit.client().ask(ApiVersionsRequest(), 0)
+                await asyncio.sleep(0)
+            done.append("small")
+
+        await kit.produce("t", packed(Codec.ZSTD, 100))  # loads what inflates
+        await asyncio.gather(produce(), small())
+        assert done == ["small", "costly"]
+
+    run(test)
+
+
+def test_a_small_batch_is_looked_into_at_once() -> None:
+    """A thread would cost it more than the look."""
+
+    async def test(kit: Kit) -> None:
+        await kit.enode.create_topic("t", 1, {})
+        await kit.produce("t", packed(Codec.ZSTD, 100))
+        beside = []
+        kit.front._shared.beside.run = beside.append  # type: ignore[method-assign, assignment]
+        for codec in (*CODECS, Codec.SNAPPY):
+            assert (await kit.produce("t", packed(codec, 10_000, 10))).error_code == 0
+        assert (await kit.produce("t", batch([b"x" * 1_000] * 500))).error_code == 0
+        assert beside == []
+
+    run(test, KafkaFrontOptions())
+
+
+def test_records_that_a_header_does_not_admit_to_are_not_counted() -> None:
+    plain = b"".join(record(delta, b"k", b"") for delta in range(1_000))
+    assert count_records(plain, 1_000) == 1_000
+    assert count_records(plain, 1) == 2
+    assert len(record_heads(plain, 1)) == 2
+
+
+def test_large_answers_leave_turns_of_the_loop_to_others() -> None:
+    """Ten clients fetch megabytes at once; somebody small who comes with them does not wait for all of them."""
+    part = FetchRequestPartition(partition=0, fetch_offset=0, partition_max_bytes=50 * MB)
+    request = FetchRequest(
+        max_wait_ms=0, min_bytes=1, max_bytes=50 * MB, topics=[FetchRequestTopic(topic="t", partitions=[part])]
+    )
+
+    async def test(kit: Kit) -> None:
+        await kit.enode.create_topic("t", 1, {})
+        for _ in range(3):
+            await kit.produce("t", batch([bytes(900_000)]))
+        done: list[str] = []
+
+        async def fetch() -> None:
+            await kit.client().ask(request, 11)
+            done.append("large")
+
+        async def small() -> None:
+            for _ in range(3):
+                await kit.client().ask(ApiVersionsRequest(), 0)
+                await asyncio.sleep(0)
+            done.append("small")
+
+        await asyncio.gather(*(fetch() for _ in range(10)), small())
+        assert done.count("large") == 10
+        assert done.index("small") < 6
+
+    run(test)

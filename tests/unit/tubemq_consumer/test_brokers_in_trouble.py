@@ -1,0 +1,33 @@
+"""Brokers that stop or start under a consumer: what was not done is done again, unheard by the application."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.protocols.tubemq import methods as m
+from penstock.protocols.tubemq.rpc import Status
+from tests.unit.client.virtual_time import passing
+from tests.unit.tubemq_client.cluster import Thrown, go
+from tests.unit.tubemq_consumer.groups import filled, world
+from tests.unit.tubemq_consumer.test_server_balanced import drain, numbers
+
+
+@pytest.mark.parametrize("method", [m.REGISTER_PARTITION, m.GET_MESSAGE, m.COMMIT_OFFSET, m.PARTITION_HEARTBEAT])
+@pytest.mark.parametrize(
+    "thrown", [Thrown("ServerNotReadyException", Status.FATAL), Thrown("ServiceStoppingException")]
+)
+def test_a_broker_that_stops_or_starts_is_nothing_the_application_hears_of(
+    method: m.Method[Any, Any], thrown: Thrown
+) -> None:
+    async def work() -> None:
+        async with world(filled(10, partitions=1)) as w:
+            answers = iter([thrown, thrown])
+            w.cluster.refuse[method.number] = lambda request: next(answers, None)
+            async with w.consumer("demo", heartbeat_interval_ms=300) as consumer:
+                assert await drain(consumer, 10) == numbers(10)
+                await passing(1)
+                assert next(answers, None) is None
+
+    go(work())

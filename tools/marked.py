@@ -1,0 +1,64 @@
+"""Pages with parts that are written from the code: each stands between two marks, and a check tells whether it is true.
+
+``python -m tools.marked`` rewrites all of them in place, ``--check`` only tells. What must not live here: what a part
+says.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from tools import command_page, option_pages, topic_options_page
+
+__all__ = ["DOCS", "PARTS", "main", "rewritten"]
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+_BEGIN = "<!-- {}: written by ./dev check --fix -->"
+_END = "<!-- end of {} -->"
+
+PARTS: Mapping[str, Mapping[str, Callable[[], str]]] = {
+    "clients/options.md": {
+        "clients": option_pages.clients,
+        "consumers": option_pages.consumers,
+        "producers": option_pages.producers,
+        "elsewhere": option_pages.elsewhere,
+    },
+    "clients/tubemq-options.md": {"tubemq": option_pages.tubemq, "elsewhere": option_pages.tubemq_elsewhere},
+    "node/options.md": {"node": option_pages.node},
+    "node/topic-options.md": {"topics": topic_options_page.table},
+    "command-line.md": {"verbs": command_page.verbs},
+}
+"""Page under docs/ -> the names of its marks -> what writes what stands between them."""
+
+
+def rewritten(page: str, parts: Mapping[str, Callable[[], str]]) -> str:
+    """The page with true parts. Raises SystemExit if a mark is missing."""
+    for name, write in parts.items():
+        begin, end = _BEGIN.format(name), _END.format(name)
+        head, found, rest = page.partition(begin)
+        _, closed, tail = rest.partition(end)
+        if not found or not closed:
+            raise SystemExit(f"a page has lost its marks: {begin} and {end}")
+        page = f"{head}{begin}\n\n{write().strip()}\n\n{end}{tail}"
+    return page
+
+
+def main(words: list[str]) -> int:
+    stale = []
+    for name, parts in PARTS.items():
+        text = (DOCS / name).read_text(encoding="utf-8")
+        wanted = rewritten(text, parts)
+        if text != wanted:
+            stale.append(name)
+            if "--check" not in words:
+                (DOCS / name).write_text(wanted, encoding="utf-8")
+    if "--check" in words and stale:
+        print(f"not what the code says: docs/{', docs/'.join(stale)}; run ./dev check --fix")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

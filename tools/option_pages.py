@@ -1,0 +1,133 @@
+"""The option tables of the pages for clients and nodes, from the fields of the config classes and their spellings.
+
+What must not live here: what an option means; that stands beside its field.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, Field, fields
+from typing import Any
+
+from penstock.config.client import ClientConfig
+from penstock.config.consumer import ConsumerConfig
+from penstock.config.fields import kind_of
+from penstock.config.producer import ProducerConfig
+from penstock.config.snode import SnodeConfig
+from penstock.config.spellings import ABSENT, SPELLINGS, Spelling
+from penstock.config.tube_spellings import TUBE_MEANINGLESS, TUBE_SPELLINGS
+from penstock.config.tubemq import TubeConfig
+
+__all__ = ["clients", "consumers", "elsewhere", "node", "producers", "tubemq", "tubemq_elsewhere"]
+
+_KAFKA: Mapping[str, Spelling] = {row.ours: row for row in SPELLINGS}
+_TUBE: Mapping[str, Spelling] = {row.ours: row for row in TUBE_SPELLINGS}
+_LISTENERS = {
+    "listen": ("where to listen, one a protocol; port 0 lets the system pick", "scheme://host:port, …"),
+    "advertised": ("what clients are told, where it is another address", "scheme://host:port, …"),
+}
+"""Two options of a node whose values are no plain text: what they are, what they take."""
+
+
+def clients() -> str:
+    """Options that every client has."""
+    return _table(fields(ClientConfig), _kafka_names, "Kafka's Java clients, librdkafka")
+
+
+def consumers() -> str:
+    """Options of consumers, readers and admins."""
+    return _table(_own(ConsumerConfig), _kafka_names, "Kafka's Java clients, librdkafka")
+
+
+def producers() -> str:
+    """Options of producers."""
+    return _table(_own(ProducerConfig), _kafka_names, "Kafka's Java clients, librdkafka")
+
+
+def tubemq() -> str:
+    """Options that only TubeMQ's clients have."""
+    return _table(fields(TubeConfig), _tube_names, "TubeMQ's Java and C++ clients, Go")
+
+
+def node() -> str:
+    """Options of a node."""
+    return _table(fields(SnodeConfig), None, "")
+
+
+def elsewhere() -> str:
+    """Options of Kafka's other clients that there are not."""
+    return _instead(ABSENT)
+
+
+def tubemq_elsewhere() -> str:
+    """Options of TubeMQ's clients that there are not."""
+    return _instead(TUBE_MEANINGLESS)
+
+
+def _own(role: type[ClientConfig]) -> tuple[Field[Any], ...]:
+    shared = {option.name for option in fields(ClientConfig)}
+    return tuple(option for option in fields(role) if option.name not in shared)
+
+
+def _table(options: tuple[Field[Any], ...], others: Callable[[str], str] | None, title: str) -> str:
+    head = ["option", "what", "default", "allowed", *([title] if others else [])]
+    rows = [head, ["---"] * len(head), *(_row(each, others) for each in options)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _row(option: Field[Any], others: Callable[[str], str] | None) -> list[str]:
+    if option.name in _LISTENERS:
+        about, allowed = _LISTENERS[option.name]
+    else:
+        kind = kind_of(option)
+        about, allowed = kind.about, kind.allowed
+    cells = [f"`{option.name}`", about.replace("|", "\\|"), _default(option), allowed]
+    return [*cells, others(option.name)] if others else cells
+
+
+def _default(option: Field[Any]) -> str:
+    if option.default is MISSING or option.default is None or option.default == "":
+        return ""
+    value = option.default
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, enum.Enum):
+        return f"`{value.name.lower()}`"
+    if isinstance(value, int):
+        return f"{value:,}{_readable(option.name, value)}"
+    return f"`{', '.join(map(str, value)) if isinstance(value, tuple) else value}`"
+
+
+def _readable(name: str, value: int) -> str:
+    """A large number once more in a unit that people think in."""
+    if name.endswith("_ms") and value >= 60_000 and value % 60_000 == 0:
+        return f" ({value // 60_000} min)"
+    if name.endswith("_bytes") and value >= 1 << 10 and value % (1 << 10) == 0:
+        return f" ({value >> 20} MiB)" if value % (1 << 20) == 0 else f" ({value >> 10} KiB)"
+    return ""
+
+
+def _kafka_names(name: str) -> str:
+    return _names(_KAFKA.get(name))
+
+
+def _tube_names(name: str) -> str:
+    return _names(_TUBE.get(name))
+
+
+def _names(row: Spelling | None) -> str:
+    if row is None:
+        return ""
+    return ", ".join(f"`{each}`" for each in dict.fromkeys((row.java, row.librdkafka, *row.also)) if each)
+
+
+def _instead(absent: Mapping[str, str]) -> str:
+    return "\n".join(_instead_rows(absent))
+
+
+def _instead_rows(absent: Mapping[str, str]) -> Iterator[str]:
+    yield "| option | instead |"
+    yield "|---|---|"
+    for name, hint in absent.items():
+        yield f"| `{name}` | {hint} |"

@@ -1,0 +1,289 @@
+"""Three Kafka brokers and a controller on loopback, to be killed, frozen, rolled and moved under a client's feet.
+
+The controller is a process of its own that nobody harms: whatever happens to brokers, somebody is there who elects
+leaders. Topics have three replicas. What changes a cluster is asked of it by librdkafka's admin client and Kafka's own
+tools, never by penstock, which is what gets tested.
+What must not live here: who does it when, and what must hold then (tests/interop, bench).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from confluent_kafka import ElectionType, KafkaException, TopicCollection, TopicPartition, TopicPartitionInfo
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions, NewTopic
+
+from tools.peers import jvm, kafka
+
+BROKERS = (1, 2, 3)
+_CONTROLLER = 100
+_HEAP = "320m"
+_WITHIN_S = 60.0
+_LOOK_EVERY_S = 0.1
+
+# A broker that falls silent is noticed after this time (Kafka: 9 s), which is what most tests wait for.
+_NOTICED_MS = 3_000
+
+_REPLICATED = {
+    "default.replication.factor": "3",
+    "min.insync.replicas": "1",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "share.coordinator.state.topic.replication.factor": "3",
+    "broker.heartbeat.interval.ms": "500",
+    "broker.session.timeout.ms": str(_NOTICED_MS),
+    "replica.lag.time.max.ms": str(_NOTICED_MS),
+    # What is done to brokers is done by the test, at its time.
+    "auto.leader.rebalance.enable": "false",
+    "controlled.shutdown.enable": "true",
+}
+
+
+@dataclass(slots=True)
+class _Node:
+    home: Path
+    port: int
+    line: Sequence[str]
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def log(self) -> Path:
+        return self.home / "broker.log"
+
+    @property
+    def running(self) -> subprocess.Popen[bytes]:
+        if self.process is None:
+            raise RuntimeError(f"no broker is running in {self.home}")
+        return self.process
+
+    def begin(self) -> None:
+        self.process = jvm.launch(self.line, self.home, self.log)
+
+    def answers(self) -> None:
+        kafka.answers(self.port)
+
+
+class Cluster:
+    """Runs within its block. Node ids are those of BROKERS. Raises maven.Unavailable where it cannot be had."""
+
+    def __init__(self, home: Path, version: str = kafka.NEWEST) -> None:
+        self.version = version
+        self._home = home
+        self._id = kafka.cluster_id()
+        self._controller_port = jvm.free_port()
+        ports = {_CONTROLLER: self._controller_port, **{node_id: jvm.free_port() for node_id in BROKERS}}
+        self._nodes = {node_id: self._made(node_id, port) for node_id, port in ports.items()}
+
+    @property
+    def bootstrap(self) -> str:
+        """``127.0.0.1:PORT,127.0.0.1:PORT,…`` of all brokers."""
+        return ",".join(self.endpoint(node_id) for node_id in BROKERS)
+
+    @property
+    def address(self) -> str:
+        """The same as an address of ours."""
+        return f"kafka://{self.bootstrap}"
+
+    def endpoint(self, node_id: int) -> str:
+        """``127.0.0.1:PORT`` of one broker."""
+        return f"127.0.0.1:{self._nodes[node_id].port}"
+
+    # What happens to brokers.
+
+    def start(self, *node_ids: int) -> None:
+        """Start these (all if none is named), side by side, and wait until each serves requests."""
+        nodes = [self._nodes[node_id] for node_id in node_ids or BROKERS]
+        for node in nodes:
+            node.begin()
+        for node in nodes:
+            jvm.await_ready(node.running, node.log, node.answers)
+
+    def kill(self, *node_ids: int) -> None:
+        """SIGKILL; also for a frozen one."""
+        for node in (self._nodes[node_id] for node_id in node_ids):
+            if node.process is not None:
+                node.process.kill()
+                node.process.wait()
+                node.process = None
+
+    def stop(self, node_id: int) -> None:
+        """SIGTERM: it hands its partitions over first."""
+        node = self._nodes[node_id]
+        jvm.end(node.running)
+        node.process = None
+
+    def freeze(self, node_id: int) -> None:
+        """SIGSTOP: its connections stay and nobody answers."""
+        os.kill(self._nodes[node_id].running.pid, signal.SIGSTOP)
+
+    def thaw(self, node_id: int) -> None:
+        """SIGCONT."""
+        os.kill(self._nodes[node_id].running.pid, signal.SIGCONT)
+
+    def roll(self, topic: str) -> None:
+        """Restart one broker after the other, as an upgrade does: the next one when ``topic`` is whole again."""
+        for node_id in BROKERS:
+            self.stop(node_id)
+            self.start(node_id)
+            self.await_in_sync(topic)
+
+    def replace(self, node_id: int) -> None:
+        """Stop a broker, and start it with its data under another port, as a container comes back elsewhere."""
+        self.stop(node_id)
+        self._nodes[node_id] = self._made(node_id, jvm.free_port())
+        self.start(node_id)
+
+    def unregister(self, node_id: int) -> None:
+        """Let the controller forget a broker that is away, as one it has never seen, until it is started again."""
+        self._tool("org.apache.kafka.tools.ClusterTool", "unregister", "--id", str(node_id))
+
+    # What happens to topics.
+
+    def create_topic(
+        self, topic: str, partitions: int = 1, replicas: Sequence[Sequence[int]] | None = None, **config: str
+    ) -> None:
+        """Words of a config key are joined by underscores here. ``replicas`` of each partition, the leader first."""
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        placed = [list(each) for each in replicas or (_round(first) for first in range(partitions))]
+        wanted = NewTopic(topic, num_partitions=len(placed), replica_assignment=placed, config=settings)
+        admin = self._admin()
+        admin.create_topics([wanted], operation_timeout=30)[topic].result(30)
+        self.await_in_sync(topic)
+
+    def grow(self, topic: str, partitions: int) -> None:
+        """More partitions."""
+        admin = self._admin()
+        admin.create_partitions([NewPartitions(topic, partitions)], operation_timeout=30)[topic].result(30)
+        self.await_in_sync(topic)
+
+    def reassign(self, topic: str, replicas: Mapping[int, Sequence[int]]) -> None:
+        """Move partitions to these brokers, and wait until the move is over."""
+        plan = self._home / f"{topic}-reassign.json"
+        moves = [{"topic": topic, "partition": number, "replicas": [*to]} for number, to in replicas.items()]
+        plan.write_text(json.dumps({"version": 1, "partitions": moves}))
+        self._tool("reassign", "--reassignment-json-file", str(plan), "--execute")
+        for number, to in replicas.items():
+            self.await_in_sync(topic, number, to)
+        self.elect(topic, *replicas)
+
+    def elect(self, topic: str, *partitions: int, unclean: bool = False) -> None:
+        """Make the first replica of each the leader; ``unclean``: any that is there, if none is that has everything."""
+        wanted = [TopicPartition(topic, number) for number in partitions]
+        kind = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
+
+        def asked() -> bool:
+            admin = self._admin()
+            try:
+                admin.elect_leaders(kind, wanted).result(30)
+            except KafkaException:
+                return False
+            return all(self.leader(topic, number) in self._electable(topic, number, unclean) for number in partitions)
+
+        self._await(f"an election in {topic}", asked)
+
+    def _electable(self, topic: str, number: int, unclean: bool) -> Sequence[int]:
+        found = self.partition(topic, number)
+        return BROKERS if unclean else [node.id for node in found.replicas[:1]] if found else []
+
+    # What one sees.
+
+    def partition(self, topic: str, number: int) -> TopicPartitionInfo | None:
+        """Leader, replicas, those in sync; None while the topic is not known or nobody answers."""
+        admin = self._admin()
+        try:
+            told = admin.describe_topics(TopicCollection([topic]), request_timeout=5)[topic].result(10)
+        except KafkaException:
+            return None
+        return next((each for each in told.partitions if each.id == number), None)
+
+    def leader(self, topic: str, number: int = 0) -> int:
+        """The leader's id, 0 if there is none."""
+        found = self.partition(topic, number)
+        leader = getattr(found, "leader", None)  # None where there is none, whatever its type says
+        return 0 if leader is None or leader.id not in BROKERS else int(leader.id)
+
+    def await_in_sync(self, topic: str, number: int = 0, brokers: Sequence[int] = ()) -> None:
+        """Wait until exactly these (if none is named: all its replicas) keep the partition in sync."""
+
+        def in_sync() -> bool:
+            found = self.partition(topic, number)
+            wanted = brokers or [node.id for node in found.replicas] if found else ()
+            return found is not None and {node.id for node in found.isr} == set(wanted)
+
+        self._await(f"{topic}-{number} in sync", in_sync)
+
+    # Inside.
+
+    def __enter__(self) -> Self:
+        try:
+            self._nodes[_CONTROLLER].begin()
+            self.start()
+        except BaseException:
+            self.kill(*self._nodes)
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill(*self._nodes)
+
+    def _made(self, node_id: int, port: int) -> _Node:
+        """A node that can be started: its settings and its storage are there, and stay if they were there before."""
+        home = self._home / str(node_id)
+        home.mkdir(parents=True, exist_ok=True)
+        file = home / "server.properties"
+        settings = {**kafka.properties(self.version, home), **_REPLICATED, **self._settings(node_id, port)}
+        file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()), encoding="utf-8")
+        if not (home / "data" / "meta.properties").exists():
+            self._format(node_id, home, file)
+        line = jvm.command(kafka.jars(self.version), "kafka.Kafka", [str(file)], heap=_HEAP, flags=jvm.QUICK)
+        return _Node(home, port, line)
+
+    def _format(self, node_id: int, home: Path, file: Path) -> None:
+        """A broker's storage is one small file, which need not cost a JVM; the controller's has the features, too."""
+        if node_id == _CONTROLLER:
+            kafka.format_storage(self.version, file, self._id, home / "broker.log")
+            return
+        lines = {"version": 1, "cluster.id": self._id, "node.id": node_id}
+        (home / "data").mkdir()
+        text = "".join(f"{key}={value}\n" for key, value in lines.items())
+        (home / "data" / "meta.properties").write_text(text)
+
+    def _settings(self, node_id: int, port: int) -> dict[str, str]:
+        quorum = {
+            "controller.quorum.voters": f"{_CONTROLLER}@127.0.0.1:{self._controller_port}",
+            "node.id": str(node_id),
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        }
+        if node_id == _CONTROLLER:
+            return {**quorum, "process.roles": "controller", "listeners": f"CONTROLLER://127.0.0.1:{port}"}
+        ours = f"PLAINTEXT://127.0.0.1:{port}"
+        return {**quorum, "process.roles": "broker", "listeners": ours, "advertised.listeners": ours}
+
+    def _admin(self) -> AdminClient:
+        """A new one each time: an old one may wait for a broker that is away. Keep it until it has answered."""
+        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+
+    def _tool(self, name: str, *arguments: str) -> None:
+        """``arguments`` may begin with a tool's own verb."""
+        kafka.tool(name, [*arguments, "--bootstrap-server", self.bootstrap], version=self.version)
+
+    def _await(self, what: str, come: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + _WITHIN_S
+        while not come():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"waited {_WITHIN_S:.0f} s for {what}; brokers' logs are in {self._home}")
+            time.sleep(_LOOK_EVERY_S)
+
+
+def _round(first: int) -> list[int]:
+    return [BROKERS[(first + step) % len(BROKERS)] for step in range(len(BROKERS))]

@@ -1,0 +1,124 @@
+"""A standalone Spark cluster on loopback, from the jars that PySpark brings: a master and workers, each a process.
+
+Each worker has a folder of its own and an environment that names nothing of the caller's, so that a job runs there only
+with what its archive or its ``--py-files`` brought. What must not live here: the jobs, and penstock.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from tools.peers import jvm
+from tools.peers.maven import Unavailable
+
+__all__ = ["Cluster", "Worker", "cluster", "home", "submit"]
+
+_MASTER = "org.apache.spark.deploy.master.Master"
+_WORKER = "org.apache.spark.deploy.worker.Worker"
+_ALIVE = re.compile(r"Starting Spark master at (spark://\S+)[\s\S]*New state: ALIVE")
+_REGISTERED = re.compile(r"Successfully registered with master")
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A running worker; its executors' folders, with their logs, are under ``work``."""
+
+    process: subprocess.Popen[bytes]
+    work: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A running master and its workers."""
+
+    url: str
+    workers: tuple[Worker, ...]
+
+
+def home() -> Path:
+    """Where PySpark is installed. Raises Unavailable."""
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None or not (Path(spec.origin).parent / "jars").is_dir():
+        raise Unavailable("no PySpark with jars")
+    return Path(spec.origin).parent
+
+
+@contextmanager
+def cluster(folder: Path, workers: int = 2, cores: int = 2) -> Iterator[Cluster]:
+    """``workers`` of ``cores`` each until the block ends. Raises Unavailable when it cannot be had here."""
+    with ExitStack() as running:
+        at = folder / "master"
+        line = _line(_MASTER, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        url = _start(running, line, at, _ALIVE)[1]
+        started = [_worker(running, folder / f"worker-{number}", url, cores) for number in range(workers)]
+        yield Cluster(url, tuple(started))
+
+
+def submit(
+    folder: Path, master: str, *arguments: str, environment: Mapping[str, str], timeout_s: float = 300.0
+) -> subprocess.CompletedProcess[str]:
+    """``spark-submit`` in ``folder``, which is a driver in client mode; what it printed is kept in both pipes."""
+    line = [str(home() / "bin" / "spark-submit"), "--master", master, *arguments]
+    known = {**_environment(folder), **environment}
+    return subprocess.run(line, cwd=folder, env=known, capture_output=True, text=True, timeout=timeout_s, check=False)
+
+
+def _worker(running: ExitStack, at: Path, url: str, cores: int) -> Worker:
+    work = at / "work"
+    size = ("--cores", str(cores), "--memory", f"{cores}g")
+    line = _line(
+        _WORKER, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0", *size, "--work-dir", str(work), url
+    )
+    return Worker(_start(running, line, at, _REGISTERED)[0], work)
+
+
+def _start(
+    running: ExitStack, line: Sequence[str], at: Path, said: re.Pattern[str]
+) -> tuple[subprocess.Popen[bytes], str]:
+    """The process, and what stands in the first group of what it ``said``."""
+    at.mkdir(parents=True)
+    log = at / "log"
+    process = jvm.start(line, at, log, _when(log, said), environment=_environment(at))
+    running.callback(_end, process)
+    found = said.search(log.read_text(encoding="utf-8"))
+    return process, found.group(1) if found is not None and found.groups() else ""
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """With its executors, which are of its group: a worker that was killed could not end them."""
+    jvm.end(process)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _when(log: Path, said: re.Pattern[str]) -> Callable[[], None]:
+    def ready() -> None:
+        if said.search(log.read_text(encoding="utf-8", errors="replace")) is None:
+            raise OSError("it has not said so yet")
+
+    return ready
+
+
+def _line(main: str, *arguments: str) -> list[str]:
+    return [jvm.java(), *jvm.everywhere(), *jvm.QUICK, "-Xmx256m", "-cp", f"{home()}/jars/*", main, *arguments]
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """What a machine of its own would have: nothing of ours but Java's place."""
+    kept = {name: os.environ[name] for name in ("JAVA_HOME", "LANG", "TMPDIR") if name in os.environ}
+    return {
+        **kept,
+        "PATH": os.pathsep.join([str(Path(jvm.java()).parent), "/usr/local/bin", "/usr/bin", "/bin"]),
+        "HOME": str(folder),
+        "SPARK_HOME": str(home()),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_SCALA_VERSION": "2.13",  # which Spark's own scripts set, for its launcher
+    }

@@ -1,0 +1,139 @@
+"""./dev test --newest, --oldest: both ends of the ranges that pyproject.toml allows, with the project as a built wheel.
+
+Everything else here runs with exact pins on an editable install, and so do its users never. Each end is an environment
+of its own; the wheel's files are all there is of the project in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from tools.console import say, timed
+from tools.environment import PINS, PYTHON, ROOT, Environment
+
+EXTRAS: Final = ("demo", "page", "spark")
+TOOLS: Final = ("test", "rivals")
+"""What runs the tests; as pinned, for it is not what is tried here."""
+FOLDERS: Final = ("tests/first_hour", "tests/docs", "tests/unit")
+NOT_OF_THE_WHEEL: Final = ("tests/docs/test_build.py", "tests/unit/bench", "tests/unit/tools")
+IN_A_WHEEL: Final = ("src", "pyproject.toml", "README.md", "LICENSE")
+
+
+def newest(lines: Sequence[str]) -> list[str]:
+    """For pip: the highest version of each dependency, and of what those need, that is there today."""
+    return ["--upgrade", "--upgrade-strategy=eager", *lines]
+
+
+def oldest(lines: Sequence[str]) -> list[str]:
+    """For pip: the lower bound of each dependency; what those need themselves is chosen as for anybody."""
+    return [re.sub(r">=\s*([\w.]+).*", r"==\1", line) for line in lines]
+
+
+ENDS: Final[dict[str, Callable[[Sequence[str]], list[str]]]] = {"--newest": newest, "--oldest": oldest}
+# The old ones warn of what their own dependencies have renamed since.
+WARNINGS: Final = {"--newest": (), "--oldest": ("-W", "default::DeprecationWarning")}
+
+
+def requirements() -> list[str]:
+    """What the package and its extras ask for."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = [*project["dependencies"], *(line for extra in EXTRAS for line in project["optional-dependencies"][extra])]
+    return [line for line in lines if not line.startswith("penstock")]
+
+
+def run(end: str, arguments: Sequence[str]) -> int:
+    """Bring that end's environment up to date and run the tests in it; pytest's exit code."""
+    environment = Environment(ROOT / f".venv{end.removeprefix('-')}")
+    with environment.alone():
+        environment.create_if_missing()
+        with timed(f"installing the {end.strip('-')} versions that pyproject.toml allows"):
+            pins = [part for group in TOOLS for part in ("-r", str(PINS / f"{group}.txt"))]
+            environment.pip(*ENDS[end](requirements()), *pins)
+        _install_wheel(environment)
+    return _test(environment, WARNINGS[end], arguments)
+
+
+def _install_wheel(environment: Environment) -> None:
+    """Build and install it, unless the same sources already are: a new install means to compile all kernels again."""
+    stamp = environment.folder / "penstock-wheel.sha256"
+    digest = _digest_of_sources()
+    if stamp.exists() and stamp.read_text(encoding="utf-8") == digest:
+        return
+    with tempfile.TemporaryDirectory() as folder, timed("installing penstock's wheel"):
+        # From a copy: what an earlier build left in build/ would go into the wheel, too.
+        copy = Path(folder, "penstock")
+        copy.mkdir()
+        for name in IN_A_WHEEL:
+            _copy(ROOT / name, copy / name)
+        build: list[str | Path] = [
+            PYTHON,
+            "-m",
+            "pip",
+            "wheel",
+            "-q",
+            "--no-deps",
+            "--no-build-isolation",
+            "-w",
+            folder,
+            str(copy),
+        ]
+        subprocess.run(build, check=True)
+        (wheel,) = Path(folder).glob("*.whl")
+        environment.pip("--no-deps", "--force-reinstall", str(wheel))
+    stamp.write_text(digest, encoding="utf-8")
+
+
+def _copy(source: Path, target: Path) -> None:
+    if source.is_file():
+        shutil.copy2(source, target)
+    else:
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+
+
+def _digest_of_sources() -> str:
+    found = hashlib.sha256()
+    for file in _sources():
+        found.update(f"{file.relative_to(ROOT)}\0{file.stat().st_size}\0".encode() + file.read_bytes())
+    return found.hexdigest()
+
+
+def _sources() -> Iterator[Path]:
+    for name in IN_A_WHEEL:
+        top = ROOT / name
+        files = [top] if top.is_file() else sorted(each for each in top.rglob("*") if each.is_file())
+        yield from (each for each in files if "__pycache__" not in each.parts and ".egg-info" not in str(each))
+
+
+def _test(environment: Environment, warnings: Sequence[str], arguments: Sequence[str]) -> int:
+    # No src on the path of anything, and Spark's workers run where the wheel is.
+    own = {"PYSPARK_PYTHON": str(environment.python), "PYSPARK_DRIVER_PYTHON": str(environment.python)}
+    path = os.pathsep.join([str(environment.python.parent), os.environ.get("PATH", os.defpath)])
+    surroundings = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | own | {"PATH": path}
+    named = [word for word in arguments if (ROOT / word.partition("::")[0]).exists()]
+    where = [] if named else [*FOLDERS, *(f"--ignore={folder}" for folder in NOT_OF_THE_WHEEL)]
+    side_by_side = ["-n", "2", "--dist", "loadfile"] if os.cpu_count() != 1 and not named else []
+    say(f"{', '.join(named or FOLDERS)} in {environment.folder.name}")
+    # pytest would rewrite the asserts of all of an installed plugin's package while it is imported, by several threads
+    # at once, which some Pythons cannot (seen: 3.11.7; gh-106905).
+    pytest = [
+        "-m",
+        "pytest",
+        "--assert=plain",
+        "-q",
+        "-o",
+        "pythonpath=.",
+        *warnings,
+        *side_by_side,
+        *where,
+        *arguments,
+    ]
+    return subprocess.run([environment.python, *pytest], cwd=ROOT, env=surroundings, check=False).returncode

@@ -1,0 +1,33 @@
+"""The table of a topic's options in docs/node, from the table that the Kafka front checks them against.
+
+What must not live here: what an option means, and what is different here; that stands beside it.
+"""
+
+from __future__ import annotations
+
+from penstock.protocols.kafka.front.config_values import Kind, Option
+from penstock.protocols.kafka.front.topic_options import OPTIONS
+
+__all__ = ["table"]
+
+_LONGEST = str(2**63 - 1)
+_ANYTHING = {Kind.BOOLEAN: "true, false", Kind.LIST: "partition:broker, …, or *"}
+
+
+def table() -> str:
+    """Every option of a topic."""
+    rows = [_row(name, option) for name, option in sorted(OPTIONS.items())]
+    return "\n".join(["| option | what | default | allowed | here |", "|---|---|---|---|---|", *rows])
+
+
+def _row(name: str, option: Option) -> str:
+    allowed = option.rule.allowed if option.rule else _ANYTHING.get(option.kind, "any number")
+    return f"| `{name}` | {option.meaning} | {_default(option)} | {allowed} | {option.here} |"
+
+
+def _default(option: Option) -> str:
+    if option.default == _LONGEST:
+        return "without limit"
+    if option.kind in (Kind.INT, Kind.LONG):
+        return f"{int(option.default):,}"
+    return f"`{option.default}`" if option.default else ""
