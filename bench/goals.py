@@ -10,13 +10,14 @@ from dataclasses import dataclass
 
 from bench.samples import Sample, ratio, select, spread
 
-__all__ = ["BATCH_MS", "CPU", "CPU_EACH", "GOALS", "RATE", "START_S", "Goal", "Verdict", "judge"]
+__all__ = ["BATCH_MS", "CPU", "CPU_EACH", "GOALS", "RATE", "STALL_S", "START_S", "Goal", "Verdict", "judge"]
 
 RATE = "M records/s"
 CPU = "CPU s per M records"
 CPU_EACH = "CPU µs per record"
 BATCH_MS = "ms per micro-batch"
 START_S = "s from start to the first batch's end"
+STALL_S = "s, longest stall of a partition"
 _FEW = "160 records a batch"
 
 
@@ -164,6 +165,16 @@ GOALS: Sequence[Goal] = (
         "tubemq", "produce, 100 B", RATE, "penstock send_batch (Arrow)", "Java async send", 0.5, 1,
     ),
     Goal(
+        "a broker dies: longest stall of a partition, writing, ÷ confluent-kafka",
+        "failover", "killed", STALL_S, "penstock send_batch (Arrow)", "confluent-kafka produce()", 1.1, 1,
+        smaller_is_better=True,
+    ),
+    Goal(
+        "a broker dies: longest stall of a partition, reading, ÷ confluent-kafka",
+        "failover", "killed", STALL_S, "penstock Consumer", "confluent-kafka consume()", 1.1, 1,
+        smaller_is_better=True,
+    ),
+    Goal(
         "embedded snode: ready",
         "snode", "memory:", "s", "ready line", "", 0.3, 0.15, smaller_is_better=True, unit=" s",
     ),
@@ -175,4 +186,10 @@ GOALS: Sequence[Goal] = (
         "import penstock",
         "snode", "import", "ms", "import penstock", "", 60, 40, smaller_is_better=True, unit=" ms",
     ),
+    Goal(
+        "command line: lines of 100 B produced ÷ kcat",
+        "cli", "produce lines of 100 B", RATE, "penstock", "kcat", None, 1,
+    ),
+    Goal("… consumed to text ÷ kcat", "cli", "consume to text", RATE, "penstock", "kcat", None, 1),
+    Goal("… consumed to JSON ÷ kcat", "cli", "consume to JSON", RATE, "penstock", "kcat", None, 1),
 )  # fmt: skip

@@ -103,10 +103,19 @@ def _assigned(job: TubeJob, count: int) -> Iterator[pa.Table]:
 
 def _group(job: TubeJob, count: int) -> Iterator[pa.Table]:
     """A server-balanced member of a group of its own that confirms every batch: locally, as its rival does."""
+    yield from _member(job, count, "")
+
+
+def _one_connection(job: TubeJob, count: int) -> Iterator[pa.Table]:
+    """The same over one connection, which is what its rival has."""
+    yield from _member(job, count, "&connections_per_broker=1")
+
+
+def _member(job: TubeJob, count: int, more: str) -> Iterator[pa.Table]:
     from penstock import Consumer
 
     group = f"bench{next(_groups)}"
-    options = "auto_offset_reset=earliest&heartbeat_interval_ms=1000&confirm_locally=true"
+    options = f"auto_offset_reset=earliest&heartbeat_interval_ms=1000&confirm_locally=true{more}"
     address = f"tubemq://{job.masters}/{job.topic}?{options}"
     with Consumer(address, group=group) as consumer:
         yield from _polled(consumer, count, commit=True)
@@ -182,6 +191,7 @@ CASES: Mapping[str, Callable[[TubeJob], dict[str, object]]] = {
     "penstock RangeReader": _reading(_range_reader),
     "penstock Consumer, assigned": _reading(_assigned),
     "penstock Consumer, group": _reading(_group),
+    "penstock Consumer, group, one connection": _reading(_one_connection),
     "penstock Producer.send": _send,
     "penstock send_batch (Arrow)": _send_batch,
 }

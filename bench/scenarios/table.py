@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bench.scenarios import consume, decoding, produce, serve, snode, spark, spark_batches, spark_sink, tubemq
+from bench.scenarios import (
+    cli,
+    consume,
+    decoding,
+    failover,
+    produce,
+    serve,
+    snode,
+    spark,
+    spark_batches,
+    spark_sink,
+    tubemq,
+)
 from bench.session import Session
 
 __all__ = ["SCENARIOS", "Scenario"]
@@ -28,7 +40,9 @@ SCENARIOS: Mapping[str, Scenario] = {
     "spark-jobs": Scenario(spark.run_jobs, "the same topic counted, aggregated, written to files", spark.JOBS_RIVALS),
     "spark-sink": Scenario(spark_sink.run, "from Spark into topics of a real Kafka broker", spark_sink.RIVALS),
     "spark-batches": Scenario(spark_batches.run, "micro-batches that read next to nothing", spark_batches.RIVALS),
+    "cli": Scenario(cli.run, "lines of a file to a topic of our snode and back, on the command line", cli.RIVALS),
     "snode": Scenario(snode.run, "start and idle memory of the snode; import penstock"),
     "serve": Scenario(serve.run, "clients reading from our snode and from a real Kafka broker", serve.RIVALS),
+    "failover": Scenario(failover.run, "three real Kafka brokers, of which one dies", failover.RIVALS),
     "tubemq": Scenario(tubemq.run, "a real TubeMQ broker: reading and writing", tubemq.RIVALS),
 }

@@ -21,6 +21,7 @@ CONSUMERS = (
     "penstock RangeReader",
     "penstock Consumer, assigned",
     "penstock Consumer, group",
+    "penstock Consumer, group, one connection",
     "penstock in Spark → noop",
     "Java pull (server-balanced)",
     "Java balance (client-balanced)",
