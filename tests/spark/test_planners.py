@@ -56,7 +56,7 @@ def test_queries_are_planned_by_forks_of_one_keeper(spark: SparkSession, tmp_pat
     try:
         assert one.pid != other.pid
         assert one.ppid() == other.ppid() != jvm(spark)
-        assert master == spark.conf.get("spark.master")
+        assert master == spark.sparkContext.master
     finally:
         first.stop()
         second.stop()

@@ -51,8 +51,14 @@ def test_a_planner_sees_the_command_line_of_its_jvm(spark: SparkSession, monkeyp
     monkeypatch.delitem(spark.sparkContext.environment, TOLD, raising=False)  # what register() has told goes first
     spark.dataSource.register(SeenSettings)
     seen = json.loads(spark.read.format("seen-settings").load().head().seen)
-    assert seen["spark.master"] == spark.conf.get("spark.master")
+    assert seen["spark.master"] == spark.sparkContext.master
     assert seen["spark.sql.shuffle.partitions"] == "2"
+
+
+def test_who_gets_the_session_that_runs_does_not_rename_it(spark: SparkSession) -> None:
+    before = {name: spark.conf.get(name) for name in ("spark.master", "spark.app.name")}
+    assert penstock.spark.session("another", "local[7]") is spark
+    assert {name: spark.conf.get(name) for name in before} == before
 
 
 def test_small_partitions_share_a_task_here_and_have_their_own_on_a_cluster(

@@ -71,9 +71,9 @@ def session(app_name: str = "penstock", master: str | None = None, **conf: objec
         _compile_kernels_beside()
     settings: dict[str, str] = {**EVERYWHERE, **(_sized_for_this_machine(master) if master and local else {})}
     settings.update({name: _text(value) for name, value in conf.items()})
-    builder = SparkSession.builder.appName(app_name)
-    if master is not None:
-        builder = builder.master(master)
+    builder = SparkSession.builder
+    if running is None:  # one that runs would say these of itself from now on, and be what it was
+        builder = builder.appName(app_name) if master is None else builder.appName(app_name).master(master)
     for name, text in settings.items():
         builder = builder.config(name, text)
     spark = builder.getOrCreate()
