@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tools import command_page, option_pages, topic_options_page
+from tools import command_page, option_pages, spark_options, topic_options_page
 
 __all__ = ["DOCS", "PARTS", "main", "rewritten"]
 
@@ -29,6 +29,7 @@ PARTS: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "node/options.md": {"node": option_pages.node},
     "node/topic-options.md": {"topics": topic_options_page.table},
     "command-line.md": {"verbs": command_page.verbs},
+    "spark/options.md": {"source": spark_options.source, "sink": spark_options.sink},
 }
 """Page under docs/ -> the names of its marks -> what writes what stands between them."""
 

@@ -1,23 +1,17 @@
 """The option tables of docs/spark/options.md, written from the registries that the source and the sink check against.
 
-``python -m tools.spark_options`` rewrites them in place; a test says whether they are true. What an option means stands
-beside the code that reads it; here stand only the order in which a reader wants them, and their defaults.
+What an option means stands beside the code that reads it; here stand only the order in which a reader wants them, and
+their defaults. What must not live here: where on the page a table stands (``tools/marked.py``).
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from penstock.spark._option_table import OURS
 from penstock.spark._sink_options import SINK_OPTIONS
 
-__all__ = ["PAGE", "SINK_DEFAULTS", "SOURCE_DEFAULTS", "main", "rewritten"]
-
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "spark" / "options.md"
-_BEGIN = "<!-- {}: written by python -m tools.spark_options -->"
-_END = "<!-- end of {} -->"
+__all__ = ["SINK", "SINK_DEFAULTS", "SOURCE_DEFAULTS", "sink", "source", "table"]
 
 Sections = Mapping[str, Sequence[str]]
 
@@ -88,6 +82,14 @@ _IN_WORDS = {
 """Defaults that depend on something else, or that must not be given without it."""
 
 
+def source() -> str:
+    return table(SOURCE, OURS, SOURCE_DEFAULTS)
+
+
+def sink() -> str:
+    return table(SINK, SINK_OPTIONS, SINK_DEFAULTS)
+
+
 def table(sections: Sections, meanings: Mapping[str, str], defaults: Mapping[str, str]) -> str:
     """All options as tables, one a section. Raises SystemExit for an option without a section, and the reverse."""
     placed = [name for names in sections.values() for name in names]
@@ -114,28 +116,3 @@ def _cell(text: str) -> str:
 def _narrow(default: str) -> str:
     # A long default would widen the whole column.
     return "all but headers" if len(default) > 50 else default
-
-
-def rewritten(page: str) -> str:
-    """The page with true tables between its marks."""
-    for name, made in (
-        ("source", table(SOURCE, OURS, SOURCE_DEFAULTS)),
-        ("sink", table(SINK, SINK_OPTIONS, SINK_DEFAULTS)),
-    ):
-        begin, end = _BEGIN.format(name), _END.format(name)
-        head, found, rest = page.partition(begin)
-        _, closed, tail = rest.partition(end)
-        if not found or not closed:
-            raise SystemExit(f"{PAGE.name} has lost the marks of its table: {begin} and {end}")
-        page = f"{head}{begin}\n\n{made}\n\n{end}{tail}"
-    return page
-
-
-def main() -> int:
-    page = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(rewritten(page), encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

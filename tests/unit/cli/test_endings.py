@@ -17,6 +17,7 @@ from penstock.cli.endings import exit_code
 from penstock.client import Admin, Producer
 from penstock.errors import ConfigError, ConnectionLost, PenstockError, ServerError, StoreError, UsageError
 from penstock.testing import Broker
+from tests.interrupts import python_hears_ctrl_c
 from tests.unit.cli.running import fill, penstock, records, refused
 
 PATIENCE_S = 60
@@ -27,16 +28,11 @@ def running(*words: object) -> Iterator[subprocess.Popen[bytes]]:
     """``penstock`` in a process of its own, with pipes, gone after the block."""
     command = [sys.executable, "-m", "penstock.cli", *map(str, words)]
     pipe = subprocess.PIPE
-    # A shell that starts tests in the background makes them, and all that they start, ignore SIGINT.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
-            try:
-                yield process
-            finally:
-                process.kill()
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with python_hears_ctrl_c(), subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -31,6 +31,7 @@ from penstock.client._loop_thread import loop_thread
 from penstock.errors import Closed, ConfigError, UsageError
 from penstock.model import LogRange, Partition
 from tests.conformance.fake_log import FakeLog
+from tests.interrupts import python_hears_ctrl_c
 
 ADDRESS = "fake://h:1"
 ROOT = Path(__file__).parents[3]
@@ -130,17 +131,8 @@ def test_many_threads_share_one_producer(log: FakeLog) -> None:
     assert list(found.values()) == [list(range(500))] * 4
 
 
-@pytest.fixture
-def python_hears_ctrl_c() -> Iterator[None]:
-    """Also where this process was started in the background by a shell, which has it ignore SIGINT."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("python_hears_ctrl_c")
 def test_ctrl_c_ends_a_poll_and_the_consumer_goes_on(log: FakeLog) -> None:
-    with Consumer(f"{ADDRESS}/t") as consumer:
+    with python_hears_ctrl_c(), Consumer(f"{ADDRESS}/t") as consumer:
         consumer.poll(0.01)
         timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
         timer.start()

@@ -10,23 +10,23 @@ import pytest
 from penstock.spark._options import parse_options
 from penstock.spark._sink_options import SINK_OPTIONS, parse_sink_options
 from tests.spark.pages import FOLDER, PAGES, SERVER, Page
-from tools import spark_options
+from tools import marked, spark_options
 
 TESTS = Path(__file__).parents[2]
+OPTIONS = (marked.DOCS / "spark" / "options.md").read_text(encoding="utf-8")
+PARTS = marked.PARTS["spark/options.md"]
 ADDRESS = "kafka://broker:9092/orders"
 
 
 def test_option_tables_are_those_of_the_code() -> None:
-    page = spark_options.PAGE.read_text(encoding="utf-8")
-    assert page == spark_options.rewritten(page), "run python -m tools.spark_options"
+    assert marked.rewritten(OPTIONS, PARTS) == OPTIONS, "run ./dev check --fix"
 
 
 @pytest.mark.parametrize("change", ["lacks one", "has one too many"])
 def test_table_that_differs_from_the_code_is_noticed(change: str) -> None:
-    page = spark_options.PAGE.read_text(encoding="utf-8")
-    row = next(line for line in page.splitlines(keepends=True) if line.startswith("| `endingTimestamp`"))
-    wrong = page.replace(row, "" if change == "lacks one" else row + row.replace("endingTimestamp", "endingTime"))
-    assert spark_options.rewritten(wrong) == page
+    row = next(line for line in OPTIONS.splitlines(keepends=True) if line.startswith("| `endingTimestamp`"))
+    wrong = OPTIONS.replace(row, "" if change == "lacks one" else row + row.replace("endingTimestamp", "endingTime"))
+    assert marked.rewritten(wrong, PARTS) == OPTIONS
 
 
 def test_option_without_a_place_in_the_tables_is_noticed() -> None:
