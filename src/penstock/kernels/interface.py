@@ -121,7 +121,13 @@ SPAN_COLUMNS: Final = len(Span)
 
 
 class Kernel(Protocol):
-    """The loops over bytes. Every length is checked against what is left before it is used."""
+    """The loops over bytes. Every length is checked against what is left before it is used.
+
+    ``COMPILED`` says whether a loop here is faster than many small steps of Arrow and NumPy.
+    """
+
+    @property
+    def COMPILED(self) -> bool: ...  # noqa: N802 - a constant of each implementation
 
     def scan_batches(self, data: Bytes, at: int, end: int, table: npt.NDArray[np.int64]) -> tuple[int, int, int]:
         """List the complete v2 batches in ``data[at:end]`` into ``table`` (rows × `Batch`).

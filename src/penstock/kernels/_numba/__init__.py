@@ -12,6 +12,7 @@ from penstock.kernels._numba.headers import walk_headers as walk_headers
 from penstock.kernels._numba.walk import walk_records as walk_records
 
 __all__ = [
+    "COMPILED",
     "check_crcs",
     "encode_records",
     "gather",
@@ -20,3 +21,5 @@ __all__ = [
     "walk_headers",
     "walk_records",
 ]
+
+COMPILED = True

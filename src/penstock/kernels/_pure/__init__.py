@@ -9,6 +9,7 @@ from penstock.kernels._pure.headers import walk_headers as walk_headers
 from penstock.kernels._pure.walk import walk_records as walk_records
 
 __all__ = [
+    "COMPILED",
     "check_crcs",
     "encode_records",
     "gather",
@@ -17,3 +18,5 @@ __all__ = [
     "walk_headers",
     "walk_records",
 ]
+
+COMPILED = False
