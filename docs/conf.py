@@ -3,8 +3,8 @@
 from penstock import __version__
 
 project = "penstock"
-author = "The penstock authors"
-copyright = "the penstock authors, Apache-2.0"
+author = "The penstock developers"
+copyright = "the penstock developers, Apache-2.0"
 version = release = __version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc"]

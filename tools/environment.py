@@ -27,8 +27,8 @@ VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 PINS = ROOT / "requirements"
 
-TO_RUN = ("build", "run", "spark", "demo")
-EVERYTHING = (*TO_RUN, "page", "test", "rivals", "check", "docs")
+TO_RUN = ("build", "run", "extras", "spark", "demo")
+EVERYTHING = (*TO_RUN, "test", "rivals", "check", "docs")
 FOR_INTEROP = (*EVERYTHING, "interop")
 
 INSTALLED = """

@@ -20,12 +20,12 @@ from typing import Final
 from tools.console import say, timed
 from tools.environment import PINS, PYTHON, ROOT, Environment
 
-EXTRAS: Final = ("demo", "page", "spark")
+EXTRAS: Final = ("cli", "demo", "fast", "spark", "tubemq")
 TOOLS: Final = ("test", "rivals")
 """What runs the tests; as pinned, for it is not what is tried here."""
 FOLDERS: Final = ("tests/first_hour", "tests/docs", "tests/unit")
 NOT_OF_THE_WHEEL: Final = ("tests/docs/test_build.py", "tests/unit/bench", "tests/unit/tools")
-IN_A_WHEEL: Final = ("src", "pyproject.toml", "README.md", "LICENSE")
+IN_A_WHEEL: Final = ("src", "pyproject.toml", "PACKAGE.md", "LICENSE")
 
 
 def newest(lines: Sequence[str]) -> list[str]:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from penstock.errors import FencedError as FencedError
     from penstock.errors import LocalError as LocalError
     from penstock.errors import LogTruncated as LogTruncated
+    from penstock.errors import MissingExtra as MissingExtra
     from penstock.errors import OffsetOutOfRange as OffsetOutOfRange
     from penstock.errors import PenstockError as PenstockError
     from penstock.errors import ProtocolViolation as ProtocolViolation
@@ -87,8 +88,9 @@ _HOME_OF = {
         "penstock.columnar": "HeadersLike Messages Part",
         "penstock.config": "OptionValue",
         "penstock.errors": (
-            "Closed ConfigError ConnectionLost CorruptBatch FencedError LocalError LogTruncated OffsetOutOfRange "
-            "PenstockError ProtocolViolation RemoteError RequestTimeout ServerError StoreError UsageError"
+            "Closed ConfigError ConnectionLost CorruptBatch FencedError LocalError LogTruncated MissingExtra "
+            "OffsetOutOfRange PenstockError ProtocolViolation RemoteError RequestTimeout ServerError StoreError "
+            "UsageError"
         ),
         "penstock.model": (
             "Assignment Codec Committed Endpoint GroupMetadata LogRange Node Offset OffsetSpec Partition PartitionInfo "

@@ -14,6 +14,7 @@ __all__ = [
     "FencedError",
     "LocalError",
     "LogTruncated",
+    "MissingExtra",
     "OffsetOutOfRange",
     "PenstockError",
     "ProtocolViolation",
@@ -83,6 +84,17 @@ class LocalError(PenstockError):
 
 class ConfigError(LocalError, ValueError):
     """An option is unknown, out of bounds or contradicts another one."""
+
+
+class MissingExtra(LocalError, ImportError):
+    """Something was used that an extra of the package brings, and that is not installed; the message says which.
+
+    ``name`` is the module that was looked for.
+    """
+
+    def __init__(self, message: str, *, name: str, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.msg, self.name = message, name
 
 
 class UsageError(LocalError):

@@ -6,18 +6,13 @@ penstock's own metadata asks for, without PySpark, which workers have. What must
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import tarfile
-import tomllib
-import venv
 import zipfile
-from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-from packaging.requirements import Requirement
+from tests.environments import fill
 
 ROOT = Path(__file__).parents[2]
 NAME = "environment"
@@ -26,13 +21,7 @@ NAME = "environment"
 def make(folder: Path, *, with_penstock: bool) -> Path:
     """An environment called ``environment`` below ``folder``."""
     made = folder / NAME
-    venv.EnvBuilder(with_pip=False, symlinks=True).create(made)
-    (packages,) = made.glob("lib/python*/site-packages")
-    for each in sorted(_files()):
-        target = packages / each[1]
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if not target.exists():
-            _link(each[0] / each[1], target)
+    packages = fill(made, extras=("spark",), without={"pyspark"})
     if with_penstock:
         shutil.copytree(ROOT / "src", packages, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     return made
@@ -54,34 +43,6 @@ def zipped(target: Path) -> Path:
             if each.is_file() and "__pycache__" not in each.parts:
                 archive.write(each, each.relative_to(ROOT / "src"))
     return target
-
-
-def _files() -> Iterator[tuple[Path, Path]]:
-    """(where packages are, a file's place in there), of all that penstock needs."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    waiting = [*project["dependencies"], *project["optional-dependencies"]["spark"]]
-    known = {"pyspark"}
-    while waiting:
-        wanted = Requirement(waiting.pop())
-        if wanted.name.lower() in known or (wanted.marker and not wanted.marker.evaluate({"extra": ""})):
-            continue
-        known.add(wanted.name.lower())
-        try:
-            found = distribution(wanted.name)
-        except PackageNotFoundError:
-            continue
-        waiting.extend(found.requires or ())
-        home = Path(str(found.locate_file("")))
-        for each in found.files or ():
-            if ".." not in each.parts and each.suffix != ".pyc" and (home / each).is_file():
-                yield home, Path(each)
-
-
-def _link(source: Path, target: Path) -> None:
-    try:
-        os.link(source, target)
-    except OSError:  # another file system
-        shutil.copy2(source, target)
 
 
 if __name__ == "__main__":

@@ -69,7 +69,7 @@ def test_a_forced_kernel_that_is_not_installed_is_an_error_and_not_a_silent_fall
     hide += "        return None if name == 'numba' else super().find_spec(name, path, target)\n"
     hide += "sys.meta_path[:] = [Hide if f is m.PathFinder else f for f in sys.meta_path]\n"
     ended = run(hide + SAY, PENSTOCK_KERNEL="numba")
-    assert "numba is not installed" in ended.stderr
+    assert "PENSTOCK_KERNEL=numba needs numba: pip install 'penstock[fast]'" in ended.stderr
     ended = run(hide + SAY)
     assert json.loads(ended.stdout)["name"] == "pure"
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.errors import UsageError
+from penstock.extras import refusal
 
 
 def demo(
@@ -18,6 +18,6 @@ def demo(
     try:
         from penstock.demo import main
     except ModuleNotFoundError as error:
-        raise UsageError(f"the demo needs {error.name}", hint="pip install 'penstock[demo]'") from error
+        raise refusal("demo", "the demo") from error
 
     raise typer.Exit(main(out, fresh))

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import sys
 
+from penstock.cli.endings import told
+from penstock.extras import EXTRAS, refusal
+
 
 def main() -> None:
     """Run the command line; the entry point of the ``penstock`` script."""
@@ -16,7 +19,23 @@ def main() -> None:
         from penstock.cli.snode import snode
 
         snode(words[1:])
-    else:
+        return
+    try:
         from penstock.cli.app import app
-
+    except ModuleNotFoundError as error:
+        _without_verbs(words, error)
+    else:
         app()
+
+
+def _without_verbs(words: list[str], error: ModuleNotFoundError) -> None:
+    """Where the extra `cli` is missing: the doctor's plain findings, else one sentence that says so."""
+    if (error.name or "").partition(".")[0] not in EXTRAS["cli"].modules:
+        raise error
+    if words[:1] == ["doctor"]:
+        from penstock.cli.findings import of_this_machine
+
+        sys.stdout.writelines(f"{each.what}\t{each.status}\t{each.detail}\n" for each in of_this_machine())
+        return
+    with told():
+        raise refusal("cli", f"`penstock {words[0]}`" if words else "the command line")

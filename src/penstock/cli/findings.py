@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from penstock.errors import PenstockError
+from penstock.extras import EXTRAS, absent
 
 Status = Literal["ok", "slow", "absent", "missing"]
 
@@ -39,7 +40,13 @@ def of_this_machine() -> list[Finding]:
     found = [python(sys.version_info[:3]), spark]
     if spark.status != "absent":
         found += [java(os.environ), unix_sockets(os.environ)]
-    return [*found, kernel(), checksums(), memory()]
+    return [*found, kernel(), checksums(), memory(), *extras()]
+
+
+def extras() -> list[Finding]:
+    """What the package could have, and has not; Spark and the kernel have findings of their own."""
+    told = [each for each in absent() if each.name not in {"fast", "spark"}]
+    return [Finding(f"extra {each.name}", "absent", f"would bring {each.brings}: {each.command}") for each in told]
 
 
 def installed(name: str) -> str | None:
@@ -63,10 +70,10 @@ def python(version: tuple[int, ...]) -> Finding:
 def pyspark(version: str | None) -> Finding:
     """Whether there is a Spark, and one with admission control for Python sources."""
     if version is None:
-        return Finding("pyspark", "absent", "only Spark jobs need it: pip install 'penstock[spark]'")
+        return Finding("pyspark", "absent", f"only Spark jobs need it: {EXTRAS['spark'].command}")
     major, minor = (int(part) for part in version.split(".")[:2])
     if (major, minor) < SPARK_NEEDS:
-        return Finding("pyspark", "missing", f"{version}; streaming needs 4.2 or newer: pip install 'penstock[spark]'")
+        return Finding("pyspark", "missing", f"{version}; streaming needs 4.2 or newer: {EXTRAS['spark'].command}")
     return Finding("pyspark", "ok", version)
 
 
@@ -113,7 +120,7 @@ def kernel() -> Finding:
     except PenstockError as error:
         return Finding("kernel", "missing", str(error))
     if name == "pure":
-        return Finding("kernel", "slow", "pure: decoding is about 20 times slower than with numba (pip install numba)")
+        return Finding("kernel", "slow", "pure: NumPy decodes, where `pip install 'penstock[fast]'` has it compiled")
     from penstock.kernels.cache import folder
 
     kept = folder()

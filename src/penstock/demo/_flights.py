@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import compute, csv
 
-from penstock.errors import UsageError
+from penstock.extras import refusal
 
 __all__ = ["PARTITIONS", "FlightEvents", "flights_archive", "flights_events", "flights_table", "murmur2"]
 
@@ -29,7 +29,7 @@ _ARCHIVE = "flights.csv.zip"
 
 
 def flights_archive() -> Path:
-    """Where the installed package keeps its table. Raises UsageError if it is not installed."""
+    """Where the installed package keeps its table. Raises MissingExtra if it is not installed."""
     try:
         files = metadata.files(_PACKAGE) or []
     except metadata.PackageNotFoundError:
@@ -37,7 +37,7 @@ def flights_archive() -> Path:
     for file in files:
         if file.name == _ARCHIVE:
             return Path(str(file.locate()))
-    raise UsageError(f"the package {_PACKAGE} with {_ARCHIVE} is not installed", hint="pip install 'penstock[demo]'")
+    raise refusal("demo", f"the demo (for {_ARCHIVE})")
 
 
 def flights_table() -> pa.Table:

