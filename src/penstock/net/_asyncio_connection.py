@@ -8,8 +8,10 @@ from typing import Any, cast
 
 from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation
 from penstock.model import Endpoint
+from penstock.net._away import FIRST_S, Away
 from penstock.net._buffers import Intake, join_small
 from penstock.net._links import LARGEST_CORRELATION, lost, timed_out
+from penstock.net._silence import Silence
 from penstock.net.options import TransportOptions
 from penstock.seams.channel import Dialect, Outgoing
 from penstock.seams.framing import Buffer, Buffers, Frame
@@ -42,7 +44,9 @@ class AsyncioConnection(asyncio.BufferedProtocol):
     A request that is not answered in time takes the connection with it, and with it all others in flight.
     """
 
-    def __init__(self, endpoint: Endpoint, dialect: Dialect[Any], options: TransportOptions) -> None:
+    def __init__(self, endpoint: Endpoint, dialect: Dialect[Any], options: TransportOptions, away: Away) -> None:
+        self._silence = Silence(endpoint, away)
+        self._look: asyncio.TimerHandle | None = None
         self._endpoint = endpoint
         self._dialect = dialect
         self._options = options
@@ -72,10 +76,11 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         idle = not self._pending and self._loop.time() - self._last_used > idle_timeout_s
         return self._end is None and not idle
 
-    def start(self, request: Outgoing, *, timeout_s: float) -> AsyncioPending:
+    def start(self, request: Outgoing, *, timeout_s: float, held_s: float = 0.0) -> AsyncioPending:
         """Write a request; its answer is fetched later. Raises ConnectionLost."""
         correlation = self._next_correlation()
         self._write(request(correlation))
+        self._await_answer(held_s)
         future: asyncio.Future[Frame] = self._loop.create_future()
         timer = self._loop.call_later(timeout_s, self._expired, correlation, timeout_s)
         pending = self._pending[correlation] = AsyncioPending(future, timer)
@@ -88,17 +93,18 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         for request in requests:
             buffers.extend(request(self._next_correlation()))
         self._write(buffers)
+        self._await_answer(0.0)
         self._loop.call_later(timeout_s, self._any_expired, before, len(requests), timeout_s)
         found = [AsyncioPending(self._loop.create_future()) for _ in requests]
         self._pending.update(zip(_after(before, len(requests)), found, strict=True))
         return found
 
-    async def call(self, request: Outgoing, *, timeout_s: float) -> Frame:
+    async def call(self, request: Outgoing, *, timeout_s: float, held_s: float = 0.0) -> Frame:
         """Write a request once the window is open, and wait for its answer. Requests are written in order of calls."""
         async with self._turn:
             if self._window is not None:
                 await self._open_window(timeout_s)
-            pending = self.start(request, timeout_s=timeout_s)
+            pending = self.start(request, timeout_s=timeout_s, held_s=held_s)
         return await pending.future
 
     async def send(self, message: Outgoing) -> None:
@@ -134,6 +140,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         if self._end is not None:
             return
+        self._silence.heard(self._loop.time())
         try:
             for frame in self._intake.received(nbytes):
                 self._take(frame)
@@ -168,6 +175,17 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         self._last_used = self._loop.time()
         for buffer in join_small(buffers):
             self._transport.write(buffer)
+
+    def _await_answer(self, held_s: float) -> None:
+        """One timer a connection looks now and then, as long as answers are owed."""
+        self._silence.asked(self._last_used, held_s, owed=bool(self._pending))
+        if self._look is None:
+            self._look = self._loop.call_later(FIRST_S + held_s, self._looks)
+
+    def _looks(self) -> None:
+        self._look = None
+        if self._pending:
+            self._look = self._loop.call_later(self._silence.look(self._loop.time()), self._looks)
 
     def _take(self, frame: Frame) -> None:
         if not frame.reply:
@@ -216,6 +234,8 @@ class AsyncioConnection(asyncio.BufferedProtocol):
     def _finish(self, error: PenstockError) -> None:
         if self._end is None:
             self._end = error
+        if self._look is not None:
+            self._look.cancel()
         pending, self._pending = self._pending, {}
         for each in pending.values():
             each.settled()

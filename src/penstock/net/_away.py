@@ -1,4 +1,6 @@
-"""Away: says on the log that a server cannot be reached, once that has lasted, again now and then, and when it is back.
+"""Away: says on the log that a server is not there, once that has lasted, again now and then, and when it is back.
+
+It cannot be connected to, or it owes an answer on an open connection and says nothing.
 
 What must not live here: trying again, and for how long.
 """
@@ -11,11 +13,12 @@ from typing import Final
 
 from penstock.model import Endpoint
 
-__all__ = ["Away"]
+__all__ = ["FIRST_S", "Away"]
 
 _log = logging.getLogger("penstock.net")
-_FIRST_S: Final = 5.0
+FIRST_S: Final = 5.0
 _EVERY_S: Final = 30.0
+_A_TICK_S: Final = 0.001
 _FORGOTTEN_S: Final = 60.0
 """Whom nobody has tried for so long may have been there meanwhile."""
 
@@ -36,17 +39,37 @@ class Away:
 
     def failed(self, endpoint: Endpoint, begun: float, now: float, cause: object) -> None:
         """An attempt that began at ``begun`` came to nothing."""
+        if (lasted := self._to_tell(endpoint, begun, now)) is not None:
+            _log.warning("node %s is away for %.0f s: %s%s", endpoint, lasted, cause, self._until)
+
+    def silent(self, endpoint: Endpoint, since: float, now: float) -> None:
+        """It has owed an answer since then, and sent nothing."""
+        if self._to_tell(endpoint, since, now) is not None:
+            _log.warning("node %s has not answered for %.0f s%s", endpoint, now - since, self._until)
+
+    def spoke(self, endpoint: Endpoint, now: float) -> None:
+        """It answers again on a connection on which it was silent."""
+        if (lasted := self._over(endpoint, now)) is not None:
+            _log.warning("node %s answers again after %.0f s", endpoint, lasted)
+
+    def answered(self, endpoint: Endpoint, now: float) -> None:
+        """It was connected to, and greeted."""
+        if (lasted := self._over(endpoint, now)) is not None:
+            _log.warning("node %s is back after %.0f s", endpoint, lasted)
+
+    def _to_tell(self, endpoint: Endpoint, begun: float, now: float) -> float | None:
+        """How long it is away, if that is to be said now."""
         absence = self._absences.get(endpoint)
         if absence is None or begun - absence.seen > _FORGOTTEN_S:
             absence = self._absences[endpoint] = _Absence(begun, now)
         absence.seen = now
         lasted = now - absence.since
-        if lasted >= _FIRST_S and (absence.told is None or now - absence.told >= _EVERY_S):
-            absence.told = now
-            _log.warning("node %s is away for %.0f s: %s%s", endpoint, lasted, cause, self._until)
+        if lasted < FIRST_S or (absence.told is not None and now - absence.told < _EVERY_S - _A_TICK_S):
+            return None
+        absence.told = now
+        return lasted
 
-    def answered(self, endpoint: Endpoint, now: float) -> None:
-        """It was connected to, and greeted."""
+    def _over(self, endpoint: Endpoint, now: float) -> float | None:
+        """How long it was away, if that was said."""
         absence = self._absences.pop(endpoint, None)
-        if absence is not None and absence.told is not None:
-            _log.warning("node %s is back after %.0f s", endpoint, now - absence.since)
+        return now - absence.since if absence is not None and absence.told is not None else None

@@ -9,8 +9,10 @@ from typing import Any
 
 from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation
 from penstock.model import Endpoint
+from penstock.net._away import Away
 from penstock.net._buffers import allocate, join_small
 from penstock.net._links import LARGEST_CORRELATION, lost, timed_out
+from penstock.net._silence import Silence
 from penstock.seams.channel import Dialect, Outgoing
 from penstock.seams.framing import Buffer, Buffers, Frame
 
@@ -26,24 +28,32 @@ class BlockingPending:
     A reader may well spend a minute with what it got before it asks for the answer that has long arrived.
     """
 
-    __slots__ = ("_connection", "_correlation", "_timeout_s")
+    __slots__ = ("_connection", "_correlation", "_held_s", "_timeout_s")
 
-    def __init__(self, connection: BlockingConnection, correlation: int, timeout_s: float) -> None:
+    def __init__(self, connection: BlockingConnection, correlation: int, timeout_s: float, held_s: float = 0.0) -> None:
         self._connection = connection
         self._correlation = correlation
         self._timeout_s = timeout_s
+        self._held_s = held_s
 
     async def reply(self) -> Frame:
         """Read until the answer is there. Raises RequestTimeout, ConnectionLost, ProtocolViolation."""
-        return self._connection.read_answer(self._correlation, self._timeout_s)
+        return self._connection.read_answer(self._correlation, self._timeout_s, self._held_s)
 
 
 class BlockingConnection:
     """``penstock.seams.channel.Connection`` over a socket; nothing in it ever suspends. For one thread at a time."""
 
     def __init__(
-        self, endpoint: Endpoint, sock: socket.socket, dialect: Dialect[Any], *, greeted_until: float = float("inf")
+        self,
+        endpoint: Endpoint,
+        sock: socket.socket,
+        dialect: Dialect[Any],
+        away: Away,
+        *,
+        greeted_until: float = float("inf"),
     ) -> None:
+        self._silence = Silence(endpoint, away)
         self._until = greeted_until
         self._endpoint = endpoint
         self._socket = sock
@@ -74,12 +84,12 @@ class BlockingConnection:
         idle = not self._awaited and time.monotonic() - self._last_used > idle_timeout_s
         return self._end is None and not idle
 
-    def start(self, request: Outgoing, *, timeout_s: float) -> BlockingPending:
+    def start(self, request: Outgoing, *, timeout_s: float, held_s: float = 0.0) -> BlockingPending:
         """Write a request now. Raises ConnectionLost, RequestTimeout if the peer does not take it."""
         self._last = correlation = self._last % LARGEST_CORRELATION + 1
         self._write(request(correlation), timeout_s)
         self._awaited.add(correlation)
-        return BlockingPending(self, correlation, timeout_s)
+        return BlockingPending(self, correlation, timeout_s, held_s)
 
     def start_all(self, requests: Sequence[Outgoing], *, timeout_s: float) -> Sequence[BlockingPending]:
         """Write requests now, in one go. Raises as ``start``."""
@@ -93,9 +103,9 @@ class BlockingConnection:
         self._awaited.update(correlations)
         return [BlockingPending(self, correlation, timeout_s) for correlation in correlations]
 
-    async def call(self, request: Outgoing, *, timeout_s: float) -> Frame:
+    async def call(self, request: Outgoing, *, timeout_s: float, held_s: float = 0.0) -> Frame:
         """Write a request and read its answer."""
-        return await self.start(request, timeout_s=timeout_s).reply()
+        return await self.start(request, timeout_s=timeout_s, held_s=held_s).reply()
 
     async def send(self, message: Outgoing) -> None:
         """Write something that is never answered."""
@@ -106,12 +116,14 @@ class BlockingConnection:
         """Close the socket; requests in flight will raise ConnectionLost."""
         self._break(ConnectionLost("the connection was closed", node=str(self._endpoint)))
 
-    def read_answer(self, correlation: int, timeout_s: float) -> Frame:
+    def read_answer(self, correlation: int, timeout_s: float, held_s: float) -> Frame:
         """Called by BlockingPending: answers to other requests are kept for those who will ask."""
         frame = self._arrived.pop(correlation, None)
         if frame is not None:
             return frame
-        deadline = min(time.monotonic() + timeout_s, self._until)
+        begun = time.monotonic()
+        deadline = min(begun + timeout_s, self._until)
+        self._silence.asked(begun, held_s, owed=False)  # before, nobody listened
         while True:
             frame = self._read_frame(deadline, timeout_s)
             if not frame.reply:
@@ -174,14 +186,24 @@ class BlockingConnection:
     def _fill(self, chunk: memoryview, deadline: float) -> None:
         filled, size = 0, len(chunk)
         while filled < size:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise TimeoutError
-            self._socket.settimeout(left)
-            count = self._socket.recv_into(chunk[filled:])
+            count = self._receive(chunk[filled:], deadline)
             if count == 0:
                 raise lost(self._endpoint, "the peer closed it")
             filled += count
+
+    def _receive(self, into: memoryview, deadline: float) -> int:
+        """Wait for bytes, and say now and then that they do not come."""
+        while True:
+            now = time.monotonic()
+            if now >= deadline:
+                raise TimeoutError
+            self._socket.settimeout(min(deadline - now, self._silence.look(now)))
+            try:
+                count = self._socket.recv_into(into)
+            except TimeoutError:
+                continue
+            self._silence.heard(time.monotonic())
+            return count
 
     def _break(self, error: PenstockError) -> PenstockError:
         if self._end is None:

@@ -136,7 +136,7 @@ class AsyncioChannel(Generic[State]):
     async def _open(self, endpoint: Endpoint, slot: _Slot[State]) -> OpenLink[AsyncioConnection, State]:
         await asyncio.sleep(self._backoff.delay(endpoint, self._loop.time()))
         begun = self._loop.time()
-        connection = AsyncioConnection(endpoint, self._dialect, self._options)
+        connection = AsyncioConnection(endpoint, self._dialect, self._options, self._away)
         self._connections.add(connection)
         connection.gone.add_done_callback(lambda _: self._forget(connection, slot))
         try:

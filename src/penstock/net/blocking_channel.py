@@ -131,7 +131,7 @@ class BlockingChannel(Generic[State]):
             if self._options.ssl is not None:
                 name = self._options.tls_server_name or endpoint.host
                 sock = self._options.ssl.wrap_socket(sock, server_hostname=name)
-            connection = BlockingConnection(endpoint, sock, self._dialect, greeted_until=until)
+            connection = BlockingConnection(endpoint, sock, self._dialect, self._away, greeted_until=until)
             state = await self._dialect.greet(connection)
             connection.greeted()
             return OpenLink(connection, state)

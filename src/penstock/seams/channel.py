@@ -36,16 +36,19 @@ class Connection(Protocol):
     @property
     def closed(self) -> bool: ...
 
-    def start(self, request: Outgoing, *, timeout_s: float) -> Pending:
-        """Write a request now; its answer is fetched later. Raises ConnectionLost."""
+    def start(self, request: Outgoing, *, timeout_s: float, held_s: float = 0.0) -> Pending:
+        """Write a request now; its answer is fetched later. Raises ConnectionLost.
+
+        ``held_s``: for how long the peer may keep the answer on purpose, so that nobody takes it for silent.
+        """
         ...
 
     def start_all(self, requests: Sequence[Outgoing], *, timeout_s: float) -> Sequence[Pending]:
         """As ``start`` for each, in their order, but in one write: for many small ones."""
         ...
 
-    async def call(self, request: Outgoing, *, timeout_s: float) -> Frame:
-        """Write a request and wait for its answer."""
+    async def call(self, request: Outgoing, *, timeout_s: float, held_s: float = 0.0) -> Frame:
+        """Write a request as ``start`` does, and wait for its answer."""
         ...
 
     async def send(self, message: Outgoing) -> None:

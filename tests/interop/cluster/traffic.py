@@ -65,10 +65,10 @@ def writing(cluster: Cluster, topic: str, *, pause_s: float = 0.002, **options: 
     assert not found.failures, found.failures[:3]
 
 
-def stored(cluster: Cluster, topic: str, partitions: int) -> dict[int, tuple[int, int]]:
+def stored(cluster: Cluster, topic: str, partitions: int, **options: str | int) -> dict[int, tuple[int, int]]:
     """Every record of the topic by its value, read as exact ranges; asserts that none is there twice."""
     values: list[tuple[int, int, int]] = []
-    with RangeReader(cluster.address) as reader:
+    with RangeReader(cluster.address, **options) as reader:
         every = [Partition(topic, number) for number in range(partitions)]
         ends = reader.offsets(dict.fromkeys(every, OffsetSpec(name=Offset.LATEST)))
         for partition in every:

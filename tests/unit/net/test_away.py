@@ -6,7 +6,10 @@ import asyncio
 import logging
 import re
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -14,15 +17,20 @@ from penstock.client._connect import _a_call, _tried_until
 from penstock.config import ConsumerConfig, ProducerConfig
 from penstock.errors import ConnectionLost
 from penstock.model import Endpoint
-from penstock.net import blocking_channel
+from penstock.net import _blocking_connection, blocking_channel
 from penstock.net._away import Away
+from penstock.net._blocking_connection import BlockingConnection
+from penstock.net._silence import Silence
 from penstock.net.asyncio_channel import AsyncioChannel
 from penstock.net.blocking_channel import BlockingChannel, run
 from penstock.net.memory import MemoryNetwork
 from penstock.net.options import TransportOptions
+from penstock.net.server import serve
 from penstock.protocols.kafka.client import KafkaOptions
 from penstock.protocols.kafka.client.dialect import KafkaDialect
+from penstock.seams.channel import Link
 from tests.unit.client import virtual_time
+from tests.unit.net.toy import ToyDialect, ToyFront, ask, encode
 
 NOWHERE = Endpoint("nowhere", 9)
 OPTIONS = TransportOptions(tried_until="a call gives up after api_timeout_ms=60000")
@@ -101,3 +109,106 @@ def test_each_client_names_the_option_that_bounds_it() -> None:
     assert _tried_until(ProducerConfig()) == "a record waits for delivery_timeout_ms=120000"
     assert "as long as this client reads" in _tried_until(ConsumerConfig())
     assert "api_timeout_ms=60000 (first_contact_timeout_ms=10000" in _a_call(ConsumerConfig())
+
+
+@asynccontextmanager
+async def asking(front: ToyFront) -> AsyncIterator[tuple[Link[str], Endpoint]]:
+    network = MemoryNetwork()
+    listener = await serve(front, Endpoint("127.0.0.1", 0), network=network)
+    channel = AsyncioChannel(ToyDialect(), network=network, options=OPTIONS)
+    try:
+        yield await channel.link(listener.endpoint), listener.endpoint
+    finally:
+        await channel.close()
+        front.gate.set()
+        await listener.close()
+
+
+def test_a_server_that_is_silent_on_an_open_connection_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> Endpoint:
+        front = ToyFront()
+        async with asking(front) as (link, endpoint):
+            parked = link.connection.start(ask(b"park"), timeout_s=600)
+            await virtual_time.passing(4)
+            link.connection.start(ask(b"another"), timeout_s=600)  # asking again is no answer
+            await virtual_time.passing(66)
+            front.gate.set()
+            await parked.reply()
+            await link.connection.call(ask(b"hello"), timeout_s=5)
+            await virtual_time.passing(600)
+        return endpoint
+
+    with caplog.at_level(logging.WARNING, "penstock.net"):
+        node = virtual_time.run(main())
+    assert said(caplog) == [
+        *(f"node {node} has not answered for {n} s; {OPTIONS.tried_until}" for n in (5, 35, 65)),
+        f"node {node} answers again after 70 s",
+    ]
+
+
+def test_what_is_meant_to_take_long_is_no_silence(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        front = ToyFront()
+        async with asking(front) as (link, _):
+            parked = link.connection.start(ask(b"park"), timeout_s=600, held_s=60)
+            await virtual_time.passing(64)
+            assert said(caplog) == []
+            await virtual_time.passing(2)
+            assert len(said(caplog)) == 1
+            front.gate.set()
+            await parked.reply()
+
+    with caplog.at_level(logging.WARNING, "penstock.net"):
+        virtual_time.run(main())
+    assert "has not answered for 5 s" in said(caplog)[0]
+    assert len(said(caplog)) == 2
+
+
+def test_several_connections_that_are_silent_are_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    away = Away()
+    first, second = Silence(NOWHERE, away), Silence(NOWHERE, away)
+    with caplog.at_level(logging.WARNING, "penstock.net"):
+        for each in (first, second):
+            each.asked(0.0, 0.0, owed=False)
+        for each in (first, second, first, second):
+            each.look(5.0)
+        away.failed(NOWHERE, 10.0, 20.0, "not ready within 10 s")
+        away.failed(NOWHERE, 30.0, 40.0, "not ready within 10 s")
+        first.heard(41.0)
+        second.heard(41.0)
+    assert said(caplog) == [
+        "node nowhere:9 has not answered for 5 s",
+        "node nowhere:9 is away for 40 s: not ready within 10 s",
+        "node nowhere:9 answers again after 41 s",
+    ]
+
+
+def test_a_silent_server_is_told_over_blocking_sockets(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = socket.socketpair()
+    now = 0.0
+
+    class Passing:
+        """Each wait for bytes takes the time that it may; then they are there."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(ours, name)
+
+        def recv_into(self, into: memoryview) -> int:
+            nonlocal now
+            waited = ours.gettimeout() or 0.0
+            if now < 40:
+                now += waited
+                raise TimeoutError
+            return ours.recv_into(into)
+
+    monkeypatch.setattr(_blocking_connection, "time", SimpleNamespace(monotonic=lambda: now))
+    connection = BlockingConnection(NOWHERE, Passing(), ToyDialect(), Away())  # type: ignore[arg-type]
+    theirs.sendall(b"".join(encode(1, b"late", reply=True)))
+    with ours, theirs, caplog.at_level(logging.WARNING, "penstock.net"):
+        assert bytes(run(connection.call(ask(b"x"), timeout_s=100)).body) == b"late"
+    assert said(caplog) == [
+        *(f"node nowhere:9 has not answered for {n} s" for n in (5, 35)),
+        "node nowhere:9 answers again after 40 s",
+    ]

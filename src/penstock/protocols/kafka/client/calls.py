@@ -72,12 +72,14 @@ class Calls:
         *,
         lane: str = "",
         timeout_s: float | None = None,
+        held_s: float = 0.0,
         at_most: int | None = None,
         within_s: float | None = None,
     ) -> Response:
         """Send ``message`` (or a ``ByVersion``) in the best common version, capped by ``at_most``; read the answer.
 
-        ``timeout_s`` None is ``request_timeout_ms``; ``within_s`` is how long to wait for a connection, None: as long
+        ``timeout_s`` None is ``request_timeout_ms``; ``held_s`` is for how long the broker may keep the answer on
+        purpose; ``within_s`` is how long to wait for a connection, None: as long
         as that may take. Raises ConnectionLost, RequestTimeout, ProtocolViolation, and
         ServerError (UNSUPPORTED_VERSION) where client and broker have no version in common.
         """
@@ -85,7 +87,7 @@ class Calls:
         try:
             link = await self.link(endpoint, lane, within_s)
             outgoing, version = self._outgoing(link, message, at_most)
-            frame = await link.connection.call(outgoing, timeout_s=self._timeout(timeout_s))
+            frame = await link.connection.call(outgoing, timeout_s=self._timeout(timeout_s), held_s=held_s)
         except PenstockError:
             self._reached.discard(endpoint)
             raise
@@ -100,12 +102,13 @@ class Calls:
         *,
         lane: str = "",
         timeout_s: float | None = None,
+        held_s: float = 0.0,
         at_most: int | None = None,
     ) -> Started:
         """Send without waiting for the answer."""
         link = await self.link(endpoint, lane)
         outgoing, version = self._outgoing(link, message, at_most)
-        pending = link.connection.start(outgoing, timeout_s=self._timeout(timeout_s))
+        pending = link.connection.start(outgoing, timeout_s=self._timeout(timeout_s), held_s=held_s)
         return Started(self, link, pending, version)
 
     async def send(

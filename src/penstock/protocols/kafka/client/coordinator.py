@@ -70,15 +70,21 @@ class Coordinator:
             self.forget()
 
     async def call(
-        self, message: object, response: type[Response], *, timeout_s: float | None = None, at_most: int | None = None
+        self,
+        message: object,
+        response: type[Response],
+        *,
+        timeout_s: float | None = None,
+        held_s: float = 0.0,
+        at_most: int | None = None,
     ) -> Response:
-        """One request; a broken connection makes the coordinator unknown."""
+        """One request; a broken connection makes the coordinator unknown. ``held_s`` as for ``Calls.call``."""
         node = await self.find()
         calls = self.cluster.calls
         try:
             self._connection = (await calls.link(node.endpoint, self._lane)).connection
             return await calls.call(
-                node.endpoint, message, response, lane=self._lane, timeout_s=timeout_s, at_most=at_most
+                node.endpoint, message, response, lane=self._lane, timeout_s=timeout_s, held_s=held_s, at_most=at_most
             )
         except PenstockError as error:
             self.note(error)

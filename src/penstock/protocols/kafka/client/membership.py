@@ -8,6 +8,7 @@ Source: Kafka protocol guide, JoinGroup v0-v9, SyncGroup v0-v5, Heartbeat v0-v4,
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import TypeVar
 
 from penstock.errors import PenstockError, ProtocolViolation, UsageError
 from penstock.groups.assignors import assignors_named
@@ -44,6 +45,8 @@ from penstock.protocols.kafka.messages.sync_group import (
 from penstock.seams.client import Beat, GroupOptions, Verdict
 
 __all__ = ["KafkaMembership"]
+
+Response = TypeVar("Response")
 
 _PROTOCOL_TYPE = "consumer"
 _JOIN_SLACK_S = 5.0
@@ -191,7 +194,7 @@ class KafkaMembership:
             reason=reason[:_LONGEST_REASON],
         )
         try:
-            answer = await self._coordinator.call(message, JoinGroupResponse, timeout_s=self._join_timeout_s())
+            answer = await self._wait_for_group(message, JoinGroupResponse)
             error = self._error(answer.error_code, "joining the group failed")
             if error is None or event_of(error) is Event.NEEDS_ID:
                 generation = answer.generation_id if error is None else -1
@@ -234,7 +237,7 @@ class KafkaMembership:
             assignments=self._to_send,
         )
         try:
-            answer = await self._coordinator.call(message, SyncGroupResponse, timeout_s=self._join_timeout_s())
+            answer = await self._wait_for_group(message, SyncGroupResponse)
             error = self._error(answer.error_code, "getting an assignment failed")
             if error is None:
                 self._assigned = partitions_assigned(answer.assignment)
@@ -280,8 +283,11 @@ class KafkaMembership:
     def _error(self, code: int, what: str) -> PenstockError | None:
         return None if code == NONE else error_for(code, f"{what} (group {self._options.group!r})")
 
-    def _join_timeout_s(self) -> float:
-        return max(self._calls.options.request_timeout_s, self._options.rebalance_timeout_ms / 1_000 + _JOIN_SLACK_S)
+    async def _wait_for_group(self, message: object, response: type[Response]) -> Response:
+        """What the coordinator answers when all members have asked it."""
+        held_s = self._options.rebalance_timeout_ms / 1_000
+        timeout_s = max(self._calls.options.request_timeout_s, held_s + _JOIN_SLACK_S)
+        return await self._coordinator.call(message, response, timeout_s=timeout_s, held_s=held_s)
 
 
 class _Attempts:

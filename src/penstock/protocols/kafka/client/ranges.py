@@ -138,8 +138,11 @@ class KafkaRangeRead:
         size = max(_LEAST_FETCH_BYTES, min(self._fetch_bytes, int(rest)))
         read = ReadFrom(self._partition, offset, size)
         request, at_most = fetch_request(self._cluster, [read], ReadLimits(_MAX_WAIT_MS, 1, size))
-        timeout_s = max(self._calls.options.request_timeout_s, _MAX_WAIT_MS / 1_000 + _SLACK_S)
-        started = await self._calls.start(node.endpoint, request, lane=_LANE, timeout_s=timeout_s, at_most=at_most)
+        held_s = _MAX_WAIT_MS / 1_000
+        timeout_s = max(self._calls.options.request_timeout_s, held_s + _SLACK_S)
+        started = await self._calls.start(
+            node.endpoint, request, lane=_LANE, timeout_s=timeout_s, held_s=held_s, at_most=at_most
+        )
         return started, read, node
 
     async def _check_past(self, node: Node, offset: int) -> None:

@@ -164,6 +164,7 @@ async def read(
             FetchResponse,
             lane=lane or _FETCH_LANE,
             timeout_s=max(options.request_timeout_s, limits.max_wait_ms / 1_000 + _SLACK_S),
+            held_s=limits.max_wait_ms / 1_000,
             at_most=at_most,
         )
     except PenstockError as error:
