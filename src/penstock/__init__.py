@@ -12,6 +12,8 @@ from penstock._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from penstock.client import Admin as Admin
+    from penstock.client import ArrowArray as ArrowArray
+    from penstock.client import ArrowStream as ArrowStream
     from penstock.client import AsyncAdmin as AsyncAdmin
     from penstock.client import AsyncConsumer as AsyncConsumer
     from penstock.client import AsyncProducer as AsyncProducer
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from penstock.client import ReadState as ReadState
     from penstock.client import RebalanceListener as RebalanceListener
     from penstock.client import RecordMetadata as RecordMetadata
+    from penstock.client import RowsLike as RowsLike
     from penstock.client import Transaction as Transaction
     from penstock.client import TransactionAborted as TransactionAborted
     from penstock.columnar import HeadersLike as HeadersLike
@@ -81,9 +84,10 @@ _HOME_OF = {
     name: home
     for home, names in {
         "penstock.client": (
-            "Admin AsyncAdmin AsyncConsumer AsyncProducer AsyncTransaction BatchDelivery BufferFull CommitCallback "
-            "Consumer Delivery DeliveryTimeout EmptyReason Lag NoOffset OffsetsLike PartitionStatus Peek Producer "
-            "RangeReader ReadState RebalanceListener RecordMetadata Transaction TransactionAborted"
+            "Admin ArrowArray ArrowStream AsyncAdmin AsyncConsumer AsyncProducer AsyncTransaction BatchDelivery "
+            "BufferFull CommitCallback Consumer Delivery DeliveryTimeout EmptyReason Lag NoOffset OffsetsLike "
+            "PartitionStatus Peek Producer RangeReader ReadState RebalanceListener RecordMetadata RowsLike Transaction "
+            "TransactionAborted"
         ),
         "penstock.columnar": "HeadersLike Messages Part",
         "penstock.config": "OptionValue",

@@ -14,7 +14,7 @@ import penstock.spark
 import penstock.testing
 
 DOCS = Path(__file__).parents[2] / "docs"
-NO_CLASSES = {"__version__", "CommitCallback", "HeadersLike", "OffsetsLike", "OptionValue"}
+NO_CLASSES = {"__version__", "CommitCallback", "HeadersLike", "OffsetsLike", "OptionValue", "RowsLike"}
 PYSPARKS_OWN = {"DataFrame", "SparkSession", "PenstockDataSource"}
 
 

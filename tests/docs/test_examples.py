@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,13 @@ def pages_with(*languages: str) -> list[str]:
 
 @pytest.fixture
 def node() -> Iterator[Broker]:
+    with a_node() as running:
+        yield running
+
+
+@contextmanager
+def a_node() -> Iterator[Broker]:
+    """With what pages take for granted."""
     with Broker(listen=["kafka://127.0.0.1:0", "tubemq://127.0.0.1:0"]) as running:
         for topic, partitions in TOPICS.items():
             running.create_topic(topic, partitions)

@@ -38,6 +38,8 @@ async def move(consumer: penstock.AsyncConsumer, producer: penstock.AsyncProduce
     batch = await consumer.poll()
     assert_type(consumer.group_metadata(), penstock.GroupMetadata)
     async with producer.transaction():
+        await producer.send_batch("copy", batch)
+        await producer.send_batch(None, batch[:5])
         await producer.send_batch("copy", batch.to_arrow())
         await producer.send_offsets_to_transaction(batch, consumer.group_metadata())
 

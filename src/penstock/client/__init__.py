@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from penstock.client._committable import OffsetsLike as OffsetsLike
     from penstock.client._lag import Lag as Lag
     from penstock.client._peeking import Peek as Peek
+    from penstock.client._tables import ArrowArray as ArrowArray
+    from penstock.client._tables import ArrowStream as ArrowStream
+    from penstock.client._tables import RowsLike as RowsLike
     from penstock.client.admin import Admin as Admin
     from penstock.client.async_admin import AsyncAdmin as AsyncAdmin
     from penstock.client.async_consumer import AsyncConsumer as AsyncConsumer
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
 
 _HOME_OF = {
     "Admin": "admin",
+    "ArrowArray": "_tables",
+    "ArrowStream": "_tables",
     "AsyncAdmin": "async_admin",
     "AsyncConsumer": "async_consumer",
     "AsyncProducer": "async_producer",
@@ -55,6 +60,7 @@ _HOME_OF = {
     "ReadState": "status",
     "RebalanceListener": "rebalance",
     "RecordMetadata": "delivery",
+    "RowsLike": "_tables",
     "Transaction": "transaction",
     "TransactionAborted": "errors",
 }

@@ -21,8 +21,9 @@ from penstock.client._intake import Intake
 from penstock.client._keys import KeyPartitions
 from penstock.client._record_size import check_sizes, largest_record, too_large
 from penstock.client._routing import TopicRouter
-from penstock.client._rows import StagedTable, Staging, payload, record_size, slices
+from penstock.client._rows import StagedTable, Staging, payload, record_size
 from penstock.client._surroundings import Backoff, Surroundings
+from penstock.client._tables import RowsLike, pieces
 from penstock.client._topics import Topics
 from penstock.client._transacting import EngineHooks, Transacting
 from penstock.client.delivery import Outcome, Run
@@ -125,12 +126,12 @@ class ProducerEngine:
             raise UsageError(f"{timestamp_ms} is no timestamp", topic=topic, hint="Give milliseconds since 1970")
         return topic, key, value, headers, partition, timestamp_ms, size
 
-    def tables(self, topic: str, rows: pa.Table | pa.RecordBatch) -> Iterator[TableToPut]:
-        """A table as the intake takes it, piece by piece. Raises UsageError for columns that cannot be sent."""
-        check_sizes(rows, self.config)
+    def tables(self, topic: str | None, rows: RowsLike) -> Iterator[TableToPut]:
+        """Rows as the intake takes them, piece by piece. Raises UsageError for columns that cannot be sent."""
         # Pieces are large enough to fill batches of many partitions, and small enough to bound memory.
         most_bytes = max(1, min(16 * self.config.batch_size_bytes, self.config.buffer_memory_bytes // 4))
-        return ((topic, batch, max(batch.nbytes, 1)) for batch in slices(rows, most_bytes))
+        check = partial(check_sizes, config=self.config)
+        return ((name, batch, max(batch.nbytes, 1)) for name, batch in pieces(topic, rows, most_bytes, check))
 
     async def wait_for_room(self, size: int) -> None:
         """Wait until so many bytes may fit. Raises BufferFull after ``max_block_ms``."""

@@ -1,12 +1,11 @@
-"""What users put in: single records and tables, checked and brought into the columns that senders pack.
+"""What users put in: single records, checked and brought into the columns that senders pack, and tables beside them.
 
 A wrong record is refused where it is put in, in the caller's traceback, and never takes a batch of good ones with it.
-What must not live here: partitions, memory, time.
+What must not live here: how tables are read (`_tables`), partitions, memory, time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,9 +15,8 @@ from penstock.client.delivery import Outcome
 from penstock.columnar.builder import BatchBuilder, HeadersLike
 from penstock.errors import UsageError
 
-__all__ = ["StagedTable", "Staging", "payload", "record_size", "slices"]
+__all__ = ["StagedTable", "Staging", "payload", "record_size"]
 
-_COLUMNS: Final = ("key", "value", "headers", "timestamp", "partition")
 _OVERHEAD: Final = 80
 """Bytes of memory and of batch that a record takes beside its key and value, about."""
 
@@ -104,36 +102,3 @@ class StagedTable:
     def rows(self) -> pa.RecordBatch:
         """The columns."""
         return self.batch
-
-
-def slices(table: pa.Table | pa.RecordBatch, most_bytes: int) -> Iterator[pa.RecordBatch]:
-    """A table as batches of about ``most_bytes`` or less. Raises UsageError for columns that cannot be sent."""
-    names = table.schema.names
-    unknown = [name for name in names if name not in _COLUMNS]
-    if unknown or "value" not in names:
-        raise UsageError(
-            f"the table has {', '.join(names) or 'no columns'}",
-            hint=f"Columns to send are {', '.join(_COLUMNS)}, of which only value is needed; select() or rename them",
-        )
-    if isinstance(table, pa.RecordBatch):
-        table = pa.Table.from_batches([table])
-    for name in ("key", "value"):
-        if name in names and table.schema.field(name).type != pa.binary():
-            table = _as_binary(table, name)
-    for batch in table.to_batches():
-        pieces = max(1, -(-batch.nbytes // most_bytes))
-        rows = max(1, -(-batch.num_rows // pieces))
-        for first in range(0, batch.num_rows, rows):
-            yield batch.slice(first, rows)
-
-
-def _as_binary(table: pa.Table, name: str) -> pa.Table:
-    column = table.column(name)
-    try:
-        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-            column = column.cast(pa.large_binary() if pa.types.is_large_string(column.type) else pa.binary())
-        return table.set_column(table.schema.get_field_index(name), name, column.cast(pa.binary()))
-    except pa.ArrowInvalid as error:
-        raise UsageError(f"column {name} is {column.type}, which has no bytes to send: {error}") from error
-    except pa.ArrowNotImplementedError:
-        raise UsageError(f"column {name} is {column.type}, wanted is binary or string") from None

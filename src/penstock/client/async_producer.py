@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from penstock.client._committable import OffsetsLike, as_committed, as_group
 from penstock.client._connect import open_asyncio, protocol_of
 from penstock.client._loading import loaded
 from penstock.client._producing import ProducerEngine
 from penstock.client._settings import split_options
+from penstock.client._tables import RowsLike
 from penstock.client._transaction_states import State
 from penstock.client.delivery import BatchDelivery, Delivery, Outcome
 from penstock.client.transaction import AsyncTransaction as Transaction
@@ -22,9 +23,6 @@ from penstock.columnar.builder import HeadersLike
 from penstock.config import OptionValue, producer_settings
 from penstock.errors import Closed
 from penstock.model import GroupMetadata, Partition, PreparedTransaction
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["AsyncProducer"]
 
@@ -84,11 +82,16 @@ class AsyncProducer:
             await asyncio.sleep(0)
         return delivery
 
-    async def send_batch(self, topic: str, rows: pa.Table | pa.RecordBatch) -> BatchDelivery:
-        """Put all rows of a table in: columns value, and optionally key, headers, timestamp, partition.
+    async def send_batch(self, topic: str | None, rows: RowsLike) -> BatchDelivery:
+        """Put all rows in: `penstock.Messages`, a table or a stream of Arrow's (pyarrow, Polars, DuckDB, pandas).
+
+        Columns: value, and optionally key, headers, timestamp (a timestamp, or ms since 1970 UTC) and partition. Of
+        rows that a consumer gave, offset and timestampType are ignored; beside a topic that you name, so are topic and
+        partition, which say where a row came from. With the topic None each row goes where they say.
 
         Returns when the last row is put in, which waits while ``buffer_memory_bytes`` are full; the BatchDelivery tells
-        when they are stored, and where. Raises UsageError for other columns, BufferFull, Closed.
+        when they are stored, and where. A stream is read as there is room, and never in memory as a whole. Raises
+        UsageError for other columns, BufferFull, Closed; what a stream brought before stays put in.
         """
         engine = self._engine or await self._start()
         outcomes = []

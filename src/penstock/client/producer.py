@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from penstock.client._committable import OffsetsLike
 from penstock.client._loop_thread import loop_thread
 from penstock.client._producing import ProducerEngine
+from penstock.client._tables import RowsLike
 from penstock.client.async_producer import AsyncProducer
 from penstock.client.delivery import BatchDelivery, Delivery
 from penstock.client.transaction import Transaction
 from penstock.columnar.builder import HeadersLike
 from penstock.config import OptionValue
 from penstock.model import GroupMetadata, Partition, PreparedTransaction
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["Producer"]
 
@@ -71,11 +69,16 @@ class Producer:
             self._loop.run(partial(engine.wait_for_room, record[-1]))
         return delivery
 
-    def send_batch(self, topic: str, rows: pa.Table | pa.RecordBatch) -> BatchDelivery:
-        """Put all rows of a table in: columns value, and optionally key, headers, timestamp, partition.
+    def send_batch(self, topic: str | None, rows: RowsLike) -> BatchDelivery:
+        """Put all rows in: `penstock.Messages`, a table or a stream of Arrow's (pyarrow, Polars, DuckDB, pandas).
+
+        Columns: value, and optionally key, headers, timestamp (a timestamp, or ms since 1970 UTC) and partition. Of
+        rows that a consumer gave, offset and timestampType are ignored; beside a topic that you name, so are topic and
+        partition, which say where a row came from. With the topic None each row goes where they say.
 
         Returns when the last row is put in, which waits while ``buffer_memory_bytes`` are full; the BatchDelivery tells
-        when they are stored, and where. Raises UsageError for other columns, BufferFull, Closed.
+        when they are stored, and where. A stream is read as there is room, and never in memory as a whole. Raises
+        UsageError for other columns, BufferFull, Closed; what a stream brought before stays put in.
         """
         engine = self._inner._engine or self._start()
         outcomes = []

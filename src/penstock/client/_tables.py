@@ -1,0 +1,192 @@
+"""Tables as users give them: anything that speaks Arrow, also what a consumer gave, cut into pieces to put in.
+
+What must not live here: single records (`_rows`), how large a record may be (`_record_size`), partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Protocol
+
+import pyarrow as pa
+
+from penstock.columnar import Messages
+from penstock.columnar.schema import COLUMNS, HEADERS_TYPE
+from penstock.errors import UsageError
+
+__all__ = ["ArrowArray", "ArrowStream", "RowsLike", "pieces"]
+
+_TYPES: Final = {"key": pa.binary(), "value": pa.binary(), "headers": HEADERS_TYPE, "topic": pa.string()}
+_SENT: Final = ("key", "value", "headers", "timestamp", "partition")
+_ORIGIN: Final = frozenset({"topic", "offset"})
+"""Of rows that were read: a partition that stands beside one of these is where the row came from."""
+_INDEX: Final = "__index_level_"
+"""How pandas names the column in which it exports an index that has no name."""
+
+
+class ArrowStream(Protocol):
+    """Rows as an Arrow PyCapsule stream: `penstock.Messages`, tables and readers of pyarrow, Polars, DuckDB, pandas."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The stream."""
+        ...
+
+
+class ArrowArray(Protocol):
+    """Rows as an Arrow PyCapsule array of structs: record batches of pyarrow, nanoarrow and others."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        """The schema and the array."""
+        ...
+
+
+RowsLike = ArrowStream | ArrowArray
+"""What ``send_batch`` takes."""
+
+
+def pieces(
+    topic: str | None, given: RowsLike, most_bytes: int, check: Callable[[pa.RecordBatch | pa.Table], None]
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """``given`` as batches of about ``most_bytes`` or less, each with its topic; ``check`` sees keys and values first.
+
+    Raises UsageError for what has no rows, and for columns that cannot be sent: before anything of a table in memory is
+    returned, and of a stream before anything of the batch that has it.
+    """
+    for table in _tables(given):
+        names = _obeyed(topic, table.schema)
+        rows = table.select(names).replace_schema_metadata(None)
+        check(rows)
+        for batch in rows.to_batches():
+            for piece in _slices(batch, most_bytes):
+                fitting = _fitting(piece)
+                if fitting is not piece:
+                    check(fitting)
+                if topic is not None:
+                    yield topic, fitting
+                else:
+                    yield from _by_topic(fitting)
+
+
+def _tables(given: RowsLike) -> Iterator[pa.Table]:
+    """What is in memory as one table, a stream batch by batch; at least one, whose schema can be looked at."""
+    if isinstance(given, Messages):
+        yield given.to_arrow()
+    elif isinstance(given, pa.Table):
+        yield given
+    elif isinstance(given, pa.RecordBatch):
+        yield pa.Table.from_batches([given])
+    elif hasattr(given, "__arrow_c_stream__"):
+        with _imported(pa.RecordBatchReader.from_stream, given) as reader:
+            yield reader.schema.empty_table()
+            for batch in reader:
+                yield pa.Table.from_batches([batch])
+    elif hasattr(given, "__arrow_c_array__"):
+        yield pa.Table.from_batches([_imported(pa.record_batch, given)])
+    else:
+        hint = "pyarrow.table() makes a table of columns; send() takes single records"
+        raise UsageError(f"rows are {type(given).__name__}, wanted are Messages or an Arrow table or stream", hint=hint)
+
+
+def _imported(read: Callable[[RowsLike], pa.RecordBatchReader], given: RowsLike) -> pa.RecordBatchReader:
+    try:
+        return read(given)
+    except (pa.ArrowInvalid, TypeError) as error:
+        raise UsageError(f"rows are {type(given).__name__}, which exports no table to Arrow: {error}") from None
+
+
+def _obeyed(topic: str | None, schema: pa.Schema) -> list[str]:
+    """The columns that say what to send and where; the others of a consumer's say where a row came from."""
+    names = [name for name in schema.names if not name.startswith(_INDEX)]
+    unknown = [name for name in names if name not in COLUMNS]
+    if unknown or "value" not in names or len(set(names)) < len(names):
+        raise UsageError(
+            f"the table has {', '.join(names) or 'no columns'}",
+            hint=f"Columns to send are {', '.join(_SENT)}, of which only value is needed; select() or rename them",
+        )
+    if topic is None and "topic" not in names:
+        raise UsageError("no topic is named, and the rows have no column topic")
+    obeyed = {*_SENT} - {name for name in names if pa.types.is_null(schema.field(name).type) and name != "value"}
+    if topic is None:
+        obeyed.add("topic")
+    elif _ORIGIN & {*names}:
+        obeyed.discard("partition")
+    chosen = [name for name in names if name in obeyed]
+    for name in chosen:
+        _check_type(name, schema.field(name).type)
+    return chosen
+
+
+def _check_type(name: str, kind: pa.DataType) -> None:
+    """Raises UsageError for a column that could not be sent, whatever is in it."""
+    if isinstance(kind, pa.DictionaryType):
+        kind = kind.value_type
+    types = pa.types
+    is_text = any(test(kind) for test in (types.is_string, types.is_large_string, types.is_string_view))
+    is_bytes = any(test(kind) for test in (types.is_binary, types.is_large_binary, types.is_binary_view))
+    match name:
+        case "topic":
+            fits, wanted = is_text, "string"
+        case "key" | "value":
+            fits, wanted = (
+                is_text or is_bytes or types.is_fixed_size_binary(kind) or types.is_null(kind),
+                ("binary or string"),
+            )
+        case "timestamp":
+            fits, wanted = types.is_timestamp(kind) or types.is_integer(kind), "timestamps, or integers of milliseconds"
+        case "partition":
+            fits, wanted = types.is_integer(kind) or types.is_floating(kind), "integers"
+        case _:
+            fits, wanted = _casts(kind, HEADERS_TYPE), "a list of key and value"
+    if not fits:
+        raise UsageError(f"column {name} is {kind}, wanted is {wanted}")
+
+
+def _casts(kind: pa.DataType, to: pa.DataType) -> bool:
+    try:
+        pa.array([], kind).cast(to)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return False
+    return True
+
+
+def _slices(batch: pa.RecordBatch, most_bytes: int) -> Iterator[pa.RecordBatch]:
+    count = max(1, -(-batch.nbytes // most_bytes))
+    rows = max(1, -(-batch.num_rows // count))
+    for first in range(0, batch.num_rows, rows):
+        yield batch.slice(first, rows)
+
+
+def _fitting(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same in the types that senders pack; nothing is copied that has them."""
+    if all(batch.schema.field(name).type == kind for name, kind in _TYPES.items() if name in batch.schema.names):
+        return batch
+    columns = {
+        name: column if (kind := _TYPES.get(name)) is None else _cast(name, column, kind)
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    }
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _cast(name: str, column: pa.Array, kind: pa.DataType) -> pa.Array:
+    try:
+        if isinstance(column, pa.DictionaryArray):  # whose values may be of types that cannot be taken from
+            column = pa.DictionaryArray.from_arrays(column.indices, column.dictionary.cast(kind))
+        return column.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise UsageError(f"column {name} is {column.type}, which cannot be sent: {error}") from None
+
+
+def _by_topic(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows of each topic, in their order; topics in the order of their first rows."""
+    index = batch.schema.get_field_index("topic")
+    topics, rows = batch.column(index), batch.remove_column(index)
+    if topics.null_count:
+        raise UsageError("a row has no topic", hint="Name a topic for all rows, or give each its own")
+    codes = topics.dictionary_encode()
+    names: Sequence[str] = codes.dictionary.to_pylist()
+    if len(names) == 1:
+        yield names[0], rows
+        return
+    numbers = codes.indices.to_numpy(zero_copy_only=False)
+    for number, name in enumerate(names):
+        yield name, rows.filter(pa.array(numbers == number))
