@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from penstock.client import AsyncTransaction as AsyncTransaction
     from penstock.client import BatchDelivery as BatchDelivery
     from penstock.client import BufferFull as BufferFull
+    from penstock.client import CallbackErrorHook as CallbackErrorHook
+    from penstock.client import CallbackFailure as CallbackFailure
     from penstock.client import CommitCallback as CommitCallback
     from penstock.client import Consumer as Consumer
     from penstock.client import Delivery as Delivery
@@ -85,7 +87,8 @@ _HOME_OF = {
     for home, names in {
         "penstock.client": (
             "Admin ArrowArray ArrowStream AsyncAdmin AsyncConsumer AsyncProducer AsyncTransaction BatchDelivery "
-            "BufferFull CommitCallback Consumer Delivery DeliveryTimeout EmptyReason Lag NoOffset OffsetsLike "
+            "BufferFull CallbackErrorHook CallbackFailure "
+            "CommitCallback Consumer Delivery DeliveryTimeout EmptyReason Lag NoOffset OffsetsLike "
             "PartitionStatus Peek Producer RangeReader ReadState RebalanceListener RecordMetadata RowsLike Transaction "
             "TransactionAborted"
         ),

@@ -7,6 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from penstock.client._callbacks import CallbackErrorHook as CallbackErrorHook
+    from penstock.client._callbacks import CallbackFailure as CallbackFailure
     from penstock.client._committable import CommitCallback as CommitCallback
     from penstock.client._committable import OffsetsLike as OffsetsLike
     from penstock.client._lag import Lag as Lag
@@ -45,6 +47,8 @@ _HOME_OF = {
     "AsyncTransaction": "transaction",
     "BatchDelivery": "delivery",
     "BufferFull": "errors",
+    "CallbackErrorHook": "_callbacks",
+    "CallbackFailure": "_callbacks",
     "CommitCallback": "_committable",
     "Consumer": "consumer",
     "Delivery": "delivery",

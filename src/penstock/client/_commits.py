@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
-from penstock.client._committable import CommitCallback
+from penstock.client._committable import CommitCallback, FinishedCommit
 from penstock.client._member import Member
 from penstock.client._member_states import State
 from penstock.errors import PenstockError, UsageError
@@ -36,7 +36,7 @@ class Commits:
         self._next_auto = self._loop.time() + (self._auto_interval_s or 0.0)
         self._auto_failure: PenstockError | None = None
         self._known: dict[Partition, int] = {}
-        self.finished: deque[Callable[[], None]] = deque()
+        self.finished: deque[FinishedCommit] = deque()
         self.member: Member | None = None
 
     async def commit(self, offsets: Mapping[Partition, Committed]) -> None:
@@ -112,7 +112,7 @@ class Commits:
             if callback is None:
                 _log.warning("asynchronous commit failed: %s", error)
         if callback is not None:
-            self.finished.append(lambda: callback(offsets, failure))
+            self.finished.append(FinishedCommit(callback, offsets, failure))
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work, name="penstock commit")

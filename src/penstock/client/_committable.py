@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from penstock.columnar import Messages
 from penstock.errors import PenstockError, UsageError
 from penstock.model import Committed, GroupMetadata, Partition
 
-__all__ = ["CommitCallback", "OffsetsLike", "as_committed", "as_group"]
+__all__ = ["CommitCallback", "FinishedCommit", "OffsetsLike", "as_committed", "as_group"]
 
 OffsetsLike = Messages | Mapping[Partition, int] | Mapping[Partition, Committed]
 """What ``commit`` takes: a batch, meaning "all of it and before"; or offsets of the next records to read."""
 
-CommitCallback = Callable[[Mapping[Partition, Committed], PenstockError | None], None]
+CommitCallback = Callable[[Mapping[Partition, Committed], PenstockError | None], object]
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedCommit:
+    """A commit that is through, of which the application wants to hear."""
+
+    callback: CommitCallback
+    offsets: Mapping[Partition, Committed]
+    error: PenstockError | None
+
+    def __call__(self) -> object:
+        """Tell it."""
+        return self.callback(self.offsets, self.error)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """What the commit was about."""
+        return tuple(sorted({partition.topic for partition in self.offsets}))
 
 
 def as_committed(offsets: OffsetsLike) -> dict[Partition, Committed]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
-from penstock.client._committable import CommitCallback, OffsetsLike
+from penstock.client._committable import CommitCallback, FinishedCommit, OffsetsLike
 from penstock.client._handing import Handing
 from penstock.client._partitions import Partitions, PartitionState
 from penstock.columnar import Messages
@@ -39,7 +39,7 @@ class Confirming:
         self._one_at_a_time = asyncio.Lock()
         self._running: set[asyncio.Task[None]] = set()
         self._auto: asyncio.Task[None] | None = None
-        self.finished: deque[Callable[[], None]] = deque()
+        self.finished: deque[FinishedCommit] = deque()
 
     async def commit(self, what: OffsetsLike | None) -> None:
         """Confirm these batches, or all that were handed out whole. Raises UsageError, ServerError, ConnectionLost.
@@ -193,7 +193,7 @@ class Confirming:
                 partition: Committed(position)
                 for partition, position in self._partitions.positions({each for each, _ in contexts}).items()
             }
-            self.finished.append(lambda: callback(offsets, failure))
+            self.finished.append(FinishedCommit(callback, offsets, failure))
 
     def _run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._loop.create_task(work, name="penstock commit")

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import cast
 
 from penstock.client._by_hand import ByHand
 from penstock.client._commits import Commits
-from penstock.client._committable import CommitCallback, OffsetsLike, as_committed
+from penstock.client._committable import CommitCallback, FinishedCommit, OffsetsLike, as_committed
 from penstock.client._confirming import Confirming
 from penstock.client._fetching import Fetching, Reactions
 from penstock.client._handing import Handing, take_handed
@@ -321,7 +321,7 @@ class ConsumerEngine:
         return {**held, **(await self.client.committed(self.config.group, others) if others else {})}
 
     @property
-    def finished(self) -> deque[Callable[[], None]]:
+    def finished(self) -> deque[FinishedCommit]:
         """Callbacks of commits that are through, for the thread that polls."""
         return self.commits.finished if self.confirming is None else self.confirming.finished
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from penstock.client._callbacks import HERE, Callbacks
 from penstock.client._rows import StagedTable, Staging
 from penstock.client.delivery import Delivery, Outcome
 from penstock.columnar.builder import HeadersLike
@@ -26,9 +27,15 @@ class Intake:
     """``wake`` is called, from whichever thread puts something in, when the loop should ``take``."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, batch_bytes: int, most_bytes: int, wake: Callable[[], object]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        batch_bytes: int,
+        most_bytes: int,
+        wake: Callable[[], object],
+        callbacks: Callbacks = HERE,
     ) -> None:
         self._loop = loop
+        self._callbacks = callbacks
         self._batch_bytes = batch_bytes
         self._most_bytes = most_bytes
         self._wake = wake
@@ -58,7 +65,8 @@ class Intake:
             staging = self._staged.get(topic)
             wake = staging is None
             if staging is None:
-                staging = self._staged[topic] = Staging(topic, Outcome(self._loop), self._loop.time())
+                outcome = Outcome(self._loop, topic, self._callbacks)
+                staging = self._staged[topic] = Staging(topic, outcome, self._loop.time())
                 self._open[id(staging.outcome)] = (staging.outcome, 0)
             row = staging.append(key, value, timestamp_ms, headers, partition, size)
             if staging.size >= self._batch_bytes:
@@ -75,7 +83,8 @@ class Intake:
                 return None
             self._used_bytes += size
             self._seal(topic)
-            table = StagedTable(topic, Outcome(self._loop), self._loop.time(), size, batch)
+            outcome = Outcome(self._loop, topic, self._callbacks)
+            table = StagedTable(topic, outcome, self._loop.time(), size, batch)
             table.outcome.size = size
             self._open[id(table.outcome)] = (table.outcome, size)
             self._sealed.append(table)

@@ -16,10 +16,12 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 
 from penstock.client._absent_topics import no_topic, unknown_topic
+from penstock.client._callbacks import Callbacks, LoopCallbacks
 from penstock.client._delivering import Delivering, Hooks
 from penstock.client._intake import Intake
 from penstock.client._keys import KeyPartitions
 from penstock.client._record_size import check_sizes, largest_record, too_large
+from penstock.client._room import Room
 from penstock.client._routing import TopicRouter
 from penstock.client._rows import StagedTable, Staging, payload, record_size
 from penstock.client._surroundings import Backoff, Surroundings
@@ -27,7 +29,6 @@ from penstock.client._tables import RowsLike, pieces
 from penstock.client._topics import Topics
 from penstock.client._transacting import EngineHooks, Transacting
 from penstock.client.delivery import Outcome, Run
-from penstock.client.errors import BufferFull
 from penstock.columnar.builder import HeadersLike
 from penstock.config import ProducerConfig
 from penstock.errors import Closed, LocalError, PenstockError, UsageError
@@ -61,16 +62,19 @@ class ProducerEngine:
         config: ProducerConfig,
         post: Callable[[Callable[[], None]], object],
         surroundings: Surroundings | None = None,
+        callbacks: Callbacks | None = None,
     ) -> None:
         self.config = config
         self.surroundings = surroundings or Surroundings()
         self._client = client
         self._loop = asyncio.get_running_loop()
-        self.intake = Intake(self._loop, config.batch_size_bytes, config.buffer_memory_bytes, lambda: post(self._tick))
+        self._callbacks = callbacks or LoopCallbacks()
+        memory = (config.batch_size_bytes, config.buffer_memory_bytes)
+        self.intake = Intake(self._loop, *memory, lambda: post(self._tick), self._callbacks)
+        self._room = Room(self.intake, config.max_block_ms, self._tick)
+        self.wait_for_room = self._room.wait
         self._largest_record = largest_record(config)
-        self._waiting = 0
         self._flushing = 0
-        self._room: list[asyncio.Future[None]] = []
         self._unseen: Outcome | None = None
         self._routers: dict[str, TopicRouter] = {}
         self._unrouted: dict[str, deque[Staging | StagedTable]] = {}
@@ -133,31 +137,12 @@ class ProducerEngine:
         check = partial(check_sizes, config=self.config)
         return ((name, batch, max(batch.nbytes, 1)) for name, batch in pieces(topic, rows, most_bytes, check))
 
-    async def wait_for_room(self, size: int) -> None:
-        """Wait until so many bytes may fit. Raises BufferFull after ``max_block_ms``."""
-        deadline = self._loop.time() + self.config.max_block_ms / 1_000
-        self._waiting += 1
-        try:
-            while not self.intake.has_room(size):
-                room: asyncio.Future[None] = self._loop.create_future()
-                self._room.append(room)
-                self._tick()
-                async with asyncio.timeout_at(deadline):
-                    await room
-        except TimeoutError:
-            raise BufferFull(
-                f"no room for {size} bytes within max_block_ms={self.config.max_block_ms}",
-                hint="The log is slower than you: wait for deliveries, or raise buffer_memory_bytes",
-            ) from None
-        finally:
-            self._waiting -= 1
-
     async def flush(self) -> None:
         """Wait until everything put in before is settled. Raises the first error that nobody has looked at."""
         await self._settle_all()
+        await self._callbacks.ran()
         unseen, self._unseen = self._unseen, None
-        if unseen is not None and not unseen.seen and (error := unseen.first_error()) is not None:
-            raise error
+        _raise(unseen)
 
     async def _settle_all(self) -> None:
         self._flushing += 1
@@ -187,16 +172,24 @@ class ProducerEngine:
         return tuple(info.partition for info in found.partitions)
 
     async def close(self, timeout_s: float | None) -> None:
-        """Flush for at most ``timeout_s``, then stop; what is still open then fails with Closed."""
+        """Flush for at most ``timeout_s``, then stop; what is still open then fails with Closed.
+
+        Whoever waits for room ends at once. What callbacks put in meanwhile is delivered, too.
+        """
+        self._room.refuse(Closed("the producer was closed while this waited for room in its buffer"))
         try:
             async with asyncio.timeout(timeout_s):
                 if self._transactions is not None:
                     await self._transactions.close()
-                await self.flush()
+                await self._settle_all()
+                await self._callbacks.ran()
+                while self.intake.open_outcomes():  # callbacks have sent
+                    await self._settle_all()
+                    await self._callbacks.ran()
         except TimeoutError:
             pass
         finally:
-            self._closed = True
+            unseen, self._closed = self._unseen, True
             self._stop(Closed("the producer was closed before this was acknowledged", hint="Give close() more time"))
             if self._timer is not None:
                 self._timer.cancel()
@@ -207,13 +200,15 @@ class ProducerEngine:
             await self._delivering.close()
             await self._topics.close()
             await self._client.close()
+            self._callbacks.close()
+        _raise(unseen)
 
     def _tick(self) -> None:
         """Give staged records that are due to their partitions, and send what can be sent."""
         if self._closed:
             return
         now = self._loop.time()
-        urgent = bool(self._flushing or self._waiting)
+        urgent = bool(self._flushing or self._room.wanted)
         linger_s = 0.0 if urgent else self.config.linger_ms / 1_000
         taken, oldest = self.intake.take(now, linger_s)
         for staged in taken:
@@ -335,9 +330,7 @@ class ProducerEngine:
 
     def _settled(self, outcome: Outcome) -> None:
         self.intake.settled(outcome)
-        room, self._room = self._room, []
-        for each in room:
-            _set(each)
+        self._room.look_again()
 
     def _topic_failed(self, error: BaseException) -> None:
         """A topic that may not be asked for takes only its own records with it."""
@@ -378,6 +371,11 @@ class ProducerEngine:
         waiting = [staged.outcome for waiting in self._unrouted.values() for staged in waiting]
         self._unrouted.clear()
         return waiting
+
+
+def _raise(unseen: Outcome | None) -> None:
+    if unseen is not None and not unseen.seen and (error := unseen.first_error()) is not None:
+        raise error
 
 
 def _set(future: asyncio.Future[None]) -> None:

@@ -22,6 +22,7 @@ from penstock.seams import Beat, Verdict
 __all__ = ["Rebalancing"]
 
 _log = logging.getLogger(__name__)
+_users = logging.getLogger("penstock.consumer")
 
 
 class Rebalancing:
@@ -179,7 +180,11 @@ class Rebalancing:
             await self._call(lambda: method(partitions))
         except Exception as error:
             # Raised by _complain once the rebalance is through: half of one would be worse.
-            self._complaint = self._complaint or error
+            if self._complaint is None and self.member.state is not State.FENCED:
+                self._complaint = error
+                return
+            topics = ", ".join(sorted({partition.topic for partition in partitions}))
+            _users.error("rebalance listener raised as well (topic %s): %r", topics, error, exc_info=error)
 
     def _complain(self) -> None:
         complaint, self._complaint = self._complaint, None

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from types import TracebackType
 from typing import Self
 
+from penstock.client._callbacks import CallbackErrorHook, CallbackFailure, Told, without_hook
 from penstock.client._committable import CommitCallback, OffsetsLike
 from penstock.client._connect import open_asyncio, protocol_of
 from penstock.client._consuming import ConsumerEngine
@@ -36,6 +37,7 @@ class AsyncConsumer:
     ``address`` is ``scheme://host:port[,host:port…]/topic[,topic…]?option=value``; ``options`` are the fields of
     `penstock.config.ConsumerConfig`, also under Kafka's Java and librdkafka names, and ``config_file`` for a TOML file.
     Topics of the address are subscribed. Without a group all their partitions are read and nothing is committed.
+    ``on_callback_error`` is called with a CallbackFailure where a callback of ``commit_async`` has raised.
     Raises ConfigError. For one task at a time, except ``close``.
 
     >>> async def main() -> None:                                            # doctest: +SKIP
@@ -45,11 +47,13 @@ class AsyncConsumer:
     ...             await consumer.commit(batch)
     """
 
-    def __init__(self, address: str, *, group: str | None = None, **options: OptionValue) -> None:
-        plain, keywords, file = split_options(address, {**options, "group": group}, "consumer")
+    def __init__(self, address: str, *, group: str | None = None, **options: OptionValue | CallbackErrorHook) -> None:
+        named, on_callback_error = without_hook(options)
+        plain, keywords, file = split_options(address, {**named, "group": group}, "consumer")
         self._protocol = protocol_of(plain)
         self._settings = consumer_settings(plain, keywords, file=file, protocol_options=self._protocol.options)
         self._call: Call = call_on_loop
+        self._told = Told("penstock.consumer", on_callback_error)
         self._engine: ConsumerEngine | None = None
         self._closing = False
         self._closed = False
@@ -203,7 +207,10 @@ class AsyncConsumer:
         await engine.commit(offsets)
 
     async def commit_async(self, offsets: OffsetsLike | None = None, callback: CommitCallback | None = None) -> None:
-        """Commit beside what you do next; ``callback(offsets, error)`` runs in a later poll, commit or close."""
+        """Commit beside what you do next; ``callback(offsets, error)`` runs in a later poll, commit or close.
+
+        What it raises is logged (``penstock.consumer``) and told to ``on_callback_error``, and changes nothing else.
+        """
         engine = await self._start()
         engine.commit_async(offsets, callback)
 
@@ -279,7 +286,11 @@ class AsyncConsumer:
 
     async def _run_finished(self, engine: ConsumerEngine) -> None:
         while engine.finished:
-            await self._call(engine.finished.popleft())
+            commit = engine.finished.popleft()
+            try:
+                await self._call(commit)
+            except Exception as error:
+                self._told(CallbackFailure(error, commit.callback, (commit.offsets, commit.error), commit.topics))
 
 
 def _check_offset(partition: Partition, offset: int | None) -> None:

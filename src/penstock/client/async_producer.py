@@ -10,6 +10,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+from penstock.client._callbacks import CallbackErrorHook, Callbacks, LoopCallbacks, Told, without_hook
 from penstock.client._committable import OffsetsLike, as_committed, as_group
 from penstock.client._connect import open_asyncio, protocol_of
 from penstock.client._loading import loaded
@@ -31,7 +32,8 @@ class AsyncProducer:
     """Writes records, one by one or as tables; batched, acknowledged, in order by partition.
 
     ``options`` are the fields of `penstock.config.ProducerConfig`, also under Kafka's Java and librdkafka names, and
-    ``config_file`` for a TOML file. Raises ConfigError.
+    ``config_file`` for a TOML file. ``on_callback_error`` is called with a CallbackFailure where a callback has raised.
+    Raises ConfigError.
 
     >>> async def main() -> None:                                            # doctest: +SKIP
     ...     async with penstock.AsyncProducer("kafka://127.0.0.1:9092") as producer:
@@ -39,12 +41,15 @@ class AsyncProducer:
     ...         print((await delivery).offset)
     """
 
-    def __init__(self, address: str, **options: OptionValue) -> None:
-        plain, keywords, file = split_options(address, options, "producer")
+    def __init__(self, address: str, **options: OptionValue | CallbackErrorHook) -> None:
+        named, on_callback_error = without_hook(options)
+        plain, keywords, file = split_options(address, named, "producer")
         self._protocol = protocol_of(plain)
         self._settings = producer_settings(plain, keywords, file=file, protocol_options=self._protocol.options)
         self._post: Callable[[Callable[[], None]], object] | None = None
+        self._callbacks: Callbacks = LoopCallbacks(Told("penstock.producer", on_callback_error))
         self._engine: ProducerEngine | None = None
+        self._ending: ProducerEngine | None = None
         self._last: Outcome | None = None
         self._closed = False
 
@@ -161,18 +166,28 @@ class AsyncProducer:
         return await (self._engine or await self._start()).partitions_of(topic)
 
     async def flush(self) -> None:
-        """Send everything now, and wait until it is stored. Raises the first error that nobody has looked at."""
+        """Send everything now, and wait until it is stored and callbacks are through.
+
+        Raises the first error that nobody has looked at; UsageError in a callback, which it would wait for.
+        """
+        self._callbacks.refuse_inside("flush()")
         if self._engine is not None:
             await self._engine.flush()
 
     async def close(self, timeout_s: float | None = None) -> None:
         """Flush for at most ``timeout_s`` (None: as long as delivery may take), then hang up. Raises as ``flush``.
 
-        What is not acknowledged by then fails with Closed. Calling it again does nothing.
+        Callbacks may send till the end. What is not acknowledged by then fails with Closed. Calling it again does
+        nothing.
         """
+        self._callbacks.refuse_inside("close()")
         engine, self._engine, self._closed = self._engine, None, True
         if engine is not None:
-            await engine.close(timeout_s)
+            self._ending = engine
+            try:
+                await engine.close(timeout_s)
+            finally:
+                self._ending = None
 
     async def _begin(self) -> None:
         transactions = (self._engine or await self._start()).transactions
@@ -181,13 +196,14 @@ class AsyncProducer:
         await transactions.begin()
 
     async def _start(self) -> ProducerEngine:
+        if self._ending is not None and self._callbacks.inside:
+            return self._ending
         if self._engine is None and not self._closed:
             await loaded(self._protocol, "producer")
         if self._closed:
             raise Closed("the producer is closed")
         if self._engine is None:
             client = open_asyncio(self._protocol, self._settings)
-            self._engine = ProducerEngine(
-                client, self._settings.config, self._post or asyncio.get_running_loop().call_soon
-            )
+            post = self._post or asyncio.get_running_loop().call_soon
+            self._engine = ProducerEngine(client, self._settings.config, post, callbacks=self._callbacks)
         return self._engine

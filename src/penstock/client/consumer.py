@@ -12,6 +12,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
+from penstock.client._callbacks import CallbackErrorHook
 from penstock.client._committable import CommitCallback, OffsetsLike
 from penstock.client._consuming import ConsumerEngine
 from penstock.client._loop_thread import AnyTurn, Turns, call_in_user_thread, loop_thread
@@ -43,7 +44,7 @@ class Consumer:
     ...         consumer.commit(batch)
     """
 
-    def __init__(self, address: str, *, group: str | None = None, **options: OptionValue) -> None:
+    def __init__(self, address: str, *, group: str | None = None, **options: OptionValue | CallbackErrorHook) -> None:
         self._inner = AsyncConsumer(address, group=group, **options)
         self._inner._call = call_in_user_thread
         self._loop = loop_thread()
@@ -191,7 +192,10 @@ class Consumer:
             run(lambda: self._inner.commit(offsets))
 
     def commit_async(self, offsets: OffsetsLike | None = None, callback: CommitCallback | None = None) -> None:
-        """Commit beside what you do next; ``callback(offsets, error)`` runs in a later poll, commit or close."""
+        """Commit beside what you do next; ``callback(offsets, error)`` runs in a later poll, commit or close.
+
+        What it raises is logged (``penstock.consumer``) and told to ``on_callback_error``, and changes nothing else.
+        """
         with self._turn as run:
             run(lambda: self._inner.commit_async(offsets, callback))
 

@@ -7,14 +7,18 @@ two numbers beside it. What must not live here: how records get anywhere.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
+from penstock.client._callbacks import HERE, Callbacks
 from penstock.errors import PenstockError, RequestTimeout, UsageError
 from penstock.model import LogRange, Partition
 
@@ -103,13 +107,15 @@ class Outcome:
     """What becomes of rows that were put in together. Settled on the loop, asked from any thread.
 
     ``runs`` is None until the rows are given to partitions; ``places`` then says for each row which run it went to and
-    as which row of it (None: there is one run, with the same rows).
+    as which row of it (None: there is one run, with the same rows). ``callbacks`` are where users' run.
     """
 
-    __slots__ = ("_waiters", "error", "loop", "places", "runs", "seen", "size")
+    __slots__ = ("_waiters", "callbacks", "error", "loop", "places", "runs", "seen", "size", "topic")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, topic: str = "", callbacks: Callbacks = HERE) -> None:
         self.loop = loop
+        self.topic = topic
+        self.callbacks = callbacks
         self.size = 0
         self.runs: list[Run] | None = None
         self.places: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None = None
@@ -156,7 +162,10 @@ class Outcome:
             waiter()
 
     def on_change(self, waiter: Callable[[], None]) -> None:
-        """Call ``waiter`` once, at the next change. Look again after this: a change before it is not told."""
+        """Call ``waiter`` once, at the next change. Look again after this: a change before it is not told.
+
+        It is ours, raises nothing and does not wait; users' callbacks go to ``callbacks``.
+        """
         self._waiters.append(waiter)
 
 
@@ -177,17 +186,23 @@ class Waitable(ABC, Generic[T]):
     def _finish(self) -> T:
         """The result, or raise the error; only called when all is known."""
 
+    @abstractmethod
+    def _any(self) -> Outcome | None:
+        """One of its outcomes, if it has any."""
+
     def result(self, timeout_s: float | None = None) -> T:
         """Wait for it, and return it or raise its error. Raises RequestTimeout if it is not known in time."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while (outcome := self._open()) is not None:
             _must_not_block(outcome)
-            event = threading.Event()
-            outcome.on_change(event.set)
+            changed: SimpleQueue[None] = SimpleQueue()  # no lock of ours that a signal's handler could meet
+            outcome.on_change(partial(changed.put, None))
             if self._open() is not outcome:
                 continue
-            if not event.wait(None if deadline is None else max(0.0, deadline - time.monotonic())):
-                raise RequestTimeout(f"not acknowledged within {timeout_s} s", hint="It is still being sent")
+            try:
+                changed.get(timeout=None if deadline is None else max(0.0, deadline - time.monotonic()))
+            except Empty:
+                raise RequestTimeout(f"not acknowledged within {timeout_s} s", hint="It is still being sent") from None
         return self._finish()
 
     def exception(self, timeout_s: float | None = None) -> PenstockError | None:
@@ -201,7 +216,12 @@ class Waitable(ABC, Generic[T]):
         return None
 
     def add_done_callback(self, callback: Callable[[Self], object]) -> None:
-        """Call ``callback`` with this once it is done: on penstock's loop, or at once if it is done already."""
+        """Call ``callback`` with this once it is done, one after the other in the order in which deliveries end.
+
+        Of a Producer in a thread of that producer's own, of an AsyncProducer on your loop, where it may be a coroutine
+        function. It may send; it may not flush or close. What it raises is logged (``penstock.producer``) and told to
+        ``on_callback_error``, and changes nothing else. ``flush`` and ``close`` return when callbacks are through.
+        """
         uncalled = threading.Lock()  # taken for good by who calls: this thread and the loop may both see the end
 
         def look() -> None:
@@ -210,7 +230,11 @@ class Waitable(ABC, Generic[T]):
                 if self._open() is outcome:
                     return
             if uncalled.acquire(blocking=False):
-                callback(self)
+                outcome = self._any()
+                if outcome is None:
+                    HERE.now(callback, self, "")
+                else:
+                    outcome.callbacks.put(outcome.loop, callback, self, outcome.topic)
 
         look()
 
@@ -233,7 +257,7 @@ def _waker(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None], outcom
 
 
 def _post(loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:
-    if not loop.is_closed():
+    with contextlib.suppress(RuntimeError):  # that loop has ended, and who waited on it
         loop.call_soon_threadsafe(wake)
 
 
@@ -265,6 +289,9 @@ class Delivery(Waitable[RecordMetadata]):
 
     def _open(self) -> Outcome | None:
         return self.outcome if self.outcome.fate_of(self._row) is None else None
+
+    def _any(self) -> Outcome:
+        return self.outcome
 
     def _finish(self) -> RecordMetadata:
         fate = self.outcome.fate_of(self._row)
@@ -301,6 +328,9 @@ class BatchDelivery(Waitable[tuple[LogRange, ...]]):
 
     def _open(self) -> Outcome | None:
         return next((outcome for outcome in self._outcomes if not outcome.done), None)
+
+    def _any(self) -> Outcome | None:
+        return self._outcomes[-1] if self._outcomes else None
 
     def _finish(self) -> tuple[LogRange, ...]:
         for outcome in self._outcomes:

@@ -10,6 +10,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
+from penstock.client._callbacks import CallbackErrorHook, ThreadCallbacks
 from penstock.client._committable import OffsetsLike
 from penstock.client._loop_thread import loop_thread
 from penstock.client._producing import ProducerEngine
@@ -34,8 +35,9 @@ class Producer:
     ...     print(delivery.result().offset)
     """
 
-    def __init__(self, address: str, **options: OptionValue) -> None:
+    def __init__(self, address: str, **options: OptionValue | CallbackErrorHook) -> None:
         self._inner = AsyncProducer(address, **options)
+        self._inner._callbacks = ThreadCallbacks(self._inner._callbacks.told)
         self._loop = loop_thread()
         self._inner._post = self._loop.post
 
@@ -148,18 +150,27 @@ class Producer:
         return self._loop.run(lambda: self._inner.partitions_for(topic))
 
     def flush(self) -> None:
-        """Send everything now, and wait until it is stored. Raises the first error that nobody has looked at."""
+        """Send everything now, and wait until it is stored and callbacks are through.
+
+        Raises the first error that nobody has looked at; UsageError in a callback, which it would wait for.
+        """
+        self._inner._callbacks.refuse_inside("flush()")
         self._loop.run(self._inner.flush)
 
     def close(self, timeout_s: float | None = None) -> None:
         """Flush for at most ``timeout_s`` (None: as long as delivery may take), then hang up. Raises as ``flush``.
 
-        What is not acknowledged by then fails with Closed. Calling it again does nothing.
+        Callbacks may send till the end. What is not acknowledged by then fails with Closed. Calling it again does
+        nothing.
         """
+        self._inner._callbacks.refuse_inside("close()")
         self._loop.run(lambda: self._inner.close(timeout_s))
 
     def _begin(self) -> None:
         self._loop.run(self._inner._begin)
 
     def _start(self) -> ProducerEngine:
+        ending = self._inner._ending
+        if ending is not None and self._inner._callbacks.inside:
+            return ending
         return self._loop.run(self._inner._start)
