@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from penstock.client._arguments import LARGEST_OFFSET, check_partition, whole_number
 from penstock.columnar import Messages
 from penstock.errors import PenstockError, UsageError
 from penstock.model import Committed, GroupMetadata, Partition
@@ -35,14 +36,23 @@ class FinishedCommit:
         return tuple(sorted({partition.topic for partition in self.offsets}))
 
 
+_HINT = 'Write commit(batch), commit({Partition("topic", 0): 42}), or commit() for everything that was polled'
+
+
 def as_committed(offsets: OffsetsLike) -> dict[Partition, Committed]:
-    """The offsets that ``commit`` was given, in one form. Raises UsageError for negative ones."""
-    plain = offsets.next_offsets if isinstance(offsets, Messages) else offsets
+    """The offsets that ``commit`` was given, in one form. Raises UsageError for what is none, and for negative ones."""
+    plain: object = offsets.next_offsets if isinstance(offsets, Messages) else offsets
+    if not isinstance(plain, Mapping):
+        kind = type(offsets).__name__
+        raise UsageError(f"offsets are {kind}, wanted is a batch, or partitions with offsets", hint=_HINT)
     found = {
-        partition: offset if isinstance(offset, Committed) else Committed(offset) for partition, offset in plain.items()
+        check_partition(partition): offset
+        if isinstance(offset, Committed)
+        else Committed(whole_number(f"the offset of {partition}", offset))
+        for partition, offset in plain.items()
     }
     for partition, committed in found.items():
-        if committed.offset < 0:
+        if not 0 <= committed.offset <= LARGEST_OFFSET:
             raise UsageError(
                 f"offset {committed.offset} cannot be committed", topic=partition.topic, partition=partition.id
             )
@@ -51,7 +61,12 @@ def as_committed(offsets: OffsetsLike) -> dict[Partition, Committed]:
 
 def as_group(group: str | GroupMetadata) -> GroupMetadata:
     """A group's name, or one member of it. Raises UsageError for a group without a name."""
-    found = GroupMetadata(group) if isinstance(group, str) else group
+    found: object = GroupMetadata(group) if isinstance(group, str) else group
+    if not isinstance(found, GroupMetadata):
+        raise UsageError(
+            f"a group is {type(group).__name__}, wanted is its name or GroupMetadata",
+            hint="Consumer.group_metadata() gives it",
+        )
     if not found.group:
         raise UsageError("a group needs a name")
     return found

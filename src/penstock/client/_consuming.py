@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Collection, Mapping
 from typing import cast
 
+from penstock.client._arguments import TopicNames
 from penstock.client._by_hand import ByHand
 from penstock.client._commits import Commits
 from penstock.client._committable import CommitCallback, FinishedCommit, OffsetsLike, as_committed
@@ -52,6 +53,7 @@ class ConsumerEngine:
         self, client: LogClient, config: ConsumerConfig, call: Call, surroundings: Surroundings | None = None
     ) -> None:
         self.client = client
+        self.names = TopicNames(client)
         self.config = config
         self._call = call
         self._loop = asyncio.get_running_loop()

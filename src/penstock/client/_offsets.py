@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
+from penstock.client._arguments import check_partitions, check_times
 from penstock.model import Offset, OffsetSpec, Partition
 from penstock.seams import FoundOffset
 
@@ -34,11 +35,11 @@ async def offsets_for_times(
 ) -> dict[Partition, FoundOffset | None]:
     """The first record at or after a time; None where there is none."""
     found = await client.offsets(
-        {partition: OffsetSpec(timestamp_ms=timestamp_ms) for partition, timestamp_ms in times_ms.items()}
+        {partition: OffsetSpec(timestamp_ms=timestamp_ms) for partition, timestamp_ms in check_times(times_ms).items()}
     )
     return {partition: answer if answer.offset >= 0 else None for partition, answer in found.items()}
 
 
 async def _by_name(client: KnowsOffsets, partitions: Collection[Partition], name: Offset) -> dict[Partition, int]:
-    found = await client.offsets(dict.fromkeys(partitions, OffsetSpec(name=name)))
+    found = await client.offsets(dict.fromkeys(check_partitions(partitions), OffsetSpec(name=name)))
     return {partition: answer.offset for partition, answer in found.items()}

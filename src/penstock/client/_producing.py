@@ -11,11 +11,12 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 
 from penstock.client._absent_topics import no_topic, unknown_topic
+from penstock.client._arguments import TopicNames, check_partition_id, check_timestamp
 from penstock.client._callbacks import Callbacks, LoopCallbacks
 from penstock.client._delivering import Delivering, Hooks
 from penstock.client._intake import Intake
@@ -27,21 +28,17 @@ from penstock.client._rows import StagedTable, Staging, payload, record_size
 from penstock.client._surroundings import Backoff, Surroundings
 from penstock.client._tables import RowsLike, pieces
 from penstock.client._topics import Topics
-from penstock.client._transacting import EngineHooks, Transacting
+from penstock.client._transacting import EngineHooks, Transacting, transactional_sender
 from penstock.client.delivery import Outcome, Run
 from penstock.columnar.builder import HeadersLike
 from penstock.config import ProducerConfig
 from penstock.errors import Closed, LocalError, PenstockError, UsageError
 from penstock.model import Partition
-from penstock.seams import Avoids, Beats, LogClient, TransactionalClient, TransactionalSender
+from penstock.seams import Avoids, Beats, LogClient
 
 __all__ = ["ProducerEngine"]
 
 _log = logging.getLogger(__name__)
-
-_LARGEST_PARTITION: Final = 2**31 - 1
-_LARGEST_TIMESTAMP_MS: Final = (2**63 - 1) // 1_000
-"""What a column of microseconds can say: readers have one."""
 
 RecordToPut: TypeAlias = "tuple[str, bytes | None, bytes | None, HeadersLike | None, int | None, int, int]"
 """Topic, key, value, headers, partition, timestamp in ms, size: the arguments of ``Intake.put``."""
@@ -73,6 +70,7 @@ class ProducerEngine:
         self.intake = Intake(self._loop, *memory, lambda: post(self._tick), self._callbacks)
         self._room = Room(self.intake, config.max_block_ms, self._tick)
         self.wait_for_room = self._room.wait
+        self._names = TopicNames(client)
         self._largest_record = largest_record(config)
         self._flushing = 0
         self._unseen: Outcome | None = None
@@ -83,7 +81,7 @@ class ProducerEngine:
         self._unknown: set[str] = set()
         self._overdue: set[str] = set()
         backoff = self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, self.surroundings.dice)
-        transactional = _transactional_sender(client, config)
+        transactional = transactional_sender(client, config)
         self._sender = transactional or client.sender(idempotent=config.enable_idempotence)
         self._keys = KeyPartitions(self._sender)
         self._topics = Topics(client, config, backoff, self._renewed, self._topic_failed)
@@ -115,6 +113,8 @@ class ProducerEngine:
         timestamp_ms: int | None,
     ) -> RecordToPut:
         """A record as the intake takes it, checked. Raises UsageError for what could never be sent."""
+        if topic.__class__ is not str or topic not in self._names.known:
+            topic = self._names.one(topic)
         if key.__class__ is not bytes:
             key = payload("key", key)
         if value.__class__ is not bytes:
@@ -122,20 +122,20 @@ class ProducerEngine:
         size = record_size(key, value, headers)
         if size > self._largest_record:
             raise too_large(size, self.config)
-        if partition is not None and not 0 <= partition <= _LARGEST_PARTITION:
-            raise UsageError(f"there is no partition {partition}", topic=topic)
-        if timestamp_ms is None:
-            timestamp_ms = self.surroundings.now_ms()
-        elif abs(timestamp_ms) > _LARGEST_TIMESTAMP_MS:
-            raise UsageError(f"{timestamp_ms} is no timestamp", topic=topic, hint="Give milliseconds since 1970")
+        if partition is not None:
+            partition = check_partition_id(partition, topic)
+        timestamp_ms = self.surroundings.now_ms() if timestamp_ms is None else check_timestamp(timestamp_ms)
         return topic, key, value, headers, partition, timestamp_ms, size
 
     def tables(self, topic: str | None, rows: RowsLike) -> Iterator[TableToPut]:
         """Rows as the intake takes them, piece by piece. Raises UsageError for columns that cannot be sent."""
+        if topic is not None:
+            topic = self._names.one(topic)
         # Pieces are large enough to fill batches of many partitions, and small enough to bound memory.
         most_bytes = max(1, min(16 * self.config.batch_size_bytes, self.config.buffer_memory_bytes // 4))
         check = partial(check_sizes, config=self.config)
-        return ((name, batch, max(batch.nbytes, 1)) for name, batch in pieces(topic, rows, most_bytes, check))
+        found = pieces(topic, rows, most_bytes, check)
+        return ((self._names.one(name), batch, max(batch.nbytes, 1)) for name, batch in found)
 
     async def flush(self) -> None:
         """Wait until everything put in before is settled. Raises the first error that nobody has looked at."""
@@ -159,6 +159,7 @@ class ProducerEngine:
 
     async def partitions_of(self, topic: str) -> tuple[Partition, ...]:
         """A topic's partitions. Raises UsageError if there is none of that name for ``unknown_topic_timeout_ms``."""
+        topic = self._names.one(topic)
         deadline = self._loop.time() + self.config.unknown_topic_timeout_ms / 1_000
         failures = 0
         found = (await self._client.topics([topic])).get(topic)
@@ -223,14 +224,27 @@ class ProducerEngine:
     def _give(self, staged: Staging | StagedTable) -> None:
         router = self._routers.get(staged.topic)
         if router is not None:
-            try:
-                self._delivering.put(router.route(staged.rows(), staged.outcome, staged.born))
-            except PenstockError as error:
-                self._refuse(staged.outcome, error)
+            self._route(router, staged)
             return
         self._unrouted.setdefault(staged.topic, deque()).append(staged)
         self._topics.want(self._topics.wanted | {staged.topic})
         self._loop.call_at(staged.born + self.config.max_block_ms / 1_000, self._give_up_unrouted, staged)
+
+    def _route(self, router: TopicRouter, staged: Staging | StagedTable) -> None:
+        """Whatever is wrong with these takes nothing else with it."""
+        try:
+            runs = router.route(staged.rows(), staged.outcome, staged.born)
+        except PenstockError as error:
+            self._refuse(staged.outcome, error)
+        except Exception as error:
+            failure = LocalError(f"this could not be given to partitions: {error!r}", topic=staged.topic)
+            failure.__cause__ = error
+            self._refuse(staged.outcome, failure)
+        else:
+            self._delivering.put([run for run in runs if not run.settled])
+            if refused := [run for run in runs if run.settled]:
+                staged.outcome.changed()
+                self._finished(refused)
 
     def _give_up_unrouted(self, staged: Staging | StagedTable) -> None:
         waiting = self._unrouted.get(staged.topic)
@@ -381,11 +395,3 @@ def _raise(unseen: Outcome | None) -> None:
 def _set(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)
-
-
-def _transactional_sender(client: LogClient, config: ProducerConfig) -> TransactionalSender | None:
-    if config.transactional_id is None:
-        return None
-    if not isinstance(client, TransactionalClient):
-        raise UsageError("this protocol has no transactions", hint="Leave transactional_id out")
-    return client.transactional_sender(config.transactional_id, config.transaction_timeout_ms)

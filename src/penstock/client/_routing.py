@@ -8,19 +8,23 @@ What must not live here: queues, sending.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.client._keys import KeyPartitions
-from penstock.client.delivery import Outcome, Run
+from penstock.client.delivery import Fate, Outcome, Run
 from penstock.errors import UsageError
 from penstock.model import Partition, TopicInfo
 
 __all__ = ["TopicRouter"]
 
 Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+_NOT_NAMED: Final = -(2**63)
+"""In place of a partition: none was named."""
 
 
 class TopicRouter:
@@ -58,24 +62,28 @@ class TopicRouter:
         self._sticky = min(self._sticky, self.count - 1)
 
     def route(self, rows: pa.RecordBatch, outcome: Outcome, born: float) -> list[Run]:
-        """Split rows into runs, and tell the outcome. Raises UsageError for a partition that there is not."""
+        """Split rows into runs, and tell the outcome. Those for a partition that there is not are settled already.
+
+        Raises UsageError for a column of partitions that are no numbers.
+        """
         target, free = self._targets(rows, outcome.size)
         named = rows.schema.get_field_index("partition")
         if named >= 0:
             rows = rows.remove_column(named)
         used = np.unique(target)
         if len(used) == 1:
-            outcome.runs = [Run(outcome, self._partitions[int(used[0])], rows, outcome.size, born)]
-            outcome.runs[0].free = bool(free.all())
+            run = self._run(outcome, int(used[0]), rows, outcome.size, born)
+            run.free = bool(free.all())
+            outcome.runs = [run]
             return outcome.runs
         order = np.argsort(target, kind="stable")
         bounds = np.searchsorted(target[order], used)
         lengths = np.diff(bounds, append=len(target))
         sorted_rows = rows.take(pa.array(order))
         runs = [
-            Run(
+            self._run(
                 outcome,
-                self._partitions[int(partition)],
+                int(partition),
                 sorted_rows.slice(int(first), int(length)),
                 outcome.size * int(length) // len(target),
                 born,
@@ -98,18 +106,28 @@ class TopicRouter:
         well = [each for each in self._partitions if each != partition and not avoids(each)]
         return well[int(self._dice() * len(well))] if well else None
 
-    def _targets(self, rows: pa.RecordBatch, size: int) -> tuple[Int32s, npt.NDArray[np.bool_]]:
+    def _run(self, outcome: Outcome, partition: int, rows: pa.RecordBatch, size: int, born: float) -> Run:
+        """Rows of one partition; settled at once if there is no such."""
+        if 0 <= partition < self.count:
+            return Run(outcome, self._partitions[partition], rows, size, born)
+        topic = self._partitions[0].topic
+        run = Run(outcome, Partition(topic, partition), rows, size, born)
+        hint = f"The topic has partitions 0 to {self.count - 1}"
+        run.settle(Fate(0, run.count, -1, -1, UsageError(f"there is no partition {partition}", topic=topic, hint=hint)))
+        return run
+
+    def _targets(self, rows: pa.RecordBatch, size: int) -> tuple[Int64s, npt.NDArray[np.bool_]]:
         """The partition of each row, and whether another would do as well."""
-        target = np.full(rows.num_rows, -1, np.int32)
+        target = np.full(rows.num_rows, _NOT_NAMED, np.int64)
         named = rows.schema.get_field_index("partition")
         if named >= 0:
-            target = _named(rows.column(named), self.count)
+            target = _named(rows.column(named))
         keys_at = rows.schema.get_field_index("key")
-        if keys_at >= 0 and rows.column(keys_at).null_count < rows.num_rows and (target < 0).any():
+        if keys_at >= 0 and rows.column(keys_at).null_count < rows.num_rows and (target == _NOT_NAMED).any():
             keys = rows.column(keys_at)
-            by_key = keys.is_valid().to_numpy(zero_copy_only=False) & (target < 0)
+            by_key = keys.is_valid().to_numpy(zero_copy_only=False) & (target == _NOT_NAMED)
             target = np.where(by_key, self._keys.partitions(keys, self.count), target)
-        is_free = target < 0
+        is_free = target == _NOT_NAMED
         free = np.flatnonzero(is_free)
         if len(free):
             target[free] = self._sticky_targets(len(free), size * len(free) // rows.num_rows)
@@ -140,16 +158,10 @@ class TopicRouter:
         return min(others, key=lambda each: self._waiting_bytes(self._partitions[each]))
 
 
-def _named(column: pa.Array, count: int) -> Int32s:
+def _named(column: pa.Array) -> Int64s:
     try:
-        numbers = column.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-        valid = column.is_valid().to_numpy(zero_copy_only=False)
+        plain = column.cast(pa.int64()).fill_null(_NOT_NAMED)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise UsageError(f"column partition is {column.type}, wanted are integers: {error}") from error
-    wrong = valid & ((numbers < 0) | (numbers >= count))
-    if wrong.any():
-        raise UsageError(
-            f"there is no partition {int(numbers[wrong][0])}", hint=f"The topic has partitions 0 to {count - 1}"
-        )
-    named: Int32s = numbers.astype(np.int32)
-    return named
+        raise UsageError(f"column partition is {column.type}, wanted are integers: {error}") from None
+    numbers: Int64s = plain.to_numpy(zero_copy_only=False).copy()
+    return numbers

@@ -6,6 +6,7 @@ What must not live here: how tables are read (`_tables`), partitions, memory, ti
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +18,7 @@ from penstock.errors import UsageError
 
 __all__ = ["StagedTable", "Staging", "payload", "record_size"]
 
+_HEADERS: Final = "Headers are text to bytes or None"
 _OVERHEAD: Final = 80
 """Bytes of memory and of batch that a record takes beside its key and value, about."""
 
@@ -31,14 +33,28 @@ def payload(name: str, given: object) -> bytes | None:
     raise UsageError(f"{name} is {type(given).__name__}, wanted is bytes or None", hint=hint)
 
 
+def _pairs(headers: object) -> Iterator[tuple[object, object]]:
+    """Names and contents as they were given. Raises UsageError for what has none."""
+    if hasattr(headers, "items"):
+        headers = headers.items()
+    if isinstance(headers, str | bytes) or not isinstance(headers, Sequence | Set):
+        raise UsageError(f"headers are {type(headers).__name__}, wanted is a dict or a list of pairs", hint=_HEADERS)
+    for pair in headers:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise UsageError(f"one of the headers is {pair!r:.80}, wanted is a pair", hint=_HEADERS)
+        yield pair[0], pair[1]
+
+
 def record_size(key: bytes | None, value: bytes | None, headers: HeadersLike | None) -> int:
     """About what a record weighs. Raises UsageError for headers of another shape."""
     size = _OVERHEAD + (len(key) if key else 0) + (len(value) if value else 0)
     if headers:
-        pairs = headers.items() if hasattr(headers, "items") else headers
-        for name, content in pairs:
-            if not isinstance(name, str) or not (content is None or isinstance(content, bytes)):
-                raise UsageError(f"header {name!r} is {content!r}", hint="Headers are text to bytes or None")
+        for name, content in _pairs(headers):
+            if not isinstance(name, str):
+                raise UsageError(f"the name of a header is {type(name).__name__} ({name!r:.40})", hint=_HEADERS)
+            if not (content is None or isinstance(content, bytes)):
+                kind = type(content).__name__
+                raise UsageError(f"header {name!r} is {kind}, wanted is bytes or None", hint=_HEADERS)
             if not name.isascii() and not _is_unicode(name):
                 raise UsageError(f"header {name!r} has a name that is no Unicode text")
             size += len(name) + len(content or b"") + 16

@@ -15,11 +15,12 @@ from typing import Final
 
 from penstock.client._transaction_states import TRANSITIONS, Event, State, after
 from penstock.client.errors import TransactionAborted
+from penstock.config import ProducerConfig
 from penstock.errors import PenstockError, RequestTimeout, UsageError
 from penstock.model import Committed, GroupMetadata, Partition, PreparedTransaction
-from penstock.seams import TransactionalSender
+from penstock.seams import LogClient, TransactionalClient, TransactionalSender
 
-__all__ = ["EngineHooks", "Transacting"]
+__all__ = ["EngineHooks", "Transacting", "transactional_sender"]
 
 _log = logging.getLogger(__name__)
 _FAILED: Final = frozenset({State.ABORTABLE_ERROR, State.FATAL_ERROR})
@@ -186,3 +187,12 @@ class Transacting:
                 hint="Send between begin_transaction() and commit_transaction()",
             )
             self._hooks.gate(self.error if self.state in _FAILED else closed)
+
+
+def transactional_sender(client: LogClient, config: ProducerConfig) -> TransactionalSender | None:
+    """The sender of a producer that has a transactional id. Raises UsageError if its log has none."""
+    if config.transactional_id is None:
+        return None
+    if not isinstance(client, TransactionalClient):
+        raise UsageError("this protocol has no transactions", hint="Leave transactional_id out")
+    return client.transactional_sender(config.transactional_id, config.transaction_timeout_ms)

@@ -10,6 +10,14 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from types import TracebackType
 from typing import Self
 
+from penstock.client._arguments import (
+    check_offset,
+    check_partition,
+    check_partitions,
+    check_starts,
+    seconds,
+    whole_number,
+)
 from penstock.client._callbacks import CallbackErrorHook, CallbackFailure, Told, without_hook
 from penstock.client._committable import CommitCallback, OffsetsLike
 from penstock.client._connect import open_asyncio, protocol_of
@@ -55,6 +63,7 @@ class AsyncConsumer:
         self._call: Call = call_on_loop
         self._told = Told("penstock.consumer", on_callback_error)
         self._engine: ConsumerEngine | None = None
+        self._by_address = False
         self._closing = False
         self._closed = False
 
@@ -78,24 +87,25 @@ class AsyncConsumer:
 
     async def subscribe(self, topics: Collection[str] | str, listener: RebalanceListener | None = None) -> None:
         """Read these topics, together with the group, instead of those before. Raises UsageError after assign."""
-        wanted = frozenset([topics] if isinstance(topics, str) else topics)
-        if not wanted:
-            raise UsageError("no topics to subscribe to", hint="unsubscribe() ends a subscription")
-        await (await self._start(subscribe=False)).subscribe(wanted, listener or RebalanceListener())
+        engine = await self._start(subscribe=False)
+        self._by_address = False
+        await engine.subscribe(engine.names.some(topics), listener or RebalanceListener())
 
     async def assign(self, partitions: Collection[Partition] | Mapping[Partition, int]) -> None:
         """Read exactly these partitions, from the offsets given, else the committed ones.
 
-        Raises UsageError after subscribe.
+        Instead of the address's topics. Raises UsageError after subscribe.
         """
-        starts = dict(partitions) if isinstance(partitions, Mapping) else dict.fromkeys(partitions)
-        for partition, start in starts.items():
-            _check_offset(partition, start)
+        starts = check_starts(partitions)
         engine = await self._start(subscribe=False)
+        if self._by_address:
+            self._by_address = False
+            await engine.unsubscribe("partitions are assigned instead of the address's topics")
         await engine.assign(starts, self._settings.address.topics)
 
     async def unsubscribe(self) -> None:
         """Give up all partitions, and leave the group."""
+        self._by_address = False
         await (await self._start(subscribe=False)).unsubscribe()
 
     def assignment(self) -> frozenset[Partition]:
@@ -129,7 +139,8 @@ class AsyncConsumer:
 
     async def partitions_for(self, topic: str) -> tuple[Partition, ...]:
         """All partitions of a topic. Raises UsageError if there is no such topic."""
-        client = (await self._start()).client
+        engine = await self._start()
+        client, topic = engine.client, engine.names.one(topic)
         found = (await client.topics([topic])).get(topic) or (await client.topics([topic], fresh=True)).get(topic)
         if found is None:
             raise UsageError("there is no such topic", topic=topic, hint="Admin.topics() lists what there is")
@@ -145,7 +156,7 @@ class AsyncConsumer:
         """
         engine = await self._start()
         limit = poll_limit(max_records, engine)
-        deadline = asyncio.get_running_loop().time() + timeout_s
+        deadline = asyncio.get_running_loop().time() + seconds("timeout_s", timeout_s)
         engine.partitions.mark_handled()
         serve, batch = True, Messages()
         while not batch and await self._ready(engine, deadline, serve=serve):
@@ -156,7 +167,7 @@ class AsyncConsumer:
 
     async def seek(self, partition: Partition, offset: int) -> None:
         """Continue at ``offset``; records fetched already are dropped."""
-        _check_offset(partition, offset)
+        offset = check_offset(check_partition(partition), offset)
         engine = await self._start()
         engine.state_of(partition).jump(offset)
         engine.go_on()
@@ -172,13 +183,13 @@ class AsyncConsumer:
     async def pause(self, partitions: Collection[Partition]) -> None:
         """Return no records of these until ``resume``; what was fetched is kept."""
         engine = await self._start()
-        for partition in partitions:
+        for partition in check_partitions(partitions):
             engine.state_of(partition).paused = True
 
     async def resume(self, partitions: Collection[Partition]) -> None:
         """Undo ``pause``."""
         engine = await self._start()
-        for partition in partitions:
+        for partition in check_partitions(partitions):
             engine.state_of(partition).paused = False
         engine.go_on()
 
@@ -192,7 +203,7 @@ class AsyncConsumer:
 
     async def position(self, partition: Partition) -> int:
         """The offset of the next record that poll will return."""
-        return await (await self._start()).position(partition)
+        return await (await self._start()).position(check_partition(partition))
 
     # Committing.
 
@@ -223,6 +234,7 @@ class AsyncConsumer:
 
     async def committed(self, partitions: Collection[Partition]) -> Mapping[Partition, Committed | None]:
         """What the group has committed; None where nothing."""
+        partitions = check_partitions(partitions)
         found = await (await self._start()).committed(partitions)
         return {partition: found.get(partition) for partition in partitions}
 
@@ -255,6 +267,7 @@ class AsyncConsumer:
             client = open_asyncio(self._protocol, self._settings)
             self._engine = ConsumerEngine(client, self._settings.config, self._call)
             if subscribe and self._settings.address.topics:
+                self._by_address = True
                 await self._engine.subscribe(self._settings.address.topics, RebalanceListener())
         return self._engine
 
@@ -280,7 +293,7 @@ class AsyncConsumer:
 
     async def _seek_to(self, where: Offset, partitions: Collection[Partition]) -> None:
         engine = await self._start()
-        for partition in partitions or engine.partitions.assigned:
+        for partition in check_partitions(partitions) or engine.partitions.assigned:
             engine.state_of(partition).look_up(OffsetSpec(name=where))
         engine.go_on()
 
@@ -293,20 +306,11 @@ class AsyncConsumer:
                 self._told(CallbackFailure(error, commit.callback, (commit.offsets, commit.error), commit.topics))
 
 
-def _check_offset(partition: Partition, offset: int | None) -> None:
-    if offset is not None and offset < 0:
-        raise UsageError(
-            f"{offset} is no offset",
-            topic=partition.topic,
-            partition=partition.id,
-            hint="seek_to_beginning() and seek_to_end() find the ends",
-        )
-
-
 def poll_limit(max_records: int | None, engine: ConsumerEngine) -> int:
     """How many records a poll may return. Raises UsageError."""
     if max_records is None:
         return engine.config.max_poll_records
+    max_records = whole_number("max_records", max_records)
     if max_records < 1:
         raise UsageError(f"max_records is {max_records}, allowed is 1 and more")
     return max_records

@@ -12,6 +12,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
+from penstock.client._arguments import seconds
 from penstock.client._callbacks import CallbackErrorHook
 from penstock.client._committable import CommitCallback, OffsetsLike
 from penstock.client._consuming import ConsumerEngine
@@ -83,7 +84,7 @@ class Consumer:
     def assign(self, partitions: Collection[Partition] | Mapping[Partition, int]) -> None:
         """Read exactly these partitions, from the offsets given, else the committed ones.
 
-        Raises UsageError after subscribe.
+        Instead of the address's topics. Raises UsageError after subscribe.
         """
         with self._turn as run:
             run(lambda: self._inner.assign(partitions))
@@ -133,7 +134,7 @@ class Consumer:
         with self._turn as run:
             self._note_poller(engine)
             limit = poll_limit(max_records, engine)
-            deadline = self._loop.now() + timeout_s
+            deadline = self._loop.now() + seconds("timeout_s", timeout_s)
             # Without the loop as long as something was fetched ahead and there is nothing else to do.
             with self._taking:
                 engine.partitions.mark_handled()

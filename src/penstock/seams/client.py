@@ -150,6 +150,15 @@ class Beats(Protocol):
 
 
 @runtime_checkable
+class NamesTopics(Protocol):
+    """A LogClient of a log whose topics may not have just any name."""
+
+    def check_topic(self, name: str) -> None:
+        """Raise UsageError for a name that no topic can have."""
+        ...
+
+
+@runtime_checkable
 class Avoids(Protocol):
     """A Sender that knows which partitions are in trouble: rows that may go anywhere go elsewhere meanwhile."""
 

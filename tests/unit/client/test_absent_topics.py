@@ -9,7 +9,7 @@ import pytest
 
 import penstock
 from penstock.client import AsyncProducer
-from penstock.errors import ServerError, UsageError
+from penstock.errors import UsageError
 from penstock.testing import Broker
 from tests.conformance.fake_log import FakeLog
 from tests.unit.client.virtual_time import run
@@ -57,8 +57,8 @@ def test_it_is_not_created_where_that_is_forbidden(broker: Broker) -> None:
 
 def test_a_name_that_no_topic_can_have_is_told_at_once(broker: Broker) -> None:
     with penstock.Producer(broker.address, unknown_topic_timeout_ms=60_000) as producer:
-        with pytest.raises(ServerError, match="INVALID_TOPIC_EXCEPTION"):
-            producer.send("no/topic", b"a").result(20)
+        with pytest.raises(UsageError, match="no topic can be called 'no/topic'"):
+            producer.send("no/topic", b"a")
         producer.send("good", b"a").result(20)
 
 

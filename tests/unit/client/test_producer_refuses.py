@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
@@ -20,9 +24,18 @@ ADDRESS = "fake://h:1"
         ({"value": "text"}, r"text.encode\(\)"),
         ({"key": 5, "value": b""}, "key is int"),
         ({"value": b"x" * 2_000_000}, "max_request_bytes"),
-        ({"value": b"", "headers": {"a": "text"}}, "Headers are text to bytes"),
+        ({"value": b"", "headers": {"a": "text"}}, "header 'a' is str, wanted is bytes"),
         ({"value": b"", "headers": [(b"a", b"b")]}, "Headers are text to bytes"),
         ({"value": b"", "headers": {"\ud800": b""}}, "no Unicode text"),
+        ({"value": b"", "headers": [("a",)]}, "wanted is a pair"),
+        ({"value": b"", "headers": 5}, "headers are int"),
+        ({"value": b"", "headers": b"ab"}, "headers are bytes"),
+        ({"value": b"", "partition": "1"}, r"partition is str \('1'\)"),
+        ({"value": b"", "partition": True}, "partition is bool"),
+        ({"value": b"", "partition": 1.0}, "partition is float"),
+        ({"value": b"", "timestamp_ms": "now"}, "timestamp_ms is str"),
+        ({"value": b"", "timestamp_ms": 1.5}, "timestamp_ms is float"),
+        ({"value": b"", "timestamp_ms": datetime.now(UTC)}, r"int\(when.timestamp\(\)"),
         ({"value": b"", "partition": -1}, "no partition -1"),
         ({"value": b"", "partition": 2**31}, "no partition 2147483648"),
         ({"value": b"", "timestamp_ms": 2**70}, "is no timestamp"),
@@ -48,6 +61,62 @@ def test_a_partition_that_does_not_exist_fails_its_record(log: FakeLog) -> None:
 
     run(main())
     assert log.partitions[Partition("t4", 0)].end == 0
+
+
+TOPICS = [
+    (b"t", r"a topic is bytes \(b't'\), wanted is text. Decode it first: topic.decode\(\)"),
+    (None, "a topic is None, wanted is text"),
+    (5, r"a topic is int \(5\)"),
+    (["t"], "a topic is list"),
+    ("", "name is empty"),
+    ("\ud800", "half of a surrogate pair"),
+]
+
+
+@pytest.mark.parametrize(("topic", "complaint"), TOPICS)
+@pytest.mark.parametrize("by_table", [False, True], ids=["send", "send_batch"])
+def test_what_is_no_topic_is_refused_at_once_and_harms_nobody(
+    log: FakeLog, topic: Any, complaint: str, by_table: bool
+) -> None:
+    async def main() -> None:
+        async with AsyncProducer(ADDRESS, linger_ms=1_000) as producer:
+            before = await producer.send("t", b"a")
+            told = complaint if topic is not None or not by_table else "no topic is named"
+            with pytest.raises(UsageError, match=told):
+                await (producer.send_batch(topic, pa.table({"value": [b"a"]})) if by_table else producer.send(topic))
+            with pytest.raises(UsageError, match=complaint):
+                await producer.partitions_for(topic)
+            await asyncio.gather(before, await producer.send("t", b"b"))
+
+    run(main())
+    assert log.partitions[Partition("t", 0)].end == 2
+
+
+def test_a_partition_that_there_is_not_takes_no_other_record_of_its_batch_with_it(log: FakeLog) -> None:
+    async def main() -> None:
+        async with AsyncProducer(ADDRESS, linger_ms=1_000) as producer:
+            sent = [await producer.send("t4", b"", partition=each) for each in (0, 9, 1, 77, 0)]
+            for delivery, wrong in zip(sent, (None, 9, None, 77, None), strict=True):
+                if wrong is None:
+                    await delivery
+                else:
+                    with pytest.raises(UsageError, match=f"no partition {wrong} .topic t4.. The topic has partitions"):
+                        await delivery
+
+    run(main())
+    assert [log.partitions[Partition("t4", each)].end for each in range(4)] == [2, 1, 0, 0]
+
+
+def test_rows_that_cannot_be_given_to_a_partition_take_nothing_else_with_them(log: FakeLog) -> None:
+    async def main() -> None:
+        async with AsyncProducer(ADDRESS) as producer:
+            wrong = await producer.send_batch("t", pa.table({"value": [b"a"], "partition": [1.5]}))
+            with pytest.raises(UsageError, match="column partition is double, wanted are integers"):
+                await wrong
+            await (await producer.send("t", b"b"))
+
+    run(main())
+    assert log.partitions[Partition("t", 0)].end == 1
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from penstock.protocols.kafka.client.dialect import KafkaDialect
 from penstock.protocols.kafka.client.offsets import find_offsets
 from penstock.protocols.kafka.client.options import KafkaOptions
 from penstock.protocols.kafka.client.versions import Versions
+from penstock.protocols.kafka.names import check_topic
 from penstock.seams.channel import Channel, Dialect
 from penstock.seams.client import FoundOffset, GroupOptions, ReadFrom, ReadLimits
 
@@ -44,6 +45,10 @@ class KafkaClient:
         self._channel = channel
         self._cluster = Cluster(Calls(channel, options or KafkaOptions()), bootstrap)
         self._coordinators: dict[str, Coordinator] = {}
+
+    def check_topic(self, name: str) -> None:
+        """``penstock.seams.client.NamesTopics``."""
+        check_topic(name)
 
     async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> Mapping[str, TopicInfo]:
         """Topics by name; see ``LogClient``. Raises ConnectionLost, RequestTimeout, ServerError."""

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, UsageError
 from penstock.model import Committed, Endpoint, LogRange, Node, OffsetSpec, Partition, TopicInfo
 from penstock.protocols.tubemq.client.admin import TubeAdmin
 from penstock.protocols.tubemq.client.client_balanced import ClientBalanced
@@ -22,6 +22,7 @@ from penstock.protocols.tubemq.client.sender import TubeSender
 from penstock.protocols.tubemq.client.server_balanced import ServerBalanced
 from penstock.protocols.tubemq.client.shared import share
 from penstock.protocols.tubemq.client.web_api import WebApi
+from penstock.protocols.tubemq.names import check_topic
 from penstock.seams.channel import Channel, Dialect
 from penstock.seams.client import BatchMembership, FoundOffset, GroupOptions, ReadFrom, ReadLimits
 
@@ -48,6 +49,11 @@ class TubeClient:
         self.shared = share(channel, masters, options or TubeOptions())
         self._readers = Readers(self.shared)
         self._polling = Polling(self.shared, self._readers)
+
+    def check_topic(self, name: str) -> None:
+        """``penstock.seams.client.NamesTopics``."""
+        if check_topic(name) != name:
+            raise UsageError(f"topic {name!r} has blanks around it", topic=name)
 
     async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> Mapping[str, TopicInfo]:
         """Topics by name; see ``LogClient``."""

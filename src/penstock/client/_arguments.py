@@ -1,0 +1,177 @@
+"""What callers give: topics, partitions, offsets, numbers. Of the right kind, or refused at once, in one sentence.
+
+What must not live here: what a log knows (whether a topic or a partition is there), and keys, values and headers
+(`_rows`).
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import Final, NoReturn
+
+from penstock.errors import UsageError
+from penstock.model import Partition
+from penstock.seams import LogClient, NamesTopics
+
+__all__ = [
+    "LARGEST_OFFSET",
+    "TopicNames",
+    "check_offset",
+    "check_partition",
+    "check_partition_id",
+    "check_partitions",
+    "check_starts",
+    "check_times",
+    "check_timestamp",
+    "seconds",
+    "whole_number",
+]
+
+_LARGEST_PARTITION: Final = 2**31 - 1
+LARGEST_OFFSET: Final = 2**63 - 1
+_LARGEST_TIMESTAMP_MS: Final = (2**63 - 1) // 1_000
+"""What a column of microseconds can say: readers have one."""
+
+_ENDS: Final = "seek_to_beginning() and seek_to_end() find the ends"
+
+
+class TopicNames:
+    """Names that topics of a log may have; ``known`` are those that were looked at and found good."""
+
+    __slots__ = ("_rule", "known")
+
+    def __init__(self, client: LogClient) -> None:
+        self._rule = client.check_topic if isinstance(client, NamesTopics) else None
+        self.known: set[str] = set()
+
+    def one(self, given: object) -> str:
+        """A topic's name. Raises UsageError."""
+        if not isinstance(given, str):
+            hint = "Decode it first: topic.decode()" if isinstance(given, bytes | bytearray) else None
+            raise UsageError(f"a topic is {_shown(given)}, wanted is text", hint=hint)
+        if not _is_unicode(given):
+            raise UsageError(f"topic {given!a} is no Unicode text: it has half of a surrogate pair")
+        if not given:
+            raise UsageError("a topic's name is empty")
+        if self._rule is not None:
+            self._rule(given)
+        name = str(given)
+        self.known.add(name)
+        return name
+
+    def some(self, given: object) -> frozenset[str]:
+        """One name or several. Raises UsageError, also for none."""
+        if isinstance(given, str | bytes | bytearray):
+            given = [given]
+        if not isinstance(given, Iterable):
+            raise UsageError(f"topics are {_shown(given)}, wanted is a name or a list of names")
+        found = frozenset(map(self.one, given))
+        if not found:
+            raise UsageError("no topics to subscribe to", hint="unsubscribe() ends a subscription")
+        return found
+
+
+def whole_number(name: str, given: object) -> int:
+    """An int, or what counts as one (NumPy's), but no bool. Raises UsageError."""
+    if not isinstance(given, bool):
+        try:
+            return operator.index(given)  # type: ignore[arg-type]
+        except TypeError:
+            pass
+    raise UsageError(f"{name} is {_shown(given)}, wanted is a whole number")
+
+
+def seconds(name: str, given: object) -> float:
+    """A number of seconds; less than 0 is as good as 0, what is left of a time that is over. Raises UsageError."""
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise UsageError(f"{name} is {_shown(given)}, wanted is a number of seconds")
+    if math.isnan(given):
+        raise UsageError(f"{name} is {given}, wanted is a number of seconds")
+    return given
+
+
+def check_timestamp(given: object) -> int:
+    """Milliseconds since 1970. Raises UsageError."""
+    if hasattr(given, "timestamp") or isinstance(given, float):
+        hint = "Milliseconds of a datetime are int(when.timestamp() * 1000)"
+        raise UsageError(f"timestamp_ms is {_shown(given)}, wanted is a whole number", hint=hint)
+    number = whole_number("timestamp_ms", given)
+    if abs(number) > _LARGEST_TIMESTAMP_MS:
+        raise UsageError(f"{number} is no timestamp", hint="Give milliseconds since 1970")
+    return number
+
+
+def check_partition_id(given: object, topic: str) -> int:
+    """The number of a partition. Raises UsageError."""
+    number = whole_number("partition", given)
+    if not 0 <= number <= _LARGEST_PARTITION:
+        raise UsageError(f"there is no partition {number}", topic=topic)
+    return number
+
+
+def check_partition(given: object) -> Partition:
+    """A Partition with a name and a number. Raises UsageError."""
+    if not isinstance(given, Partition):
+        raise UsageError(f"a partition is {_shown(given)}, wanted is a Partition", hint='Write Partition("topic", 0)')
+    topic: object = given.topic
+    if not isinstance(topic, str) or not topic:
+        raise UsageError(f"the topic of a partition is {_shown(topic)}, wanted is text")
+    number = check_partition_id(given.id, given.topic)
+    return given if number is given.id else replace(given, id=number)
+
+
+def check_partitions(given: object) -> list[Partition]:
+    """Several. Raises UsageError."""
+    if isinstance(given, Partition):
+        raise UsageError("partitions are one Partition, wanted is a list of them", hint=f"Write [{given!r}]")
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise UsageError(f"partitions are {_shown(given)}, wanted is a list of Partition")
+    return list(map(check_partition, given))
+
+
+def check_offset(partition: Partition, given: object) -> int:
+    """An offset of a partition. Raises UsageError."""
+    try:
+        number = whole_number("an offset", given)
+    except UsageError as error:
+        _elsewhere(error.message, partition)
+    if not 0 <= number <= LARGEST_OFFSET:
+        _elsewhere(f"{number} is no offset", partition)
+    return number
+
+
+def check_starts(given: Collection[Partition] | Mapping[Partition, int]) -> dict[Partition, int | None]:
+    """Partitions with the offset to start at, None where none is given. Raises UsageError."""
+    if not isinstance(given, Mapping):
+        return dict.fromkeys(check_partitions(given))
+    starts: Mapping[Partition, object] = given
+    return {
+        check_partition(partition): None if start is None else check_offset(partition, start)
+        for partition, start in starts.items()
+    }
+
+
+def check_times(given: object) -> dict[Partition, int]:
+    """Partitions with milliseconds since 1970. Raises UsageError."""
+    if not isinstance(given, Mapping):
+        raise UsageError(f"times are {_shown(given)}, wanted are partitions with milliseconds since 1970")
+    return {check_partition(partition): whole_number("a time", at) for partition, at in given.items()}
+
+
+def _elsewhere(message: str, partition: Partition) -> NoReturn:
+    raise UsageError(message, topic=partition.topic, partition=partition.id, hint=_ENDS) from None
+
+
+def _is_unicode(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def _shown(given: object) -> str:
+    """What was given, short, with its type: ``None`` needs none."""
+    if given is None:
+        return "None"
+    text = ascii(given)
+    return f"{type(given).__name__} ({text if len(text) <= 40 else text[:37] + '...'})"
