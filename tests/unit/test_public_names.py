@@ -6,15 +6,22 @@ import asyncio
 import builtins
 import collections.abc
 import dataclasses
+import importlib
 import inspect
+import pkgutil
 import re
 import types
 import typing
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import penstock
+import penstock.client
+import penstock.columnar
+import penstock.config
+import penstock.seams
 from penstock.client import errors
 
 CLASSES = [value for name in penstock.__all__ if inspect.isclass(value := getattr(penstock, name))]
@@ -22,6 +29,9 @@ ELSEWHERE = {name for module in (asyncio, builtins, collections.abc, types, typi
 ELSEWHERE |= {"T", "abc", "pa", "pd", "np", "npt", "TracebackType"}
 HANDED_OUT = {"AsyncTransaction", "BatchDelivery", "Delivery", "Transaction"}  # nobody makes them by hand
 STRINGS = re.compile(r"'[^']*'|\"[^\"]*\"")
+OTHERS = {"AdminClient", "ConsumerConfig"}  # of confluent-kafka, and of TubeMQ's Java, on the pages "coming from"
+ROOT = Path(__file__).parents[2]
+CLASS = re.compile(r"(?<![.\w])(?:[A-Z][a-z]+){2,}\b|(?<=`)[A-Z]\w+(?=[`.(])")
 NAMES = re.compile(r"(?<![.\w])[A-Za-z_]\w*")
 
 
@@ -54,3 +64,62 @@ def test_every_name_in_a_public_signature_is_public(kind: type) -> None:
 
 def test_every_error_of_the_clients_is_public() -> None:
     assert {name for name in errors.__all__ if not hasattr(penstock, name)} == set()
+
+
+def documented(kind: type) -> Iterator[tuple[str, str]]:
+    """Where, and the words, of everything public that has some."""
+    yield kind.__name__, inspect.getdoc(kind) or ""
+    for name, value in inspect.getmembers(kind):
+        if not name.startswith("_") and (inspect.isfunction(value) or isinstance(value, property)):
+            yield f"{kind.__name__}.{name}", inspect.getdoc(value) or ""
+
+
+def classes_of_ours() -> set[str]:
+    """All that somebody could take for public, wherever they live."""
+    homes = [
+        importlib.import_module(found.name)
+        for layer in (penstock.client, penstock.columnar, penstock.config, penstock.seams)
+        for found in pkgutil.iter_modules(layer.__path__, f"{layer.__name__}.")
+    ]
+    return {
+        name
+        for home in (penstock.errors, penstock.model, *homes)
+        for name, value in inspect.getmembers(home, inspect.isclass)
+        if value.__module__.startswith("penstock.") and not name.startswith("_")
+    }
+
+
+def test_every_name_in_a_public_docstring_is_public() -> None:
+    ours = classes_of_ours()
+    missing = {
+        (where, name)
+        for kind in CLASSES
+        for where, text in documented(kind)
+        for name in CLASS.findall(text)
+        if name in ours and not hasattr(penstock, name)
+    }
+    assert missing == set()
+
+
+def test_every_error_that_a_docstring_promises_is_public() -> None:
+    promised = {
+        (where, name)
+        for kind in CLASSES
+        for where, text in documented(kind)
+        for sentence in re.findall(r"\bRaises? (.*?)(?:\.\s|\.?$)", text.replace("\n", " "))
+        for name in CLASS.findall(sentence)
+    }
+    assert promised
+    unknown = {each for each in promised if not hasattr(penstock, each[1]) and not hasattr(builtins, each[1])}
+    assert unknown == set()
+
+
+def test_every_class_that_the_pages_for_users_name_is_public() -> None:
+    ours = classes_of_ours() - OTHERS
+    missing = {
+        (page.name, name)
+        for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+        for name in re.findall(r"`([A-Z]\w+)(?:\(.*?\))?`", page.read_text(encoding="utf-8"))
+        if name in ours and not hasattr(penstock, name)
+    }
+    assert missing == set()

@@ -75,6 +75,6 @@ def _topics(admin: Admin, named: tuple[str, ...]) -> tuple[Mapping[str, TopicInf
     It is asked for a topic in any case: whether somebody answers is what we want to know.
     """
     try:
-        return admin.topics(), None
+        return admin.topics(internal=True), None
     except UsageError as error:
         return admin.topics(named or (_ANY_TOPIC,)), error

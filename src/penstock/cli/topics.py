@@ -28,11 +28,10 @@ def list_topics(
     from penstock.client import Admin
 
     with Admin(address, **client_options(address, option)) as admin:
-        found = admin.topics()
+        found = admin.topics(internal=internal)
     rows: list[dict[str, Cell]] = [
         {"topic": name, "partitions": len(topic.partitions), "internal": topic.internal}
         for name, topic in sorted(found.items())
-        if internal or not topic.internal
     ]
     show(rows, ("topic", "partitions", "internal"), as_json=json, header=header, title="Topics")
 

@@ -57,9 +57,9 @@ class Admin:
         """Grow a topic to ``total`` partitions; keys then map to other partitions than before. Raises ServerError."""
         self._run(self._inner.add_partitions(name, total))
 
-    def topics(self, names: Collection[str] | None = None) -> Mapping[str, TopicInfo]:
-        """Topics by name (None: all, internal ones too); one that does not exist is absent."""
-        return self._run(self._inner.topics(names))
+    def topics(self, names: Collection[str] | None = None, *, internal: bool = False) -> Mapping[str, TopicInfo]:
+        """Topics by name; one that does not exist is absent. None: all, the log's own only with ``internal``."""
+        return self._run(self._inner.topics(names, internal=internal))
 
     def topic_config(self, name: str) -> Mapping[str, str]:
         """A topic's settings, in the server's words. Raises ServerError."""

@@ -13,6 +13,7 @@ from penstock.client._committable import OffsetsLike, as_committed
 from penstock.client._connect import open_asyncio, protocol_of
 from penstock.client._lag import Lag, group_lag
 from penstock.client._offsets import beginning_offsets, end_offsets, offsets_for_times
+from penstock.client._public_topics import public_topics
 from penstock.client._settings import split_options
 from penstock.client._surroundings import wall_clock_ms
 from penstock.config import OptionValue, reader_settings
@@ -60,9 +61,9 @@ class AsyncAdmin:
         """Grow a topic to ``total`` partitions; keys then map to other partitions than before. Raises ServerError."""
         await self._log().admin().add_partitions(name, total)
 
-    async def topics(self, names: Collection[str] | None = None) -> Mapping[str, TopicInfo]:
-        """Topics by name (None: all, internal ones too); one that does not exist is absent."""
-        return await self._log().admin().topics(names)
+    async def topics(self, names: Collection[str] | None = None, *, internal: bool = False) -> Mapping[str, TopicInfo]:
+        """Topics by name; one that does not exist is absent. None: all, the log's own only with ``internal``."""
+        return public_topics(await self._log().admin().topics(names), names, internal=internal)
 
     async def topic_config(self, name: str) -> Mapping[str, str]:
         """A topic's settings, in the server's words. Raises ServerError."""

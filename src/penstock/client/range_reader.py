@@ -12,6 +12,7 @@ from typing import Any, Self, TypeVar
 from penstock.client._connect import open_blocking, protocol_of
 from penstock.client._offsets import beginning_offsets, end_offsets, offsets_for_times
 from penstock.client._peeking import Peek, peek
+from penstock.client._public_topics import public_topics
 from penstock.client._settings import split_options
 from penstock.columnar import Messages
 from penstock.config import OptionValue, reader_settings
@@ -68,9 +69,9 @@ class RangeReader:
         self._check_open()
         return self._read(wanted, columns) if batch_rows is None else _cut(self._read(wanted, columns), batch_rows)
 
-    def topics(self, names: Collection[str] | None = None) -> Mapping[str, TopicInfo]:
-        """Topics by name (None: all); one that does not exist is absent."""
-        return self._run(self._client.topics(names, fresh=True))
+    def topics(self, names: Collection[str] | None = None, *, internal: bool = False) -> Mapping[str, TopicInfo]:
+        """Topics by name; one that does not exist is absent. None: all, the log's own only with ``internal``."""
+        return public_topics(self._run(self._client.topics(names, fresh=True)), names, internal=internal)
 
     def offsets(self, wanted: Mapping[Partition, OffsetSpec]) -> Mapping[Partition, FoundOffset]:
         """Offsets by name or time."""

@@ -11,6 +11,7 @@ from typing import Final, overload
 
 import pyarrow as pa
 
+from penstock.columnar.pickled import Packed, packed, unpacked
 from penstock.columnar.schema import COLUMNS, assemble, check_columns, schema
 from penstock.errors import UsageError
 from penstock.model import Partition, Record, TimestampType
@@ -34,12 +35,16 @@ class Part:
     next_offset: int
     context: str = ""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return _part, (self.partition, packed([self.batch]), self.next_offset, self.context)
+
 
 class Messages:
     """An immutable run of records of one or several partitions.
 
     Iterate for `penstock.Record` objects, made one by one; or take the columns: `to_arrow`, `column`, or hand the whole
-    to anything that reads the Arrow PyCapsule stream (Polars, DuckDB, pandas). Slices share the memory.
+    to anything that reads the Arrow PyCapsule stream (Polars, DuckDB, pandas), or to ``Producer.send_batch``. Slices
+    share the memory; a pickle holds its own rows only.
 
     >>> table = messages.to_arrow()                        # doctest: +SKIP
     >>> frame = polars.from_arrow(messages)                # doctest: +SKIP
@@ -183,11 +188,26 @@ class Messages:
         """Export the schema as an Arrow PyCapsule."""
         return schema(self._names()).__arrow_c_schema__()
 
+    def __reduce__(self) -> tuple[object, ...]:
+        places = tuple((part.partition, part.next_offset, part.context) for part in self._parts)
+        return _rebuilt, (places, packed([part.batch for part in self._parts]))
+
     def _names(self) -> Sequence[str]:
         """Columns that every part has."""
         there = [set(part.batch.schema.names) for part in self._parts] or [set(COLUMNS)]
         common = set.intersection(*there) | {"topic", "partition"}
         return [name for name in COLUMNS if name in common]
+
+
+def _part(partition: Partition, streams: Sequence[Packed], next_offset: int, context: str) -> Part:
+    return Part(partition, next(unpacked(streams)), next_offset, context)
+
+
+def _rebuilt(places: Sequence[tuple[Partition, int, str]], streams: Sequence[Packed]) -> Messages:
+    return Messages(
+        Part(partition, batch, next_offset, context)
+        for (partition, next_offset, context), batch in zip(places, unpacked(streams), strict=True)
+    )
 
 
 def _without_offsets(partition: Partition) -> UsageError:

@@ -1,5 +1,8 @@
 """Messages: columns for who wants columns, records for who iterates, offsets to commit in both cases."""
 
+import copy
+import pickle
+
 import polars
 import pyarrow as pa
 import pytest
@@ -121,3 +124,29 @@ def test_nothing_is_empty_and_has_a_schema() -> None:
 def test_many_records_iterate_past_the_block_size() -> None:
     many = messages(FIRST, 0, 3000)
     assert [record.offset for record in many] == list(range(3000))
+
+
+LARGE = Messages.concat([messages(FIRST, 0, 20_000), messages(SECOND, 0, 20_000)])
+
+
+@pytest.mark.parametrize(
+    "some", [BOTH, BOTH[1:4], BOTH[:0], Messages(), messages(FIRST, 10, 3, ["value"]), LARGE[19_990:20_020]]
+)
+def test_messages_come_out_of_a_pickle_as_they_went_in(some: Messages) -> None:
+    for again in (pickle.loads(pickle.dumps(some)), pickle.loads(pickle.dumps(some, protocol=2)), copy.deepcopy(some)):
+        assert list(again) == list(some)
+        assert [(part.partition, part.next_offset, part.context) for part in again.parts] == [
+            (part.partition, part.next_offset, part.context) for part in some.parts
+        ]
+        assert again.to_arrow() == some.to_arrow()
+        assert [pickle.loads(pickle.dumps(part)) for part in again.parts] == list(some.parts)
+
+
+def test_a_pickle_is_about_as_large_as_its_rows() -> None:
+    size = len(pickle.dumps(LARGE))
+    assert size <= 1.02 * sum(part.batch.nbytes for part in LARGE.parts)
+    assert len(pickle.dumps(LARGE[5_000:5_010])) < 4_000
+    assert len(pickle.dumps(LARGE[5_000:5_010].parts[0])) < 4_000
+    assert len(pickle.dumps(Messages())) < 200
+    a_record_each = Messages.concat(LARGE[number : number + 1] for number in range(1_000))
+    assert len(pickle.dumps(a_record_each)) < 2.5 * sum(part.batch.nbytes for part in a_record_each.parts)
