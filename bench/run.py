@@ -7,9 +7,11 @@ which says only that the harness works, and of chosen variants go to the tempora
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]  # the file is run by its path, not as a module
@@ -29,12 +31,19 @@ PAGE = Path(__file__).resolve().parent / "RESULTS.md"
 def main(words: Sequence[str]) -> int:
     """Exit code 0 if every case gave figures, else 1."""
     options = _arguments().parse_args(words)
+    for told in (signal.SIGINT, signal.SIGTERM):  # also where a shell in the background has it ignored
+        signal.signal(told, _end)
     if unknown := [name for name in options.scenario if name not in SCENARIOS]:
         print(f"bench knows {', '.join(SCENARIOS)}, not {', '.join(unknown)}", file=sys.stderr)
         return 2
     wanted = options.scenario or ([] if options.write else list(SCENARIOS))
     with servers.alone():
         return _run(options, wanted)
+
+
+def _end(number: int, _: object) -> NoReturn:
+    """Leave by way of what closes the servers."""
+    sys.exit(128 + number)
 
 
 def _run(options: argparse.Namespace, wanted: Sequence[str]) -> int:
