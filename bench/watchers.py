@@ -29,7 +29,7 @@ class Stalls:
 
     def __init__(self) -> None:
         self._last: dict[int, float] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self.longest = 0.0
 
     def seen(self, partition: int) -> None:
@@ -38,6 +38,13 @@ class Stalls:
         with self._lock:
             self.longest = max(self.longest, now - self._last.get(partition, now))
             self._last[partition] = now
+            self._lock.notify_all()
+
+    def await_all(self, partitions: int, within_s: float) -> None:
+        """Until each partition was seen: of a client that has not begun, no stall can be told. Raises TimeoutError."""
+        with self._lock:
+            if not self._lock.wait_for(lambda: len(self._last) == partitions, within_s):
+                raise TimeoutError(f"{len(self._last)} of {partitions} partitions were seen in {within_s:.0f} s")
 
     def forget(self) -> None:
         """Begin anew."""

@@ -20,6 +20,7 @@ RIVALS: Mapping[str, Sequence[str]] = {WRITE: [WRITE_RIVAL], WRITE_ARROW: [WRITE
 VARIANTS = ("killed", "stopped")
 _TOPIC = "stalls"
 _PARTITIONS = 6
+_BEGUN_WITHIN_S = 60.0
 _WARM_S = 4.0
 _AWAY_S = 10.0
 
@@ -39,6 +40,8 @@ def run(session: Session) -> None:
         for thread in threads:
             thread.start()
         try:
+            for found in stalls.values():
+                found.await_all(_PARTITIONS, _BEGUN_WITHIN_S)
             time.sleep(_WARM_S)
             for variant in VARIANTS:
                 for number in range(session.runs):

@@ -19,8 +19,8 @@ from penstock.seams import LogClient
 
 __all__ = ["Topics"]
 
-_TRIES_A_PAUSE = 10
-"""Answers that help nobody before pauses double: so who waits for a leader waits about a tenth longer than it takes."""
+_TRIES_A_PAUSE = 20
+"""Answers that help nobody before pauses double: who waits for a leader waits a twentieth longer than it takes."""
 
 
 class Topics:

@@ -57,6 +57,13 @@ def all_replaced(cluster: Cluster, topic: str) -> None:
         cluster.await_in_sync(topic)
 
 
+def most_replaced(cluster: Cluster, topic: str) -> None:
+    """All but one: who begins anew in the middle finds the others by it."""
+    for broker in BROKERS[:-1]:
+        cluster.replace(broker)
+        cluster.await_in_sync(topic)
+
+
 def partitions_after(happens: str) -> int:
     """How many partitions the topic has then."""
     return GROWN if happens == "grown" else PARTITIONS

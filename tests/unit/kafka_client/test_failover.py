@@ -124,7 +124,7 @@ async def call(*_: object) -> None: ...
 
 
 @pytest.mark.parametrize("election_s", [0.5, 3.0, 9.0, 30.0])
-def test_a_partition_stands_still_for_a_tenth_longer_than_its_election(election_s: float) -> None:
+def test_a_partition_stands_still_for_a_twentieth_longer_than_its_election(election_s: float) -> None:
     async def main() -> None:
         async with brokers() as cluster:
             loop = asyncio.get_running_loop()
@@ -138,8 +138,8 @@ def test_a_partition_stands_still_for_a_tenth_longer_than_its_election(election_
             killed = loop.time()
             loop.call_later(election_s, cluster.elect, 2)
             written, found = await asyncio.gather(write(producer), read(consumer, 2))
-            assert written - killed < 1.1 * election_s + 0.3
-            assert found - killed < 1.1 * election_s + 0.4
+            assert written - killed < 1.05 * election_s + 0.3
+            assert found - killed < 1.05 * election_s + 0.4
             await producer.close(1)
             await consumer.close(commit=False)
 
@@ -156,7 +156,7 @@ def test_all_brokers_killed_in_turn_cost_no_more_than_their_elections() -> None:
                 await cluster.kill(dead)
                 killed = loop.time()
                 loop.call_later(9.0, cluster.elect, heir)
-                assert await write(producer) - killed < 9.0 * 1.1 + 0.3
+                assert await write(producer) - killed < 9.0 * 1.05 + 0.3
                 await cluster.revive(dead)
                 await passing(1.0)
             await producer.close(1)
