@@ -1,13 +1,13 @@
-"""Run a test once with each kernel."""
+"""Run a test once with each kernel, in each of its ways."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from penstock import kernels
+from tests.kernels.ways import WAYS, by
 
 
-@pytest.fixture(params=["pure", "numba"])
+@pytest.fixture(params=WAYS)
 def kernel(request: pytest.FixtureRequest) -> Iterator[str]:
-    with kernels.using(request.param):
+    with by(request.param):
         yield request.param

@@ -1,6 +1,6 @@
-"""Both kernels say the same of any bytes: the same rows, or the same error at the same position."""
+"""All kernels say the same of any bytes: the same rows, or the same error at the same position."""
 
-from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -15,17 +15,10 @@ from penstock.columnar.compression import compress
 from penstock.errors import PenstockError
 from penstock.kernels.interface import BATCH_COLUMNS, SPAN_COLUMNS, Bytes
 from penstock.model import Codec
-from tests.kernels.batches import batch, runs, spoiled_runs
+from tests.kernels.batches import Written, batch, runs, spoiled_runs
+from tests.kernels.ways import same
 
 MANY = settings(max_examples=6 * (settings.default or settings()).max_examples)
-
-
-def both(work: Callable[[], Any]) -> tuple[Any, Any]:
-    answers = []
-    for name in ("pure", "numba"):
-        with kernels.using(name):
-            answers.append(work())
-    return answers[0], answers[1]
 
 
 def decoded(data: bytes, **options: Any) -> tuple[Any, ...]:
@@ -42,26 +35,45 @@ def decoded(data: bytes, **options: Any) -> tuple[Any, ...]:
 @MANY
 @given(runs(), st.integers(0, 1100), st.integers(0, 1100))
 def test_good_batches_give_the_same_rows(data: bytes, start: int, stop: int) -> None:
-    pure, numba = both(lambda: decoded(data))
-    assert pure == numba
-    assert isinstance(pure[0], list)
-    pure, numba = both(lambda: decoded(data, start=start, stop=stop))
-    assert pure == numba
+    assert isinstance(same(lambda: decoded(data))[0], list)
+    same(lambda: decoded(data, start=start, stop=stop))
 
 
 @MANY
 @given(spoiled_runs())
 def test_spoiled_batches_give_the_same_rows_or_the_same_error(data: bytes) -> None:
-    pure, numba = both(lambda: decoded(data))
-    assert pure == numba
+    same(lambda: decoded(data))
+
+
+def test_a_large_run_of_many_kinds_of_records_gives_the_same_rows() -> None:
+    dice, data, offset = Random(7), b"", 5
+    for _ in range(9):
+        count = dice.choice([1, 60, 100])
+        records = [
+            Written(
+                key=dice.choice([None, b"", b"k" * dice.randrange(200)]),
+                value=dice.choice([None, b"v" * dice.randrange(9_000)]),
+                timestamp_delta=dice.choice([0, 1, -1, 10_000, 2**62]),
+                offset_delta=number,
+                headers=[(b"n", dice.choice([None, b"h" * 70]))] * dice.choice([0, 0, 1, 3, 40]),
+            ).encode()
+            for number in range(count)
+        ]
+        data += batch(b"".join(records), count, base_offset=offset)
+        offset += count
+    rows, next_offset, _ = same(lambda: decoded(data))
+    assert (len(rows[0]), next_offset) == (offset - 5, offset)
+    same(lambda: decoded(data, start=50, stop=offset - 50))
+    spoiled = bytearray(data)
+    spoiled[len(data) // 2] ^= 0xFF
+    same(lambda: decoded(bytes(spoiled)))
 
 
 @MANY
 @given(st.binary(max_size=200), st.integers(0, 12), st.sampled_from(Codec))
 def test_any_bytes_as_records_give_the_same_answer(records: bytes, count: int, codec: Codec) -> None:
     data = batch(bytes(compress(codec, records)), count, last=1000, attributes=codec)
-    pure, numba = both(lambda: decoded(data))
-    assert pure == numba
+    same(lambda: decoded(data))
 
 
 @MANY
@@ -72,17 +84,15 @@ def test_any_bytes_give_the_same_headers(data: bytes) -> None:
         found = kernels.load().scan_batches(np.frombuffer(data, np.uint8), 0, len(data), table)
         return tuple(int(number) for number in found), table.tolist()
 
-    pure, numba = both(scan)
-    assert pure == numba
+    same(scan)
 
 
 @MANY
 @given(st.one_of(runs(), spoiled_runs(), st.binary(max_size=300)), st.integers(0, 20), st.integers(0, 20))
 def test_the_last_whole_batch_is_found_alike(data: bytes, cut: int, at: int) -> None:
     at, end = min(at, len(data)), max(len(data) - cut, 0)
-    pure, numba = both(lambda: kernels.load().last_batch(np.frombuffer(data, np.uint8), at, end))
-    assert pure == numba
-    assert pure == -1 or at <= pure <= end - 26
+    found = same(lambda: kernels.load().last_batch(np.frombuffer(data, np.uint8), at, end))
+    assert found == -1 or at <= found <= end - 26
 
 
 @MANY
@@ -95,9 +105,7 @@ def test_checksums_are_found_right_or_wrong_alike(data: bytes) -> None:
         right = [crc32c(data, row[0] + 21, row[0] + row[1]) == row[9] for row in table[:count].tolist()]
         return kernels.load().check_crcs(array, table[:count]), right
 
-    pure, numba = both(check)
-    assert pure == numba
-    found, right = pure
+    found, right = same(check)
     assert found == (right.index(False) if False in right else len(right))
 
 
@@ -117,8 +125,7 @@ def test_any_bytes_are_walked_to_the_same_fault_at_the_same_position(data: bytes
         arrays: list[Any] = [*places, *ends, *numbers]
         return tuple(int(number) for number in found), [array.tolist() for array in arrays], spans.tolist()
 
-    pure, numba = both(walk)
-    assert pure == numba
+    same(walk)
 
 
 @MANY
@@ -133,8 +140,7 @@ def test_pieces_are_gathered_alike_up_to_the_last_byte(data: bytes, pieces: list
         kernels.load().gather(np.frombuffer(data, np.uint8), at, ends, 0, len(pieces), out)
         return out[: ends[-1]].tobytes()
 
-    pure, numba = both(gather)
-    assert pure == numba == b"".join(data[at : at + length] for at, length in pieces)
+    assert same(gather) == b"".join(data[at : at + length] for at, length in pieces)
 
 
 @MANY
@@ -142,5 +148,4 @@ def test_pieces_are_gathered_alike_up_to_the_last_byte(data: bytes, pieces: list
 def test_records_are_encoded_to_the_same_bytes(data: bytes) -> None:
     rows = decode_v2(data).batch
     if rows.num_rows:
-        pure, numba = both(lambda: bytes(encode_v2(rows)))
-        assert pure == numba
+        same(lambda: bytes(encode_v2(rows)))

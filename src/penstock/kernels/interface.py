@@ -1,6 +1,6 @@
 """What a kernel can do: the functions, the columns of their tables and the faults they report.
 
-Both implementations (`_pure`, plain Python; `_numba`, compiled) have these functions with these signatures and
+Both implementations (`_pure`, Python and NumPy; `_numba`, compiled) have these functions with these signatures and
 give the same results, the same fault and the same byte position on bad input. Arrays are one-dimensional NumPy
 arrays unless a table is named; positions count from the start of the ``data`` array that was given.
 

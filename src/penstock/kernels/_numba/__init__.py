@@ -1,4 +1,4 @@
-"""The kernel compiled by numba: the same functions as the pure one, some twenty times as fast.
+"""The kernel compiled by numba: the same functions as the pure one, several times as fast.
 
 Importing this module imports numba (0.2 s); only `penstock.kernels` does, at the first large piece of work.
 """

@@ -1,4 +1,4 @@
-"""The kernel in plain Python: always there, about a million records a second, what the compiled one is tested by."""
+"""The kernel in Python and NumPy: always there, some million records a second, what the compiled one is tested by."""
 
 from penstock.kernels._pure.batches import last_batch as last_batch
 from penstock.kernels._pure.batches import scan_batches as scan_batches

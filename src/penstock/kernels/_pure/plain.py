@@ -1,4 +1,4 @@
-"""Read records of the common kind at the speed plain Python has: no headers, and no field of more than two bytes.
+"""Read a few records of the common kind at the speed plain Python has: no headers, and no field of more than two bytes.
 
 Nothing is compared with the record's end until the end: positions only grow, so if the last field ends exactly where
 the record does, every byte before was inside it. What is not of that kind, or wrong, is left for `read_record`.

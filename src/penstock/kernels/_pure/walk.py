@@ -1,15 +1,25 @@
-"""Walk the records of v2 batches: note where keys, values and headers are, check every length."""
+"""Walk the records of v2 batches: note where keys, values and headers are, check every length.
+
+Many records are read at once (`chain`, `many`), batches of some ten thousand records at a time, so that what is noted
+of them stays in the processor's cache. A few, and a batch with something wrong or unusual in it, go record by record
+(`plain`, `record`), which tells what is wrong and where.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from penstock.kernels._pure.plain import Fields, read_plain_records
+from penstock.kernels._pure.chain import record_starts
+from penstock.kernels._pure.many import Fields, read_records
+from penstock.kernels._pure.plain import Fields as PlainFields
+from penstock.kernels._pure.plain import read_plain_records
 from penstock.kernels._pure.record import Record, Wrong, read_record
 from penstock.kernels.interface import (
+    MIN_RECORD_BYTES,
     WANT_HEADERS,
     WANT_KEY,
     WANT_OFFSET,
@@ -25,7 +35,9 @@ from penstock.kernels.interface import (
 __all__ = ["walk_records"]
 
 _LAST_MS: Final = (2**63 - 1) // 1000
-_FIELDS: Final = len(Record._fields)
+_FEW: Final = 150
+"""Records that a loop has read before NumPy has started."""
+_MANY: Final = 1 << 15
 
 
 def walk_records(
@@ -46,40 +58,124 @@ def walk_records(
     header_ends: Int32s,
 ) -> tuple[int, int, int, int, int]:
     """See `penstock.kernels.interface.Kernel.walk_records`."""
-    source = data.tobytes()
-    for number, (begin, end, count, base, last, timestamp, append_time, _) in enumerate(spans.tolist()):
-        records, wrong = _records(source, begin, end, count, last)
-        found = np.array(records, np.int64).reshape(-1, _FIELDS)
-        found = found[(found[:, 1] >= start - base) & (found[:, 1] < stop - base)]
-        after = row + len(found)
-        if want & WANT_KEY:
-            _note(key_at[row:after], key_ends[row : after + 1], found[:, 2], found[:, 3])
-        if want & WANT_VALUE:
-            _note(value_at[row:after], value_ends[row : after + 1], found[:, 4], found[:, 5])
-        if want & WANT_OFFSET:
-            offsets[row:after] = base + found[:, 1]
-        if want & WANT_TIMESTAMP:  # the sum wraps, as in Java
-            milliseconds = np.int64(timestamp) + (found[:, 0] if not append_time else np.zeros_like(found[:, 0]))
-            timestamps[row:after] = np.clip(milliseconds, -_LAST_MS, _LAST_MS) * 1000
-        running = headers + np.cumsum(found[:, 7])
-        if want & WANT_HEADERS:
-            header_at[row:after], header_ends[row + 1 : after + 1] = found[:, 6], running
-        row, headers = after, int(running[-1]) if len(found) else headers
-        if wrong is not None:
-            return row, headers, wrong.fault, wrong.position, number
-        spans[number, Span.LAST_ROW] = row
-    return row, headers, Fault.NONE, 0, 0
+    notes = _Notes(
+        row, headers, start, stop, want,
+        key_at, key_ends, value_at, value_ends, offsets, timestamps, header_at, header_ends,
+    )  # fmt: skip
+    totals = np.cumsum(spans[:, Span.RECORD_COUNT])
+    many = len(spans) > 0 and totals[-1] > _FEW and len(data) >= MIN_RECORD_BYTES
+    chain = _Chain(data, spans, totals) if many else None
+    pieces = -(-int(totals[-1]) // _MANY) if chain is not None else 1
+    until = 0
+    for piece in range(pieces):
+        number, until = until, len(spans)
+        if piece < pieces - 1:
+            until = int(np.searchsorted(totals, (piece + 1) * int(totals[-1]) // pieces, "right"))
+        if chain is not None:
+            number = chain.note(number, until, notes)
+        for slow in range(number, until):
+            begin, end, count, _, last = spans[slow, : Span.LAST_OFFSET_DELTA + 1].tolist()
+            fields, wrong = _one_by_one(data[begin:end].tobytes(), begin, count, last)
+            notes.add(spans[slow : slow + 1], fields, np.array([len(fields.headers)]))
+            if wrong is not None:
+                return notes.row, notes.headers, wrong.fault, begin + wrong.position, slow
+            spans[slow, Span.LAST_ROW] = notes.row
+    return notes.row, notes.headers, Fault.NONE, 0, 0
+
+
+class _Chain:
+    """Where the records of all batches begin."""
+
+    def __init__(self, data: Bytes, spans: npt.NDArray[np.int64], totals: Int64s) -> None:
+        self._data, self._spans, self._stops = data, spans, totals
+        counts = spans[:, Span.RECORD_COUNT]
+        self._starts, self._whole = record_starts(data, spans[:, Span.BEGIN], spans[:, Span.END], counts)
+        self._after = np.empty_like(self._starts)
+        self._after[:-1] = self._starts[1:]
+        filled = counts > 0
+        self._after[totals[filled] - 1] = spans[filled, Span.END]
+
+    def note(self, first: int, last: int, notes: _Notes) -> int:
+        """Note the records of some batches at once; returns where they end: at a wrong or unusual one, or ``last``."""
+        if not self._whole[first:last].all():
+            last = first + int(np.argmin(self._whole[first:last]))
+        begin, end = (int(self._stops[each - 1]) if each else 0 for each in (first, last))
+        spans = self._spans[first:last]
+        deltas = np.repeat(spans[:, Span.LAST_OFFSET_DELTA], spans[:, Span.RECORD_COUNT])
+        fields, wrong = read_records(self._data, self._starts[begin:end], self._after[begin:end], deltas)
+        if wrong.any():
+            last = int(np.searchsorted(self._stops, begin + int(np.argmax(wrong)), "right"))
+            spans = self._spans[first:last]
+            fields = Fields(*(each[: int(spans[:, Span.RECORD_COUNT].sum())] for each in fields))
+        spans[:, Span.LAST_ROW] = notes.add(spans, fields, spans[:, Span.RECORD_COUNT])
+        return last
+
+
+@dataclass(slots=True)
+class _Notes:
+    """The arrays to fill, and how far they are."""
+
+    row: int
+    headers: int
+    start: int
+    stop: int
+    want: int
+    key_at: Int32s
+    key_ends: Int32s
+    value_at: Int32s
+    value_ends: Int32s
+    offsets: Int64s
+    timestamps: Int64s
+    header_at: Int32s
+    header_ends: Int32s
+
+    def add(self, spans: npt.NDArray[np.int64], fields: Fields, counts: Int64s) -> Int64s:
+        """Note the records of these batches, ``counts`` of each; returns the row after each batch's last."""
+        offset = np.repeat(spans[:, Span.BASE_OFFSET], counts) + fields.offset_delta
+        milliseconds = np.repeat(spans[:, Span.TIMESTAMP], counts)
+        moving = np.repeat(1 - spans[:, Span.APPEND_TIME], counts)
+        milliseconds += fields.timestamp_delta * moving  # the sum wraps, as in Java
+        inside = (offset >= self.start) & (offset < self.stop)
+        stops = np.cumsum(counts)
+        if not inside.all():
+            fields = Fields(*(each[inside] for each in fields))
+            offset, milliseconds = offset[inside], milliseconds[inside]
+            stops = np.concatenate([[0], np.cumsum(inside)])[stops]
+        row, after = self.row, self.row + len(offset)
+        if self.want & WANT_KEY:
+            _note(self.key_at[row:after], self.key_ends[row : after + 1], fields.key_at, fields.key_length)
+        if self.want & WANT_VALUE:
+            _note(self.value_at[row:after], self.value_ends[row : after + 1], fields.value_at, fields.value_length)
+        if self.want & WANT_OFFSET:
+            self.offsets[row:after] = offset
+        if self.want & WANT_TIMESTAMP:
+            self.timestamps[row:after] = np.clip(milliseconds, -_LAST_MS, _LAST_MS) * 1000
+        running = self.headers + np.cumsum(fields.headers)
+        if self.want & WANT_HEADERS:
+            self.header_at[row:after], self.header_ends[row + 1 : after + 1] = fields.header_at, running
+        self.row, self.headers = after, int(running[-1]) if len(running) else self.headers
+        return stops + row
 
 
 def _note(positions: Int32s, ends: Int32s, at: Int64s, lengths: Int64s) -> None:
-    positions[:] = np.where(lengths >= 0, at, -1)
-    ends[1:] = ends[0] + np.cumsum(np.maximum(lengths, 0))
+    if len(lengths) and int(lengths.min()) < 0:
+        at, lengths = np.where(lengths >= 0, at, -1), np.maximum(lengths, 0)
+    positions[:] = at
+    ends[1:] = ends[0] + np.cumsum(lengths)
 
 
-def _records(source: bytes, begin: int, end: int, count: int, last: int) -> tuple[list[Fields], Wrong | None]:
-    """Return the records of one batch up to the first wrong one: plain ones at speed, `read_record` judges the rest."""
-    found: list[Fields] = []
-    at = begin
+def _one_by_one(source: bytes, begin: int, count: int, last: int) -> tuple[Fields, Wrong | None]:
+    """Return the records of one batch up to the first wrong one, whose position counts from the batch's first byte."""
+    records, wrong = _records(source, count, last)
+    found = np.array(records, np.int64).reshape(-1, len(Record._fields)).T
+    timestamp, offset, key_at, key, value_at, value, header_at, headers, _ = found
+    return Fields(timestamp, offset, key_at + begin, key, value_at + begin, value, header_at + begin, headers), wrong
+
+
+def _records(source: bytes, count: int, last: int) -> tuple[list[PlainFields], Wrong | None]:
+    """Plain records at speed; `read_record` judges the rest."""
+    found: list[PlainFields] = []
+    at, end = 0, len(source)
     try:
         while len(found) < count:
             at = read_plain_records(source, at, end, count, last, found)

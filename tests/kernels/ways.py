@@ -1,0 +1,45 @@
+"""The ways in which kernels can be made to do the same work: numba's; the pure one's by loops, and by NumPy, both ways.
+
+The pure kernel chooses by how much there is to do; tests would never be large enough for all of its ways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from typing import Any, Final
+from unittest.mock import patch
+
+from penstock import kernels
+
+WAYS: Final = ("numba", "pure", "side by side", "one by one")
+_BY_NUMPY: Final = {
+    "batches": {"_FEW": 0},
+    "gather": {"_FEW": 0, "_FEW_FOR_ARROW": 0},
+    "walk": {"_FEW": 0, "_MANY": 3},
+}
+_CHANGES: Final[Mapping[str, Mapping[str, Mapping[str, int]]]] = {
+    "side by side": _BY_NUMPY | {"chain": {"_STEP": 0}},
+    "one by one": _BY_NUMPY | {"chain": {"_STEP": 1 << 40}},
+}
+
+
+@contextmanager
+def by(way: str) -> Iterator[None]:
+    """Decode in this way."""
+    with kernels.using("numba" if way == "numba" else "pure"), ExitStack() as changed:
+        for name, values in _CHANGES.get(way, {}).items():
+            changed.enter_context(patch.multiple(import_module(f"penstock.kernels._pure.{name}"), **values))
+        yield
+
+
+def same(work: Callable[[], Any]) -> Any:
+    """Do the work in every way; returns the answer that all have given."""
+    answers = {}
+    for way in WAYS:
+        with by(way):
+            answers[way] = work()
+    for way, answer in answers.items():
+        assert answer == answers["numba"], way
+    return answers["numba"]
