@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.errors import UsageError
+from penstock.errors import ConnectionLost, PenstockError, RequestTimeout, UsageError
 
 __all__ = ["no_topic", "unknown_topic"]
 
@@ -17,7 +17,12 @@ def unknown_topic(topic: str, timeout_ms: int) -> UsageError:
     return UsageError(message, topic=topic, hint=f"Check its name. {_CREATE_IT}")
 
 
-def no_topic(topic: str, timeout_ms: int) -> UsageError:
-    """No server could be asked."""
+def no_topic(topic: str, timeout_ms: int, trouble: PenstockError | None) -> PenstockError:
+    """No server could be asked; ``trouble`` is what the last attempt met."""
     message = f"nobody could tell within max_block_ms={timeout_ms} whether there is such a topic"
-    return UsageError(message, topic=topic, hint=_CREATE_IT)
+    if trouble is None:
+        return ConnectionLost(
+            message, topic=topic, hint="Is a server there? Warnings of penstock.connection say why not"
+        )
+    kind = RequestTimeout if isinstance(trouble, RequestTimeout) else ConnectionLost
+    return kind(f"{message}: {trouble.message}", topic=topic, node=trouble.node, hint=trouble.hint)

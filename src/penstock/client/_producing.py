@@ -250,7 +250,7 @@ class ProducerEngine:
         waiting = self._unrouted.get(staged.topic)
         if waiting and staged in waiting:
             waiting.remove(staged)
-            self._refuse(staged.outcome, no_topic(staged.topic, self.config.max_block_ms))
+            self._refuse(staged.outcome, no_topic(staged.topic, self.config.max_block_ms, self._topics.trouble))
 
     def _give_up_unknown(self, topic: str) -> None:
         """The servers say that there is no such topic; they are asked a last time."""

@@ -24,7 +24,10 @@ _TRIES_A_PAUSE = 20
 
 
 class Topics:
-    """``wanted`` are the topics to know about; ``known`` those that exist. ``renewed`` runs after each refresh."""
+    """``wanted`` are the topics to know about; ``known`` those that exist. ``renewed`` runs after each refresh.
+
+    ``trouble`` is what the last question met, None if it was answered.
+    """
 
     def __init__(
         self,
@@ -49,6 +52,7 @@ class Topics:
         self._absent = 0
         self._asked: frozenset[str] = frozenset()
         self.wanted: frozenset[str] = frozenset()
+        self.trouble: PenstockError | None = None
         self.known: Mapping[str, TopicInfo] = {}
 
     def want(self, topics: frozenset[str]) -> None:
@@ -97,8 +101,10 @@ class Topics:
             self.known = await self._client.topics(asked, fresh=True)
             self._failures = 0
             await self._renewed()
+            self.trouble = None
         except PenstockError as error:
             self._failures += 1
+            self.trouble = error
             if not error.retriable:
                 self._failed(error)
 

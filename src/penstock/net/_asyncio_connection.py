@@ -10,7 +10,8 @@ from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation
 from penstock.model import Endpoint
 from penstock.net._away import FIRST_S, Away
 from penstock.net._buffers import Intake, join_small
-from penstock.net._links import LARGEST_CORRELATION, lost, timed_out
+from penstock.net._links import LARGEST_CORRELATION
+from penstock.net._reasons import hung_up, lost, timed_out
 from penstock.net._silence import Silence
 from penstock.net.options import TransportOptions
 from penstock.seams.channel import Dialect, Outgoing
@@ -59,6 +60,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         self._window: asyncio.Future[None] | None = None
         self._turn = asyncio.Lock()
         self._end: PenstockError | None = None
+        self._any_came = False
         self.gone: asyncio.Future[None] = self._loop.create_future()
 
     @property
@@ -138,6 +140,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         return self._intake.space()
 
     def buffer_updated(self, nbytes: int) -> None:
+        self._any_came = True
         if self._end is not None:
             return
         self._silence.heard(self._loop.time())
@@ -157,7 +160,8 @@ class AsyncioConnection(asyncio.BufferedProtocol):
             self._window = None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._finish(lost(self._endpoint, exc or "the peer closed it"))
+        told = lost if self._any_came else hung_up
+        self._finish(told(self._endpoint, exc or "the peer closed it"))
         self.resume_writing()
         if not self.gone.done():
             self.gone.set_result(None)

@@ -11,7 +11,8 @@ from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation
 from penstock.model import Endpoint
 from penstock.net._away import Away
 from penstock.net._buffers import allocate, join_small
-from penstock.net._links import LARGEST_CORRELATION, lost, timed_out
+from penstock.net._links import LARGEST_CORRELATION
+from penstock.net._reasons import hung_up, lost, timed_out
 from penstock.net._silence import Silence
 from penstock.seams.channel import Dialect, Outgoing
 from penstock.seams.framing import Buffer, Buffers, Frame
@@ -64,6 +65,7 @@ class BlockingConnection:
         self._awaited: set[int] = set()
         self._arrived: dict[int, Frame] = {}
         self._end: PenstockError | None = None
+        self._any_came = False
 
     @property
     def endpoint(self) -> Endpoint:
@@ -156,7 +158,7 @@ class BlockingConnection:
         except TimeoutError:
             raise self._break(timed_out(self._endpoint, timeout_s)) from None
         except OSError as error:
-            raise self._break(lost(self._endpoint, error.strerror or error)) from None
+            raise self._break(self._broken(error)) from None
         except BaseException as error:  # Ctrl-C between two halves of a request
             self._break(lost(self._endpoint, repr(error)))
             raise
@@ -174,7 +176,7 @@ class BlockingConnection:
         except TimeoutError:
             raise self._break(timed_out(self._endpoint, timeout_s)) from None
         except OSError as error:
-            raise self._break(lost(self._endpoint, error.strerror or error)) from None
+            raise self._break(self._broken(error)) from None
         except PenstockError as error:
             if error.node is None:
                 error.node = str(self._endpoint)
@@ -188,8 +190,9 @@ class BlockingConnection:
         while filled < size:
             count = self._receive(chunk[filled:], deadline)
             if count == 0:
-                raise lost(self._endpoint, "the peer closed it")
+                raise self._broken("the peer closed it")
             filled += count
+            self._any_came = True
 
     def _receive(self, into: memoryview, deadline: float) -> int:
         """Wait for bytes, and say now and then that they do not come."""
@@ -204,6 +207,9 @@ class BlockingConnection:
                 continue
             self._silence.heard(time.monotonic())
             return count
+
+    def _broken(self, why: object) -> PenstockError:
+        return (lost if self._any_came else hung_up)(self._endpoint, why)
 
     def _break(self, error: PenstockError) -> PenstockError:
         if self._end is None:

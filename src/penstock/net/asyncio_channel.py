@@ -13,7 +13,8 @@ from penstock.model import Endpoint
 from penstock.net._asyncio_connection import AsyncioConnection
 from penstock.net._away import Away
 from penstock.net._backoff import Backoff
-from penstock.net._links import NO_ADDRESS, OpenLink, no_connection
+from penstock.net._links import NO_ADDRESS, OpenLink
+from penstock.net._reasons import no_connection, silent
 from penstock.net.network import Network, Tcp
 from penstock.net.options import TransportOptions
 from penstock.seams.channel import Dialect, Link
@@ -139,19 +140,23 @@ class AsyncioChannel(Generic[State]):
         connection = AsyncioConnection(endpoint, self._dialect, self._options, self._away)
         self._connections.add(connection)
         connection.gone.add_done_callback(lambda _: self._forget(connection, slot))
+        limit_s = self._options.connect_timeout_s
+        connected = False
         try:
-            async with asyncio.timeout(self._options.connect_timeout_s):
+            async with asyncio.timeout(limit_s):
                 await self._network.connect(lambda: connection, endpoint)
+                connected = True
                 state = await self._dialect.greet(connection)
         except BaseException as error:
             connection.abort()
             self._connections.discard(connection)
             self._backoff.failed(endpoint, self._loop.time(), self._dice())
             told: BaseException = error
-            if isinstance(error, TimeoutError):
-                told = no_connection(endpoint, f"not ready within {self._options.connect_timeout_s:g} s")
+            if isinstance(error, TimeoutError) and not error.errno:
+                why = f"not ready within {limit_s:g} s"
+                told = silent(endpoint, limit_s) if connected else no_connection(endpoint, why)
             elif isinstance(error, NO_ADDRESS):
-                told = no_connection(endpoint, error)
+                told = no_connection(endpoint, error, tls=self._options.ssl is not None)
             if isinstance(told, PenstockError):
                 self._away.failed(endpoint, begun, self._loop.time(), told.message)
             if told is error:

@@ -17,7 +17,8 @@ from penstock.model import Endpoint
 from penstock.net._away import Away
 from penstock.net._backoff import Backoff
 from penstock.net._blocking_connection import BlockingConnection
-from penstock.net._links import NO_ADDRESS, OpenLink, no_connection
+from penstock.net._links import NO_ADDRESS, OpenLink
+from penstock.net._reasons import no_connection, silent
 from penstock.net.options import TransportOptions
 from penstock.seams.channel import Dialect, Link
 
@@ -124,6 +125,9 @@ class BlockingChannel(Generic[State]):
         until = time.monotonic() + timeout_s
         try:
             sock = socket.create_connection((endpoint.host, endpoint.port), timeout=timeout_s)
+        except TimeoutError as error:
+            why = error if error.errno else f"not ready within {timeout_s:g} s"
+            raise no_connection(endpoint, why) from None
         except NO_ADDRESS as error:
             raise no_connection(endpoint, error) from None
         try:
@@ -137,10 +141,13 @@ class BlockingChannel(Generic[State]):
             return OpenLink(connection, state)
         except RequestTimeout:
             sock.close()
-            raise no_connection(endpoint, f"not ready within {timeout_s:g} s") from None
+            raise silent(endpoint, timeout_s) from None
+        except TimeoutError:
+            sock.close()
+            raise no_connection(endpoint, f"no TLS within {timeout_s:g} s", tls=True) from None
         except OSError as error:
             sock.close()
-            raise no_connection(endpoint, error) from None
+            raise no_connection(endpoint, error, tls=self._options.ssl is not None) from None
         except BaseException:
             sock.close()
             raise

@@ -45,5 +45,5 @@ def test_the_limit_is_the_callers() -> None:
 
 
 def test_a_web_browser_gets_a_hint() -> None:
-    with pytest.raises(ProtocolViolation, match="speaking Kafka"):
+    with pytest.raises(ProtocolViolation, match="speaks HTTP, not Kafka"):
         KafkaFraming(answers=False).feed(memoryview(b"GET "))

@@ -64,7 +64,7 @@ def test_a_count_of_blocks_that_cannot_be_is_refused_with_the_head(count: int) -
 
 
 def test_something_that_is_not_tubemq_is_refused_with_the_head() -> None:
-    with pytest.raises(ProtocolViolation, match=r"begins with 0x47455420.*speaking TubeMQ"):
+    with pytest.raises(ProtocolViolation, match=r"speaks HTTP, not TubeMQ"):
         TubeFraming(answers=False).feed(memoryview(b"GET / HTTP/1.1"[:12]))
 
 

@@ -14,6 +14,7 @@ from typing import Final
 
 from penstock.errors import ProtocolViolation, UsageError
 from penstock.seams.framing import Buffer, Buffers, Frame
+from penstock.wire.foreign import spoken
 
 __all__ = ["BLOCK_BYTES", "MAX_BLOCKS", "MAX_FRAME_BYTES", "TOKEN", "TubeFraming", "frame"]
 
@@ -61,14 +62,22 @@ class TubeFraming:
     def _head(self, chunk: memoryview) -> None:
         token, self._serial, count = _HEAD.unpack(chunk)
         if token != TOKEN:
-            raise ProtocolViolation(
-                f"a frame begins with {token:#010x}; TubeMQ's begin with {TOKEN:#010x}",
-                hint="is the other side speaking TubeMQ, without TLS?",
-            )
+            raise self._foreign(bytes(chunk[:4]), token)
         if not 1 <= count <= MAX_BLOCKS:
             raise ProtocolViolation(f"a frame of {count} blocks; 1 to {MAX_BLOCKS} are allowed")
         self._left = count
         self._need = _LENGTH.size
+
+    def _foreign(self, head: bytes, token: int) -> ProtocolViolation:
+        said = spoken(head)
+        if not said:
+            return ProtocolViolation(
+                f"a frame begins with {token:#010x}; TubeMQ's begin with {TOKEN:#010x}",
+                hint="Is the other side speaking TubeMQ, without TLS?",
+            )
+        hint = "Say tls=true" if said == "TLS" else "Give the port of a TubeMQ master, not its web port"
+        message = f"the other side speaks {said}, not TubeMQ's protocol"
+        return ProtocolViolation(message, hint=hint if self._answers else None)
 
     def _next_block(self, chunk: memoryview) -> Frame | None:
         (length,) = _LENGTH.unpack(chunk)

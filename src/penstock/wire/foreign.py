@@ -1,0 +1,31 @@
+"""What the first bytes of somebody say who speaks something else: so that a wrong port is told as what it is."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["looks_like_tls", "spoken"]
+
+_TLS_RECORDS: Final = range(0x14, 0x18)
+_TUBEMQ: Final = b"\xff\x7f\xf4\xfe"
+_WEB: Final = (b"HTTP", b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"<!DO", b"<htm", b"<HTM")
+
+
+def spoken(first: bytes) -> str:
+    """A protocol by the first four bytes of a connection; "" if they tell nothing."""
+    if looks_like_tls(first):
+        return "TLS"
+    if first.startswith(_WEB):
+        return "HTTP"
+    if first.startswith(b"SSH-"):
+        return "SSH"
+    if first.startswith(_TUBEMQ):
+        return "TubeMQ's protocol"
+    if len(first) == 4 and first[:3].isdigit() and first[3:] in b" -":
+        return "a protocol of mail or files"
+    return ""
+
+
+def looks_like_tls(first: bytes) -> bool:
+    """The head of a TLS record: its type and the major version, which is 3 in all of them."""
+    return len(first) >= 2 and first[0] in _TLS_RECORDS and first[1] == 3
