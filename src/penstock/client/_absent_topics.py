@@ -1,12 +1,19 @@
-"""What a producer says of topics that are not there. What must not live here: deciding that they are not."""
+"""What a producer says of topics that are not there, once it has waited for them.
+
+What must not live here: when a record's topic counts as not there.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
+from penstock.client._surroundings import Backoff
 from penstock.errors import ConnectionLost, PenstockError, RequestTimeout, UsageError
+from penstock.model import Partition
+from penstock.seams import LogClient
 
-__all__ = ["no_topic", "unknown_topic"]
+__all__ = ["no_topic", "partitions_of", "unknown_topic"]
 
 _CREATE_IT: Final = "Create it first: Admin.create_topics(), or `penstock topics create`"
 
@@ -26,3 +33,18 @@ def no_topic(topic: str, timeout_ms: int, trouble: PenstockError | None) -> Pens
         )
     kind = RequestTimeout if isinstance(trouble, RequestTimeout) else ConnectionLost
     return kind(f"{message}: {trouble.message}", topic=topic, node=trouble.node, hint=trouble.hint)
+
+
+async def partitions_of(client: LogClient, topic: str, timeout_ms: int, backoff: Backoff) -> tuple[Partition, ...]:
+    """A topic's partitions. Raises UsageError if there is none of that name for so long."""
+    deadline = asyncio.get_running_loop().time() + timeout_ms / 1_000
+    failures = 0
+    found = (await client.topics([topic])).get(topic)
+    while found is None or not found.partitions:
+        failures += 1
+        pause = backoff.seconds(failures)
+        if asyncio.get_running_loop().time() + pause > deadline:
+            raise unknown_topic(topic, timeout_ms)
+        await asyncio.sleep(pause)
+        found = (await client.topics([topic], fresh=True)).get(topic)
+    return tuple(info.partition for info in found.partitions)

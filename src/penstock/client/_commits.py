@@ -11,10 +11,10 @@ from collections import deque
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
-from penstock.client._committable import CommitCallback, FinishedCommit
+from penstock.client._committable import CommitCallback, FinishedCommit, finish
 from penstock.client._member import Member
 from penstock.client._member_states import State
-from penstock.errors import PenstockError, UsageError
+from penstock.errors import Closed, PenstockError, UsageError
 from penstock.model import Committed, Partition
 from penstock.seams import LogClient
 
@@ -79,9 +79,9 @@ class Commits:
         if self._auto_interval_s is not None:
             await self.commit(self._news(handled))
 
-    async def close(self) -> None:
-        """Wait for what is under way."""
-        await asyncio.gather(*self._running, return_exceptions=True)
+    async def close(self, deadline: float) -> None:
+        """Wait for what is under way, until ``deadline`` (loop time)."""
+        await finish(self._running, deadline)
 
     def _news(self, handled: Mapping[Partition, int]) -> dict[Partition, Committed]:
         return {
@@ -107,6 +107,8 @@ class Commits:
         failure: PenstockError | None = None
         try:
             await self.commit(offsets)
+        except asyncio.CancelledError:
+            failure = Closed("the consumer was closed before this was committed")
         except PenstockError as error:
             failure = error
             if callback is None:

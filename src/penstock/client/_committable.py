@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from penstock.client._arguments import LARGEST_OFFSET, check_partition, whole_number
@@ -10,7 +11,7 @@ from penstock.columnar import Messages
 from penstock.errors import PenstockError, UsageError
 from penstock.model import Committed, GroupMetadata, Partition
 
-__all__ = ["CommitCallback", "FinishedCommit", "OffsetsLike", "as_committed", "as_group"]
+__all__ = ["CommitCallback", "FinishedCommit", "OffsetsLike", "as_committed", "as_group", "finish"]
 
 OffsetsLike = Messages | Mapping[Partition, int] | Mapping[Partition, Committed]
 """What ``commit`` takes: a batch, meaning "all of it and before"; or offsets of the next records to read."""
@@ -70,3 +71,13 @@ def as_group(group: str | GroupMetadata) -> GroupMetadata:
     if not found.group:
         raise UsageError("a group needs a name")
     return found
+
+
+async def finish(commits: Collection[asyncio.Task[None]], deadline: float) -> None:
+    """Return when commits that are under way are through; at ``deadline`` (loop time) the others are given up."""
+    if commits:
+        left = deadline - asyncio.get_running_loop().time()
+        _, late = await asyncio.wait(list(commits), timeout=max(0.0, left))
+        for each in late:
+            each.cancel()
+        await asyncio.gather(*late, return_exceptions=True)

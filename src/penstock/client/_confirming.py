@@ -12,11 +12,11 @@ from collections import deque
 from collections.abc import Coroutine
 from typing import Any
 
-from penstock.client._committable import CommitCallback, FinishedCommit, OffsetsLike
+from penstock.client._committable import CommitCallback, FinishedCommit, OffsetsLike, finish
 from penstock.client._handing import Handing
 from penstock.client._partitions import Partitions, PartitionState
 from penstock.columnar import Messages
-from penstock.errors import PenstockError, UsageError
+from penstock.errors import Closed, PenstockError, UsageError
 from penstock.model import Committed, Partition
 from penstock.seams import BatchMembership
 
@@ -79,9 +79,9 @@ class Confirming:
         if self._automatic:
             await self._confirm(self._settled(), consumed=True)
 
-    async def close(self) -> None:
-        """Wait for what is under way."""
-        await asyncio.gather(*self._running, return_exceptions=True)
+    async def close(self, deadline: float) -> None:
+        """Wait for what is under way, until ``deadline`` (loop time)."""
+        await finish(self._running, deadline)
 
     # Inside.
 
@@ -184,6 +184,8 @@ class Confirming:
         failure: PenstockError | None = None
         try:
             await self._confirm(contexts, consumed=True)
+        except asyncio.CancelledError:
+            failure = Closed("the consumer was closed before this was committed")
         except PenstockError as error:
             failure = error
             if callback is None:

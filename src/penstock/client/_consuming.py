@@ -20,7 +20,7 @@ from penstock.client._confirming import Confirming
 from penstock.client._fetching import Fetching, Reactions
 from penstock.client._handing import Handing, take_handed
 from penstock.client._listening import Call
-from penstock.client._member import Alone, Member
+from penstock.client._member import Alone, Member, group_options
 from penstock.client._member_states import Event, State
 from penstock.client._partitions import Partitions, PartitionState
 from penstock.client._rebalancing import Rebalancing
@@ -33,9 +33,9 @@ from penstock.client.rebalance import RebalanceListener
 from penstock.client.status import EmptyReason, PartitionStatus, empty_reason
 from penstock.columnar import Messages
 from penstock.config import ConsumerConfig, OffsetReset
-from penstock.errors import Closed, ConfigError, RequestTimeout, UsageError
+from penstock.errors import Closed, RequestTimeout, UsageError
 from penstock.model import Committed, Offset, OffsetSpec, Partition
-from penstock.seams import BatchLog, BatchMembership, GroupOptions, LogClient, Membership
+from penstock.seams import BatchLog, BatchMembership, LogClient, Membership
 
 __all__ = ["ConsumerEngine"]
 
@@ -105,7 +105,7 @@ class ConsumerEngine:
         if self.rebalancing is not None:
             await self.unsubscribe("the subscription changed")
         membership: Membership = (
-            self.client.membership(self._group_options()) if self.config.group else Alone(self.client)
+            self.client.membership(group_options(self.config)) if self.config.group else Alone(self.client)
         )
         member = Member(membership, self.config.max_poll_interval_ms, self._news.set)
         give_back = None
@@ -129,7 +129,7 @@ class ConsumerEngine:
         self._assigned_by_hand = True
         if self.confirming is not None and isinstance(self.client, BatchLog):
             if self._by_hand is None:
-                membership = self.client.by_hand(self._group_options())
+                membership = self.client.by_hand(group_options(self.config))
                 self._by_hand = ByHand(membership, topics, self.partitions, self.confirming, self._news.set)
             await self._by_hand.assign(starts)
             self.go_on()
@@ -144,20 +144,22 @@ class ConsumerEngine:
         self._topics.want(frozenset(partition.topic for partition in starts))
         self.go_on()
 
-    async def unsubscribe(self, reason: str = "the application unsubscribed", *, commit: bool = True) -> None:
-        """Give up everything, however it was got."""
+    async def unsubscribe(self, reason: str = "the application unsubscribed", deadline: float | None = None) -> None:
+        """Give up everything, however it was got. After ``deadline`` (loop time) nobody is told any more."""
         rebalancing, self.rebalancing = self.rebalancing, None
         by_hand, self._by_hand = self._by_hand, None
         try:
             if rebalancing is not None:
-                await rebalancing.end(reason, commit=commit)
-            elif commit:
+                await rebalancing.end(reason)
+            else:
                 await self._commit_handled()
         finally:
             if self.confirming is not None:
                 await self.confirming.handing.forget()
             if by_hand is not None:
-                await by_hand.leave(reason)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout_at(deadline):
+                        await by_hand.leave(reason)
             self._assigned_by_hand = False
             self.commits.member = None
             self.partitions.drop(self.partitions.assigned)
@@ -333,39 +335,26 @@ class ConsumerEngine:
             return as_committed(offsets)
         return {partition: Committed(offset) for partition, offset in self.partitions.positions().items()}
 
-    async def close(self, *, commit: bool) -> None:
+    async def close(self, timeout_s: float) -> None:
         """Commit if that is automatic, leave the group, close connections. The first error is raised at the end."""
         self._closing = True
         self._news.set()  # polls of other threads end
+        deadline = self._loop.time() + timeout_s
         try:
-            async with asyncio.timeout(self.config.request_timeout_ms / 1_000):
-                await self.unsubscribe("the consumer was closed", commit=commit)
+            async with asyncio.timeout_at(deadline):
+                await self.unsubscribe("the consumer was closed", deadline)
         except TimeoutError:
-            raise RequestTimeout("closing took longer than request_timeout_ms") from None
+            raise RequestTimeout(f"closing took longer than {timeout_s:g} s") from None
         finally:
-            await self.commits.close()
+            await self.commits.close(deadline)
             if self.confirming is not None:
-                await self.confirming.close()
+                await self.confirming.close(deadline)
             await self._starting.close()
             await self._fetching.close()
             await self._topics.close()
             await self.client.close()
 
     # Inside.
-
-    def _group_options(self) -> GroupOptions:
-        config = self.config
-        if config.group is None:
-            raise ConfigError("there is no group")
-        return GroupOptions(
-            group=config.group,
-            client_id=config.client_id,
-            instance_id=config.group_instance_id,
-            session_timeout_ms=config.session_timeout_ms,
-            rebalance_timeout_ms=config.max_poll_interval_ms,
-            heartbeat_interval_ms=config.heartbeat_interval_ms,
-            assignors=config.assignors,
-        )
 
     async def _commit_handled(self) -> None:
         if self.confirming is not None:

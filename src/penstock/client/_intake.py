@@ -85,7 +85,7 @@ class Intake:
             self._seal(topic)
             outcome = Outcome(self._loop, topic, self._callbacks)
             table = StagedTable(topic, outcome, self._loop.time(), size, batch)
-            table.outcome.size = size
+            table.outcome.size, table.outcome.rows = size, batch.num_rows
             self._open[id(table.outcome)] = (table.outcome, size)
             self._sealed.append(table)
         self._wake()
@@ -144,6 +144,6 @@ class Intake:
     def _seal(self, topic: str) -> None:
         staging = self._staged.pop(topic, None)
         if staging is not None:
-            staging.outcome.size = staging.size
+            staging.outcome.size, staging.outcome.rows = staging.size, len(staging)
             self._open[id(staging.outcome)] = (staging.outcome, staging.size)
             self._sealed.append(staging)

@@ -10,20 +10,36 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from penstock.client._member_states import Event, State, after
-from penstock.errors import FencedError, PenstockError
+from penstock.config import ConsumerConfig
+from penstock.errors import ConfigError, FencedError, PenstockError
 from penstock.model import Assignment, Committed, Partition
-from penstock.seams import Beat, LogClient, Membership, Verdict
+from penstock.seams import Beat, GroupOptions, LogClient, Membership, Verdict
 
-__all__ = ["Alone", "Member"]
+__all__ = ["Alone", "Member", "group_options"]
 
 _log = logging.getLogger(__name__)
 _FOREVER_S: Final = 3_600.0
 _IDLE_S: Final = 0.05
 _HOLDS: Final = frozenset({State.IN, State.STALE})
 """States in which heartbeats are sent: in JOINING the join that waits at the coordinator is the sign of life."""
+
+
+def group_options(config: ConsumerConfig) -> GroupOptions:
+    """What a member of the consumer's group is like. Raises ConfigError if there is no group."""
+    if config.group is None:
+        raise ConfigError("there is no group")
+    return GroupOptions(
+        group=config.group,
+        client_id=config.client_id,
+        instance_id=config.group_instance_id,
+        session_timeout_ms=config.session_timeout_ms,
+        rebalance_timeout_ms=config.max_poll_interval_ms,
+        heartbeat_interval_ms=config.heartbeat_interval_ms,
+        assignors=config.assignors,
+    )
 
 
 class Alone:
@@ -155,13 +171,17 @@ class Member:
         if self.state is State.IN and await self.membership.stale(topics) and self.state is State.IN:
             self.see(Event.REJOIN, "topics or their partitions changed")
 
-    async def leave(self, reason: str) -> None:
-        """Stop the heartbeat and tell the group."""
+    def stop(self) -> list[asyncio.Task[Any]]:
+        """No more heartbeats, and no join; returns what has to end for that."""
         tasks = [task for task in (self._heart, self._joining) if task is not None]
         self._heart = self._joining = None
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        return tasks
+
+    async def leave(self, reason: str) -> None:
+        """Stop the heartbeat and tell the group."""
+        await asyncio.gather(*self.stop(), return_exceptions=True)
         was, self.state = self.state, after(self.state, Event.LEFT)
         if was in {State.IN, State.STALE, State.JOINING}:
             try:

@@ -11,14 +11,15 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
-from penstock.client._absent_topics import no_topic, unknown_topic
+from penstock.client._absent_topics import no_topic, partitions_of, unknown_topic
 from penstock.client._arguments import TopicNames, check_partition_id, check_timestamp
 from penstock.client._callbacks import Callbacks, LoopCallbacks
 from penstock.client._delivering import Delivering, Hooks
+from penstock.client._ending import Ending, undelivered
 from penstock.client._intake import Intake
 from penstock.client._keys import KeyPartitions
 from penstock.client._record_size import check_sizes, largest_record, too_large
@@ -39,6 +40,8 @@ from penstock.seams import Avoids, Beats, LogClient
 __all__ = ["ProducerEngine"]
 
 _log = logging.getLogger(__name__)
+
+_MARGIN_S: Final = 1.0
 
 RecordToPut: TypeAlias = "tuple[str, bytes | None, bytes | None, HeadersLike | None, int | None, int, int]"
 """Topic, key, value, headers, partition, timestamp in ms, size: the arguments of ``Intake.put``."""
@@ -142,7 +145,8 @@ class ProducerEngine:
         await self._settle_all()
         await self._callbacks.ran()
         unseen, self._unseen = self._unseen, None
-        _raise(unseen)
+        if (error := _error_of(unseen)) is not None:
+            raise error
 
     async def _settle_all(self) -> None:
         self._flushing += 1
@@ -160,49 +164,49 @@ class ProducerEngine:
     async def partitions_of(self, topic: str) -> tuple[Partition, ...]:
         """A topic's partitions. Raises UsageError if there is none of that name for ``unknown_topic_timeout_ms``."""
         topic = self._names.one(topic)
-        deadline = self._loop.time() + self.config.unknown_topic_timeout_ms / 1_000
-        failures = 0
-        found = (await self._client.topics([topic])).get(topic)
-        while found is None or not found.partitions:
-            failures += 1
-            pause = self._backoff.seconds(failures)
-            if self._loop.time() + pause > deadline:
-                raise unknown_topic(topic, self.config.unknown_topic_timeout_ms)
-            await asyncio.sleep(pause)
-            found = (await self._client.topics([topic], fresh=True)).get(topic)
-        return tuple(info.partition for info in found.partitions)
+        return await partitions_of(self._client, topic, self.config.unknown_topic_timeout_ms, self._backoff)
 
-    async def close(self, timeout_s: float | None) -> None:
-        """Flush for at most ``timeout_s``, then stop; what is still open then fails with Closed.
+    async def close(self, timeout_s: float | None = None) -> Ending:
+        """Flush for at most ``timeout_s`` (None: as long as delivery may take), then stop; the rest fails with Closed.
 
         Whoever waits for room ends at once. What callbacks put in meanwhile is delivered, too.
         """
         self._room.refuse(Closed("the producer was closed while this waited for room in its buffer"))
+        if timeout_s is None:
+            timeout_s = (self.config.delivery_timeout_ms + self.config.request_timeout_ms) / 1_000 + _MARGIN_S
+        open_outcomes: list[Outcome] = []
         try:
             async with asyncio.timeout(timeout_s):
-                if self._transactions is not None:
-                    await self._transactions.close()
-                await self._settle_all()
-                await self._callbacks.ran()
-                while self.intake.open_outcomes():  # callbacks have sent
-                    await self._settle_all()
-                    await self._callbacks.ran()
+                await self._finish()
         except TimeoutError:
             pass
         finally:
             unseen, self._closed = self._unseen, True
+            open_outcomes = self.intake.open_outcomes()
             self._stop(Closed("the producer was closed before this was acknowledged", hint="Give close() more time"))
-            if self._timer is not None:
-                self._timer.cancel()
-            background = [task for task in (self._opening, self._beating) if task is not None]
-            for task in background:
-                task.cancel()
-            await asyncio.gather(*background, return_exceptions=True)
-            await self._delivering.close()
-            await self._topics.close()
-            await self._client.close()
-            self._callbacks.close()
-        _raise(unseen)
+            await self._hang_up()
+        return Ending(undelivered(open_outcomes), _error_of(unseen))
+
+    async def _finish(self) -> None:
+        if self._transactions is not None:
+            await self._transactions.close()
+        await self._settle_all()
+        await self._callbacks.ran()
+        while self.intake.open_outcomes():  # callbacks have sent
+            await self._settle_all()
+            await self._callbacks.ran()
+
+    async def _hang_up(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        background = [task for task in (self._opening, self._beating) if task is not None]
+        for task in background:
+            task.cancel()
+        await asyncio.gather(*background, return_exceptions=True)
+        await self._delivering.close()
+        await self._topics.close()
+        await self._client.close()
+        self._callbacks.close()
 
     def _tick(self) -> None:
         """Give staged records that are due to their partitions, and send what can be sent."""
@@ -387,9 +391,8 @@ class ProducerEngine:
         return waiting
 
 
-def _raise(unseen: Outcome | None) -> None:
-    if unseen is not None and not unseen.seen and (error := unseen.first_error()) is not None:
-        raise error
+def _error_of(unseen: Outcome | None) -> PenstockError | None:
+    return None if unseen is None or unseen.seen else unseen.first_error()
 
 
 def _set(future: asyncio.Future[None]) -> None:

@@ -85,16 +85,19 @@ class Rebalancing:
                 await self._take_over(self._outcome())
             self._complain()
 
-    async def end(self, reason: str, *, commit: bool) -> None:
+    async def end(self, reason: str) -> None:
         """Revoke everything and leave."""
         owned = self._partitions.assigned
         holds = self.member.state in {State.IN, State.STALE}
-        if commit and holds:
-            await self._commit_before_losing()
-        if owned:
-            await self._tell(self._listener.revoked if holds else self._listener.lost, owned)
-        self._partitions.drop(owned)
-        await self.member.leave(reason)
+        try:
+            if holds:
+                await self._commit_before_losing()
+            if owned:
+                await self._tell(self._listener.revoked if holds else self._listener.lost, owned)
+            self._partitions.drop(owned)
+            await self.member.leave(reason)
+        finally:
+            self.member.stop()
         self._complain()
 
     async def _prepare(self) -> None:

@@ -96,6 +96,9 @@ class Staging:
         self.size += size
         return row
 
+    def __len__(self) -> int:
+        return len(self._builder)
+
     def rows(self) -> pa.RecordBatch:
         """The records as columns; with ``partition`` if any record named one."""
         rows = self._builder.rows()

@@ -24,7 +24,7 @@ __all__ = ["EngineHooks", "Transacting", "transactional_sender"]
 
 _log = logging.getLogger(__name__)
 _FAILED: Final = frozenset({State.ABORTABLE_ERROR, State.FATAL_ERROR})
-_LEFT_OPEN: Final = frozenset({State.IN_TRANSACTION, State.ABORTABLE_ERROR})
+_LEFT_OPEN: Final = frozenset({State.IN_TRANSACTION, State.ABORTABLE_ERROR, State.ABORTING})
 
 
 @dataclass(frozen=True, slots=True)

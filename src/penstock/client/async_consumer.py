@@ -6,6 +6,7 @@ What must not live here: anything the synchronous Consumer would need a copy of.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Collection, Mapping
 from types import TracebackType
 from typing import Self
@@ -22,6 +23,7 @@ from penstock.client._callbacks import CallbackErrorHook, CallbackFailure, Told,
 from penstock.client._committable import CommitCallback, OffsetsLike
 from penstock.client._connect import open_asyncio, protocol_of
 from penstock.client._consuming import ConsumerEngine
+from penstock.client._ending import on_error_s, tell_beside
 from penstock.client._listening import Call, call_on_loop
 from penstock.client._loading import loaded
 from penstock.client._offsets import beginning_offsets, end_offsets, offsets_for_times
@@ -37,6 +39,7 @@ from penstock.seams import FoundOffset
 __all__ = ["AsyncConsumer", "poll_limit"]
 
 _ITERATION_S = 3_600.0
+_log = logging.getLogger("penstock.consumer")
 
 
 class AsyncConsumer:
@@ -74,7 +77,10 @@ class AsyncConsumer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._end(handled=kind is None)
+        if error is None:
+            await self.close()
+        else:
+            await self._leave(error)
 
     async def __aiter__(self) -> AsyncIterator[Messages]:
         """Batches as they come, for ever; each may be committed once its loop body is through."""
@@ -252,9 +258,15 @@ class AsyncConsumer:
         """The first record at or after a time (ms since 1970 UTC); None where there is none so young."""
         return await offsets_for_times((await self._start()).client, times_ms)
 
-    async def close(self) -> None:
-        """Commit if that is automatic, leave the group, hang up. Calling it again does nothing."""
-        await self._end(handled=True)
+    async def close(self, timeout_s: float | None = None) -> None:
+        """Commit if that is automatic, leave the group, hang up. Calling it again does nothing.
+
+        All of it within ``timeout_s`` (None: ``close_timeout_ms``, without that ``request_timeout_ms``), else
+        RequestTimeout is raised, and the group notices by itself.
+        """
+        config = self._settings.config
+        patience_ms = config.request_timeout_ms if config.close_timeout_ms is None else config.close_timeout_ms
+        await self._end(patience_ms / 1_000 if timeout_s is None else timeout_s, handled=True)
 
     # Inside.
 
@@ -271,7 +283,7 @@ class AsyncConsumer:
                 await self._engine.subscribe(self._settings.address.topics, RebalanceListener())
         return self._engine
 
-    async def _end(self, *, handled: bool) -> None:
+    async def _end(self, timeout_s: float, *, handled: bool) -> None:
         engine = self._engine
         if engine is None or self._closing:
             self._closed = True
@@ -281,10 +293,18 @@ class AsyncConsumer:
             # A clean end: what the last poll returned was dealt with. After an exception nobody knows.
             engine.partitions.mark_handled()
         try:
-            await engine.close(commit=True)  # the listener hears of it, and may still commit
-            await self._run_finished(engine)
+            await engine.close(timeout_s)  # the listener hears of it, and may still commit
         finally:
             self._engine, self._closed = None, True
+            await self._run_finished(engine)
+
+    async def _leave(self, error: BaseException) -> None:
+        """Close because of an exception, which goes on: soon, and without another one in its place."""
+        try:
+            await self._end(on_error_s(self._settings.config), handled=False)
+        except Exception as failure:  # of a listener, too
+            _log.warning("closing the consumer under an exception failed as well: %r", failure)
+            tell_beside(error, f"closing the consumer failed as well: {failure!r}")
 
     async def _ready(self, engine: ConsumerEngine, deadline: float, *, serve: bool) -> bool:
         if serve:

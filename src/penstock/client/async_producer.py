@@ -6,6 +6,7 @@ What must not live here: anything the synchronous Producer would need a copy of.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
@@ -13,6 +14,7 @@ from typing import Self
 from penstock.client._callbacks import CallbackErrorHook, Callbacks, LoopCallbacks, Told, without_hook
 from penstock.client._committable import OffsetsLike, as_committed, as_group
 from penstock.client._connect import open_asyncio, protocol_of
+from penstock.client._ending import Ending, on_error_s, tell_beside
 from penstock.client._loading import loaded
 from penstock.client._producing import ProducerEngine
 from penstock.client._settings import split_options
@@ -22,7 +24,7 @@ from penstock.client.delivery import BatchDelivery, Delivery, Outcome
 from penstock.client.transaction import AsyncTransaction as Transaction
 from penstock.columnar.builder import HeadersLike
 from penstock.config import OptionValue, producer_settings
-from penstock.errors import Closed
+from penstock.errors import Closed, PenstockError, RequestTimeout
 from penstock.model import GroupMetadata, Partition, PreparedTransaction
 
 __all__ = ["AsyncProducer"]
@@ -60,7 +62,10 @@ class AsyncProducer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        if error is None or isinstance(error, GeneratorExit):
+            await self.close()
+        else:
+            await self._leave(error)
 
     async def send(
         self,
@@ -175,24 +180,56 @@ class AsyncProducer:
             await self._engine.flush()
 
     async def close(self, timeout_s: float | None = None) -> None:
-        """Flush for at most ``timeout_s`` (None: as long as delivery may take), then hang up. Raises as ``flush``.
+        """Flush for at most ``timeout_s``, then hang up. Raises as ``flush``. Calling it again does nothing.
 
-        Callbacks may send till the end. What is not acknowledged by then fails with Closed. Calling it again does
-        nothing.
+        None is ``close_timeout_ms``, and without that as long as delivery may take; then Closed is raised if anything
+        was not acknowledged. Callbacks may send till the end. What is not acknowledged fails with Closed.
         """
         self._callbacks.refuse_inside("close()")
+        patience_ms = self._settings.config.close_timeout_ms
+        wanted_s = None if patience_ms is None else patience_ms / 1_000
+        ending = await self._end(wanted_s if timeout_s is None else timeout_s)
+        if timeout_s != 0:
+            ending.log()
+        ending.complain(of_lost=timeout_s is None)
+
+    async def _end(self, timeout_s: float | None) -> Ending:
         engine, self._engine, self._closed = self._engine, None, True
-        if engine is not None:
-            self._ending = engine
-            try:
-                await engine.close(timeout_s)
-            finally:
-                self._ending = None
+        if engine is None:
+            return Ending(Counter(), None)
+        self._ending = engine
+        try:
+            return await engine.close(timeout_s)
+        finally:
+            self._ending = None
+
+    async def _leave(self, error: BaseException) -> None:
+        """Close because of an exception, which goes on: soon, and without another one in its place."""
+        try:
+            ending = await self._end(on_error_s(self._settings.config))
+        except PenstockError as failure:
+            tell_beside(error, f"closing the producer failed as well: {failure}")
+        else:
+            ending.log()
+            ending.tell_beside(error)
+
+    async def _give_up(self) -> None:
+        limit_ms = self._settings.config.close_on_error_timeout_ms
+        try:
+            async with asyncio.timeout(limit_ms / 1_000):
+                await self.abort_transaction()
+        except TimeoutError:
+            raise RequestTimeout(
+                f"not aborted within close_on_error_timeout_ms={limit_ms}",
+                hint="The log aborts it after transaction_timeout_ms, if no later call does",
+            ) from None
 
     async def _begin(self) -> None:
         transactions = (self._engine or await self._start()).transactions
         if transactions.state is State.UNINITIALIZED:
             await transactions.init()
+        elif transactions.state is State.ABORTING:
+            await transactions.abort()
         await transactions.begin()
 
     async def _start(self) -> ProducerEngine:

@@ -16,13 +16,14 @@ from penstock.client._arguments import seconds
 from penstock.client._callbacks import CallbackErrorHook
 from penstock.client._committable import CommitCallback, OffsetsLike
 from penstock.client._consuming import ConsumerEngine
+from penstock.client._ending import tell_beside
 from penstock.client._loop_thread import AnyTurn, Turns, call_in_user_thread, loop_thread
 from penstock.client.async_consumer import AsyncConsumer, poll_limit
 from penstock.client.rebalance import RebalanceListener
 from penstock.client.status import EmptyReason, PartitionStatus
 from penstock.columnar import Messages
 from penstock.config import OptionValue
-from penstock.errors import Closed
+from penstock.errors import Closed, PenstockError
 from penstock.model import Committed, GroupMetadata, Partition
 from penstock.seams import FoundOffset
 
@@ -63,8 +64,14 @@ class Consumer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with self._turn as run:
-            run(lambda: self._inner.__aexit__(kind, error, trace))
+        if error is None:
+            self.close()
+            return
+        try:
+            with self._turn as run:
+                run(lambda: self._inner._leave(error))
+        except PenstockError as failure:  # another thread is at it, or this is the child of a fork
+            tell_beside(error, f"closing the consumer failed as well: {failure!r}")
 
     def __iter__(self) -> Iterator[Messages]:
         """Batches as they come, for ever; each may be committed once its loop body is through."""
@@ -228,10 +235,14 @@ class Consumer:
         with self._turn as run:
             return run(lambda: self._inner.offsets_for_times(times_ms))
 
-    def close(self) -> None:
-        """Commit if that is automatic, leave the group, hang up. Calling it again does nothing."""
+    def close(self, timeout_s: float | None = None) -> None:
+        """Commit if that is automatic, leave the group, hang up. Calling it again does nothing.
+
+        All of it within ``timeout_s`` (None: ``close_timeout_ms``, without that ``request_timeout_ms``), else
+        RequestTimeout is raised, and the group notices by itself.
+        """
         with self._turn as run:
-            run(self._inner.close)
+            run(lambda: self._inner.close(timeout_s))
 
     # Inside.
 

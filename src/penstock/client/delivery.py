@@ -108,15 +108,17 @@ class Outcome:
 
     ``runs`` is None until the rows are given to partitions; ``places`` then says for each row which run it went to and
     as which row of it (None: there is one run, with the same rows). ``callbacks`` are where users' run.
+    ``size`` and ``rows`` are known once nothing is added any more.
     """
 
-    __slots__ = ("_waiters", "callbacks", "error", "loop", "places", "runs", "seen", "size", "topic")
+    __slots__ = ("_waiters", "callbacks", "error", "loop", "places", "rows", "runs", "seen", "size", "topic")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, topic: str = "", callbacks: Callbacks = HERE) -> None:
         self.loop = loop
         self.topic = topic
         self.callbacks = callbacks
         self.size = 0
+        self.rows = 0
         self.runs: list[Run] | None = None
         self.places: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None = None
         self.error: PenstockError | None = None

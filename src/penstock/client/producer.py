@@ -12,6 +12,7 @@ from typing import Self
 
 from penstock.client._callbacks import CallbackErrorHook, ThreadCallbacks
 from penstock.client._committable import OffsetsLike
+from penstock.client._ending import tell_beside
 from penstock.client._loop_thread import loop_thread
 from penstock.client._producing import ProducerEngine
 from penstock.client._tables import RowsLike
@@ -20,6 +21,7 @@ from penstock.client.delivery import BatchDelivery, Delivery
 from penstock.client.transaction import Transaction
 from penstock.columnar.builder import HeadersLike
 from penstock.config import OptionValue
+from penstock.errors import PenstockError
 from penstock.model import GroupMetadata, Partition, PreparedTransaction
 
 __all__ = ["Producer"]
@@ -48,7 +50,13 @@ class Producer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        if error is None or isinstance(error, GeneratorExit):
+            self.close()
+            return
+        try:
+            self._loop.run(partial(self._inner._leave, error))
+        except PenstockError as failure:  # of a process that was forked meanwhile
+            tell_beside(error, f"closing the producer failed as well: {failure}")
 
     def send(
         self,
@@ -158,16 +166,19 @@ class Producer:
         self._loop.run(self._inner.flush)
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Flush for at most ``timeout_s`` (None: as long as delivery may take), then hang up. Raises as ``flush``.
+        """Flush for at most ``timeout_s``, then hang up. Raises as ``flush``. Calling it again does nothing.
 
-        Callbacks may send till the end. What is not acknowledged by then fails with Closed. Calling it again does
-        nothing.
+        None is ``close_timeout_ms``, and without that as long as delivery may take; then Closed is raised if anything
+        was not acknowledged. Callbacks may send till the end. What is not acknowledged fails with Closed.
         """
         self._inner._callbacks.refuse_inside("close()")
         self._loop.run(lambda: self._inner.close(timeout_s))
 
     def _begin(self) -> None:
         self._loop.run(self._inner._begin)
+
+    def _give_up(self) -> None:
+        self._loop.run(self._inner._give_up)
 
     def _start(self) -> ProducerEngine:
         ending = self._inner._ending

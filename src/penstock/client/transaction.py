@@ -8,6 +8,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Protocol
 
+from penstock.client._ending import tell_beside
 from penstock.errors import PenstockError
 
 __all__ = ["AsyncTransaction", "Transaction"]
@@ -16,21 +17,22 @@ __all__ = ["AsyncTransaction", "Transaction"]
 class _Transactional(Protocol):
     def _begin(self) -> None: ...
     def commit_transaction(self) -> None: ...
-    def abort_transaction(self) -> None: ...
+    def _give_up(self) -> None: ...
 
 
 class _AsyncTransactional(Protocol):
     async def _begin(self) -> None: ...
     async def commit_transaction(self) -> None: ...
-    async def abort_transaction(self) -> None: ...
+    async def _give_up(self) -> None: ...
 
 
 class Transaction:
     """One transaction of a producer, as long as the block lasts.
 
     If the block raises, or the commit fails so that it can never succeed, the transaction is aborted and the error goes
-    on. If the commit's outcome is unknown (RequestTimeout, ConnectionLost), it is left to you: ``commit_transaction()``
-    may be called again, or the producer closed.
+    on; an abort that takes longer than ``close_on_error_timeout_ms`` is left to the next transaction or ``close``. If
+    the commit's outcome is unknown (RequestTimeout, ConnectionLost), it is left to you: ``commit_transaction()`` may be
+    called again, or the producer closed.
     """
 
     def __init__(self, producer: _Transactional) -> None:
@@ -54,7 +56,7 @@ class Transaction:
 
     def _abort(self, why: BaseException) -> None:
         try:
-            self._producer.abort_transaction()
+            self._producer._give_up()
         except PenstockError as failure:
             _tell(why, failure)
 
@@ -63,8 +65,9 @@ class AsyncTransaction:
     """One transaction of a producer, as long as the block lasts.
 
     If the block raises, or the commit fails so that it can never succeed, the transaction is aborted and the error goes
-    on. If the commit's outcome is unknown (RequestTimeout, ConnectionLost), it is left to you: ``commit_transaction()``
-    may be called again, or the producer closed.
+    on; an abort that takes longer than ``close_on_error_timeout_ms`` is left to the next transaction or ``close``. If
+    the commit's outcome is unknown (RequestTimeout, ConnectionLost), it is left to you: ``commit_transaction()`` may be
+    called again, or the producer closed.
     """
 
     def __init__(self, producer: _AsyncTransactional) -> None:
@@ -88,11 +91,11 @@ class AsyncTransaction:
 
     async def _abort(self, why: BaseException) -> None:
         try:
-            await self._producer.abort_transaction()
+            await self._producer._give_up()
         except PenstockError as failure:
             _tell(why, failure)
 
 
 def _tell(why: BaseException, failure: PenstockError) -> None:
     if failure is not why:
-        why.add_note(f"aborting its transaction failed as well: {failure}")
+        tell_beside(why, f"aborting its transaction failed as well: {failure}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.config.fields import check, flag, number, optional_text, secret, text
+from penstock.config.fields import check, flag, number, optional_number, optional_text, secret, text
 from penstock.errors import ConfigError
 
 __all__ = ["ClientConfig"]
@@ -22,7 +22,8 @@ class ClientConfig:
     TubeMQ's masters are tried until ``api_timeout_ms``); ``connect_timeout_ms`` one attempt to connect, TLS and
     greeting included; ``reconnect_backoff_ms`` and ``retry_backoff_ms`` double, give or take 20 %, up to their
     ``…_max_ms``, so that a restarted server is not stormed; ``metadata_max_age_ms`` is how long a new partition may
-    stay unseen.
+    stay unseen. ``close_timeout_ms`` bounds a clean end, which is there to finish things; ``close_on_error_timeout_ms``
+    (2 s: enough for servers that answer) one under an exception, which wants to be seen and not to wait for a minute.
 
     ``tls`` encrypts; servers are believed if their certificate is signed by one of ``tls_ca_file`` (PEM; None: those
     the system trusts) and names the host, or ``tls_server_name`` if that is set; ``tls_check_server_name`` false leaves
@@ -46,6 +47,14 @@ class ClientConfig:
     reconnect_backoff_max_ms: int = number(1_000, low=0, about="the longest such pause")
     retry_backoff_ms: int = number(100, low=0, about="the first pause before asking again; it doubles")
     retry_backoff_max_ms: int = number(1_000, low=0, about="the longest such pause")
+    close_timeout_ms: int | None = optional_number(
+        low=0,
+        about="how long close() and the end of a with block may take; without it a producer's as long as delivery may,"
+        " a consumer's request_timeout_ms",
+    )
+    close_on_error_timeout_ms: int = number(
+        2_000, low=0, about="the same where an exception ends the with block, or a transaction's"
+    )
     metadata_max_age_ms: int = number(
         300_000, low=1, about="how old what is known of topics may get: how long a new partition may stay unseen"
     )

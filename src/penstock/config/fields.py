@@ -24,6 +24,7 @@ __all__ = [
     "names",
     "number",
     "optional_flag",
+    "optional_number",
     "optional_text",
     "ratio",
     "text",
@@ -92,6 +93,18 @@ def number(default: int, *, low: int, high: int = INT32_MAX, about: str) -> int:
 
     allowed = f"{low:,} or more" if high == INT32_MAX else f"{low:,} to {high:,}"
     return field(default=default, metadata={_KEY: Kind(read, check_bounds, about, allowed)})
+
+
+def optional_number(*, low: int, high: int = INT32_MAX, about: str) -> int | None:
+    """A whole number as in `number`, or None: not said."""
+    options: Field[Any] = cast("Field[Any]", number(low, low=low, high=high, about=about))
+    said = kind_of(options)
+
+    def check_bounds(name: str, value: object) -> None:
+        if value is not None:
+            said.check(name, value)
+
+    return field(default=None, metadata={_KEY: Kind(said.read, check_bounds, about, said.allowed)})
 
 
 def flag(default: bool, *, about: str) -> bool:

@@ -45,6 +45,8 @@ SPELLINGS: Final = (
     Spelling("retry_backoff_ms", "retry.backoff.ms", "retry.backoff.ms"),
     Spelling("retry_backoff_max_ms", "retry.backoff.max.ms", "retry.backoff.max.ms"),
     Spelling("metadata_max_age_ms", "metadata.max.age.ms", "topic.metadata.refresh.interval.ms"),
+    Spelling("close_timeout_ms"),
+    Spelling("close_on_error_timeout_ms"),
     Spelling("tls"),
     Spelling("tls_ca_file", "", "ssl.ca.location"),
     Spelling("tls_certificate_file", "", "ssl.certificate.location"),

@@ -162,7 +162,7 @@ def test_a_consumer_goes_back_to_where_the_logs_part_and_says_so(
             new = await consumed(reading, lambda found: found[-1:] == values(after, after.end - 1, after.end))
             assert new[-(after.end - parted_at) :] == values(after, parted_at, after.end)
             assert reading.partitions.positions() == {FIRST: after.end}
-            await reading.close(commit=False)
+            await reading.close(1.0)
 
     with caplog.at_level(logging.WARNING, "penstock"):
         go(run())
@@ -191,7 +191,7 @@ def test_without_a_policy_the_next_poll_says_what_is_lost(after: Log, parted_at:
             assert at == parted_at
             new = await consumed(reading, lambda found: found[-1:] == values(after, after.end - 1, after.end))
             assert new == values(after, parted_at, after.end)
-            await reading.close(commit=False)
+            await reading.close(1.0)
 
     go(run())
 
