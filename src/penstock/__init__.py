@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from penstock.client import EmptyReason as EmptyReason
     from penstock.client import Lag as Lag
     from penstock.client import NoOffset as NoOffset
+    from penstock.client import OffsetLike as OffsetLike
     from penstock.client import OffsetsLike as OffsetsLike
     from penstock.client import PartitionStatus as PartitionStatus
     from penstock.client import Peek as Peek
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from penstock.model import OffsetSpec as OffsetSpec
     from penstock.model import Partition as Partition
     from penstock.model import PartitionInfo as PartitionInfo
+    from penstock.model import PartitionLike as PartitionLike
     from penstock.model import PreparedTransaction as PreparedTransaction
     from penstock.model import Record as Record
     from penstock.model import TimestampType as TimestampType
@@ -88,7 +90,7 @@ _HOME_OF = {
         "penstock.client": (
             "Admin ArrowArray ArrowStream AsyncAdmin AsyncConsumer AsyncProducer AsyncTransaction BatchDelivery "
             "BufferFull CallbackErrorHook CallbackFailure "
-            "CommitCallback Consumer Delivery DeliveryTimeout EmptyReason Lag NoOffset OffsetsLike "
+            "CommitCallback Consumer Delivery DeliveryTimeout EmptyReason Lag NoOffset OffsetLike OffsetsLike "
             "PartitionStatus Peek Producer RangeReader ReadState RebalanceListener RecordMetadata RowsLike Transaction "
             "TransactionAborted"
         ),
@@ -101,7 +103,7 @@ _HOME_OF = {
         ),
         "penstock.model": (
             "Assignment Codec Committed Endpoint GroupMetadata LogRange Node Offset OffsetSpec Partition PartitionInfo "
-            "PreparedTransaction Record TimestampType TopicInfo"
+            "PartitionLike PreparedTransaction Record TimestampType TopicInfo"
         ),
         "penstock.seams": "FoundOffset GroupDescription GroupListing GroupListings GroupMember NewTopic",
     }.items()

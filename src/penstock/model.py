@@ -22,6 +22,7 @@ __all__ = [
     "OffsetSpec",
     "Partition",
     "PartitionInfo",
+    "PartitionLike",
     "PreparedTransaction",
     "Record",
     "TimestampType",
@@ -65,6 +66,13 @@ class Partition:
     def __str__(self) -> str:
         return f"{self.topic}-{self.id}" + (f"@{self.node}" if self.node else "")
 
+    @classmethod
+    def of(cls, place: Partition | PartitionInfo | LogRange) -> Partition:
+        """The partition that something is about."""
+        if isinstance(place, LogRange):
+            return cls(place.topic, place.partition, place.node)
+        return place.partition if isinstance(place, PartitionInfo) else place
+
 
 @dataclass(frozen=True, slots=True)
 class LogRange:
@@ -75,6 +83,12 @@ class LogRange:
     start: int
     end: int
     node: str = ""
+
+    @classmethod
+    def of(cls, partition: Partition | PartitionInfo, start: int, end: int) -> LogRange:
+        """Offsets ``[start, end)`` of a partition."""
+        of = Partition.of(partition)
+        return cls(of.topic, of.id, start, end, of.node)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -104,6 +118,10 @@ class PartitionInfo:
     partition: Partition
     leader: Node | None
     leader_epoch: int = -1
+
+
+PartitionLike = Partition | PartitionInfo
+"""What is taken wherever a partition, or a list of them, is wanted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,16 @@ import penstock.spark
 import penstock.testing
 
 DOCS = Path(__file__).parents[2] / "docs"
-NO_CLASSES = {"__version__", "CommitCallback", "HeadersLike", "OffsetsLike", "OptionValue", "RowsLike"}
+NO_CLASSES = {
+    "__version__",
+    "CommitCallback",
+    "HeadersLike",
+    "OffsetLike",
+    "OffsetsLike",
+    "OptionValue",
+    "PartitionLike",
+    "RowsLike",
+}
 PYSPARKS_OWN = {"DataFrame", "SparkSession", "PenstockDataSource"}
 
 

@@ -70,6 +70,4 @@ def _batches(reader: RangeReader, topic: str) -> Iterator[Messages]:
     starts = reader.offsets(dict.fromkeys(partitions, OffsetSpec(name=Offset.EARLIEST)))
     ends = reader.offsets(dict.fromkeys(partitions, OffsetSpec(name=Offset.LATEST)))
     for partition in partitions:
-        yield from reader.read(
-            LogRange(topic, partition.id, starts[partition].offset, ends[partition].offset, partition.node)
-        )
+        yield from reader.read(LogRange.of(partition, starts[partition].offset, ends[partition].offset))

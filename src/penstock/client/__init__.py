@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from penstock.client._arguments import OffsetLike as OffsetLike
     from penstock.client._callbacks import CallbackErrorHook as CallbackErrorHook
     from penstock.client._callbacks import CallbackFailure as CallbackFailure
     from penstock.client._committable import CommitCallback as CommitCallback
@@ -56,6 +57,7 @@ _HOME_OF = {
     "EmptyReason": "status",
     "Lag": "_lag",
     "NoOffset": "errors",
+    "OffsetLike": "_arguments",
     "OffsetsLike": "_committable",
     "PartitionStatus": "status",
     "Peek": "_peeking",

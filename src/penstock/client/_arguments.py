@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from penstock.errors import UsageError
-from penstock.model import Partition
-from penstock.seams import LogClient, NamesTopics
+from penstock.model import Committed, Partition, PartitionInfo, PartitionLike
+from penstock.seams import FoundOffset, LogClient, NamesTopics
 
 __all__ = [
     "LARGEST_OFFSET",
+    "OffsetLike",
     "TopicNames",
     "check_offset",
+    "check_offsets",
     "check_partition",
     "check_partition_id",
     "check_partitions",
@@ -32,6 +34,8 @@ __all__ = [
 
 _LARGEST_PARTITION: Final = 2**31 - 1
 LARGEST_OFFSET: Final = 2**63 - 1
+OffsetLike = int | Committed | FoundOffset
+"""A place in a partition: a number, or what ``committed`` and ``offsets_for_times`` tell."""
 _LARGEST_TIMESTAMP_MS: Final = (2**63 - 1) // 1_000
 """What a column of microseconds can say: readers have one."""
 
@@ -114,6 +118,8 @@ def check_partition_id(given: object, topic: str) -> int:
 
 def check_partition(given: object) -> Partition:
     """A Partition with a name and a number. Raises UsageError."""
+    if isinstance(given, PartitionInfo):
+        given = given.partition
     if not isinstance(given, Partition):
         raise UsageError(f"a partition is {_shown(given)}, wanted is a Partition", hint='Write Partition("topic", 0)')
     topic: object = given.topic
@@ -125,7 +131,7 @@ def check_partition(given: object) -> Partition:
 
 def check_partitions(given: object) -> list[Partition]:
     """Several. Raises UsageError."""
-    if isinstance(given, Partition):
+    if isinstance(given, PartitionLike):
         raise UsageError("partitions are one Partition, wanted is a list of them", hint=f"Write [{given!r}]")
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise UsageError(f"partitions are {_shown(given)}, wanted is a list of Partition")
@@ -133,7 +139,9 @@ def check_partitions(given: object) -> list[Partition]:
 
 
 def check_offset(partition: Partition, given: object) -> int:
-    """An offset of a partition. Raises UsageError."""
+    """An offset of a partition, as a number or as it was found or committed. Raises UsageError."""
+    if isinstance(given, Committed | FoundOffset):
+        given = given.offset
     try:
         number = whole_number("an offset", given)
     except UsageError as error:
@@ -143,22 +151,39 @@ def check_offset(partition: Partition, given: object) -> int:
     return number
 
 
-def check_starts(given: Collection[Partition] | Mapping[Partition, int]) -> dict[Partition, int | None]:
+def check_starts(
+    given: Collection[PartitionLike] | Mapping[Partition, OffsetLike],
+) -> dict[Partition, int | None]:
     """Partitions with the offset to start at, None where none is given. Raises UsageError."""
     if not isinstance(given, Mapping):
         return dict.fromkeys(check_partitions(given))
     starts: Mapping[Partition, object] = given
-    return {
-        check_partition(partition): None if start is None else check_offset(partition, start)
-        for partition, start in starts.items()
-    }
+    return {partition: _check_start(partition, start) for partition, start in _by_partition(starts)}
 
 
 def check_times(given: object) -> dict[Partition, int]:
     """Partitions with milliseconds since 1970. Raises UsageError."""
     if not isinstance(given, Mapping):
         raise UsageError(f"times are {_shown(given)}, wanted are partitions with milliseconds since 1970")
-    return {check_partition(partition): whole_number("a time", at) for partition, at in given.items()}
+    return {partition: whole_number("a time", at) for partition, at in _by_partition(given)}
+
+
+def check_offsets(given: object) -> dict[Partition, int]:
+    """Partitions with an offset each. Raises UsageError."""
+    if not isinstance(given, Mapping):
+        raise UsageError(f"offsets are {_shown(given)}, wanted are partitions with offsets")
+    return {partition: check_offset(partition, offset) for partition, offset in _by_partition(given)}
+
+
+def _by_partition(given: Mapping[Any, object]) -> Iterator[tuple[Partition, object]]:
+    return ((check_partition(partition), each) for partition, each in given.items())
+
+
+def _check_start(partition: Partition, start: object) -> int:
+    if start is None:
+        hint = "Where no record is so young, or nothing is committed, you decide: end_offsets() and beginning_offsets()"
+        raise UsageError("no offset to start at", topic=partition.topic, partition=partition.id, hint=hint)
+    return check_offset(partition, start)
 
 
 def _elsewhere(message: str, partition: Partition) -> NoReturn:

@@ -10,10 +10,11 @@ from penstock.client._arguments import LARGEST_OFFSET, check_partition, whole_nu
 from penstock.columnar import Messages
 from penstock.errors import PenstockError, UsageError
 from penstock.model import Committed, GroupMetadata, Partition
+from penstock.seams import FoundOffset
 
 __all__ = ["CommitCallback", "FinishedCommit", "OffsetsLike", "as_committed", "as_group", "finish"]
 
-OffsetsLike = Messages | Mapping[Partition, int] | Mapping[Partition, Committed]
+OffsetsLike = Messages | Mapping[Partition, int] | Mapping[Partition, Committed] | Mapping[Partition, FoundOffset]
 """What ``commit`` takes: a batch, meaning "all of it and before"; or offsets of the next records to read."""
 
 CommitCallback = Callable[[Mapping[Partition, Committed], PenstockError | None], object]
@@ -47,9 +48,7 @@ def as_committed(offsets: OffsetsLike) -> dict[Partition, Committed]:
         kind = type(offsets).__name__
         raise UsageError(f"offsets are {kind}, wanted is a batch, or partitions with offsets", hint=_HINT)
     found = {
-        check_partition(partition): offset
-        if isinstance(offset, Committed)
-        else Committed(whole_number(f"the offset of {partition}", offset))
+        check_partition(partition): _committed(f"the offset of {partition}", offset)
         for partition, offset in plain.items()
     }
     for partition, committed in found.items():
@@ -58,6 +57,12 @@ def as_committed(offsets: OffsetsLike) -> dict[Partition, Committed]:
                 f"offset {committed.offset} cannot be committed", topic=partition.topic, partition=partition.id
             )
     return found
+
+
+def _committed(name: str, offset: object) -> Committed:
+    if isinstance(offset, FoundOffset):
+        return Committed(offset.offset, leader_epoch=offset.leader_epoch)
+    return offset if isinstance(offset, Committed) else Committed(whole_number(name, offset))
 
 
 def as_group(group: str | GroupMetadata) -> GroupMetadata:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Coroutine
 from typing import Any
 
-from penstock.client._committable import CommitCallback, FinishedCommit, OffsetsLike, finish
+from penstock.client._committable import CommitCallback, FinishedCommit, OffsetsLike, as_committed, finish
 from penstock.client._handing import Handing
 from penstock.client._partitions import Partitions, PartitionState
 from penstock.columnar import Messages
@@ -103,11 +103,10 @@ class Confirming:
                 if not part.context:
                     self._through_with(self._partitions.get(part.partition), part.next_offset)
             return [(part.partition, part.context) for part in what.parts if part.context]
-        return [each for partition, offset in what.items() for each in self._reaching(partition, offset)]
+        return [each for place, offset in as_committed(what).items() for each in self._reaching(place, offset.offset)]
 
-    def _reaching(self, partition: Partition, offset: int | Committed) -> Contexts:
-        """What has to be confirmed so that the group stands at ``offset``."""
-        wanted = offset.offset if isinstance(offset, Committed) else offset
+    def _reaching(self, partition: Partition, wanted: int) -> Contexts:
+        """What has to be confirmed so that the group stands at ``wanted``."""
         state = self._partitions.get(partition)
         if state is not None and wanted == state.position and not state.handout.context:
             return []

@@ -49,7 +49,7 @@ async def group_lag(client: LogClient, group: str, now_ms: Callable[[], int]) ->
 
 async def _timestamp_at(client: LogClient, partition: Partition, offset: int, end: int) -> int | None:
     """When the first record from ``offset`` on was written, in ms since 1970 UTC."""
-    wanted = LogRange(partition.topic, partition.id, offset, end, partition.node)
+    wanted = LogRange.of(partition, offset, end)
     read = client.ranges(wanted, columns=["offset", "timestamp"], fetch_bytes=_ONE_BATCH)
     try:
         messages = await read.next()

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from penstock.client._arguments import check_partitions, check_times
-from penstock.model import Offset, OffsetSpec, Partition
+from penstock.model import Offset, OffsetSpec, Partition, PartitionLike
 from penstock.seams import FoundOffset
 
 __all__ = ["beginning_offsets", "end_offsets", "offsets_for_times"]
@@ -20,12 +20,12 @@ class KnowsOffsets(Protocol):
         ...
 
 
-async def beginning_offsets(client: KnowsOffsets, partitions: Collection[Partition]) -> dict[Partition, int]:
+async def beginning_offsets(client: KnowsOffsets, partitions: Collection[PartitionLike]) -> dict[Partition, int]:
     """The first offset of each partition."""
     return await _by_name(client, partitions, Offset.EARLIEST)
 
 
-async def end_offsets(client: KnowsOffsets, partitions: Collection[Partition]) -> dict[Partition, int]:
+async def end_offsets(client: KnowsOffsets, partitions: Collection[PartitionLike]) -> dict[Partition, int]:
     """The offset after the last record of each partition."""
     return await _by_name(client, partitions, Offset.LATEST)
 
@@ -40,6 +40,6 @@ async def offsets_for_times(
     return {partition: answer if answer.offset >= 0 else None for partition, answer in found.items()}
 
 
-async def _by_name(client: KnowsOffsets, partitions: Collection[Partition], name: Offset) -> dict[Partition, int]:
+async def _by_name(client: KnowsOffsets, partitions: Collection[PartitionLike], name: Offset) -> dict[Partition, int]:
     found = await client.offsets(dict.fromkeys(check_partitions(partitions), OffsetSpec(name=name)))
     return {partition: answer.offset for partition, answer in found.items()}

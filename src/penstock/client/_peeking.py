@@ -43,7 +43,7 @@ async def peek(client: LogClient, wanted: Collection[LogRange], max_bytes: int) 
             read.close()
         if messages:
             timestamp_ms = messages[0].timestamp_ms
-            found[Partition(each.topic, each.partition, each.node)] = Peek(
+            found[Partition.of(each)] = Peek(
                 sum(part.batch.nbytes for part in messages.parts),
                 read.offset - each.start,
                 timestamp_ms if timestamp_ms >= 0 else None,

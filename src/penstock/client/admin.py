@@ -9,12 +9,13 @@ from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
+from penstock.client._arguments import OffsetLike
 from penstock.client._committable import OffsetsLike
 from penstock.client._connect import open_blocking
 from penstock.client._lag import Lag
 from penstock.client.async_admin import AsyncAdmin
 from penstock.config import OptionValue
-from penstock.model import Committed, Partition, PreparedTransaction, TopicInfo
+from penstock.model import Committed, Partition, PartitionLike, PreparedTransaction, TopicInfo
 from penstock.net.blocking_channel import run
 from penstock.seams import FoundOffset, GroupDescription, GroupListings, NewTopic
 
@@ -65,7 +66,7 @@ class Admin:
         """A topic's settings, in the server's words. Raises ServerError."""
         return self._run(self._inner.topic_config(name))
 
-    def delete_records(self, before: Mapping[Partition, int]) -> Mapping[Partition, int]:
+    def delete_records(self, before: Mapping[Partition, OffsetLike]) -> Mapping[Partition, int]:
         """Delete what lies before an offset; returns each partition's first offset afterwards. Raises ServerError."""
         return self._run(self._inner.delete_records(before))
 
@@ -81,7 +82,9 @@ class Admin:
         """Delete groups without members, and what they have committed. Raises ServerError."""
         self._run(self._inner.delete_groups(groups))
 
-    def committed(self, group: str, partitions: Collection[Partition] | None = None) -> Mapping[Partition, Committed]:
+    def committed(
+        self, group: str, partitions: Collection[PartitionLike] | None = None
+    ) -> Mapping[Partition, Committed]:
         """What a group has committed (None: everything it has); partitions without a commit are absent."""
         return self._run(self._inner.committed(group, partitions))
 
@@ -93,11 +96,11 @@ class Admin:
         """How far a group is behind, for every partition it has committed: in offsets, and in seconds."""
         return self._run(self._inner.lag(group))
 
-    def beginning_offsets(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+    def beginning_offsets(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, int]:
         """The first offset of each partition."""
         return self._run(self._inner.beginning_offsets(partitions))
 
-    def end_offsets(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+    def end_offsets(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, int]:
         """The offset that the next record written to each partition will get."""
         return self._run(self._inner.end_offsets(partitions))
 

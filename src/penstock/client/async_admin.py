@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
+from penstock.client._arguments import OffsetLike, check_offsets, check_partitions
 from penstock.client._committable import OffsetsLike, as_committed
 from penstock.client._connect import open_asyncio, protocol_of
 from penstock.client._lag import Lag, group_lag
@@ -18,7 +19,7 @@ from penstock.client._settings import split_options
 from penstock.client._surroundings import wall_clock_ms
 from penstock.config import OptionValue, reader_settings
 from penstock.errors import Closed, UsageError
-from penstock.model import Committed, Partition, PreparedTransaction, TopicInfo
+from penstock.model import Committed, Partition, PartitionLike, PreparedTransaction, TopicInfo
 from penstock.seams import FoundOffset, GroupDescription, GroupListings, LogClient, NewTopic, TransactionalClient
 
 __all__ = ["AsyncAdmin"]
@@ -69,9 +70,9 @@ class AsyncAdmin:
         """A topic's settings, in the server's words. Raises ServerError."""
         return await self._log().admin().topic_config(name)
 
-    async def delete_records(self, before: Mapping[Partition, int]) -> Mapping[Partition, int]:
+    async def delete_records(self, before: Mapping[Partition, OffsetLike]) -> Mapping[Partition, int]:
         """Delete what lies before an offset; returns each partition's first offset afterwards. Raises ServerError."""
-        return await self._log().admin().delete_records(before)
+        return await self._log().admin().delete_records(check_offsets(before))
 
     async def groups(self) -> GroupListings:
         """All groups; ``unreachable`` of the result are the nodes that did not answer for theirs."""
@@ -87,10 +88,11 @@ class AsyncAdmin:
         await self._log().admin().delete_groups(groups)
 
     async def committed(
-        self, group: str, partitions: Collection[Partition] | None = None
+        self, group: str, partitions: Collection[PartitionLike] | None = None
     ) -> Mapping[Partition, Committed]:
         """What a group has committed (None: everything it has); partitions without a commit are absent."""
-        return await self._log().admin().committed(group, partitions)
+        wanted = None if partitions is None else check_partitions(partitions)
+        return await self._log().admin().committed(group, wanted)
 
     async def commit(self, group: str, offsets: OffsetsLike) -> None:
         """Commit for a group without being a member of it. Raises ServerError while it has members."""
@@ -100,11 +102,11 @@ class AsyncAdmin:
         """How far a group is behind, for every partition it has committed: in offsets, and in seconds."""
         return await group_lag(self._log(), group, wall_clock_ms)
 
-    async def beginning_offsets(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+    async def beginning_offsets(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, int]:
         """The first offset of each partition."""
         return await beginning_offsets(self._log(), partitions)
 
-    async def end_offsets(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+    async def end_offsets(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, int]:
         """The offset that the next record written to each partition will get."""
         return await end_offsets(self._log(), partitions)
 

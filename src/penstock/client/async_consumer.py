@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from penstock.client._arguments import (
+    OffsetLike,
     check_offset,
     check_partition,
     check_partitions,
@@ -33,7 +34,7 @@ from penstock.client.status import EmptyReason, PartitionStatus
 from penstock.columnar import Messages
 from penstock.config import OptionValue, consumer_settings
 from penstock.errors import Closed, UsageError
-from penstock.model import Committed, GroupMetadata, Offset, OffsetSpec, Partition
+from penstock.model import Committed, GroupMetadata, Offset, OffsetSpec, Partition, PartitionLike
 from penstock.seams import FoundOffset
 
 __all__ = ["AsyncConsumer", "poll_limit"]
@@ -97,8 +98,8 @@ class AsyncConsumer:
         self._by_address = False
         await engine.subscribe(engine.names.some(topics), listener or RebalanceListener())
 
-    async def assign(self, partitions: Collection[Partition] | Mapping[Partition, int]) -> None:
-        """Read exactly these partitions, from the offsets given, else the committed ones.
+    async def assign(self, partitions: Collection[PartitionLike] | Mapping[Partition, OffsetLike]) -> None:
+        """Read exactly these partitions, from the offsets given (also as found or committed), else the committed ones.
 
         Instead of the address's topics. Raises UsageError after subscribe.
         """
@@ -171,28 +172,29 @@ class AsyncConsumer:
             serve = False
         return batch
 
-    async def seek(self, partition: Partition, offset: int) -> None:
+    async def seek(self, partition: PartitionLike, offset: OffsetLike) -> None:
         """Continue at ``offset``; records fetched already are dropped."""
-        offset = check_offset(check_partition(partition), offset)
+        of = check_partition(partition)
+        place = check_offset(of, offset)
         engine = await self._start()
-        engine.state_of(partition).jump(offset)
+        engine.state_of(of).jump(place)
         engine.go_on()
 
-    async def seek_to_beginning(self, partitions: Collection[Partition] = ()) -> None:
+    async def seek_to_beginning(self, partitions: Collection[PartitionLike] = ()) -> None:
         """Continue at the first record there is; no partitions means all assigned ones."""
         await self._seek_to(Offset.EARLIEST, partitions)
 
-    async def seek_to_end(self, partitions: Collection[Partition] = ()) -> None:
+    async def seek_to_end(self, partitions: Collection[PartitionLike] = ()) -> None:
         """Continue with records that are not written yet; no partitions means all assigned ones."""
         await self._seek_to(Offset.LATEST, partitions)
 
-    async def pause(self, partitions: Collection[Partition]) -> None:
+    async def pause(self, partitions: Collection[PartitionLike]) -> None:
         """Return no records of these until ``resume``; what was fetched is kept."""
         engine = await self._start()
         for partition in check_partitions(partitions):
             engine.state_of(partition).paused = True
 
-    async def resume(self, partitions: Collection[Partition]) -> None:
+    async def resume(self, partitions: Collection[PartitionLike]) -> None:
         """Undo ``pause``."""
         engine = await self._start()
         for partition in check_partitions(partitions):
@@ -207,7 +209,7 @@ class AsyncConsumer:
             else frozenset()
         )
 
-    async def position(self, partition: Partition) -> int:
+    async def position(self, partition: PartitionLike) -> int:
         """The offset of the next record that poll will return."""
         return await (await self._start()).position(check_partition(partition))
 
@@ -238,19 +240,19 @@ class AsyncConsumer:
         """
         await (await self._start()).reject(batch)
 
-    async def committed(self, partitions: Collection[Partition]) -> Mapping[Partition, Committed | None]:
+    async def committed(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, Committed | None]:
         """What the group has committed; None where nothing."""
-        partitions = check_partitions(partitions)
-        found = await (await self._start()).committed(partitions)
-        return {partition: found.get(partition) for partition in partitions}
+        wanted = check_partitions(partitions)
+        found = await (await self._start()).committed(wanted)
+        return {partition: found.get(partition) for partition in wanted}
 
     # Offsets of the log.
 
-    async def beginning_offsets(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+    async def beginning_offsets(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, int]:
         """The first offset of each partition."""
         return await beginning_offsets((await self._start()).client, partitions)
 
-    async def end_offsets(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+    async def end_offsets(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, int]:
         """The offset that the next record written to each partition will get."""
         return await end_offsets((await self._start()).client, partitions)
 
@@ -311,7 +313,7 @@ class AsyncConsumer:
             await self._run_finished(engine)
         return await engine.ready(deadline, serve=serve)
 
-    async def _seek_to(self, where: Offset, partitions: Collection[Partition]) -> None:
+    async def _seek_to(self, where: Offset, partitions: Collection[PartitionLike]) -> None:
         engine = await self._start()
         for partition in check_partitions(partitions) or engine.partitions.assigned:
             engine.state_of(partition).look_up(OffsetSpec(name=where))

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+from penstock.client._arguments import seconds
 from penstock.client._callbacks import CallbackErrorHook, Callbacks, LoopCallbacks, Told, without_hook
 from penstock.client._committable import OffsetsLike, as_committed, as_group
 from penstock.client._connect import open_asyncio, protocol_of
@@ -170,14 +171,24 @@ class AsyncProducer:
         """All partitions of a topic. Raises UsageError if there is no such topic."""
         return await (self._engine or await self._start()).partitions_of(topic)
 
-    async def flush(self) -> None:
-        """Send everything now, and wait until it is stored and callbacks are through.
+    async def flush(self, timeout_s: float | None = None) -> None:
+        """Send everything now, and wait until it is stored and callbacks are through, for at most ``timeout_s``.
 
-        Raises the first error that nobody has looked at; UsageError in a callback, which it would wait for.
+        Raises the first error that nobody has looked at; RequestTimeout after ``timeout_s`` (None: as long as delivery
+        may take), what is not stored then is still being sent; UsageError in a callback, which it would wait for.
         """
         self._callbacks.refuse_inside("flush()")
-        if self._engine is not None:
-            await self._engine.flush()
+        limit = None if timeout_s is None else seconds("timeout_s", timeout_s)
+        engine = self._engine
+        if engine is None:
+            return
+        try:
+            async with asyncio.timeout(limit):
+                await engine.flush()
+        except TimeoutError:
+            if engine.intake.open_outcomes():
+                raise RequestTimeout(f"not acknowledged within {timeout_s} s", hint="It is still being sent") from None
+            raise RequestTimeout(f"all is stored, but callbacks took longer than {timeout_s} s") from None
 
     async def close(self, timeout_s: float | None = None) -> None:
         """Flush for at most ``timeout_s``, then hang up. Raises as ``flush``. Calling it again does nothing.

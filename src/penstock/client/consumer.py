@@ -12,7 +12,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from penstock.client._arguments import seconds
+from penstock.client._arguments import OffsetLike, seconds
 from penstock.client._callbacks import CallbackErrorHook
 from penstock.client._committable import CommitCallback, OffsetsLike
 from penstock.client._consuming import ConsumerEngine
@@ -24,7 +24,7 @@ from penstock.client.status import EmptyReason, PartitionStatus
 from penstock.columnar import Messages
 from penstock.config import OptionValue
 from penstock.errors import Closed, PenstockError
-from penstock.model import Committed, GroupMetadata, Partition
+from penstock.model import Committed, GroupMetadata, Partition, PartitionLike
 from penstock.seams import FoundOffset
 
 __all__ = ["Consumer"]
@@ -88,8 +88,8 @@ class Consumer:
         with self._turn as run:
             run(lambda: self._inner.subscribe(topics, listener))
 
-    def assign(self, partitions: Collection[Partition] | Mapping[Partition, int]) -> None:
-        """Read exactly these partitions, from the offsets given, else the committed ones.
+    def assign(self, partitions: Collection[PartitionLike] | Mapping[Partition, OffsetLike]) -> None:
+        """Read exactly these partitions, from the offsets given (also as found or committed), else the committed ones.
 
         Instead of the address's topics. Raises UsageError after subscribe.
         """
@@ -156,27 +156,27 @@ class Consumer:
             self._loop.post(engine.go_on)
             return batch
 
-    def seek(self, partition: Partition, offset: int) -> None:
+    def seek(self, partition: PartitionLike, offset: OffsetLike) -> None:
         """Continue at ``offset``; records fetched already are dropped."""
         with self._turn as run, self._taking:
             run(lambda: self._inner.seek(partition, offset))
 
-    def seek_to_beginning(self, partitions: Collection[Partition] = ()) -> None:
+    def seek_to_beginning(self, partitions: Collection[PartitionLike] = ()) -> None:
         """Continue at the first record there is; no partitions means all assigned ones."""
         with self._turn as run, self._taking:
             run(lambda: self._inner.seek_to_beginning(partitions))
 
-    def seek_to_end(self, partitions: Collection[Partition] = ()) -> None:
+    def seek_to_end(self, partitions: Collection[PartitionLike] = ()) -> None:
         """Continue with records that are not written yet; no partitions means all assigned ones."""
         with self._turn as run, self._taking:
             run(lambda: self._inner.seek_to_end(partitions))
 
-    def pause(self, partitions: Collection[Partition]) -> None:
+    def pause(self, partitions: Collection[PartitionLike]) -> None:
         """Return no records of these until ``resume``; what was fetched is kept."""
         with self._turn as run:
             run(lambda: self._inner.pause(partitions))
 
-    def resume(self, partitions: Collection[Partition]) -> None:
+    def resume(self, partitions: Collection[PartitionLike]) -> None:
         """Undo ``pause``."""
         with self._turn as run:
             run(lambda: self._inner.resume(partitions))
@@ -185,7 +185,7 @@ class Consumer:
         """What ``pause`` holds back."""
         return self._inner.paused()
 
-    def position(self, partition: Partition) -> int:
+    def position(self, partition: PartitionLike) -> int:
         """The offset of the next record that poll will return."""
         with self._turn as run:
             return run(lambda: self._inner.position(partition))
@@ -215,17 +215,17 @@ class Consumer:
         with self._turn as run:
             run(lambda: self._inner.reject(batch))
 
-    def committed(self, partitions: Collection[Partition]) -> Mapping[Partition, Committed | None]:
+    def committed(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, Committed | None]:
         """What the group has committed; None where nothing."""
         with self._turn as run:
             return run(lambda: self._inner.committed(partitions))
 
-    def beginning_offsets(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+    def beginning_offsets(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, int]:
         """The first offset of each partition."""
         with self._turn as run:
             return run(lambda: self._inner.beginning_offsets(partitions))
 
-    def end_offsets(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+    def end_offsets(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, int]:
         """The offset that the next record written to each partition will get."""
         with self._turn as run:
             return run(lambda: self._inner.end_offsets(partitions))

@@ -353,4 +353,4 @@ def _add_range(spans: list[LogRange], partition: Partition, fate: Fate) -> None:
     end = fate.offset_of(fate.first + fate.rows - 1) + 1 if start >= 0 else -1
     if spans and spans[-1].end == start:
         start = spans.pop().start
-    spans.append(LogRange(partition.topic, partition.id, start, end, partition.node))
+    spans.append(LogRange.of(partition, start, end))

@@ -157,13 +157,14 @@ class Producer:
         """All partitions of a topic. Raises UsageError if there is no such topic."""
         return self._loop.run(lambda: self._inner.partitions_for(topic))
 
-    def flush(self) -> None:
-        """Send everything now, and wait until it is stored and callbacks are through.
+    def flush(self, timeout_s: float | None = None) -> None:
+        """Send everything now, and wait until it is stored and callbacks are through, for at most ``timeout_s``.
 
-        Raises the first error that nobody has looked at; UsageError in a callback, which it would wait for.
+        Raises the first error that nobody has looked at; RequestTimeout after ``timeout_s`` (None: as long as delivery
+        may take), what is not stored then is still being sent; UsageError in a callback, which it would wait for.
         """
         self._inner._callbacks.refuse_inside("flush()")
-        self._loop.run(self._inner.flush)
+        self._loop.run(partial(self._inner.flush, timeout_s))
 
     def close(self, timeout_s: float | None = None) -> None:
         """Flush for at most ``timeout_s``, then hang up. Raises as ``flush``. Calling it again does nothing.

@@ -9,6 +9,7 @@ from collections.abc import Collection, Coroutine, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from penstock.client._arguments import check_partitions
 from penstock.client._connect import open_blocking, protocol_of
 from penstock.client._offsets import beginning_offsets, end_offsets, offsets_for_times
 from penstock.client._peeking import Peek, peek
@@ -17,7 +18,7 @@ from penstock.client._settings import split_options
 from penstock.columnar import Messages
 from penstock.config import OptionValue, reader_settings
 from penstock.errors import Closed, LogTruncated, UsageError
-from penstock.model import Committed, LogRange, OffsetSpec, Partition, TopicInfo
+from penstock.model import Committed, LogRange, OffsetSpec, Partition, PartitionLike, TopicInfo
 from penstock.net.blocking_channel import run
 from penstock.seams import FoundOffset, TellsTruncation
 
@@ -54,9 +55,11 @@ class RangeReader:
         self.close()
 
     def read(
-        self, wanted: LogRange, columns: Sequence[str] | None = None, batch_rows: int | None = None
+        self, wanted: LogRange | PartitionLike, columns: Sequence[str] | None = None, batch_rows: int | None = None
     ) -> Iterator[Messages]:
         """The records of ``[wanted.start, wanted.end)``, in order, with the next request under way meanwhile.
+
+        Of a partition all that is there now.
 
         ``columns`` are those to decode (None: all); fewer are faster. ``batch_rows`` None hands over what each answer
         brought; a number collects, and cuts, into batches of so many rows, the last one smaller.
@@ -67,7 +70,8 @@ class RangeReader:
         if batch_rows is not None and batch_rows < 1:
             raise UsageError(f"batch_rows is {batch_rows}, allowed is 1 and more")
         self._check_open()
-        return self._read(wanted, columns) if batch_rows is None else _cut(self._read(wanted, columns), batch_rows)
+        runs = self._read(wanted if isinstance(wanted, LogRange) else self._whole(wanted), columns)
+        return runs if batch_rows is None else _cut(runs, batch_rows)
 
     def topics(self, names: Collection[str] | None = None, *, internal: bool = False) -> Mapping[str, TopicInfo]:
         """Topics by name; one that does not exist is absent. None: all, the log's own only with ``internal``."""
@@ -77,11 +81,11 @@ class RangeReader:
         """Offsets by name or time."""
         return self._run(self._client.offsets(wanted))
 
-    def beginning_offsets(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+    def beginning_offsets(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, int]:
         """The first offset of each partition."""
         return self._run(beginning_offsets(self._client, partitions))
 
-    def end_offsets(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+    def end_offsets(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, int]:
         """The offset that the next record written to each partition will get."""
         return self._run(end_offsets(self._client, partitions))
 
@@ -89,9 +93,9 @@ class RangeReader:
         """The first record at or after a time (ms since 1970 UTC); None where there is none so young."""
         return self._run(offsets_for_times(self._client, times_ms))
 
-    def committed(self, group: str, partitions: Collection[Partition]) -> Mapping[Partition, Committed]:
+    def committed(self, group: str, partitions: Collection[PartitionLike]) -> Mapping[Partition, Committed]:
         """What a group has committed; partitions without a commit are absent."""
-        return self._run(self._client.committed(group, partitions))
+        return self._run(self._client.committed(group, check_partitions(partitions)))
 
     def truncated(self, positions: Mapping[Partition, tuple[int, int]]) -> Mapping[Partition, LogTruncated]:
         """Which places in the log are gone; each is an offset, and the ``leader_epoch`` that ``offsets`` found with it.
@@ -112,6 +116,11 @@ class RangeReader:
         if not self._closed:
             self._closed = True
             run(self._client.close())
+
+    def _whole(self, given: PartitionLike) -> LogRange:
+        (partition,) = check_partitions([given])
+        starts, ends = self.beginning_offsets([partition]), self.end_offsets([partition])
+        return LogRange.of(partition, starts[partition], ends[partition])
 
     def _read(self, wanted: LogRange, columns: Sequence[str] | None) -> Iterator[Messages]:
         read = self._client.ranges(wanted, columns=columns, fetch_bytes=self._fetch_bytes)

@@ -130,6 +130,6 @@ def _missing(
 
 
 def _is_last(events: FlightEvents, row: int, route: Route, partition: Partition, end: int, reader: RangeReader) -> bool:
-    last = LogRange(partition.topic, partition.id, end - route.step, end, partition.node)
+    last = LogRange.of(partition, end - route.step, end)
     found = [record.value for messages in reader.read(last) for record in messages]
     return found == [events.rows["value"][row].as_py()]

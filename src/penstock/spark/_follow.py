@@ -283,8 +283,7 @@ class Follower:
     def look_at(self, wanted: Mapping[Partition, tuple[int, int]]) -> Mapping[Partition, Peek]:
         """What lies at the start of ranges of offsets, as far as it can be told; remembered for estimates."""
         ranges = [
-            LogRange(partition.topic, partition.id, start, min(end, start + _LOOKED_AT), partition.node)
-            for partition, (start, end) in wanted.items()
+            LogRange.of(partition, start, min(end, start + _LOOKED_AT)) for partition, (start, end) in wanted.items()
         ]
         found = self._log.peek(ranges)
         for partition, seen in found.items():

@@ -80,7 +80,7 @@ class BatchOffset:
     def ranges(self) -> list[LogRange]:
         """What the batch reads, in the order of topic and partition, without empty ranges."""
         return [
-            LogRange(partition.topic, partition.id, self.start[partition], self.end[partition], partition.node)
+            LogRange.of(partition, self.start[partition], self.end[partition])
             for partition in sorted(self.end)
             if self.start[partition] < self.end[partition]
         ]

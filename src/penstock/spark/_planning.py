@@ -47,7 +47,7 @@ def plan(
     filled = sorted(
         (each for each in ranges if each.start < each.end),
         key=lambda each: (
-            known.get(Partition(each.topic, each.partition, each.node), each.node),
+            known.get(Partition.of(each), each.node),
             each.topic,
             each.node,
             each.partition,
@@ -111,7 +111,7 @@ def _cut(ranges: Sequence[LogRange], edges: Sequence[int], cuts: Sequence[int]) 
             whole = ranges[at]
             start = whole.start + max(0, low - edges[at])
             end = whole.start + min(edges[at + 1], high) - edges[at]
-            pieces.append(LogRange(whole.topic, whole.partition, start, end, whole.node))
+            pieces.append(LogRange.of(Partition.of(whole), start, end))
             if edges[at + 1] > high:
                 break
             at += 1

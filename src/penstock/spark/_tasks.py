@@ -99,7 +99,7 @@ def close_kept() -> None:
 
 def _read_range(reader: RangeReader, wanted: LogRange, options: SourceOptions, losses: Losses) -> Iterator[pa.Table]:
     """What each answer brought, with the columns that are read."""
-    partition = Partition(wanted.topic, wanted.partition, wanted.node)
+    partition = Partition.of(wanted)
     columns = physical(options.columns, options.extras)
     position = wanted.start
     while position < wanted.end:

@@ -52,7 +52,7 @@ class TubeRangeRead:
             )
         self._shared = shared
         self._readers = readers
-        self._partition = Partition(wanted.topic, wanted.partition, wanted.node)
+        self._partition = Partition.of(wanted)
         self._columns = columns
         self._filters = shared.options.filters_of(wanted.topic)
         self._offset = next_position(wanted.start)
