@@ -15,17 +15,24 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import compute
 
-__all__ = ["NULL", "joined", "patched", "payload_bytes", "spelled_text", "strange_rows"]
+from penstock.columnar.arrays import binary_of
 
-NULL: Final = b"null"
+__all__ = ["NULL", "joined", "known", "patched", "payload_bytes", "scalar", "spelled_text", "strange_rows"]
+
+NULL: Final = binary_of([b"null"])[0]
 _STRANGE: Final = rb"[^ -~]"
 """Control characters, and all beyond ASCII: JSON text has them escaped, and only ``json`` knows how."""
 
 
 def joined(*pieces: pa.Array | bytes) -> pa.Array:
     """The pieces of each row, one after the other; rows in which one is null are null."""
-    scalars = [pa.scalar(each, pa.binary()) if isinstance(each, bytes) else each for each in pieces]
-    return compute.binary_join_element_wise(*scalars, pa.scalar(b"", pa.binary()))
+    scalars = [scalar(each) if isinstance(each, bytes) else each for each in pieces]
+    return compute.binary_join_element_wise(*scalars, scalar(b""))
+
+
+def scalar(value: bytes) -> pa.Scalar:
+    """A value for Arrow's functions. ``pa.scalar`` asks for pandas, which takes 0.2 s to import."""
+    return binary_of([value])[0]
 
 
 def payload_bytes(column: pa.Array) -> npt.NDArray[np.uint8]:
@@ -43,7 +50,12 @@ def strange_rows(column: pa.Array) -> pa.Array | None:
     # One look at all bytes costs a tenth of a pattern that is tried on every row.
     if not len(payload) or (payload.min() >= ord(" ") and payload.max() <= ord("~")):
         return None
-    return compute.match_substring_regex(column, _STRANGE).fill_null(False)
+    return known(compute.match_substring_regex(column, _STRANGE))
+
+
+def known(found: pa.Array) -> pa.Array:
+    """What is true, and not true or unknown."""
+    return compute.and_kleene(found, found.is_valid()) if found.null_count else found
 
 
 def spelled_text(column: pa.Array) -> pa.Array:
@@ -62,4 +74,4 @@ def patched(spelled: pa.Array, where: pa.Array | None, column: pa.Array, spell: 
     if where is None:
         return spelled
     own = [spell(value) for value in column.filter(where).to_pylist()]
-    return compute.replace_with_mask(spelled, where, pa.array(own, pa.binary()))
+    return compute.replace_with_mask(spelled, where, binary_of(own))

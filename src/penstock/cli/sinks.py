@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from penstock.columnar import Messages
     from penstock.columnar.messages import Part
 
+Written = bytes | memoryview
 FORMATS: Final = ("text", "json", "parquet")
 _ROW_GROUP_ROWS: Final = 65_536
 _ROW_GROUP_BYTES: Final = 64 << 20
@@ -49,8 +50,6 @@ def open_sink(kind: str, out: Path | None, separator: str) -> Iterator[Sink]:
 
     Raises UsageError for a file that cannot be opened.
     """
-    from penstock.cli.spelling import json_lines, text_lines
-
     with ExitStack() as stack:
         stream: BinaryIO = sys.stdout.buffer
         if out is not None:
@@ -63,11 +62,29 @@ def open_sink(kind: str, out: Path | None, separator: str) -> Iterator[Sink]:
             stack.callback(file.finish)
             yield file
         elif kind == "json":
-            yield Lines(stream, json_lines)
+            yield Lines(stream, _json)
         else:
             shown = sys.stdout.isatty() and out is None
             before_value = separator.replace("\\t", "\t").encode()
-            yield Lines(stream, partial(text_lines, separator=before_value, for_people=shown))
+            yield Lines(stream, partial(_text, separator=before_value, for_people=shown))
+
+
+def _text(part: Part, separator: bytes, *, for_people: bool) -> Written:
+    from penstock.cli import few
+
+    if for_people or few.is_few(part.batch.num_rows):
+        return few.text_lines(part, separator, for_people=for_people)
+    from penstock.cli import spelling
+    from penstock.cli.json_text import payload_bytes
+
+    return payload_bytes(spelling.text_lines(part, separator)).data
+
+
+def _json(part: Part) -> Written:
+    from penstock.cli.json_text import payload_bytes
+    from penstock.cli.spelling import json_lines
+
+    return payload_bytes(json_lines(part)).data
 
 
 class Lines:
@@ -75,16 +92,14 @@ class Lines:
 
     safe_at_once = True
 
-    def __init__(self, stream: BinaryIO, lines: Callable[[Part], pa.Array]) -> None:
+    def __init__(self, stream: BinaryIO, lines: Callable[[Part], Written]) -> None:
         self._stream = stream
         self._lines = lines
 
     def write(self, batch: Messages) -> None:
         """Hand all lines over to the system."""
-        from penstock.cli.json_text import payload_bytes
-
         for part in batch.parts:
-            self._stream.write(payload_bytes(self._lines(part)).data)
+            self._stream.write(self._lines(part))
         self._stream.flush()
 
 

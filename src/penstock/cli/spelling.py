@@ -7,25 +7,27 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import compute
 
-from penstock.cli.json_text import NULL, joined, patched, spelled_text, strange_rows
+from penstock.cli.json_text import NULL, joined, known, patched, scalar, spelled_text, strange_rows
+from penstock.columnar.arrays import binary_of, numbers
+from penstock.columnar.inputs import integers_of, valid_of
 from penstock.columnar.messages import Part
 
 __all__ = ["json_lines", "text_lines"]
 
+_NOTHING: Final = scalar(b"")
+_ZERO: Final = numbers(pa.int32(), 1, np.zeros(1, np.int32))[0]
 
-def text_lines(part: Part, separator: bytes = b"", *, for_people: bool = False) -> pa.Array:
-    """Key and separator if there is one, value, line feed: the bytes as they are, escaped only for a terminal."""
-    value = part.batch.column("value").fill_null(b"")
-    pieces = (part.batch.column("key").fill_null(b""), separator, value) if separator else (value,)
-    if for_people:
-        lines = joined(*pieces).to_pylist()
-        return pa.array([line.decode("utf-8", "backslashreplace").encode() + b"\n" for line in lines], pa.binary())
+
+def text_lines(part: Part, separator: bytes = b"") -> pa.Array:
+    """Key and separator if there is one, value, line feed: the bytes as they are."""
+    value = part.batch.column("value").fill_null(_NOTHING)
+    pieces = (part.batch.column("key").fill_null(_NOTHING), separator, value) if separator else (value,)
     return joined(*pieces, b"\n")
 
 
@@ -52,8 +54,8 @@ def _spelled_numbers(column: pa.Array) -> pa.Array:
 
 def _spelled_times(column: pa.Array) -> pa.Array:
     """Milliseconds; those before 1970 mean that there is no time."""
-    known = np.floor_divide(column.view(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False), 1_000)
-    return _spelled_numbers(pa.array(known, mask=known < 0))
+    times = np.where(valid_of(column), np.floor_divide(integers_of(column.view(pa.int64())), 1_000), -1)
+    return _spelled_numbers(numbers(pa.int64(), len(times), times, times >= 0))
 
 
 def _payload(name: str, column: pa.Array) -> pa.Array:
@@ -62,7 +64,7 @@ def _payload(name: str, column: pa.Array) -> pa.Array:
     if (strange := strange_rows(column)) is None:
         return joined(before, spelled_text(column))
     # spelled_text() takes text only: what may be none is spelled here, row by row.
-    plain = spelled_text(compute.if_else(strange, pa.scalar(None, pa.binary()), column))
+    plain = spelled_text(compute.if_else(strange, pa.nulls(1, pa.binary())[0], column))
     return patched(joined(before, plain), strange, column, lambda value: f", {_text_or_base64(name, value)}".encode())
 
 
@@ -72,8 +74,8 @@ def _headers(batch: pa.RecordBatch) -> list[pa.Array]:
     if at < 0 or not len(batch.column(at).flatten()):
         return []
     column = batch.column(at)
-    some = compute.greater(compute.list_value_length(column), 0).fill_null(False)
-    none = pa.array([b""], pa.binary()).take(pa.array(np.zeros(len(column), np.int64)))
+    some = known(compute.greater(compute.list_value_length(column), _ZERO))
+    none = binary_of([b""] * len(column))
     return [patched(none, some, column, _header_list)]
 
 

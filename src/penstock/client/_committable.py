@@ -5,16 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.client._arguments import LARGEST_OFFSET, check_partition, whole_number
-from penstock.columnar import Messages
 from penstock.errors import PenstockError, UsageError
 from penstock.model import Committed, GroupMetadata, Partition
 from penstock.seams import FoundOffset
 
 __all__ = ["CommitCallback", "FinishedCommit", "OffsetsLike", "as_committed", "as_group", "finish"]
 
-OffsetsLike = Messages | Mapping[Partition, int] | Mapping[Partition, Committed] | Mapping[Partition, FoundOffset]
+if TYPE_CHECKING:
+    from penstock.columnar import Messages
+
+OffsetsLike: TypeAlias = (
+    "Messages | Mapping[Partition, int] | Mapping[Partition, Committed] | Mapping[Partition, FoundOffset]"
+)
 """What ``commit`` takes: a batch, meaning "all of it and before"; or offsets of the next records to read."""
 
 CommitCallback = Callable[[Mapping[Partition, Committed], PenstockError | None], object]
@@ -43,7 +48,7 @@ _HINT = 'Write commit(batch), commit({Partition("topic", 0): 42}), or commit() f
 
 def as_committed(offsets: OffsetsLike) -> dict[Partition, Committed]:
     """The offsets that ``commit`` was given, in one form. Raises UsageError for what is none, and for negative ones."""
-    plain: object = offsets.next_offsets if isinstance(offsets, Messages) else offsets
+    plain: object = getattr(offsets, "next_offsets", offsets)  # of a batch
     if not isinstance(plain, Mapping):
         kind = type(offsets).__name__
         raise UsageError(f"offsets are {kind}, wanted is a batch, or partitions with offsets", hint=_HINT)

@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.columnar.arrays import binary_of
+from penstock.columnar.inputs import integers_of, valid_of
 from penstock.seams import Sender
 
 __all__ = ["KeyPartitions", "murmur2"]
@@ -33,7 +35,7 @@ class KeyPartitions:
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
         # With 2^31-1 partitions the partition is nearly the hash itself: four agreements are no coincidence.
-        hashes = murmur2(pa.array(_PROBES, pa.binary())) & np.uint32(_MOST)
+        hashes = murmur2(binary_of(_PROBES)) & np.uint32(_MOST)
         self._vectorised = [sender.partition_for(key, _MOST) for key in _PROBES] == [
             int(each) % _MOST for each in hashes
         ]
@@ -49,7 +51,7 @@ class KeyPartitions:
         by_name = [
             0 if key is None else self._sender.partition_for(key, count) for key in distinct.dictionary.to_pylist()
         ]
-        places = distinct.indices.fill_null(0).to_numpy(zero_copy_only=False)
+        places = integers_of(distinct.indices) * valid_of(distinct.indices)
         asked: Int32s = np.array(by_name or [0], np.int32)[places]
         return asked
 

@@ -18,7 +18,13 @@ from typing import Final
 from penstock import kernels
 from penstock.seams import WireProtocol
 
-__all__ = ["beside_loops", "load", "loaded"]
+__all__ = ["beside_loops", "functions_there", "lacking_for", "load", "loaded", "loaded_for", "want_functions"]
+
+_FUNCTIONS: Final = "pyarrow.compute"
+"""What Arrow can do with columns: 0.1 s, which a few records do without."""
+
+_MANY_ROWS: Final = 500
+_LISTS: Final = "lists"
 
 _ALWAYS: Final = (
     "penstock.net.asyncio_channel",
@@ -30,6 +36,7 @@ _ALWAYS: Final = (
     "penstock.kernels._pure",
 )
 _exercised: Final[set[str]] = set()
+_under_way: Final[set[str]] = set()
 
 
 async def loaded(protocol: WireProtocol, role: str) -> None:
@@ -43,10 +50,6 @@ def load(protocol: WireProtocol, role: str) -> None:
     for name in _missing(protocol, role):
         import_module(name)
     kernels.kernel(0)  # one that is forced by the environment is loaded at its first use
-    if role == "producer" and role not in _exercised:
-        import pyarrow as pa
-
-        pa.array([b""])  # Arrow asks for pandas when it meets the first list
     _exercised.add(role)
     kernels.load_beside(beside_loops)
 
@@ -59,6 +62,57 @@ def beside_loops(work: Callable[[], object]) -> bool:
         return False
     threading.Thread(target=work, name="penstock load", daemon=True).start()
     return True
+
+
+def functions_there() -> bool:
+    """Whether Arrow's functions can be called without waiting for an import."""
+    return _FUNCTIONS in sys.modules and not _under_way
+
+
+def lacking_for(rows: object) -> bool:
+    """Whether to send ``rows``, of whatever kind, takes something that is not there yet."""
+    if functions_there() and _LISTS in _exercised:
+        return False
+    return not _is_plain(rows) or not (functions_there() or _count(rows) < _MANY_ROWS)
+
+
+async def loaded_for(rows: object) -> None:
+    """Return when it is there."""
+    if lacking_for(rows):
+        lists = not _is_plain(rows)
+        await _in_passing_thread(lambda: _load_functions(lists=lists))
+
+
+def want_functions() -> None:
+    """Begin to load Arrow's functions, for those who can do without them until they are there."""
+    if not (_under_way or functions_there()):
+        _under_way.add(_FUNCTIONS)
+        threading.Thread(target=_load_functions, name="penstock load", daemon=True).start()
+
+
+def _is_plain(rows: object) -> bool:
+    """Whether these are columns that are sent as they are."""
+    schema = getattr(rows, "schema", None)
+    kinds = map(str, getattr(schema, "types", ("unknown",)))
+    return all(kind in {"binary", "timestamp[us, tz=UTC]"} or kind.startswith("int") for kind in kinds)
+
+
+def _count(rows: object) -> int:
+    count = getattr(rows, "num_rows", _MANY_ROWS)
+    return count if isinstance(count, int) else _MANY_ROWS
+
+
+def _load_functions(*, lists: bool = False) -> None:
+    _under_way.add(_FUNCTIONS)
+    try:
+        import_module(_FUNCTIONS)
+        if lists:
+            import pyarrow as pa
+
+            pa.array([b""])  # Arrow asks for pandas when it meets the first list
+            _exercised.add(_LISTS)
+    finally:
+        _under_way.clear()
 
 
 async def _in_passing_thread(work: Callable[[], None]) -> None:

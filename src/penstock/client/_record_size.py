@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 import pyarrow as pa
-from pyarrow import compute
 
+from penstock.columnar.inputs import longest
 from penstock.config import ProducerConfig
 from penstock.errors import UsageError
 
@@ -37,6 +37,6 @@ def check_sizes(rows: pa.Table | pa.RecordBatch, config: ProducerConfig) -> None
     for name in {"key", "value"} & set(rows.schema.names):
         column = rows.column(name)
         if column.type in _WITH_LENGTHS:
-            largest = compute.max(compute.binary_length(column)).as_py() or 0
+            largest = max(map(longest, column.chunks if isinstance(column, pa.ChunkedArray) else [column]), default=0)
             if largest > largest_record(config):
                 raise too_large(largest, config)

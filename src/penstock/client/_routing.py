@@ -15,7 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.client._keys import KeyPartitions
+from penstock.client._picking import taken
 from penstock.client.delivery import Fate, Outcome, Run
+from penstock.columnar.inputs import integers_of, valid_of
 from penstock.errors import UsageError
 from penstock.model import Partition, TopicInfo
 
@@ -79,7 +81,7 @@ class TopicRouter:
         order = np.argsort(target, kind="stable")
         bounds = np.searchsorted(target[order], used)
         lengths = np.diff(bounds, append=len(target))
-        sorted_rows = rows.take(pa.array(order))
+        sorted_rows = taken(rows, order)
         runs = [
             self._run(
                 outcome,
@@ -125,7 +127,7 @@ class TopicRouter:
         keys_at = rows.schema.get_field_index("key")
         if keys_at >= 0 and rows.column(keys_at).null_count < rows.num_rows and (target == _NOT_NAMED).any():
             keys = rows.column(keys_at)
-            by_key = keys.is_valid().to_numpy(zero_copy_only=False) & (target == _NOT_NAMED)
+            by_key = (valid_of(keys) > 0) & (target == _NOT_NAMED)
             target = np.where(by_key, self._keys.partitions(keys, self.count), target)
         is_free = target == _NOT_NAMED
         free = np.flatnonzero(is_free)
@@ -159,9 +161,9 @@ class TopicRouter:
 
 
 def _named(column: pa.Array) -> Int64s:
-    try:
-        plain = column.cast(pa.int64()).fill_null(_NOT_NAMED)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise UsageError(f"column partition is {column.type}, wanted are integers: {error}") from None
-    numbers: Int64s = plain.to_numpy(zero_copy_only=False).copy()
-    return numbers
+    if not pa.types.is_integer(column.type) or pa.types.is_uint64(column.type):
+        try:
+            column = column.cast(pa.int64())
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise UsageError(f"column partition is {column.type}, wanted are integers: {error}") from None
+    return np.where(valid_of(column) > 0, integers_of(column), _NOT_NAMED)

@@ -10,9 +10,11 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.client.delivery import Outcome
+from penstock.columnar.arrays import numbers
 from penstock.columnar.builder import BatchBuilder, HeadersLike
 from penstock.errors import UsageError
 
@@ -104,7 +106,9 @@ class Staging:
         rows = self._builder.rows()
         if not self._partitions:
             return rows
-        named = pa.array([self._partitions.get(row) for row in range(rows.num_rows)], pa.int32())
+        partitions = np.full(rows.num_rows, -1, np.int32)
+        partitions[list(self._partitions)] = list(self._partitions.values())
+        named = numbers(pa.int32(), rows.num_rows, partitions, partitions >= 0)
         return rows.append_column("partition", named)
 
 

@@ -16,7 +16,7 @@ from penstock.client._callbacks import CallbackErrorHook, Callbacks, LoopCallbac
 from penstock.client._committable import OffsetsLike, as_committed, as_group
 from penstock.client._connect import open_asyncio, protocol_of
 from penstock.client._ending import Ending, on_error_s, tell_beside
-from penstock.client._loading import loaded
+from penstock.client._loading import loaded, loaded_for
 from penstock.client._producing import ProducerEngine
 from penstock.client._settings import split_options
 from penstock.client._tables import RowsLike
@@ -105,6 +105,7 @@ class AsyncProducer:
         UsageError for other columns, BufferFull, Closed; what a stream brought before stays put in.
         """
         engine = self._engine or await self._start()
+        await loaded_for(rows)
         outcomes = []
         for table in engine.tables(topic, rows):
             while (outcome := engine.intake.put_table(*table)) is None:

@@ -13,6 +13,7 @@ from typing import Self
 from penstock.client._callbacks import CallbackErrorHook, ThreadCallbacks
 from penstock.client._committable import OffsetsLike
 from penstock.client._ending import tell_beside
+from penstock.client._loading import lacking_for, loaded_for
 from penstock.client._loop_thread import loop_thread
 from penstock.client._producing import ProducerEngine
 from penstock.client._tables import RowsLike
@@ -91,6 +92,8 @@ class Producer:
         UsageError for other columns, BufferFull, Closed; what a stream brought before stays put in.
         """
         engine = self._inner._engine or self._start()
+        if lacking_for(rows):
+            self._loop.run(lambda: loaded_for(rows))
         outcomes = []
         for table in engine.tables(topic, rows):
             while (outcome := engine.intake.put_table(*table)) is None:

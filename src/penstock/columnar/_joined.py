@@ -6,19 +6,23 @@ What must not live here: batch headers, columns of users.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.columnar.arrays import binary_of
 from penstock.columnar.buffers import Bytes
 from penstock.columnar.inputs import Binary
 from penstock.kernels.interface import Int64s
 
-__all__ = ["join_records"]
+__all__ = ["can_join", "join_records"]
 
+_FUNCTIONS: Final = "pyarrow.compute"
+_JOIN: Final = "binary_join_element_wise"
 _NULL: Final = -1
 _SEVEN_BITS: Final = np.uint8(0x7F)
 _MORE: Final = np.uint8(0x80)
@@ -29,6 +33,11 @@ class _Field(NamedTuple):
 
     numbers: npt.NDArray[np.uint64]
     sizes: Int64s
+
+
+def can_join() -> bool:
+    """Whether Arrow's functions are loaded. They are not for this: whoever encodes may be an event loop."""
+    return hasattr(sys.modules.get(_FUNCTIONS), _JOIN)
 
 
 def join_records(key: Binary, value: Binary, deltas: Int64s, out: Bytes, at: int) -> int | None:
@@ -116,8 +125,7 @@ def _column(column: Binary) -> pa.Array:
 
 
 def _joined(pieces: Sequence[pa.Array]) -> Bytes:
-    from pyarrow import compute  # 80 ms, which few records do without
-
-    joined = compute.binary_join_element_wise(*pieces, pa.scalar(b"", pa.binary()))
+    join: Any = getattr(sys.modules[_FUNCTIONS], _JOIN)
+    joined = join(*pieces, binary_of([b""])[0])
     _, ends, data = joined.buffers()
     return np.frombuffer(data, np.uint8, int(np.frombuffer(ends, np.int32)[len(joined)]))

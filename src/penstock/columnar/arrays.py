@@ -48,9 +48,12 @@ def pool_int64s(size: int) -> Int64s:
     return np.frombuffer(pa.allocate_buffer(8 * size), np.int64)
 
 
-def numbers(kind: pa.DataType, rows: int, values: Int32s | Int64s) -> pa.Array:
+def numbers(
+    kind: pa.DataType, rows: int, values: Int32s | Int64s, valid: npt.NDArray[np.bool_] | None = None
+) -> pa.Array:
     """Return an array of a fixed-width type over the first ``rows`` of ``values``, copying nothing."""
-    return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(values)], 0)
+    bitmap = None if valid is None else _bitmap(valid)
+    return pa.Array.from_buffers(kind, rows, [bitmap, pa.py_buffer(values)])
 
 
 def binary_of(parts: Sequence[bytes | memoryview | None], kind: pa.DataType = _BINARY) -> pa.Array:
@@ -129,7 +132,7 @@ def _text(names: pa.Array) -> pa.Array:
         names.validate(full=True)
     except pa.ArrowInvalid:
         raw = names.view(pa.binary()).to_pylist()
-        return pa.array([name.decode("utf-8", "replace") for name in raw], pa.string())
+        return binary_of([name.decode("utf-8", "replace").encode() for name in raw], pa.string())
     return names
 
 

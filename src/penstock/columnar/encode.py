@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock import kernels
-from penstock.columnar._joined import join_records
+from penstock.columnar._joined import can_join, join_records
 from penstock.columnar.batch import CRC_START, HEADER_BYTES
 from penstock.columnar.buffers import Bytes, crc32c
 from penstock.columnar.compression import compress
@@ -29,7 +29,7 @@ _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _TRANSACTIONAL: Final = 16
 _MOST_BYTES: Final = (1 << 31) - 1 - 12
 _MANY: Final = 500
-"""Records that Arrow puts together faster than plain Python does, what it must import for that counted in."""
+"""Records that Arrow puts together faster than plain Python does."""
 _ROWS_PER_BYTE: Final = 2
 """Records that Arrow puts together at the cost of a byte in plain Python: what a compiled kernel would save."""
 
@@ -96,7 +96,7 @@ def _encode_records(rows: pa.RecordBatch, deltas: Int64s) -> Bytes:
         raise UsageError(f"{count} records of together {most} bytes do not fit into one batch", hint="Split them")
     buffer = pa.allocate_buffer(most, resizable=True)
     out = np.frombuffer(buffer, np.uint8)
-    many = count >= _MANY and not headers
+    many = count >= _MANY and not headers and can_join()
     kernel = kernels.kernel(count // _ROWS_PER_BYTE if many else most)
     if many and not kernel.COMPILED and (end := join_records(key, value, deltas, out, HEADER_BYTES)) is not None:
         return out[:end]

@@ -16,7 +16,7 @@ from penstock.columnar.schema import HEADERS_TYPE
 from penstock.errors import UsageError
 from penstock.kernels.interface import Int32s, Int64s
 
-__all__ = ["Binary", "binary_of", "column_of", "headers_of", "timestamps_of"]
+__all__ = ["Binary", "binary_of", "column_of", "headers_of", "integers_of", "longest", "timestamps_of", "valid_of"]
 
 _NOTHING: Final = np.empty(0, np.uint8)
 _NO_ENDS: Final = np.empty(0, np.int32)
@@ -54,12 +54,28 @@ def timestamps_of(column: pa.Array | None, count: int, default_ms: int) -> Int64
         numbers = _plain(column.view(pa.int64()), count)
         milliseconds = numbers * ms_per if per_ms == 1 else np.floor_divide(numbers, per_ms)
     elif pa.types.is_integer(column.type):
-        milliseconds = _plain(column.cast(pa.int64()), count)
+        milliseconds = integers_of(column)
     else:
         raise UsageError(f"column 'timestamp' is {column.type}", hint="Give timestamps, or integers of milliseconds")
     if column.null_count:
-        milliseconds = np.where(_valid(column), milliseconds, default_ms)
+        milliseconds = np.where(valid_of(column), milliseconds, default_ms)
     return milliseconds
+
+
+def longest(column: pa.Array) -> int:
+    """Return the length of the longest value of a column of bytes or text, large ones included."""
+    kind = np.int64 if pa.types.is_large_binary(column.type) or pa.types.is_large_string(column.type) else np.int32
+    if not len(column):
+        return 0
+    ends = np.frombuffer(column.buffers()[1], kind, len(column) + 1, np.dtype(kind).itemsize * column.offset)
+    return int((np.diff(ends) * valid_of(column)).max())
+
+
+def integers_of(column: pa.Array) -> Int64s:
+    """Return the numbers of an array of integers, whatever lies under its nulls included."""
+    kind = np.dtype(f"{'i' if pa.types.is_signed_integer(column.type) else 'u'}{column.type.byte_width}")
+    numbers = np.frombuffer(column.buffers()[1], kind, len(column), kind.itemsize * column.offset)
+    return numbers.astype(np.int64, copy=False)
 
 
 def _plain(column: pa.Array, count: int) -> Int64s:
@@ -67,8 +83,10 @@ def _plain(column: pa.Array, count: int) -> Int64s:
     return np.frombuffer(column.buffers()[1], np.int64, count, 8 * column.offset)
 
 
-def _valid(column: pa.Array) -> Bytes:
-    """Return a byte a row of an array that has nulls: 0 where null."""
+def valid_of(column: pa.Array) -> Bytes:
+    """Return a byte a row: 0 where null."""
+    if not column.null_count:
+        return np.ones(len(column), np.uint8)
     bits = np.frombuffer(column.buffers()[0], np.uint8)
     return np.unpackbits(bits, bitorder="little", count=column.offset + len(column))[column.offset :]
 
@@ -87,7 +105,7 @@ def binary_of(column: pa.Array | None, count: int, name: str) -> Binary:
     return Binary(
         _NOTHING if data is None else np.frombuffer(data, np.uint8),
         _ends(ends, column.offset, count),
-        _valid(column) if column.null_count else _NOTHING,
+        valid_of(column) if column.null_count else _NOTHING,
     )
 
 
@@ -116,7 +134,7 @@ def headers_of(column: pa.Array | None) -> tuple[Int32s, Binary, Binary]:
         return _NO_ENDS, nothing, nothing
     lengths = np.diff(np.frombuffer(column.buffers()[1], np.int32, len(column) + 1, 4 * column.offset))
     if column.null_count:  # a null may have a length, but what it points to was left out above
-        lengths = np.where(_valid(column), lengths, 0)
+        lengths = np.where(valid_of(column), lengths, 0)
     ends = np.concatenate([_ZERO_END, np.cumsum(lengths, dtype=np.int32)])
     names = pairs.field(0)
     if names.null_count or pairs.null_count:

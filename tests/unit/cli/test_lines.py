@@ -7,13 +7,15 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
+import pyarrow.compute
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.cli import blocks as blocks_module
 from penstock.cli.blocks import blocks
-from penstock.cli.pieces import Piece, json_pieces, line_pieces
+from penstock.cli.json_pieces import json_pieces
+from penstock.cli.pieces import Piece, line_pieces
 from penstock.cli.sources import Outgoing, json_records, line_records
 from penstock.errors import UsageError
 

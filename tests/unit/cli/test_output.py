@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.cli import few
 from penstock.cli.given import client_options, said_as
 from penstock.cli.json_text import spelled_text
 from penstock.cli.output import Cell, show, text
@@ -78,8 +79,10 @@ def part(values: list[bytes | None], keys: list[bytes | None] | None = None) -> 
 def test_bytes_that_are_no_text_are_escaped_for_people_only() -> None:
     one = part([b"\xff", None], [b"k", None])
     assert text_lines(one).to_pylist() == [b"\xff\n", b"\n"]
-    assert text_lines(one, for_people=True).to_pylist() == [b"\\xff\n", b"\n"]
+    assert few.text_lines(one, for_people=True) == b"\\xff\n\n"
     assert text_lines(one, b": ").to_pylist() == [b"k: \xff\n", b": \n"]
+    assert few.text_lines(one, b": ") == b"k: \xff\n: \n"
+    assert few.text_lines(one) == b"\xff\n\n"
 
 
 @given(st.lists(st.none() | st.text().map(str.encode) | st.binary()), st.integers(0, 3))

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import compute  # noqa: F401
 
 from penstock import kernels
 from penstock.columnar import encode, encode_v2
