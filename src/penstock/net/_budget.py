@@ -12,6 +12,8 @@ import asyncio
 import logging
 from typing import Final, Protocol
 
+from penstock.net._turn import Turn
+
 __all__ = ["LITTLE", "Budget", "Holder"]
 
 _log = logging.getLogger(__name__)
@@ -52,6 +54,7 @@ class Budget:
         self._exhausted = False
         self._look: asyncio.TimerHandle | None = None
         self._hung_up = 0
+        self.turn = Turn()
 
     @property
     def free(self) -> int:

@@ -86,6 +86,12 @@ class Intake:
         """Bytes that have come of a frame which is not complete."""
         return self._fed + (self._end - self._start if self._body is None else self._filled)
 
+    def drop(self) -> None:
+        """Give back what was received; nothing more will be."""
+        self._body = None
+        self._scratch = memoryview(b"")
+        self._start = self._end = self._filled = self._fed = 0
+
     def space(self) -> memoryview:
         """Where the next read goes; never empty."""
         if self._body is not None:

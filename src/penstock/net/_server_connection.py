@@ -1,8 +1,8 @@
 """One client's connection as the node sees it: frames in, answers out, both bounded.
 
 Memory of one connection: what has come of the frame being received, ``queued_bytes`` behind the one in progress,
-``write_high_water_bytes`` of unsent answers and the answer being written. Reading stops while any of these is full, or
-while all connections together hold more than their `Budget`.
+``write_high_water_bytes`` of unsent answers, and of a large answer what is not in a file (`Outgoing`). Reading stops
+while any of these is full, or while all connections together hold more than their `Budget`.
 Sessions that serve side by side may exceed the high water mark by the answers of frames already begun; at
 ``write_limit_bytes`` the client is hung up on.
 """
@@ -19,9 +19,11 @@ from typing import Protocol, cast
 from penstock.errors import PenstockError
 from penstock.model import Endpoint
 from penstock.net._budget import LITTLE, Budget
-from penstock.net._buffers import Intake, allocate_mapped, join_small
+from penstock.net._buffers import Intake, allocate_mapped
+from penstock.net._outgoing import Outgoing
+from penstock.net._turn import LUMP_BYTES
 from penstock.net.options import ListenerOptions
-from penstock.seams.framing import Buffers, Frame
+from penstock.seams.framing import Frame, Pieces
 from penstock.seams.front import Front, Peer, Session
 
 __all__ = ["Handle", "Owner", "ServerConnection", "Tap"]
@@ -29,14 +31,19 @@ __all__ = ["Handle", "Owner", "ServerConnection", "Tap"]
 _log = logging.getLogger(__name__)
 _FLUSH_SECONDS = 2.0
 _WEIGH_AGAIN_S = 0.25
+_RECEIVED_AT_ONCE = 256 * 1024
+_LUMPS = 64
+"""An answer takes no more than so much of the memory that is left."""
+_RECEIVED_LATE = 16 * 1024
+"""When enough has been moved in this turn of the loop."""
 
-Handle = Callable[[Frame], Awaitable[Buffers | None]]
+Handle = Callable[[Frame], Awaitable[Pieces | None]]
 
 
 class Tap(Protocol):
     """Stands between a connection and its session: may wait, change the frame or the answer, or hang up."""
 
-    async def __call__(self, peer: Peer, frame: Frame, handle: Handle) -> Buffers | None: ...
+    async def __call__(self, peer: Peer, frame: Frame, handle: Handle) -> Pieces | None: ...
 
 
 class Owner(Protocol):
@@ -75,6 +82,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._peer: Peer
         self._session: Session | None = None
         self._intake: Intake
+        self._outgoing: Outgoing
 
     # What the transport calls.
 
@@ -88,7 +96,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         raw = transport.get_extra_info("socket")
         if raw is not None:
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        self._transport.set_write_buffer_limits(high=self._options.write_high_water_bytes)
+        high_water = self._options.write_high_water_bytes
+        self._outgoing = Outgoing(self._transport, high_water, self._budget.turn, self._lump, self)
         host, port = (transport.get_extra_info("peername") or ("", 0))[:2]
         self._peer = Peer(Endpoint(host, port), self._write, self.hang_up)
         self._session = session = self._front.session(self._peer)
@@ -98,11 +107,13 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         del sizehint
-        return self._intake.space()
+        return self._intake.space()[: _RECEIVED_LATE if self._budget.turn.over else _RECEIVED_AT_ONCE]
 
     def buffer_updated(self, nbytes: int) -> None:
         if self._closing:
             return
+        if nbytes >= _RECEIVED_LATE:
+            self._budget.turn.moved(nbytes)
         try:
             for frame in self._intake.received(nbytes):
                 self._accept(frame)
@@ -118,16 +129,12 @@ class ServerConnection(asyncio.BufferedProtocol):
             self.weigh()
 
     def pause_writing(self) -> None:
-        if self._drained is None:
-            self._drained = self._loop.create_future()
-            self._adjust_reading()
+        self._outgoing.pause()
+        self._see_who_waits()
 
     def resume_writing(self) -> None:
-        if self._drained is not None:
-            self._drained.set_result(None)
-            self._drained = None
-            self.weigh()
-            self._adjust_reading()
+        self._outgoing.resume()
+        self._see_who_waits()
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
@@ -135,11 +142,42 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._queue.clear()
         if self._cut_off is not None:
             self._cut_off.cancel()
-        self.resume_writing()
         self._budget.hold(self, 0)
         self._owner.forget(self)
         if self._session is not None:
+            self._outgoing.clear()
+            self._intake.drop()
+            self._see_who_waits()
             self._session.lost()
+
+    def _see_who_waits(self) -> None:
+        """Serve on when the client has read enough, not before."""
+        busy = self._outgoing.busy
+        if busy == (self._drained is not None):
+            return
+        if self._drained is None:
+            self._drained = self._loop.create_future()
+        else:
+            self._drained.set_result(None)
+            self._drained = None
+            self.weigh()
+        self._adjust_reading()
+
+    # What the outgoing bytes call.
+
+    def sent_on(self) -> None:
+        """See `Sending`."""
+        self._last_heard = self.progressed = self._loop.time()
+        self.weigh()
+        self._see_who_waits()
+
+    def cannot_send_on(self, error: PenstockError) -> None:
+        """See `Sending`."""
+        _log.error("hanging up on %s amid an answer: %s", self._peer.address, error)
+        self.abort()
+
+    def _lump(self) -> int:
+        return min(LUMP_BYTES, max(LITTLE, self._budget.free // _LUMPS))
 
     # What the listener calls.
 
@@ -157,8 +195,18 @@ class ServerConnection(asyncio.BufferedProtocol):
         if not self._closing:
             self._closing = True
             self._queue.clear()
-            self._transport.close()
+            self._outgoing.finish(self._transport.close)
             self._cut_off = self._loop.call_later(_FLUSH_SECONDS, self._transport.abort)
+
+    def give_up(self) -> None:
+        """Close now what nothing was heard of for long."""
+        if self._session is not None and self._outgoing.busy:
+            _log.warning(
+                "%s has not read on in an answer for %.0f s; hanging up",
+                self._peer.address,
+                self._options.idle_timeout_s,
+            )
+        self.abort()
 
     def abort(self) -> None:
         """Close now."""
@@ -179,7 +227,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         """See `Holder`; called where what is held changes."""
         if self._closing:
             return
-        unsent = self._transport.get_write_buffer_size()
+        unsent = self._transport.get_write_buffer_size() + self._outgoing.held
         held = self._queued_bytes + self._serving_bytes + self._intake.pending + unsent
         if held > LITTLE or self._holds > LITTLE:
             if abs(held - self._moved_from) >= LITTLE:
@@ -255,12 +303,12 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._serving_bytes -= len(frame.body)
             self.weigh()
 
-    def _write(self, buffers: Buffers) -> None:
+    def _write(self, pieces: Pieces) -> None:
         if self._closing:
             return
-        for buffer in join_small(buffers):
-            self._transport.write(buffer)
-        unsent = self._transport.get_write_buffer_size()
+        self._outgoing.put(pieces)
+        self._see_who_waits()
+        unsent = self._transport.get_write_buffer_size() + self._outgoing.held
         if unsent > self._options.write_limit_bytes:
             _log.warning("%s does not read its answers (%d bytes wait); hanging up", self._peer.address, unsent)
             self.abort()

@@ -113,7 +113,7 @@ class Listener:
         now = self._loop.time()
         for connection in list(self._connections):
             if connection.idle_since(now) > limit:
-                connection.abort()
+                connection.give_up()
         self._sweep = self._loop.call_later(limit / 10, self._watch_idle)
 
 

@@ -28,9 +28,9 @@ from penstock.seams.client import (
     TellsTruncation,
     Verdict,
 )
-from penstock.seams.framing import Buffer, Buffers, Frame, Framing
+from penstock.seams.framing import Buffer, Buffers, Frame, Framing, Pieces, Stretch, joined
 from penstock.seams.front import Front, Peer, Session
-from penstock.seams.node import Appended, Enode, LogSlice, NodeIdentity, Offsets, Services, TopicState, Writer
+from penstock.seams.node import Appended, Enode, LogPart, LogSlice, NodeIdentity, Offsets, Services, TopicState, Writer
 from penstock.seams.offsets import OffsetsCodec, Replayed
 from penstock.seams.protocol import ChannelFactory, OpenClient, OpenFront, WireProtocol
 from penstock.seams.runtime import Promise, Runtime, Timer
@@ -63,6 +63,7 @@ __all__ = [
     "GroupOptions",
     "Link",
     "LogClient",
+    "LogPart",
     "LogSlice",
     "Membership",
     "NamesTopics",
@@ -76,6 +77,7 @@ __all__ = [
     "Packed",
     "Peer",
     "Pending",
+    "Pieces",
     "Promise",
     "Pulled",
     "RangeRead",
@@ -87,6 +89,7 @@ __all__ = [
     "Sent",
     "Services",
     "Session",
+    "Stretch",
     "TellsTruncation",
     "Timer",
     "TopicState",
@@ -95,4 +98,5 @@ __all__ = [
     "Verdict",
     "WireProtocol",
     "Writer",
+    "joined",
 ]

@@ -16,6 +16,29 @@ Buffers = Sequence[Buffer]
 """Bytes to write, in order, without joining them first."""
 
 
+class Stretch(Protocol):
+    """Bytes that lie somewhere else, where they stay until there is room for them; they do not change meanwhile."""
+
+    def __len__(self) -> int: ...
+
+    def read(self) -> Buffer:
+        """All of them. Raises PenstockError where they cannot be read any more."""
+        ...
+
+    def read_into(self, start: int, space: memoryview) -> None:
+        """Fill ``space`` with those from byte ``start`` on. Raises PenstockError."""
+        ...
+
+
+Pieces = Sequence[Buffer | Stretch]
+"""Bytes to write, in order; those of stretches are read as the other end takes them."""
+
+
+def joined(pieces: Pieces) -> bytes:
+    """All of it in memory, for who has to look at it. Raises PenstockError."""
+    return b"".join(piece if isinstance(piece, Buffer) else piece.read() for piece in pieces)
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
     """One whole message, framing stripped.

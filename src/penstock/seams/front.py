@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.model import Endpoint
-from penstock.seams.framing import Buffers, Frame, Framing
+from penstock.seams.framing import Buffers, Frame, Framing, Pieces
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Session(Protocol):
 
     def framing(self) -> Framing: ...
 
-    async def handle(self, frame: Frame) -> Buffers | None:
+    async def handle(self, frame: Frame) -> Pieces | None:
         """Serve one request: framed bytes to write, or None for no answer.
 
         A PenstockError raised here closes the connection (and only this one); anything else is a bug: it is logged

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from penstock.errors import PenstockError
 from penstock.model import Committed, Endpoint, Partition
-from penstock.seams.framing import Buffer
+from penstock.seams.framing import Buffer, Stretch
 from penstock.seams.runtime import Promise, Runtime
 
 
@@ -87,6 +87,15 @@ class LogSlice(Protocol):
     def next_offset(self) -> int: ...
 
 
+class LogPart(Protocol):
+    """The same, where much of it stays where it is until it is wanted."""
+
+    @property
+    def data(self) -> Buffer | Stretch: ...
+    @property
+    def next_offset(self) -> int: ...
+
+
 class Enode(Protocol):
     """Keeps topics and their logs. Errors: StoreError and its kin from ``penstock.store.errors``."""
 
@@ -115,6 +124,19 @@ class Enode(Protocol):
 
         ``stable`` ends at `stable_offset`.
         """
+        ...
+
+    def locate(
+        self,
+        partition: Partition,
+        offset: int,
+        max_bytes: int,
+        *,
+        at_once: int,
+        at_least_one: bool = True,
+        stable: bool = False,
+    ) -> LogPart:
+        """As `read`, but more than ``at_once`` bytes are left where they are, to be read by and by."""
         ...
 
     def bounds(self, partition: Partition) -> tuple[int, int]:

@@ -6,6 +6,7 @@ from penstock.store._flush import Flush as Flush
 from penstock.store._retention import Trimmed as Trimmed
 from penstock.store._state import Recovery as Recovery
 from penstock.store.answers import Appended as Appended
+from penstock.store.answers import LogPart as LogPart
 from penstock.store.answers import LogSlice as LogSlice
 from penstock.store.catalog import TopicState as TopicState
 from penstock.store.config import FlushPolicy as FlushPolicy
@@ -40,6 +41,7 @@ __all__ = [
     "InvalidTopicConfig",
     "InvalidTopicName",
     "LogOffsetOutOfRange",
+    "LogPart",
     "LogSlice",
     "OutOfOrderSequence",
     "PartitionLog",

@@ -9,9 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-__all__ = ["Buffer", "Directory", "File"]
+__all__ = ["Buffer", "Directory", "File", "Reader"]
 
 Buffer = bytes | bytearray | memoryview
+
+
+class Reader(Protocol):
+    """A file's bytes as far as they are not written any more."""
+
+    def read(self, position: int, count: int) -> bytes:
+        """Up to ``count`` bytes; fewer only at the end of the file."""
+        ...
+
+    def read_into(self, position: int, space: memoryview) -> int:
+        """Fill ``space``, and say how much of it: not all only at the end of the file."""
+        ...
 
 
 class File(Protocol):
@@ -32,6 +44,10 @@ class File(Protocol):
 
     def syncer(self) -> Callable[[], None]:
         """A call that forces to disk what is written now. It may be made once, from any thread, even after `close`."""
+        ...
+
+    def reader(self) -> Reader:
+        """To be used as long as somebody holds it, also after `close`, and after the file was deleted."""
         ...
 
     def close(self) -> None: ...

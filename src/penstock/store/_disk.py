@@ -5,6 +5,7 @@ What must not live here: anything about records.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import itertools
 import os
@@ -23,29 +24,54 @@ LOCK: Final = ".lock"
 _temporary = itertools.count()
 
 
-class DiskFile:
-    """A file descriptor, closed with the object's `close`."""
+_CLOSED: Final = -1
 
-    __slots__ = ("_descriptor",)
 
-    def __init__(self, path: Path, *, create: bool = True) -> None:
-        self._descriptor = os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o644)
+class _Descriptor:
+    """Closed when nobody holds it any more."""
 
-    @property
-    def size(self) -> int:
-        return os.fstat(self._descriptor).st_size
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __del__(self) -> None:
+        os.close(self.number)
 
     def read(self, position: int, count: int) -> bytes:
-        data = os.pread(self._descriptor, count, position)
+        data = os.pread(self.number, count, position)
         if len(data) == count or not data:
             return data
         # Linux reads at most 2 GiB less a page at once, and a signal may cut a read short.
         pieces = [data]
         while data and (count := count - len(data)):
             position += len(data)
-            data = os.pread(self._descriptor, count, position)
+            data = os.pread(self.number, count, position)
             pieces.append(data)
         return b"".join(pieces)
+
+    def read_into(self, position: int, space: memoryview) -> int:
+        done = 0
+        while done < len(space) and (count := os.preadv(self.number, [space[done:]], position + done)):
+            done += count
+        return done
+
+
+class DiskFile:
+    """A file descriptor, closed with the object's `close` unless a `reader` still needs it."""
+
+    __slots__ = ("_descriptor", "_held")
+
+    def __init__(self, path: Path, *, create: bool = True) -> None:
+        self._descriptor = os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o644)
+        self._held: _Descriptor | None = _Descriptor(self._descriptor)
+
+    @property
+    def size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def read(self, position: int, count: int) -> bytes:
+        return self._open().read(position, count)
 
     def write(self, position: int, parts: Sequence[Buffer]) -> None:
         wanted = sum(map(len, parts))
@@ -72,8 +98,17 @@ class DiskFile:
 
         return sync
 
+    def reader(self) -> _Descriptor:
+        return self._open()
+
     def close(self) -> None:
-        os.close(self._descriptor)
+        self._open()
+        self._held, self._descriptor = None, _CLOSED
+
+    def _open(self) -> _Descriptor:
+        if self._held is None:
+            raise OSError(errno.EBADF, "the file is closed")
+        return self._held
 
 
 class DiskDirectory:

@@ -46,6 +46,15 @@ class MemoryFile:
     def syncer(self) -> Callable[[], None]:
         return _nothing
 
+    def read_into(self, position: int, space: memoryview) -> int:
+        with memoryview(self._data) as whole:
+            found = whole[position : position + len(space)]
+            space[: len(found)] = found
+            return len(found)
+
+    def reader(self) -> MemoryFile:
+        return self
+
     def close(self) -> None:
         """The bytes stay, as on a disk."""
 

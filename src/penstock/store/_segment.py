@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from penstock.store._directory import Buffer, Directory, File
+from penstock.store._directory import Buffer, Directory, File, Reader
 from penstock.store._index import OffsetIndex, TimeIndex
 from penstock.store._steps import Step, walk
 from penstock.store.errors import StoreDamaged
@@ -202,28 +202,9 @@ class Segment:
 
     # -- reading
 
-    def read(self, offset: int, max_bytes: int, *, at_least_one: bool) -> tuple[bytes, int] | None:
-        """Whole batches from the one that holds ``offset`` on (or, in a gap, the next), and the offset after them.
-
-        ``at_least_one`` batch even if it is larger than ``max_bytes``. None if all batches of the segment are below
-        ``offset``. Raises StoreDamaged.
-        """
-        first = self.find(offset)
-        if first is None:
-            return None
-        limit = first.position + max_bytes
-        if limit >= self.size:
-            end, next_offset = self.size, self.next_offset
-        elif limit < first.end and not at_least_one:
-            return b"", offset
-        elif limit <= first.end:
-            end, next_offset = first.end, first.last_offset + 1
-        else:
-            end, next_offset = self._boundary(first, limit)
-        data = self._open().file.read(first.position, end - first.position)
-        if len(data) < end - first.position:
-            raise StoreDamaged("the file is shorter than it was", file=self.path, position=first.position + len(data))
-        return data, next_offset
+    def reader(self) -> Reader:
+        """Of the log's bytes: see `File.reader`."""
+        return self._open().file.reader()
 
     def find(self, offset: int) -> Step | None:
         """The first batch whose last offset is not below ``offset``."""
@@ -247,7 +228,7 @@ class Segment:
         """All batches from ``position`` on, by their headers alone. Raises StoreDamaged."""
         return walk(self._open().file, position, self.size, self.base, self.path)
 
-    def _boundary(self, first: Step, limit: int) -> tuple[int, int]:
+    def boundary(self, first: Step, limit: int) -> tuple[int, int]:
         """(position, base offset) of the first batch behind ``first`` that does not end within ``limit``."""
         _, indexed = self._open().offsets.before(limit)
         if indexed > first.position:

@@ -14,7 +14,7 @@ from penstock.columnar.batch import HEADER_BYTES
 from penstock.store._directory import File
 from penstock.store.errors import StoreDamaged
 
-__all__ = ["LENGTH_AFTER", "Step", "before", "walk"]
+__all__ = ["LENGTH_AFTER", "Step", "walk"]
 
 LENGTH_AFTER: Final = 12
 """A batch's length field counts what follows it: all but these bytes."""
@@ -22,7 +22,6 @@ LENGTH_AFTER: Final = 12
 _HEAD: Final = struct.Struct(">qi4xb6xi8xq")
 """Of a header (Kafka record batch v2): base offset, length, magic, last offset delta, largest timestamp."""
 
-_BEGINNING: Final = struct.Struct(">qi")
 _WINDOW: Final = 4_096 + _HEAD.size
 
 
@@ -55,16 +54,3 @@ def walk(file: File, position: int, size: int, lowest: int, path: str) -> Iterat
         lowest = base + last_delta + 1
         yield Step(position, end, base, lowest - 1, newest)
         position = end
-
-
-def before(data: bytes, next_offset: int, limit: int) -> tuple[bytes, int]:
-    """Of whole batches that were read, and the offset after them: those below offset ``limit``, where one begins."""
-    if next_offset <= limit:
-        return data, next_offset
-    at = 0
-    while at < len(data):
-        base, length = _BEGINNING.unpack_from(data, at)
-        if base >= limit:
-            break
-        at += length + LENGTH_AFTER
-    return data[:at], limit

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from penstock.store._directory import Buffer
+from penstock.store._stretch import Stretch
 
-__all__ = ["Appended", "LogSlice"]
+__all__ = ["Appended", "LogPart", "LogSlice"]
 
 
 class Appended(NamedTuple):
@@ -27,4 +28,11 @@ class LogSlice(NamedTuple):
     """Whole batches as stored, the first of them holding the offset that was asked for; where to read on."""
 
     data: Buffer
+    next_offset: int
+
+
+class LogPart(NamedTuple):
+    """The same, where much of it stays in its file until it is wanted."""
+
+    data: Buffer | Stretch
     next_offset: int

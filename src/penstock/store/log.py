@@ -12,10 +12,10 @@ What must not live here: protocol rules about what a client may send, waiting re
 
 from __future__ import annotations
 
-from bisect import bisect_right
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, cast
 
 from penstock.columnar.batch import BatchHeader, parse_header, stamp, stamp_append_time, verify_crc
 from penstock.errors import CorruptBatch, PenstockError, StoreError
@@ -24,13 +24,14 @@ from penstock.store._context import LogContext
 from penstock.store._directory import Buffer
 from penstock.store._flush import Durability, Flush
 from penstock.store._folder import PartitionFolder
+from penstock.store._reading import Wanted, locate
 from penstock.store._retention import Trimmed, expired
 from penstock.store._segment import Segment
 from penstock.store._state import CleanLog, LogState
-from penstock.store._steps import Step, before
+from penstock.store._steps import Step
 from penstock.store._writers import check, entry_of, note
 from penstock.store.aborted import Aborted
-from penstock.store.answers import Appended, LogSlice
+from penstock.store.answers import Appended, LogPart, LogSlice
 from penstock.store.config import FlushPolicy, LogConfig
 from penstock.store.errors import BatchTooLarge, FencedLeaderEpoch, LogOffsetOutOfRange, WriteFailed
 from penstock.store.producers import ProducerTable
@@ -160,7 +161,7 @@ class PartitionLog:
             step, append_time = self._write(batch, header, now_ms)
             note(self._state, entry, step, now_ms)
         except PenstockError as error:
-            self._locate(error)
+            self._place(error)
             raise
         return Appended(step.base_offset, step.last_offset, append_time, self.start_offset, False)
 
@@ -244,18 +245,19 @@ class PartitionLog:
         with ``stable``, from `stable_offset` on. Readers drop records below ``offset``.
         Raises LogOffsetOutOfRange, StoreDamaged.
         """
+        part = self.locate(offset, max_bytes, at_once=sys.maxsize, at_least_one=at_least_one, stable=stable)
+        return LogSlice(cast(Buffer, part.data), part.next_offset)
+
+    def locate(
+        self, offset: int, max_bytes: int, *, at_once: int, at_least_one: bool = True, stable: bool = False
+    ) -> LogPart:
+        """As `read`, but more than ``at_once`` bytes are left where they are, to be read by and by."""
         with self._reading():
-            if offset == self.end_offset or (stable and self.stable_offset <= offset < self.end_offset):
-                return LogSlice(b"", offset)
-            if not self.start_offset <= offset < self.end_offset:
+            if not self.start_offset <= offset <= self.end_offset:
                 raise self._out_of_range("cannot read", offset)
-            segments = self._state.segments
-            first = max(bisect_right(segments, offset, key=lambda segment: segment.base) - 1, 0)
-            for segment in segments[first:]:
-                found = segment.read(offset, max_bytes, at_least_one=at_least_one)
-                if found is not None:
-                    return LogSlice(*(before(*found, self.stable_offset) if stable else found))
-        return LogSlice(b"", self.end_offset)  # a gap up to the end, left by repair
+            wanted = Wanted(offset, max_bytes, at_least_one, self.stable_offset if stable else None)
+            found, next_offset = locate(self._state.segments, wanted, self.end_offset)
+            return LogPart(found if len(found) > at_once else found.read(), next_offset)
 
     def offset_for_time(self, timestamp_ms: int) -> tuple[int, int] | None:
         """(offset, timestamp ms) of the first record at or after ``timestamp_ms``; None if there is none."""
@@ -378,7 +380,7 @@ class PartitionLog:
         except OSError as error:
             raise StoreError(f"cannot read: {error}", topic=self.topic, partition=self.partition) from error
         except PenstockError as error:
-            self._locate(error)
+            self._place(error)
             raise
 
     @contextmanager
@@ -394,5 +396,5 @@ class PartitionLog:
             what, topic=self.topic, partition=self.partition, offset=offset, start=start, end=end
         )
 
-    def _locate(self, error: PenstockError) -> None:
+    def _place(self, error: PenstockError) -> None:
         error.topic, error.partition = self.topic, self.partition

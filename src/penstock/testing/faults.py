@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from penstock.errors import RequestTimeout, UsageError
-from penstock.seams import Buffers, Frame, Peer
+from penstock.seams import Frame, Peer, Pieces
 
-Handle = Callable[[Frame], Awaitable[Buffers | None]]
+Handle = Callable[[Frame], Awaitable[Pieces | None]]
 Moment = Literal["before", "after"]
 
 
@@ -32,14 +32,14 @@ class Wording(Protocol):
         """The API's name as the protocol spells it, "" for a request that cannot be read."""
         ...
 
-    async def refusal(self, frame: Frame, error: str, handle: Handle) -> Buffers | None:
+    async def refusal(self, frame: Frame, error: str, handle: Handle) -> Pieces | None:
         """An answer to ``frame`` that carries ``error`` wherever its API can; None where it takes no answer.
 
         ``handle`` gives the true answer, for requests that have no effect.
         """
         ...
 
-    def spoilt(self, frame: Frame, answer: Buffers, error: str) -> Buffers:
+    def spoilt(self, frame: Frame, answer: Pieces, error: str) -> Pieces:
         """The true answer with ``error`` written over its error codes."""
         ...
 
@@ -153,7 +153,7 @@ class FaultTap:
         """Wait for nothing from now on: the node is to stop, and would wait for what waits here. In the node's loop."""
         self._over.set()
 
-    async def __call__(self, peer: Peer, frame: Frame, handle: Handle) -> Buffers | None:
+    async def __call__(self, peer: Peer, frame: Frame, handle: Handle) -> Pieces | None:
         rules = self._faults.take(self._wording.api_of(frame))
         final = next((rule for rule in rules if rule.final), None)
         await self._wait(rules, "before")

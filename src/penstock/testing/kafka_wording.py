@@ -13,7 +13,7 @@ from penstock.errors import ProtocolViolation, UsageError
 from penstock.protocols.kafka.errors import ROWS, code_of
 from penstock.protocols.kafka.messages import api_of, known, read_header, read_request, read_response, response
 from penstock.protocols.kafka.messages.declare import Wire
-from penstock.seams import Buffers, Frame
+from penstock.seams import Frame, Pieces, joined
 from penstock.testing.faults import Handle
 from penstock.testing.kafka_refusals import refused, takes_no_answer
 
@@ -43,7 +43,7 @@ class KafkaWording:
         pair = api_of(header.api_key)
         return pair.name if pair else ""
 
-    async def refusal(self, frame: Frame, error: str, handle: Handle) -> Buffers | None:
+    async def refusal(self, frame: Frame, error: str, handle: Handle) -> Pieces | None:
         """An answer with ``error`` and no effect."""
         header, request = read_request(frame.body)
         code = code_of(error)
@@ -58,13 +58,13 @@ class KafkaWording:
         true = await handle(frame)
         return None if true is None else self.spoilt(frame, true, error)
 
-    def spoilt(self, frame: Frame, answer: Buffers, error: str) -> Buffers:
+    def spoilt(self, frame: Frame, answer: Pieces, error: str) -> Pieces:
         """The true answer with ``error`` in place of all its codes."""
         header, _ = read_header(frame.body)
         pair = api_of(header.api_key)
         if pair is None:
             raise UsageError(f"API {header.api_key} is unknown")
-        told: object = read_response(pair.response, header.api_version, b"".join(answer)[4:])
+        told: object = read_response(pair.response, header.api_version, joined(answer)[4:])
         return response(_with_code(told, header.api_version, code_of(error)), header.api_version, header.correlation_id)
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from penstock.errors import ProtocolViolation
-from penstock.seams.framing import Buffer
+from penstock.seams.framing import Buffer, Stretch
 
 _INLINE = 2_048
 """Payloads up to this many bytes are copied beside their neighbours; larger ones travel as buffers of their own."""
@@ -144,7 +144,7 @@ class Writer:
     __slots__ = ("_parts", "tail")
 
     def __init__(self) -> None:
-        self._parts: list[Buffer] = []
+        self._parts: list[Buffer | Stretch] = []
         self.tail = bytearray()
 
     def i8(self, value: int) -> None:
@@ -184,6 +184,16 @@ class Writer:
         self._parts.append(data)
         self.tail = bytearray()
 
-    def parts(self) -> list[Buffer]:
+    def apart(self, piece: Buffer | Stretch) -> None:
+        """Bytes that are not even looked at; see `pieces`."""
+        self._parts.append(self.tail)
+        self._parts.append(piece)
+        self.tail = bytearray()
+
+    def pieces(self) -> list[Buffer | Stretch]:
         """Everything written, in order."""
         return [part for part in (*self._parts, self.tail) if len(part)]
+
+    def parts(self) -> list[Buffer]:
+        """Everything written, in order, where nothing was put apart."""
+        return cast(list[Buffer], self.pieces())

@@ -22,7 +22,7 @@ from penstock.protocols.kafka.messages.produce import (
     ProduceResponsePartition,
 )
 from penstock.protocols.kafka.offsets_log import OffsetsLog
-from penstock.seams.framing import Frame
+from penstock.seams.framing import Frame, joined
 from penstock.seams.front import Peer
 from penstock.seams.node import NodeIdentity, Services
 from penstock.snode.enodes.local import LocalEnode
@@ -54,8 +54,8 @@ class Client:
     async def send(self, data: bytes) -> bytes | None:
         """A whole framed request, the whole framed answer."""
         correlation = int.from_bytes(data[8:12], "big", signed=True)
-        buffers = await self.session.handle(Frame(correlation, False, memoryview(data)[4:]))
-        return None if buffers is None else b"".join(buffers)
+        pieces = await self.session.handle(Frame(correlation, False, memoryview(data)[4:]))
+        return None if pieces is None else joined(pieces)
 
 
 class Kit(Client):

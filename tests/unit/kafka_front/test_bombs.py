@@ -11,7 +11,6 @@ from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front import KafkaFrontOptions
 from penstock.protocols.kafka.front.inner_records import count_records, record_heads
 from penstock.protocols.kafka.messages.api_versions import ApiVersionsRequest
-from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from tests.unit.kafka_front.kit import Kit, batch, record, run
 
 MB = 1 << 20
@@ -111,33 +110,3 @@ def test_records_that_a_header_does_not_admit_to_are_not_counted() -> None:
     assert count_records(plain, 1_000) == 1_000
     assert count_records(plain, 1) == 2
     assert len(record_heads(plain, 1)) == 2
-
-
-def test_large_answers_leave_turns_of_the_loop_to_others() -> None:
-    """Ten clients fetch megabytes at once; somebody small who comes with them does not wait for all of them."""
-    part = FetchRequestPartition(partition=0, fetch_offset=0, partition_max_bytes=50 * MB)
-    request = FetchRequest(
-        max_wait_ms=0, min_bytes=1, max_bytes=50 * MB, topics=[FetchRequestTopic(topic="t", partitions=[part])]
-    )
-
-    async def test(kit: Kit) -> None:
-        await kit.enode.create_topic("t", 1, {})
-        for _ in range(3):
-            await kit.produce("t", batch([bytes(900_000)]))
-        done: list[str] = []
-
-        async def fetch() -> None:
-            await kit.client().ask(request, 11)
-            done.append("large")
-
-        async def small() -> None:
-            for _ in range(3):
-                await kit.client().ask(ApiVersionsRequest(), 0)
-                await asyncio.sleep(0)
-            done.append("small")
-
-        await asyncio.gather(*(fetch() for _ in range(10)), small())
-        assert done.count("large") == 10
-        assert done.index("small") < 6
-
-    run(test)

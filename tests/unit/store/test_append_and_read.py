@@ -1,5 +1,6 @@
 """What was appended can be read: the same bytes, whole batches, from the right offset on, and nothing else."""
 
+import os
 import struct
 
 import pytest
@@ -12,9 +13,11 @@ from penstock.store import (
     FencedLeaderEpoch,
     LogOffsetOutOfRange,
     PartitionLog,
+    StoreDamaged,
     UnknownPartition,
     UnknownTopic,
 )
+from penstock.store._stretch import Stretch
 from tests.unit.store.homes import BIG, NOW, Home, batch, read_records
 
 
@@ -201,3 +204,66 @@ def test_files_are_made_with_the_first_record_and_few_stay_open(disk: Home) -> N
     for partition in range(50):
         assert read_records(store.log("t", partition)) == [(value, b"%d" % value) for value in range(5)]
     assert len(store._context.pool) == 8
+
+
+def test_what_is_left_where_it_is_is_the_same_as_what_is_read_at_once(home: Home) -> None:
+    log = one_log(home, {"segment.bytes": "5000"})
+    for size in range(1, 80):
+        log.append(batch([bytes(size)]), now_ms=NOW)
+    for offset in range(0, 80, 3):
+        for max_bytes in (0, 700, 2_000, BIG):
+            read = log.read(offset, max_bytes)
+            left = log.locate(offset, max_bytes, at_once=0)
+            assert left.next_offset == read.next_offset
+            if not len(read.data):
+                continue
+            assert isinstance(left.data, Stretch)
+            assert left.data.read() == read.data
+            space = bytearray(len(left.data))
+            for at in range(0, len(space), 333):
+                left.data.read_into(at, memoryview(space)[at : at + 333])
+            assert space == read.data
+            assert log.locate(offset, max_bytes, at_once=len(space)) == read
+
+
+@pytest.mark.parametrize("ends", ["deleted", "closed", "topic"])
+def test_what_was_left_where_it_is_can_be_read_after_its_log_has_gone(home: Home, ends: str) -> None:
+    store = home.open(max_open_segments=1)
+    store.create_topic("t", 1, {})
+    log = store.log("t", 0)
+    log.append(batch([b"a" * 5_000]), now_ms=NOW)
+    there = bytes(log.read(0, BIG).data)
+    left = log.locate(0, BIG, at_once=0).data
+    log.roll()
+    log.append(batch([b"b"]), now_ms=NOW)
+    if ends == "deleted":
+        log.delete_records(1)
+    elif ends == "topic":
+        store.delete_topic("t")
+    else:
+        store.close()
+    assert isinstance(left, Stretch)
+    assert left.read() == there
+
+
+def test_a_file_is_closed_when_its_last_reader_has_gone(disk: Home) -> None:
+    log = one_log(disk)
+    log.append(batch([b"a" * 5_000]), now_ms=NOW)
+    left = log.locate(0, BIG, at_once=0).data
+    descriptor = left._reader.number  # type: ignore[union-attr]
+    log.retire(lambda: Closed("over"))
+    os.fstat(descriptor)
+    del left
+    with pytest.raises(OSError, match="Bad file"):
+        os.fstat(descriptor)
+
+
+def test_a_file_that_got_shorter_is_said_to_be_damaged(disk: Home) -> None:
+    log = one_log(disk)
+    log.append(batch([b"a" * 5_000]), now_ms=NOW)
+    left = log.locate(0, BIG, at_once=0).data
+    assert isinstance(left, Stretch)
+    os.ftruncate(left._reader.number, 1_000)  # type: ignore[attr-defined]
+    for read in (left.read, lambda: left.read_into(900, memoryview(bytearray(500)))):
+        with pytest.raises(StoreDamaged, match=r"byte 1000: the file is shorter"):
+            read()

@@ -12,7 +12,7 @@ from pathlib import Path
 from penstock.errors import PenstockError
 from penstock.model import Partition
 from penstock.seams.framing import Buffer
-from penstock.seams.node import Appended, LogSlice, Room, TopicState, Writer
+from penstock.seams.node import Appended, LogPart, LogSlice, Room, TopicState, Writer
 from penstock.seams.runtime import Promise, Runtime
 from penstock.snode.enodes.arrivals import Arrivals
 from penstock.snode.enodes.group_commit import GroupCommit
@@ -123,6 +123,20 @@ class LocalEnode:
     ) -> LogSlice:
         with self._troubles:
             return self._log(partition).read(offset, max_bytes, at_least_one=at_least_one, stable=stable)
+
+    def locate(
+        self,
+        partition: Partition,
+        offset: int,
+        max_bytes: int,
+        *,
+        at_once: int,
+        at_least_one: bool = True,
+        stable: bool = False,
+    ) -> LogPart:
+        with self._troubles:
+            log = self._log(partition)
+            return log.locate(offset, max_bytes, at_once=at_once, at_least_one=at_least_one, stable=stable)
 
     def bounds(self, partition: Partition) -> tuple[int, int]:
         log = self._log(partition)

@@ -6,12 +6,19 @@ here: what is done.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Collection
+from typing import Any, Final, TypeVar
 
 from penstock.seams.runtime import Promise, Runtime
 
-__all__ = ["Beside", "Turns"]
+__all__ = ["STEP_BYTES", "Beside", "Turns"]
+
+T = TypeVar("T")
+
+STEP_BYTES: Final = 20_000
+_STEPS: Final = 1_000
+_AT_ONCE: Final = 200
 
 
 class Beside:
@@ -34,24 +41,47 @@ class Beside:
 
 
 class Turns:
-    """Large answers are put together one in each turn of the loop, so that small requests come in between."""
+    """What all clients of a front do in one turn of the loop is bounded, so that small requests come in between.
+
+    It is counted in steps of about ten microseconds; to copy ``STEP_BYTES`` is one.
+    """
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._taken: Promise[Any] | None = None
+        self._left = _STEPS
+        self._waiting: deque[tuple[int, Promise[None]]] = deque()
+        self._ends = False
 
-    async def wait(self) -> None:
-        """Return when no large answer has been put together in this turn."""
-        while self._taken is not None:
-            await self._taken
+    async def take(self, steps: int) -> None:
+        """Return in a turn in which so much may be done, after all who came before."""
+        if self._left > 0 and not self._waiting:
+            self._left -= steps
+            self._end_soon()
+            return
+        mine: Promise[None] = self._runtime.promise()
+        self._waiting.append((steps, mine))
+        self._end_soon()
+        await mine
 
-    def take(self) -> None:
-        """A large one was."""
-        if self._taken is None:
-            self._taken = self._runtime.promise()
-            self._runtime.call_later(0, self._next)
+    async def through(self, things: Collection[T], steps: int) -> AsyncIterator[T]:
+        """One after the other, each taking so many steps."""
+        at_once = max(1, _AT_ONCE // steps)
+        for row, thing in enumerate(things):
+            if not row % at_once:
+                await self.take(min(at_once, len(things) - row) * steps)
+            yield thing
 
-    def _next(self) -> None:
-        taken, self._taken = self._taken, None
-        if taken is not None:
-            taken.set(None)
+    def _end_soon(self) -> None:
+        if not self._ends:
+            self._ends = True
+            self._runtime.call_later(0, self._begin)
+
+    def _begin(self) -> None:
+        self._ends = False
+        self._left = _STEPS
+        while self._waiting and self._left > 0:
+            steps, theirs = self._waiting.popleft()
+            self._left -= steps
+            theirs.set(None)
+        if self._waiting:
+            self._end_soon()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 from penstock.errors import PenstockError
 from penstock.model import Partition
@@ -22,7 +22,8 @@ from penstock.protocols.kafka.messages.fetch import (
     FetchResponseDivergingEpoch,
     FetchResponsePartition,
 )
-from penstock.seams.node import Enode, LogSlice
+from penstock.seams.framing import Buffer, Stretch
+from penstock.seams.node import Enode, LogPart
 
 __all__ = ["Budget", "partition_of", "read_partition"]
 
@@ -30,17 +31,41 @@ _NOWHERE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC
 """Here Kafka answers with an empty list of aborted transactions, with other errors with none."""
 
 
+_SMALL: Final = 16 * 1024
+_FILES: Final = 64
+
+
 @dataclass(slots=True)
 class Budget:
-    """Bytes that may still be read for one answer. The ``first`` batch of all is read even where it exceeds them."""
+    """Bytes that may still be read for one answer; the first batch of all is read even where it exceeds them.
+
+    ``quick`` of them are read at once, and what is small as long as there is ``room`` in memory. The rest stays in its
+    ``files`` until the client takes it.
+    """
 
     left: int
+    quick: int
+    room: int
     taken: int = 0
-    first: bool = True
+    files: int = _FILES
 
-    def take(self, size: int) -> None:
+    @property
+    def at_once(self) -> int:
+        """How much of a partition is to be read now."""
+        return max(self.quick, min(_SMALL, self.room), 0)
+
+    def take(self, data: Buffer | Stretch) -> None:
+        """Count in what a partition gives."""
+        size = len(data)
         self.left -= size
         self.taken += size
+        if isinstance(data, Buffer):
+            self.quick -= size
+            self.room -= size
+        else:
+            self.files -= 1
+            if not self.files:
+                self.left = 0
 
 
 def partition_of(shared: Shared, key: Key) -> Partition:
@@ -88,26 +113,27 @@ def _read(
             diverging_epoch=diverging,
             aborted_transactions=() if committed else None,
         )
-    found = enode.read(
+    found = enode.locate(
         partition,
         part.fetch_offset,
         max(0, min(part.partition_max_bytes, budget.left)),
-        at_least_one=budget.first and not budget.taken,
+        at_once=budget.at_once,
+        at_least_one=not budget.taken,
         stable=committed,
     )
-    budget.take(len(found.data))
+    budget.take(found.data)
     return FetchResponsePartition(
         partition_index=partition.id,
         high_watermark=end,
         last_stable_offset=stable,
         log_start_offset=start,
         aborted_transactions=_aborted(enode, partition, part.fetch_offset, found) if committed else None,
-        records=found.data,
+        records=cast(Buffer, found.data),  # the codec leaves a stretch where it is
     )
 
 
 def _aborted(
-    enode: Enode, partition: Partition, offset: int, found: LogSlice
+    enode: Enode, partition: Partition, offset: int, found: LogPart
 ) -> Sequence[FetchResponseAbortedTransaction]:
     """Of the transactions in what was read, those that a reader of committed records must leave out."""
     if not len(found.data):

@@ -15,7 +15,7 @@ from penstock.protocols.kafka.front.table import TABLE, handler
 from penstock.protocols.kafka.messages import RequestHeader, api_of, read_header, response
 from penstock.protocols.kafka.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApiKey
 from penstock.protocols.kafka.messages.codec import decode_prefix
-from penstock.seams.framing import Buffers, Frame
+from penstock.seams.framing import Frame, Pieces
 from penstock.seams.front import Peer
 
 __all__ = ["KafkaSession"]
@@ -38,7 +38,7 @@ class KafkaSession:
     def framing(self) -> KafkaFraming:
         return KafkaFraming(answers=False)
 
-    async def handle(self, frame: Frame) -> Buffers | None:
+    async def handle(self, frame: Frame) -> Pieces | None:
         """Serve one request. Raises ProtocolViolation for what cannot be answered, as Kafka hangs up then."""
         header, body = read_header(frame.body)
         row = TABLE.get(header.api_key)
@@ -58,7 +58,7 @@ class KafkaSession:
         self.line.release()
         self._ended(self)
 
-    def _refuse(self, header: RequestHeader) -> Buffers:
+    def _refuse(self, header: RequestHeader) -> Pieces:
         if header.api_key == _API_VERSIONS:
             row = TABLE[_API_VERSIONS]
             keys = [ApiVersionsResponseApiKey(api_key=_API_VERSIONS, min_version=row.lowest, max_version=row.highest)]

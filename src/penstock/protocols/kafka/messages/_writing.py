@@ -123,7 +123,7 @@ def _value_writer(wire: Wire, version: int, *, flexible: bool) -> Write:
     if wire.kind == "array":
         write = _array_writer(wire, version, length, flexible=flexible)
     else:
-        write = _text_writer(length) if wire.kind == "str" else _bytes_writer(length)
+        write = {"str": _text_writer, "records": _records_writer}.get(wire.kind, _bytes_writer)(length)
     return _nullable_writer(write, length) if nullable else write
 
 
@@ -164,6 +164,19 @@ def _bytes_writer(length: Callable[[Writer, int], None]) -> Write:
         writer.raw(data)
 
     return write
+
+
+def _records_writer(length: Callable[[Writer, int], None]) -> Write:
+    write = _bytes_writer(length)
+
+    def write_or_leave(writer: Writer, value: Any) -> None:
+        if hasattr(value, "read"):
+            length(writer, len(value))
+            writer.apart(value)
+        else:
+            write(writer, value)
+
+    return write_or_leave
 
 
 def _nullable_writer(write: Write, length: Callable[[Writer, int], None]) -> Write:

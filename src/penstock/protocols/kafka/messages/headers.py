@@ -7,6 +7,7 @@ what the broker speaks (KIP-511).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -14,10 +15,11 @@ from penstock.errors import ProtocolViolation, UsageError
 from penstock.protocols.kafka.messages import codec
 from penstock.protocols.kafka.messages.catalog import API_VERSIONS, api_of
 from penstock.seams.channel import Outgoing
-from penstock.seams.framing import Buffer, Buffers
+from penstock.seams.framing import Buffer, Buffers, Pieces, Stretch
 from penstock.wire import Reader, Writer
 
 M = TypeVar("M")
+P = TypeVar("P", Buffer, Buffer | Stretch)
 
 _LONGEST_CLIENT_ID = 0x7FFF
 _LARGEST_FRAME = 0x7FFFFFFF
@@ -74,15 +76,15 @@ def request(message: object, version: int, client_id: str | None) -> Outgoing:
     return frame
 
 
-def response(message: object, version: int, correlation: int) -> Buffers:
-    """An answer, framed."""
+def response(message: object, version: int, correlation: int) -> Pieces:
+    """An answer, framed; records that stay where they are stand in it as they do in ``message``."""
     api = codec.declared(type(message))
     writer = Writer()
     writer.i32(correlation)
     if api.is_flexible(version) and api.key != API_VERSIONS:
         writer.uvarint(0)
     codec.write(message, version, writer)
-    return sized(writer.parts())
+    return sized(writer.pieces())
 
 
 def read_response(message: type[M], version: int, data: Buffer) -> M:
@@ -107,9 +109,11 @@ def read_request(data: Buffer) -> tuple[RequestHeader, object]:
     return header, codec.decode(pair.request, header.api_version, reader)
 
 
-def sized(parts: list[Buffer]) -> list[Buffer]:
+def sized(parts: Sequence[P]) -> list[P | bytes]:
     """``parts`` with their 4-byte size before them. Raises UsageError for more than a size can say."""
     size = sum(map(len, parts))
     if size > _LARGEST_FRAME:
         raise UsageError(f"a frame of {size} bytes; {_LARGEST_FRAME} are allowed")
-    return [size.to_bytes(4, "big"), *parts]
+    framed: list[P | bytes] = [size.to_bytes(4, "big")]
+    framed.extend(parts)
+    return framed

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.front.beside import STEP_BYTES
 from penstock.protocols.kafka.front.call import Call
 from penstock.protocols.kafka.front.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchSession, Key, Watched
 from penstock.protocols.kafka.front.reading import Budget, partition_of, read_partition
@@ -25,7 +26,9 @@ __all__ = ["fetch"]
 _IDS_SINCE = 13
 _SHARE = 4
 _LEAST = 64 * 1024
-_LARGE = 1 << 20
+_AT_ONCE = 64 * 1024
+_STEPS = 2
+"""That it takes to look into a partition."""
 
 
 @dataclass(slots=True)
@@ -106,10 +109,7 @@ async def _read_enough(call: Call, request: FetchRequest, plan: _Plan) -> dict[K
     runtime = shared.services.runtime
     deadline = runtime.monotonic() + request.max_wait_ms / 1_000
     while True:
-        await shared.turns.wait()
-        answers, taken = _read_all(call, request, plan)
-        if taken > _LARGE:
-            shared.turns.take()
+        answers, taken = await _read_all(call, request, plan)
         left = deadline - runtime.monotonic()
         if left <= 0 or taken >= request.min_bytes or call.line.over or _is_urgent(answers):
             return answers
@@ -123,14 +123,15 @@ async def _read_enough(call: Call, request: FetchRequest, plan: _Plan) -> dict[K
             shared.enode.forget_arrival(arrival)
 
 
-def _read_all(call: Call, request: FetchRequest, plan: _Plan) -> tuple[dict[Key, FetchResponsePartition], int]:
-    # Answers that nobody reads take less and less of what is left, never all of it. When next to nothing is, whoever
-    # reads small batches is served, and others get theirs when those who do not read were hung up on.
-    room = max(_LEAST, call.shared.services.memory.free // _SHARE)
-    budget = Budget(min(request.max_bytes, call.shared.options.fetch_max_bytes, room), first=room > _LEAST)
-    answers = {
-        key: read_partition(call.shared, key, part, request.isolation_level, budget) for key, part in plan.parts.items()
-    }
+async def _read_all(call: Call, request: FetchRequest, plan: _Plan) -> tuple[dict[Key, FetchResponsePartition], int]:
+    shared = call.shared
+    # Answers that nobody reads take less and less of what is left, never all of it.
+    room = max(_LEAST, shared.services.memory.free // _SHARE)
+    budget = Budget(min(request.max_bytes, shared.options.fetch_max_bytes), min(_AT_ONCE, room), room)
+    answers = {}
+    await shared.turns.take(budget.quick // STEP_BYTES)
+    async for key, part in shared.turns.through(plan.parts.items(), _STEPS):
+        answers[key] = read_partition(shared, key, part, request.isolation_level, budget)
     return answers, budget.taken
 
 
