@@ -30,7 +30,7 @@ from penstock.protocols.kafka.messages import list_partition_reassignments as mo
 from penstock.seams import NewTopic
 from penstock.testing import Broker
 from tests.interop.peers.fixtures import KafkaBroker
-from tests.interop.wire import Wire, wired
+from tests.interop.wire import Wire, told, wired
 from tools.peers import kafka
 
 pytestmark = pytest.mark.interop
@@ -154,9 +154,9 @@ async def refusals(asking: Asking) -> None:
             resource_type=kind, resource_name=name, configuration_keys=None
         )
         answer = await asking.wire.ask(describing.DescribeConfigsRequest(resources=[resource]), 4)
-        told = answer.results[0]
-        words = told.error_message if kind == 4 else ""
-        asking.found[f"describe {kind} {name}"] = (told.error_code, words, len(told.configs))
+        result = answer.results[0]
+        words = result.error_message if kind == 4 else ""
+        asking.found[f"describe {kind} {name}"] = (result.error_code, words, len(result.configs))
     changes: list[tuple[int, str, Mapping[str, str]]] = [
         *((4, name, {"log.retention.ms": "5"}) for name in ("9", "x")),
         (2, "missing", {"retention.ms": "5"}),
@@ -189,6 +189,69 @@ async def _altered(asking: Asking, kind: int, name: str, options: Mapping[str, s
     return [(each.responses[0].error_code, each.responses[0].error_message) for each in answers]
 
 
+DYNAMIC = (2, 3)
+CHANGES: Sequence[tuple[str, Mapping[str, str | None]]] = [
+    ("", {"log.retention.ms": "3600000", "log.roll.ms": "7000000", "log.flush.interval.ms": "9000"}),
+    ("", {"message.max.bytes": "2000000", "compression.type": "zstd", "log.roll.jitter.ms": "5"}),
+    ("1", {"log.retention.ms": "7200000", "log.cleaner.delete.retention.ms": "99"}),
+    ("", {"group.max.session.timeout.ms": "60000"}),
+    ("1", {"log.retention.hours": "5"}),
+    ("", {"log.segment.bytes": "many"}),
+    ("1", {"message.max.bytes": "-5"}),
+    ("", {"compression.type": "zip"}),
+    ("2", {"log.retention.ms": "1"}),
+    ("", {"message.max.bytes": None}),
+]
+
+
+async def broker_changes(asking: Asking) -> None:
+    """Each change's code, and then what is in force and by whom; all of it is taken back."""
+    try:
+        for number, (name, options) in enumerate(CHANGES):
+            code, words = await _change(asking, name, options)
+            asking.found[f"change {number}"] = (code, (words or "").partition(";")[0].partition(":")[0])
+        await _settled(asking)
+        for kind, name in ((4, "1"), (4, ""), (2, asking.topic)):
+            for row in await _rows(asking, kind, name):
+                dynamic = [(each.name, each.value, each.source) for each in row.synonyms if each.source in DYNAMIC]
+                if dynamic and row.name != "min.insync.replicas":  # which a real one sets when it is formatted
+                    asking.found[f"{kind} {asking._plain(name)} {row.name}"] = (row.value, row.config_source, dynamic)
+    finally:
+        for name in ("", "1"):
+            taken_back = {each: None for scope, options in CHANGES if scope == name for each in options}
+            for each in taken_back:
+                await _change(asking, name, {each: None})
+
+
+async def _settled(asking: Asking) -> None:
+    """A real broker obeys a change a moment after it has answered."""
+
+    async def seen() -> list[int]:
+        rows = {row.name: row.value for row in await _rows(asking, 4, "1")}
+        return [] if rows["message.max.bytes"] == "1048588" and rows["log.roll.jitter.ms"] == "5" else [6]
+
+    await told(seen)
+
+
+async def _change(asking: Asking, name: str, options: Mapping[str, str | None]) -> tuple[int, str | None]:
+    changes = [
+        altering.IncrementalAlterConfigsRequestConfig(name=each, value=value, config_operation=int(value is None))
+        for each, value in options.items()
+    ]
+    resource = altering.IncrementalAlterConfigsRequestResource(resource_type=4, resource_name=name, configs=changes)
+    (answer,) = (await asking.wire.ask(altering.IncrementalAlterConfigsRequest(resources=[resource]), 1)).responses
+    return answer.error_code, answer.error_message
+
+
+async def _rows(asking: Asking, kind: int, name: str) -> Sequence[describing.DescribeConfigsResponseConfig]:
+    resource = describing.DescribeConfigsRequestResource(
+        resource_type=kind, resource_name=name, configuration_keys=None
+    )
+    message = describing.DescribeConfigsRequest(resources=[resource], include_synonyms=True)
+    found: Sequence[describing.DescribeConfigsResponseConfig] = (await asking.wire.ask(message, 4)).results[0].configs
+    return found
+
+
 async def descriptions(asking: Asking) -> None:
     """Groups and client metrics have the same options everywhere; of a broker's we have some, of the same types."""
     for kind, name in ((32, "g"), (16, "m"), (4, "1")):
@@ -215,6 +278,7 @@ QUESTIONS: Mapping[str, Callable[[Asking], Awaitable[None]]] = {
         client_quotas,
         resources,
         refusals,
+        broker_changes,
         descriptions,
     )
 }
@@ -304,6 +368,15 @@ def test_javas_tools_describe_what_is_no_topic(broker: Broker, kafka_tools: Tool
         kafka_tools("configs", "--alter", "--add-config", "num.partitions=3", *node, **at)
     said = f"{refused.value.stdout}{refused.value.stderr}"
     assert "Cannot update these configs dynamically: [num.partitions]" in said
+    every = ("--entity-type", "brokers", "--entity-default")
+    kafka_tools("configs", "--alter", "--add-config", "log.retention.ms=5,message.max.bytes=10", *every, **at)
+    shown = kafka_tools("configs", "--describe", *every, **at)
+    assert "log.retention.ms=5 sensitive=false synonyms={DYNAMIC_DEFAULT_BROKER_CONFIG:log.retention.ms=5" in shown
+    broker.kill()
+    broker.restart()
+    kafka_tools("configs", "--alter", "--delete-config", "log.retention.ms", *every, **at)
+    shown = kafka_tools("configs", "--describe", *every, **at)
+    assert ("log.retention.ms" in shown, "message.max.bytes=10 " in shown) == (False, True)
     kinds = [("--entity-type", "users"), ("--entity-type", "clients"), ("--entity-type", "client-metrics")]
     if version == kafka.NEWEST:
         group = ("--entity-type", "groups", "--entity-name", "g")

@@ -26,8 +26,8 @@ from penstock.store.errors import UnknownPartition as UnknownPartition
 from penstock.store.errors import UnknownTopic as UnknownTopic
 from penstock.store.errors import WriteFailed as WriteFailed
 from penstock.store.log import PartitionLog as PartitionLog
+from penstock.store.opening import open_store as open_store
 from penstock.store.store import Store as Store
-from penstock.store.store import open_store as open_store
 
 __all__ = [
     "Appended",

@@ -63,6 +63,7 @@ class Catalog:
     """Identity, epoch and topics; `save` after a change. ``cluster_id`` is 22 characters, as Kafka's.
 
     ``deleting`` are topics (name by id) whose directories may still be there: a crash hit their deletion.
+    ``defaults`` are options of topics that do not say; ``node_options`` is what a front keeps of who said what.
     """
 
     cluster_id: str
@@ -70,6 +71,8 @@ class Catalog:
     epoch: int = 0
     topics: dict[str, TopicState] = field(default_factory=dict)
     deleting: dict[bytes, str] = field(default_factory=dict)
+    defaults: dict[str, str] = field(default_factory=dict)
+    node_options: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @classmethod
     def create(cls, node_id: int) -> Catalog:
@@ -91,7 +94,10 @@ class Catalog:
                 for name, row in facts["topics"].items()
             }
             deleting = {bytes.fromhex(topic_id): str(name) for topic_id, name in facts["deleting"].items()}
-            return cls(str(facts["cluster_id"]), int(facts["node_id"]), int(facts["epoch"]), topics, deleting)
+            defaults = dict(facts.get("defaults", {}))  # older stores have none
+            said = {scope: dict(options) for scope, options in facts.get("node_options", {}).items()}
+            identity = (str(facts["cluster_id"]), int(facts["node_id"]), int(facts["epoch"]))
+            return cls(*identity, topics, deleting, defaults, said)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise StoreDamaged(
                 f"this is not a store's catalog ({type(error).__name__}: {error})",
@@ -113,6 +119,8 @@ class Catalog:
             "epoch": self.epoch,
             "topics": topics,
             "deleting": {topic_id.hex(): name for topic_id, name in self.deleting.items()},
+            "defaults": self.defaults,
+            "node_options": self.node_options,
         }
         directory.replace(_FILE, json.dumps(facts, indent=1).encode(), durable=True)
 

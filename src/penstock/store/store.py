@@ -9,32 +9,28 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from penstock.errors import Closed, ConfigError, StoreError
+from penstock.errors import Closed
 from penstock.store._clean import load_clean, save_clean
 from penstock.store._closing import flush_together
 from penstock.store._compaction import Compaction
 from penstock.store._context import LogContext
 from penstock.store._deleting import delete_folders, sweep
 from penstock.store._directory import Directory
-from penstock.store._disk import DiskDirectory
 from penstock.store._flush import Flush
 from penstock.store._folder import PartitionFolder, topic_id_of
-from penstock.store._memory import MemoryDirectory
 from penstock.store._recovery import Recoverer
 from penstock.store._retention import Trimmed
 from penstock.store._segment import OpenSegments
 from penstock.store._state import CleanLog, Recovery
 from penstock.store.catalog import Catalog, TopicState
-from penstock.store.config import FlushPolicy, StoreConfig, log_config, parse_url
+from penstock.store.config import FlushPolicy, LogConfig, StoreConfig, log_config
 from penstock.store.errors import StoreDamaged, UnknownPartition, UnknownTopic, WriteFailed
 from penstock.store.log import PartitionLog
 
-__all__ = ["Store", "open_store"]
+__all__ = ["Store"]
 
 
 _FLUSHING: Final = 0.7
@@ -43,42 +39,6 @@ _FLUSHING: Final = 0.7
 
 def _raised(error: WriteFailed) -> None:
     raise error
-
-
-def open_store(
-    url: str,
-    *,
-    flush: FlushPolicy | str | None = None,
-    config: StoreConfig | None = None,
-    repair: bool = False,
-    now_ms: int | None = None,
-) -> Store:
-    """Open (or begin) the store at ``memory:`` or ``file:DIRECTORY``; ``flush`` overrides the policy of ``config``.
-
-    ``repair`` cuts a segment also where damage is not the trace of a crash, and goes on without what is gone, instead
-    of refusing to open; `Store.recovered` tells what was cut and where it is kept, with and without it. ``now_ms`` is
-    the wall clock where it is not the system's.
-    Raises ConfigError, StoreLocked, StoreDamaged, StoreError.
-
-    >>> with open_store("memory:") as store:
-    ...     topic = store.create_topic("flights", 2, {"retention.ms": "-1"})
-    ...     store.log("flights", 0).end_offset
-    0
-    """
-    config = config or StoreConfig()
-    if flush is not None:
-        if flush not in set(FlushPolicy):
-            raise ConfigError(f"there is no flush policy {flush!r}", hint=f"Known are {', '.join(FlushPolicy)}")
-        config = replace(config, flush=FlushPolicy(flush))
-    scheme, path = parse_url(url)
-    directory: Directory = MemoryDirectory()
-    if scheme == "file":
-        try:
-            Path(path).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreError(f"cannot make the store's directory: {error}") from error
-        directory = DiskDirectory(Path(path))
-    return Store(directory, config, now_ms=int(time.time() * 1000) if now_ms is None else now_ms, repair=repair)
 
 
 class Store:
@@ -132,7 +92,7 @@ class Store:
         clean = load_clean(self._directory, catalog.epoch)
         there = set(self._directory.folders())
         for topic in catalog.topics.values():
-            config = log_config(topic.config, self.config)
+            config = self._log_config(topic)
             logs = self._logs[topic.name] = []
             for partition in range(topic.partitions):
                 folder = self._folder(topic, partition, there)
@@ -217,12 +177,38 @@ class Store:
     def set_config(self, name: str, config: Mapping[str, str]) -> TopicState:
         """Replace a topic's options. Raises UnknownTopic, InvalidTopicConfig, WriteFailed."""
         self._check_open()
-        parsed = log_config(config, self.config)
+        parsed = log_config({**self._catalog.defaults, **config}, self.config)
         with self._changing():
             topic = self._catalog.configure(name, config)
         for log in self._logs[name]:
             log.reconfigure(parsed)
         return topic
+
+    @property
+    def defaults(self) -> Mapping[str, str]:
+        """Options of topics that do not say."""
+        return self._catalog.defaults
+
+    @property
+    def node_options(self) -> Mapping[str, Mapping[str, str]]:
+        """What was kept with the defaults, by whom they hold for: its meaning is the owner's."""
+        return self._catalog.node_options
+
+    def set_defaults(self, defaults: Mapping[str, str], said: Mapping[str, Mapping[str, str]]) -> None:
+        """Replace both; durable when it returns. Raises InvalidTopicConfig, WriteFailed."""
+        self._check_open()
+        parsed = {
+            topic.name: log_config({**defaults, **topic.config}, self.config) for topic in self._catalog.topics.values()
+        }
+        with self._changing():
+            self._catalog.defaults = dict(defaults)
+            self._catalog.node_options = {scope: dict(options) for scope, options in said.items()}
+        for name, config in parsed.items():
+            for log in self._logs[name]:
+                log.reconfigure(config)
+
+    def _log_config(self, topic: TopicState) -> LogConfig:
+        return log_config({**self._catalog.defaults, **topic.config}, self.config)
 
     def delete_topic(self, name: str) -> None:
         """Durable when it returns; what a crash interrupts is finished at the next start.
@@ -240,7 +226,7 @@ class Store:
 
     def _new_logs(self, topic: TopicState, first: int) -> list[PartitionLog]:
         """Logs of partitions that were not there; should there be files all the same, they are not overwritten."""
-        config = log_config(topic.config, self.config)
+        config = self._log_config(topic)
         recoverer = Recoverer(self._context.pool, self.config.index_interval_bytes, self.epoch, 0, repair=False)
         there = set(self._directory.folders())
         folders = [self._folder(topic, partition, there) for partition in range(first, topic.partitions)]
@@ -382,11 +368,13 @@ class Store:
     def _changing(self) -> Iterator[None]:
         """Save the catalog after a change, or take the change back."""
         topics, deleting = dict(self._catalog.topics), dict(self._catalog.deleting)
+        defaults, said = self._catalog.defaults, self._catalog.node_options
         try:
             yield
             self._catalog.save(self._directory)
         except BaseException as error:
             self._catalog.topics, self._catalog.deleting = topics, deleting
+            self._catalog.defaults, self._catalog.node_options = defaults, said
             if isinstance(error, OSError):
                 raise WriteFailed(f"cannot save the catalog: {error}") from error
             raise

@@ -123,7 +123,14 @@ def test_what_has_options_is_listed(version: int, kinds: Any, code: int, found: 
 @pytest.mark.parametrize(
     ("kind", "name", "option", "code", "words"),
     [
-        (4, "1", "log.retention.ms", 42, "Cannot update these configs dynamically: [log.retention.ms]"),
+        (4, "1", "log.retention.hours", 42, "Cannot update these configs dynamically: [log.retention.hours]"),
+        (
+            4,
+            "1",
+            "message.max.bytes",
+            42,
+            "Invalid value -1 for configuration message.max.bytes: Value must be at least",
+        ),
         (4, "", "num.partitions", 42, "Cannot update these configs dynamically: [num.partitions]"),
         (4, "2", "num.partitions", 42, "Unexpected broker id, expected 1, but received 2"),
         (8, "1", "root", 42, "This node has no loggers"),
@@ -136,7 +143,7 @@ def test_what_has_options_is_listed(version: int, kinds: Any, code: int, found: 
 )
 def test_what_cannot_be_set_says_what_it_is(kind: int, name: str, option: str, code: int, words: str) -> None:
     async def test(kit: Kit) -> None:
-        change = IncrementalAlterConfigsRequestConfig(name=option, config_operation=0, value="1")
+        change = IncrementalAlterConfigsRequestConfig(name=option, config_operation=0, value="-1")
         resource = IncrementalAlterConfigsRequestResource(resource_type=kind, resource_name=name, configs=[change])
         (told,) = (await kit.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1)).responses
         assert (told.error_code, told.error_message.startswith(words)) == (code, True), told.error_message

@@ -62,6 +62,18 @@ class LocalEnode:
         with self._troubles:
             self._store.set_config(name, config)
 
+    @property
+    def defaults(self) -> Mapping[str, str]:
+        return self._store.defaults
+
+    @property
+    def node_options(self) -> Mapping[str, Mapping[str, str]]:
+        return self._store.node_options
+
+    async def set_defaults(self, defaults: Mapping[str, str], said: Mapping[str, Mapping[str, str]]) -> None:
+        with self._troubles:
+            self._store.set_defaults(defaults, said)
+
     # Logs.
 
     async def append(self, partition: Partition, batch: Buffer) -> Appended:

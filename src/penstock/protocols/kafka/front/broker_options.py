@@ -1,36 +1,41 @@
 """Options of the node itself as Kafka clients see them: a broker's, where they mean something here.
 
-None of them can be changed while the node runs. Source: Kafka documentation, "Broker Configs" and "Updating Broker
-Configs"; the words are those that Apache Kafka 4.3.1 answers with.
+Which of them change while the node runs stands in `broker_changes`. Source: Kafka documentation, "Broker Configs" and
+"Updating Broker Configs"; the words are those that Apache Kafka 4.3.1 answers with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from typing import Final
+from collections.abc import Iterator
 
-from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.front.broker_changes import check_number
 from penstock.protocols.kafka.front.call import Call
 from penstock.protocols.kafka.front.config_values import Kind, Source
-from penstock.protocols.kafka.front.faults import Refused
-from penstock.protocols.kafka.front.topic_options import OPTIONS, Described, Synonym
+from penstock.protocols.kafka.front.described_options import EVERY_BROKER, Described, Synonym, of_the_broker
+from penstock.protocols.kafka.front.topic_options import BROKER_NAMES, OPTIONS
 from penstock.protocols.kafka.offsets_log import OffsetsLog
 
-__all__ = ["broker_options", "broker_refusal"]
+__all__ = ["broker_options"]
 
-_EVERY_BROKER: Final = ""
 _Row = tuple[str, Kind, object, object, str]
 """Name, type, value, Kafka's default (None where it has none), meaning."""
 
 
 async def broker_options(call: Call, name: str) -> list[Described]:
-    """What is in force on the broker of that number; what was set for all of them at once: nothing. Raises Refused."""
-    if name == _EVERY_BROKER:
-        return []
-    _check_number(call, name, "Broker id must be an integer, but it is", f"{call.shared.node_id} or empty string,")
+    """What is in force on the broker of that number; or what was set for all of them at once. Raises Refused."""
+    if name == EVERY_BROKER:
+        return [each for row in _of_topics(call) for each in _of_every_broker(row)]
+    check_number(call, name, "Broker id must be an integer, but it is", f"{call.shared.node_id} or empty string,")
     room = await call.shared.enode.room()
-    rows = (*_of_the_node(call, room.path), *_of_groups(call), *_of_transactions(call), *_of_topics(call))
-    return [_described(row) for row in sorted(rows, key=lambda row: row[0])]
+    fixed = (*_of_the_node(call, room.path), *_of_groups(call), *_of_transactions(call))
+    return sorted([*map(_described, fixed), *_of_topics(call)], key=lambda row: row.name)
+
+
+def _of_every_broker(row: Described) -> Iterator[Described]:
+    """The row as it was set for all brokers, if it was."""
+    for each in row.synonyms:
+        if each.source is Source.DYNAMIC_DEFAULT_BROKER:
+            yield row._replace(value=each.value, source=each.source, synonyms=(each,))
 
 
 def _described(row: _Row) -> Described:
@@ -91,33 +96,15 @@ def _of_transactions(call: Call) -> Iterator[_Row]:
     yield "transactional.id.expiration.ms", Kind.INT, expires, 604_800_000, "When an unused transactional id goes."
 
 
-def _of_topics(call: Call) -> Iterator[_Row]:
-    """What topics have that do not say."""
-    for name, option in OPTIONS.items():
-        if option.broker is not None:
-            theirs, default = option.broker
-            value = call.shared.options.max_message_bytes if name == "max.message.bytes" else default
-            kind = Kind.INT if theirs == "log.retention.hours" else option.kind
-            yield theirs, kind, value, default, f"Of a topic that does not say. {option.meaning}"
-
-
-def broker_refusal(call: Call, name: str, options: Collection[str]) -> Refused | None:
-    """Why options of that broker cannot be changed; None where none is to be."""
-    try:
-        if name != _EVERY_BROKER:
-            _check_number(call, name, "Node id must be an integer, but it is", f"{call.shared.node_id},")
-    except Refused as refused:
-        return refused
-    if not options:
-        return None
-    words = f"Cannot update these configs dynamically: [{', '.join(options)}]"
-    return Refused(ErrorCode.INVALID_REQUEST, f"{words}; they are given when the node starts")
-
-
-def _check_number(call: Call, name: str, no_number: str, wanted: str) -> None:
-    try:
-        number = int(name)
-    except ValueError:
-        raise Refused(ErrorCode.INVALID_REQUEST, f"{no_number}: {name}") from None
-    if number != call.shared.node_id:
-        raise Refused(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {wanted} but received {name}")
+def _of_topics(call: Call) -> Iterator[Described]:
+    """What topics have that do not say; it can be changed."""
+    for name, theirs in BROKER_NAMES.items():
+        option = OPTIONS[name]
+        synonyms = tuple(of_the_broker(name, call.shared))
+        meaning = f"Of a topic that does not say. {option.meaning}"
+        mine = next((each for each in synonyms if each.name == theirs), None)
+        source = Source.DEFAULT if mine is None else mine.source
+        yield Described(theirs, mine and mine.value, option.kind, source, synonyms, meaning)
+        for other in synonyms:
+            if other.name != theirs:  # in another unit, and as the node was started
+                yield Described(other.name, other.value, Kind.INT, other.source, (other,), meaning, read_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +54,11 @@ class Shared:
     def advertised(self) -> Endpoint:
         """Where Kafka clients reach this node."""
         return self.services.identity.advertised["kafka"]
+
+    def config_of(self, topic: TopicState) -> Mapping[str, str]:
+        """What holds for a topic: what it says itself, and what was set for all that do not."""
+        defaults = self.enode.defaults
+        return {**defaults, **topic.config} if defaults else topic.config
 
     def topic(self, name: str, topic_id: bytes, version: int, ids_since: int) -> TopicState | None:
         """A topic by what the request of that version names it by."""

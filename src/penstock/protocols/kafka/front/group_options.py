@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.config_values import Kind, Source
+from penstock.protocols.kafka.front.described_options import Described, Synonym
 from penstock.protocols.kafka.front.faults import Refused
-from penstock.protocols.kafka.front.topic_options import Described, Synonym
 
 __all__ = ["client_metrics_options", "client_metrics_refusal", "group_options", "group_refusal"]
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.config_values import (
     Kind,
     Option,
     Rule,
-    Source,
     at_least,
     between,
     canonical,
@@ -24,9 +23,9 @@ from penstock.protocols.kafka.front.config_values import (
     parts_of,
 )
 from penstock.protocols.kafka.front.faults import Refused
-from penstock.protocols.kafka.front.options import DAY_MS, KafkaFrontOptions
+from penstock.protocols.kafka.front.options import DAY_MS
 
-__all__ = ["OPTIONS", "Described", "check_options", "described"]
+__all__ = ["BROKER_NAMES", "OPTIONS", "check_options"]
 
 _LONGEST: Final = str(2**63 - 1)
 _REPLICA: Final = re.compile(r"[0-9]+:[0-9]+")
@@ -274,24 +273,17 @@ OPTIONS: Final[Mapping[str, Option]] = {
 }
 
 
-class Synonym(NamedTuple):
-    """One of the places that a value may come from."""
-
-    name: str
-    value: str
-    source: Source
-
-
-class Described(NamedTuple):
-    """One option of a resource as it is in force; ``synonyms`` are the values that are set, the strongest first."""
-
-    name: str
-    value: str
-    kind: Kind
-    source: Source
-    synonyms: tuple[Synonym, ...]
-    meaning: str
-    read_only: bool = False
+_IN_MILLISECONDS: Final = {
+    "flush.ms": "log.flush.interval.ms",
+    "retention.ms": "log.retention.ms",
+    "segment.jitter.ms": "log.roll.jitter.ms",
+    "segment.ms": "log.roll.ms",
+}
+BROKER_NAMES: Final[Mapping[str, str]] = {
+    **{name: option.broker[0] for name, option in OPTIONS.items() if option.broker is not None},
+    **_IN_MILLISECONDS,
+}
+"""By a topic's option the broker's one, in the same unit, that gives its default while the broker runs."""
 
 
 def check_options(given: Mapping[str, str | None]) -> dict[str, str]:
@@ -332,26 +324,3 @@ def _check_together(options: Mapping[str, str]) -> None:
 
 
 _LAGS: Final = ("min.compaction.lag.ms", "max.compaction.lag.ms")
-
-
-def described(config: Mapping[str, str], options: KafkaFrontOptions) -> list[Described]:
-    """Every option of a topic that has ``config`` set, by name."""
-    rows = []
-    for name, option in sorted(OPTIONS.items()):
-        synonyms = list(_of_the_broker(name, option, options))
-        if name in config:
-            synonyms.insert(0, Synonym(name, config[name], Source.TOPIC))
-        value, source = (synonyms[0].value, synonyms[0].source) if synonyms else (option.default, Source.DEFAULT)
-        if source is Source.DEFAULT:
-            value = option.default  # the broker's may be in other units: log.retention.hours
-        rows.append(Described(name, value, option.kind, source, tuple(synonyms), option.meaning))
-    return rows
-
-
-def _of_the_broker(name: str, option: Option, options: KafkaFrontOptions) -> list[Synonym]:
-    if option.broker is None:
-        return []
-    default = Synonym(*option.broker, Source.DEFAULT)
-    if name == "max.message.bytes" and str(options.max_message_bytes) != option.default:
-        return [Synonym(default.name, str(options.max_message_bytes), Source.STATIC_BROKER), default]
-    return [default]

@@ -1,6 +1,7 @@
 """DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources: options of all that has some.
 
-Those of topics can be changed; of the others `broker_options` and `group_options` say what can be said.
+Those of topics can be changed, and what the broker has for topics that do not say (`broker_changes`); of the others
+`broker_options` and `group_options` say what can be said.
 Source: Kafka protocol, DescribeConfigs v0-v4, AlterConfigs v0-v2, IncrementalAlterConfigs v0-v1 (KIP-339, KIP-226),
 ListConfigResources v0-v1 (KIP-1142).
 """
@@ -8,13 +9,15 @@ ListConfigResources v0-v1 (KIP-1142).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from penstock.errors import PenstockError
 from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.front.broker_options import broker_options, broker_refusal
+from penstock.protocols.kafka.front.broker_changes import changeable, check_broker, set_broker_options, what_was_set
+from penstock.protocols.kafka.front.broker_options import broker_options
 from penstock.protocols.kafka.front.call import INTERNAL_TOPICS, Call
-from penstock.protocols.kafka.front.config_values import Kind, Source, parts_of
+from penstock.protocols.kafka.front.config_values import Kind, Option, Source, parts_of
+from penstock.protocols.kafka.front.described_options import Described, described
 from penstock.protocols.kafka.front.faults import Refused, code_of
 from penstock.protocols.kafka.front.group_options import (
     client_metrics_options,
@@ -22,7 +25,7 @@ from penstock.protocols.kafka.front.group_options import (
     group_options,
     group_refusal,
 )
-from penstock.protocols.kafka.front.topic_options import OPTIONS, Described, check_options, described
+from penstock.protocols.kafka.front.topic_options import OPTIONS, check_options
 from penstock.protocols.kafka.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResponse,
@@ -103,7 +106,7 @@ def _row(row: Described, request: DescribeConfigsRequest) -> DescribeConfigsResp
 
 async def _rows(call: Call, kind: int, name: str) -> list[Described]:
     if kind == _TOPIC:
-        return described(_topic(call, name).config, call.shared.options)
+        return described(_topic(call, name).config, call.shared)
     if kind == _BROKER:
         return await broker_options(call, name)
     if kind == _GROUP:
@@ -147,8 +150,7 @@ async def alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfig
         code, message = ErrorCode.NONE, None
         try:
             _check_resource(call, kind, name, wanted, times[kind, name])
-            if kind == _TOPIC:
-                await _replace(call, name, wanted, request.validate_only)
+            await _set(call, kind, name, wanted, request.validate_only)
         except PenstockError as error:
             code, message = code_of(error), error.message
         answers.append(
@@ -170,8 +172,10 @@ async def incremental_alter_configs(
             names = [each.name for each in resource.configs]
             _check_resource(call, kind, name, names, times[kind, name])
             if kind == _TOPIC:
-                wanted = _changed(_topic(call, name).config, resource.configs)
-                await _replace(call, name, wanted, request.validate_only)
+                wanted = _changed(_topic(call, name).config, resource.configs, OPTIONS.get)
+            else:
+                wanted = _changed(what_was_set(call, name), resource.configs, changeable)
+            await _set(call, kind, name, wanted, request.validate_only)
         except PenstockError as error:
             code, message = code_of(error), error.message
         answers.append(
@@ -193,7 +197,7 @@ def _check_resource(call: Call, kind: int, name: str, options: Collection[str], 
         elif name in INTERNAL_TOPICS:
             refusal = Refused(ErrorCode.INVALID_REQUEST, "an internal topic")
     elif kind == _BROKER:
-        refusal = broker_refusal(call, name, options)
+        check_broker(call, name, options)
     elif kind == _GROUP:
         refusal = group_refusal(name, options)
     elif kind == _METRICS:
@@ -205,13 +209,15 @@ def _check_resource(call: Call, kind: int, name: str, options: Collection[str], 
 
 
 def _changed(
-    config: Mapping[str, str], changes: Sequence[IncrementalAlterConfigsRequestConfig]
+    config: Mapping[str, str],
+    changes: Sequence[IncrementalAlterConfigsRequestConfig],
+    known: Callable[[str], Option | None],
 ) -> dict[str, str | None]:
     wanted: dict[str, str | None] = dict(config)
     if len({change.name for change in changes}) < len(changes):
         raise Refused(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     for change in changes:
-        name, option = change.name, OPTIONS.get(change.name)
+        name, option = change.name, known(change.name)
         if change.config_operation == _DELETE:
             wanted.pop(name, None)
         elif change.value is None:
@@ -230,7 +236,12 @@ def _changed(
     return wanted
 
 
-async def _replace(call: Call, name: str, wanted: Mapping[str, str | None], validate_only: bool) -> None:
+async def _set(call: Call, kind: int, name: str, wanted: Mapping[str, str | None], validate_only: bool) -> None:
+    """Replace what was set of a topic or of the brokers; of anything else nothing is to be."""
+    if kind == _BROKER:
+        await set_broker_options(call, name, wanted, validate_only)
+    if kind != _TOPIC:
+        return
     _topic(call, name)
     options = check_options(wanted)
     if not validate_only:

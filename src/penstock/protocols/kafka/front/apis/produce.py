@@ -83,7 +83,7 @@ async def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None
 def _parts(call: Call, request: ProduceRequest, topic: ProduceRequestTopic) -> list[_Part]:
     """Each partition with its rules, or with what is wrong whatever its batch is like."""
     found = call.shared.enode.topic(topic.name)
-    rules = rules_for(found.config, call.shared.options) if found else None
+    rules = rules_for(call.shared.config_of(found), call.shared.options) if found else None
     parts = [_Part(Partition(topic.name, part.index), part.records, rules=rules) for part in topic.partition_data]
     for part in parts:
         try:

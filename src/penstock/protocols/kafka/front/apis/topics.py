@@ -13,8 +13,9 @@ from penstock.errors import PenstockError
 from penstock.model import Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import INTERNAL_TOPICS, Call
+from penstock.protocols.kafka.front.described_options import described
 from penstock.protocols.kafka.front.faults import Refused, code_of
-from penstock.protocols.kafka.front.topic_options import check_options, described
+from penstock.protocols.kafka.front.topic_options import check_options
 from penstock.protocols.kafka.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsRequestTopic,
@@ -99,7 +100,7 @@ async def _create(call: Call, topic: CreateTopicsRequestTopic, validate_only: bo
         replication_factor=1,
         configs=[
             CreateTopicsResponseConfig(name=each.name, value=each.value, config_source=each.source)
-            for each in described(options, call.shared.options)
+            for each in described(options, call.shared)
         ],
     )
 
@@ -235,7 +236,7 @@ async def _delete_records(call: Call, partition: Partition, before: int) -> int:
     topic = enode.topic(partition.topic)
     if partition.topic in INTERNAL_TOPICS:
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, "an internal topic")
-    if topic is not None and topic.config.get("cleanup.policy") == "compact":
+    if topic is not None and call.shared.config_of(topic).get("cleanup.policy") == "compact":
         raise Refused(ErrorCode.POLICY_VIOLATION, "records of a compacted topic are deleted by their keys")
     if before < _WHOLE_LOG:
         raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {before}")

@@ -1,0 +1,52 @@
+"""Opening a store: from a URL to a directory, on disk or in memory, and the store in it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from penstock.errors import ConfigError, StoreError
+from penstock.store._directory import Directory
+from penstock.store._disk import DiskDirectory
+from penstock.store._memory import MemoryDirectory
+from penstock.store.config import FlushPolicy, StoreConfig, parse_url
+from penstock.store.store import Store
+
+__all__ = ["open_store"]
+
+
+def open_store(
+    url: str,
+    *,
+    flush: FlushPolicy | str | None = None,
+    config: StoreConfig | None = None,
+    repair: bool = False,
+    now_ms: int | None = None,
+) -> Store:
+    """Open (or begin) the store at ``memory:`` or ``file:DIRECTORY``; ``flush`` overrides the policy of ``config``.
+
+    ``repair`` cuts a segment also where damage is not the trace of a crash, and goes on without what is gone, instead
+    of refusing to open; `Store.recovered` tells what was cut and where it is kept, with and without it. ``now_ms`` is
+    the wall clock where it is not the system's.
+    Raises ConfigError, StoreLocked, StoreDamaged, StoreError.
+
+    >>> with open_store("memory:") as store:
+    ...     topic = store.create_topic("flights", 2, {"retention.ms": "-1"})
+    ...     store.log("flights", 0).end_offset
+    0
+    """
+    config = config or StoreConfig()
+    if flush is not None:
+        if flush not in set(FlushPolicy):
+            raise ConfigError(f"there is no flush policy {flush!r}", hint=f"Known are {', '.join(FlushPolicy)}")
+        config = replace(config, flush=FlushPolicy(flush))
+    scheme, path = parse_url(url)
+    directory: Directory = MemoryDirectory()
+    if scheme == "file":
+        try:
+            Path(path).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot make the store's directory: {error}") from error
+        directory = DiskDirectory(Path(path))
+    return Store(directory, config, now_ms=int(time.time() * 1000) if now_ms is None else now_ms, repair=repair)
