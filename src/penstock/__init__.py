@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from penstock.client import AsyncProducer as AsyncProducer
     from penstock.client import AsyncTransaction as AsyncTransaction
     from penstock.client import BatchDelivery as BatchDelivery
+    from penstock.client import Bound as Bound
     from penstock.client import BufferFull as BufferFull
     from penstock.client import CallbackErrorHook as CallbackErrorHook
     from penstock.client import CallbackFailure as CallbackFailure
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from penstock.client import RowsLike as RowsLike
     from penstock.client import Transaction as Transaction
     from penstock.client import TransactionAborted as TransactionAborted
+    from penstock.client import read as read
+    from penstock.client import scan as scan
     from penstock.columnar import HeadersLike as HeadersLike
     from penstock.columnar import Messages as Messages
     from penstock.columnar import Part as Part
@@ -89,10 +92,9 @@ _HOME_OF = {
     for home, names in {
         "penstock.client": (
             "Admin ArrowArray ArrowStream AsyncAdmin AsyncConsumer AsyncProducer AsyncTransaction BatchDelivery "
-            "BufferFull CallbackErrorHook CallbackFailure "
-            "CommitCallback Consumer Delivery DeliveryTimeout EmptyReason Lag NoOffset OffsetLike OffsetsLike "
-            "PartitionStatus Peek Producer RangeReader ReadState RebalanceListener RecordMetadata RowsLike Transaction "
-            "TransactionAborted"
+            "Bound BufferFull CallbackErrorHook CallbackFailure CommitCallback Consumer Delivery DeliveryTimeout "
+            "EmptyReason Lag NoOffset OffsetLike OffsetsLike PartitionStatus Peek Producer RangeReader ReadState "
+            "RebalanceListener RecordMetadata RowsLike Transaction TransactionAborted read scan"
         ),
         "penstock.columnar": "HeadersLike Messages Part",
         "penstock.config": "OptionValue",

@@ -16,6 +16,8 @@ import penstock.testing
 DOCS = Path(__file__).parents[2] / "docs"
 NO_CLASSES = {
     "__version__",
+    "Bound",
+    "CallbackErrorHook",
     "CommitCallback",
     "HeadersLike",
     "OffsetLike",

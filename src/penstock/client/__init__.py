@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from penstock.client.errors import TransactionAborted as TransactionAborted
     from penstock.client.producer import Producer as Producer
     from penstock.client.range_reader import RangeReader as RangeReader
+    from penstock.client.reading import Bound as Bound
+    from penstock.client.reading import read as read
+    from penstock.client.reading import scan as scan
     from penstock.client.rebalance import RebalanceListener as RebalanceListener
     from penstock.client.status import EmptyReason as EmptyReason
     from penstock.client.status import PartitionStatus as PartitionStatus
@@ -47,6 +50,7 @@ _HOME_OF = {
     "AsyncProducer": "async_producer",
     "AsyncTransaction": "transaction",
     "BatchDelivery": "delivery",
+    "Bound": "reading",
     "BufferFull": "errors",
     "CallbackErrorHook": "_callbacks",
     "CallbackFailure": "_callbacks",
@@ -69,6 +73,8 @@ _HOME_OF = {
     "RowsLike": "_tables",
     "Transaction": "transaction",
     "TransactionAborted": "errors",
+    "read": "reading",
+    "scan": "reading",
 }
 
 __all__ = [*_HOME_OF]  # noqa: PLE0604 - the keys are strings
