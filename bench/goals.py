@@ -10,7 +10,20 @@ from dataclasses import dataclass
 
 from bench.samples import Sample, ratio, select, spread
 
-__all__ = ["BATCH_MS", "CPU", "CPU_EACH", "GOALS", "RATE", "STALL_S", "START_S", "Goal", "Verdict", "judge"]
+__all__ = [
+    "BATCH_MS",
+    "CPU",
+    "CPU_EACH",
+    "GOALS",
+    "PLAN_S",
+    "RATE",
+    "STALL_S",
+    "START_S",
+    "TASKS",
+    "Goal",
+    "Verdict",
+    "judge",
+]
 
 RATE = "M records/s"
 CPU = "CPU s per M records"
@@ -18,6 +31,8 @@ CPU_EACH = "CPU µs per record"
 BATCH_MS = "ms per micro-batch"
 START_S = "s from start to the first batch's end"
 STALL_S = "s, longest stall of a partition"
+PLAN_S = "s to plan a read"
+TASKS = "tasks of a read"
 _FEW = "160 records a batch"
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bench.goals import BATCH_MS, CPU, CPU_EACH, RATE, START_S, judge
+from bench.goals import BATCH_MS, CPU, CPU_EACH, PLAN_S, RATE, STALL_S, START_S, judge
 from bench.samples import Sample, ratio, select, spread
 
 __all__ = ["OURS", "markdown", "page", "tables"]
+
+_DIVIDED = frozenset({RATE, CPU, CPU_EACH, BATCH_MS, START_S, STALL_S, PLAN_S})
 
 OURS = "penstock"
 """Cases whose names begin with this are ours; all others are rivals."""
@@ -35,7 +37,7 @@ def _rows(samples: Sequence[Sample], rivals: Mapping[str, Sequence[str]]) -> Row
         assert found is not None
         others = [other for other in cases if not _ours(other)] if _ours(case) else []
         against = rivals.get(case, others)
-        if samples[0].metric not in {RATE, CPU, CPU_EACH, BATCH_MS, START_S}:
+        if samples[0].metric not in _DIVIDED:
             against = []
         figures = [_figure(value) for value in (found.least, found.median, found.most)]
         rows.append([case, str(found.rounds), *figures, "; ".join(_ratio(samples, case, rival) for rival in against)])
@@ -136,6 +138,16 @@ _ABOUT = {
         "Streams triggered without a pause, 160 records in each batch, from topics of 1 and of 16 partitions, into the "
         "noop sink; Spark starts no batch without new data. The median of 25 batches of a query, from Spark's own "
         "progress (triggerExecution), three discarded. Phases stand in the results file."
+    ),
+    "spark-planning": (
+        "From naming the source of a batch query until Spark has its tasks, in a session of two cores that is warm; "
+        "topics of 1, 16 and 200 partitions with 100 records each. Nothing is read. `a task a partition` is "
+        "`minPartitions`; without it ours puts partitions together by the cores that there are."
+    ),
+    "failover": (
+        "Three real Kafka brokers, six partitions of three replicas, all clients at once; a broker is killed (noticed "
+        "after 3 s) or stopped in order, the next one in each round. The longest time in which a partition had no "
+        "record acknowledged, or read."
     ),
     "snode": (
         "Start and idle memory of `python -m penstock.cli snode`; `import penstock` in a fresh process. "

@@ -15,6 +15,7 @@ from bench.scenarios import (
     snode,
     spark,
     spark_batches,
+    spark_planning,
     spark_sink,
     tubemq,
 )
@@ -40,6 +41,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "spark-jobs": Scenario(spark.run_jobs, "the same topic counted, aggregated, written to files", spark.JOBS_RIVALS),
     "spark-sink": Scenario(spark_sink.run, "from Spark into topics of a real Kafka broker", spark_sink.RIVALS),
     "spark-batches": Scenario(spark_batches.run, "micro-batches that read next to nothing", spark_batches.RIVALS),
+    "spark-planning": Scenario(spark_planning.run, "reads that are planned and not run", spark_planning.RIVALS),
     "cli": Scenario(cli.run, "lines of a file to a topic of our snode and back, on the command line", cli.RIVALS),
     "snode": Scenario(snode.run, "start and idle memory of the snode; import penstock"),
     "serve": Scenario(serve.run, "clients reading from our snode and from a real Kafka broker", serve.RIVALS),

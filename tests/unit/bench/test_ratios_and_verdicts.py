@@ -4,7 +4,7 @@ import itertools
 from pathlib import Path
 
 from bench import results
-from bench.goals import BATCH_MS, GOALS, Goal, Verdict, judge
+from bench.goals import BATCH_MS, GOALS, PLAN_S, STALL_S, Goal, Verdict, judge
 from bench.report import markdown, page, tables, text, verdict_rows
 from bench.rounds import rounds
 from bench.samples import Sample, ratio, spread
@@ -117,6 +117,14 @@ def test_milliseconds_of_micro_batches_are_divided_too() -> None:
     ]
     ((_, rows),) = tables(measured, {"penstock, 1 partition": ("rate, 1 partition",)})
     assert rows[1][-1] == "÷ rate, 1 partition 2.00 (2.00-2.00)"
+
+
+def test_stalls_and_planning_are_divided_too() -> None:
+    for metric in (STALL_S, PLAN_S):
+        cases = {"penstock": 4.0, "other": 8.0}
+        measured = [Sample("s", "v", metric, case, 0, value, 0.5) for case, value in cases.items()]
+        ((_, rows),) = tables(measured, {"penstock": ("other",)})
+        assert rows[1][-1] == "÷ other 0.50 (0.50-0.50)"
 
 
 def test_tables_show_every_case_and_the_ratios_of_ours() -> None:
