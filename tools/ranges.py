@@ -59,6 +59,8 @@ def run(end: str, arguments: Sequence[str]) -> int:
             pins = [part for group in TOOLS for part in ("-r", str(PINS / f"{group}.txt"))]
             environment.pip(*ENDS[end](requirements()), *pins)
         _install_wheel(environment)
+        with timed("compiling kernels, if nobody has yet"):
+            subprocess.run([environment.python, "-m", "penstock.kernels.warm"], stdout=subprocess.DEVNULL, check=True)
     return _test(environment, WARNINGS[end], arguments)
 
 

@@ -121,12 +121,16 @@ def kernel() -> Finding:
         return Finding("kernel", "missing", str(error))
     if name == "pure":
         return Finding("kernel", "slow", "pure: NumPy decodes, where `pip install 'penstock[fast]'` has it compiled")
-    from penstock.kernels.cache import folder
+    from penstock.kernels.cache import folder, is_warm
 
     kept = folder()
     if kept is None:
         return Finding(
             "kernel", "slow", "numba, compiled anew by every process (20 s): no folder to keep it can be used"
+        )
+    if not is_warm(""):
+        return Finding(
+            "kernel", "slow", "numba, not compiled here yet: `python -m penstock.kernels.warm` does it (20 s)"
         )
     return Finding("kernel", "ok", f"numba, compiled code in {kept}")
 

@@ -8,7 +8,10 @@ protocol needs (its registration says).
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
+import logging
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -18,7 +21,18 @@ from typing import Final
 from penstock import kernels
 from penstock.seams import WireProtocol
 
-__all__ = ["beside_loops", "functions_there", "lacking_for", "load", "loaded", "loaded_for", "want_functions"]
+__all__ = [
+    "beside_loops",
+    "compile_beside",
+    "functions_there",
+    "lacking_for",
+    "load",
+    "loaded",
+    "loaded_for",
+    "want_functions",
+]
+
+_log = logging.getLogger("penstock.kernels")
 
 _FUNCTIONS: Final = "pyarrow.compute"
 """What Arrow can do with columns: 0.1 s, which a few records do without."""
@@ -52,6 +66,7 @@ def load(protocol: WireProtocol, role: str) -> None:
     kernels.kernel(0)  # one that is forced by the environment is loaded at its first use
     _exercised.add(role)
     kernels.load_beside(beside_loops)
+    kernels.compile_beside(compile_beside)
 
 
 def beside_loops(work: Callable[[], object]) -> bool:
@@ -113,6 +128,27 @@ def _load_functions(*, lists: bool = False) -> None:
             _exercised.add(_LISTS)
     finally:
         _under_way.clear()
+
+
+def compile_beside() -> threading.Thread:
+    """Have another process compile the kernels, with the same modules on its path. It ends with this one."""
+    thread = threading.Thread(target=_compile, name="penstock compile", daemon=True)
+    thread.start()
+    return thread
+
+
+def _compile() -> None:
+    if not sys.executable:
+        return  # a Python inside another program
+    program = f"import sys; sys.path[:] = {sys.path!r}; from penstock.kernels.choose import warm; warm()"
+    with contextlib.suppress(OSError), subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    ) as child:  # fmt: skip
+        atexit.register(child.kill)
+        if child.wait():
+            _log.warning("kernels could not be compiled (python -m penstock.kernels.warm says why): NumPy decodes on")
+        atexit.unregister(child.kill)
 
 
 async def _in_passing_thread(work: Callable[[], None]) -> None:

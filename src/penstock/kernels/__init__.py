@@ -1,5 +1,6 @@
 """Loops over bytes, in two implementations that give the same results, and the choice between them."""
 
+from penstock.kernels.choose import compile_beside as compile_beside
 from penstock.kernels.choose import kernel as kernel
 from penstock.kernels.choose import load as load
 from penstock.kernels.choose import load_beside as load_beside
@@ -7,4 +8,4 @@ from penstock.kernels.choose import name as name
 from penstock.kernels.choose import tube_kernel as tube_kernel
 from penstock.kernels.choose import using as using
 
-__all__ = ["kernel", "load", "load_beside", "name", "tube_kernel", "using"]
+__all__ = ["compile_beside", "kernel", "load", "load_beside", "name", "tube_kernel", "using"]

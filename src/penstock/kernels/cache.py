@@ -1,13 +1,16 @@
 """Where compiled kernels are kept, so that a machine compiles them once (16 to 21 s), and one process at a time does.
 
-The first of these places that can be written, and that nobody else can have written to: what lies there is run.
+The first of these places that can be used, and that nobody else can have written to: what lies there is run.
 
-1. ``$XDG_CACHE_HOME/penstock`` or ``~/.cache/penstock``;
-2. ``penstock-<user id>`` in the folder for temporary files (``TMPDIR``), only its owner's;
-3. the same in Spark's local folders, which a container without either has.
+1. ``$PENSTOCK_CACHE_DIR``, which need not be writable where kernels for this processor are in it already: an image of a
+   container gets it by ``python -m penstock.kernels.warm --to FOLDER``;
+2. ``$XDG_CACHE_HOME/penstock`` or ``~/.cache/penstock``;
+3. ``penstock-<user id>`` in the folder for temporary files (``TMPDIR``), only its owner's;
+4. the same in Spark's local folders, which a container without either has.
 
 Below it is a folder named after numba's version and the kernels' sources: a compiled function does not notice when a
-function it has inlined changes, the folder's name does. What must not live here: numba; it is not imported to look.
+function it has inlined changes, the folder's name does. A mark in it says for which Python and processor a part was
+compiled. What must not live here: numba; it is not imported to look.
 """
 
 from __future__ import annotations
@@ -16,8 +19,10 @@ import contextlib
 import functools
 import hashlib
 import importlib.util
+import itertools
 import logging
 import os
+import platform
 import stat
 import sys
 import tempfile
@@ -25,12 +30,14 @@ from collections.abc import Iterator, Mapping
 from importlib import metadata
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 # Not on Windows: there every process compiles for itself until one is through.
 fcntl: Any = importlib.import_module("fcntl") if importlib.util.find_spec("fcntl") else None
 
-__all__ = ["folder", "in_turn", "is_warm", "kept", "places"]
+__all__ = ["NAMED", "being_compiled", "folder", "in_turn", "is_warm", "kept", "places"]
+
+NAMED: Final = "PENSTOCK_CACHE_DIR"
 
 _log = logging.getLogger("penstock.kernels")
 
@@ -41,14 +48,25 @@ def folder() -> Path | None:
     found = kept(_digest(), os.environ)
     if found is None:
         _log.warning(
-            "compiled kernels can be kept nowhere, so that this process compiles them itself, some 20 s: "
-            "let the user own a folder that can be written, and name it in XDG_CACHE_HOME or TMPDIR"
+            "compiled kernels can be kept nowhere, so that every process does without them or compiles its own (20 s): "
+            "let the user own a folder that can be written, and name it in XDG_CACHE_HOME or TMPDIR, "
+            "or one that has them already in PENSTOCK_CACHE_DIR"
         )
     return found
 
 
 def kept(name: str, environment: Mapping[str, str]) -> Path | None:
     """The folder ``name``, in the first place that can be used. Says so, once a machine, if that is not the first."""
+    if named := environment.get(NAMED):
+        place = Path(named)
+        if _is_filled(place, name) or (_usable(place, mode=0o755) and _writable(place / "numba" / name)):
+            return place / "numba" / name
+        _log.warning(
+            "%s=%s can be written to by others, or can be written to by nobody and has no kernels for this processor, "
+            "Python and version of penstock: it is not used",
+            NAMED,
+            place,
+        )
     home, *others = places(environment)
     if _usable(home) and _writable(home / "numba" / name):
         return home / "numba" / name
@@ -62,7 +80,7 @@ def kept(name: str, environment: Mapping[str, str]) -> Path | None:
 
 
 def places(environment: Mapping[str, str]) -> list[Path]:
-    """All places, best first."""
+    """All places but a named one, best first."""
     home = environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME") or _home()) / ".cache"
     # In this order: YARN's containers, then what Spark tells its executors.
     sparks = (environment.get(name, "") for name in ("LOCAL_DIRS", "SPARK_EXECUTOR_DIRS", "SPARK_LOCAL_DIRS"))
@@ -98,9 +116,45 @@ def in_turn(part: str) -> Iterator[None]:
             _mark(place, part).touch()
 
 
+def being_compiled() -> bool:
+    """Whether some process is at it now."""
+    place = folder()
+    if place is None or fcntl is None:
+        return False
+    try:
+        with (place / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
 def _mark(place: Path, part: str) -> Path:
-    of = f"{Path(__file__).parent} {sys.version_info[:2]} {part}"
-    return place / f"compiled-{hashlib.sha256(of.encode()).hexdigest()[:12]}"
+    return place / f"compiled-{_machine()}-{part.lstrip('.') or 'main'}"
+
+
+def _is_filled(place: Path, name: str) -> bool:
+    """Whether kernels for this processor are there, put there by nobody but us or the system."""
+    found = place / "numba" / name
+    try:
+        inside = list(found.glob(f"compiled-{_machine()}-*"))
+        every = [each.lstat() for each in (place, found.parent, found, *inside)]
+        mine = all(each.st_uid in _systems() and not each.st_mode & stat.S_IWOTH for each in every)
+        return bool(inside) and mine and all(_is_safe(each) for each in place.resolve().parents)
+    except (OSError, AttributeError):
+        return False
+
+
+@functools.cache
+def _machine() -> str:
+    """What compiled code depends on: the Python, and the processor's name and abilities."""
+    facts = [sys.implementation.cache_tag or "", platform.machine(), platform.processor()]
+    with contextlib.suppress(OSError), Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as told:
+        first = itertools.takewhile(str.strip, told)
+        facts += [line for line in first if line.startswith(("model name", "flags", "Features", "CPU part"))]
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:12]
 
 
 def _digest() -> str:
@@ -115,12 +169,12 @@ def _digest() -> str:
     return digest.hexdigest()[:16]
 
 
-def _usable(place: Path) -> bool:
+def _usable(place: Path, mode: int = 0o700) -> bool:
     """Make it, and look whether anybody else could have put something there, or could put another in its stead."""
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
-            place.mkdir(mode=0o700)
+            place.mkdir(mode=mode)
         if not hasattr(os, "geteuid"):
             return place.is_dir()
         found = place.lstat()
@@ -137,8 +191,12 @@ def _usable(place: Path) -> bool:
 def _is_safe(above: Path) -> bool:
     """Whether nobody but us and the system can rename what is in it."""
     found = above.stat()
-    systems = {0, os.geteuid(), Path("/").stat().st_uid}  # in a user namespace, root has another number
-    return found.st_uid in systems and (not found.st_mode & stat.S_IWOTH or bool(found.st_mode & stat.S_ISVTX))
+    return found.st_uid in _systems() and (not found.st_mode & stat.S_IWOTH or bool(found.st_mode & stat.S_ISVTX))
+
+
+def _systems() -> set[int]:
+    """Root, which has another number in a user namespace, and us."""
+    return {0, os.geteuid(), Path("/").stat().st_uid}
 
 
 def _writable(place: Path) -> bool:

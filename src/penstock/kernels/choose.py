@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 from penstock.errors import ConfigError
 from penstock.extras import refusal
-from penstock.kernels.cache import in_turn, is_warm
+from penstock.kernels.cache import being_compiled, folder, in_turn, is_warm
 
 if TYPE_CHECKING:
     from penstock.kernels.interface import Kernel
     from penstock.kernels.tube_interface import TubeKernel
 
-__all__ = ["kernel", "load", "load_beside", "name", "tube_kernel", "using", "warm"]
+__all__ = ["compile_beside", "kernel", "load", "load_beside", "name", "tube_kernel", "using", "warm"]
 
 _NAMES: Final = ("pure", "numba")
 _VARIABLE: Final = "PENSTOCK_KERNEL"
@@ -34,6 +34,11 @@ _WARM_UP_BYTES: Final = 4 << 20
 Rented until then, bought afterwards: a command that reads ten messages never pays, a stream pays once.
 """
 
+_COLD_BYTES: Final = 64 << 20
+"""Compiling takes 16 to 21 s of another process: begun by who reads this much, so that short programs never do."""
+
+_AGAIN_BYTES: Final = 16 << 20
+"""After so much more, it is looked whether somebody has compiled meanwhile."""
 
 _MAIN: Final = ""
 _TUBE: Final = ".tube"
@@ -46,7 +51,10 @@ class _State:
     loaded: ClassVar[dict[str, ModuleType]] = {}
     under_way: ClassVar[set[str]] = set()
     walked: int = 0  # bytes
+    pays_at: ClassVar[dict[str, int]] = {}
     beside: Callable[[Callable[[], object]], bool] | None = None
+    compiling: Callable[[], object] | None = None
+    asked: bool = False
 
 
 def name() -> str:
@@ -78,6 +86,14 @@ def load_beside(beside: Callable[[Callable[[], object]], bool]) -> None:
     Here is no thread and no event loop; whoever has a loop that nothing may hold up says so.
     """
     _State.beside = beside
+
+
+def compile_beside(compiling: Callable[[], object]) -> None:
+    """Let ``compiling`` have another process compile; it is called once, and nobody waits: the pure kernel works on.
+
+    Without it, whoever meets the first large piece of work on a machine compiles, and waits.
+    """
+    _State.compiling = compiling
 
 
 @contextlib.contextmanager
@@ -115,11 +131,24 @@ def _part(part: str, size: int | None) -> ModuleType:
     if size is None or name() == "pure" or os.environ.get(_VARIABLE):
         return _load(part)
     _State.walked += size
-    if _State.walked > _WARM_UP_BYTES and part not in _State.under_way:
-        if _State.beside is None or not _State.beside(functools.partial(_load, part)):
-            return _load(part)
+    if _State.walked > _State.pays_at.get(part, _WARM_UP_BYTES) and part not in _State.under_way:
         _State.under_way.add(part)
-    return _import("pure", part)
+        bring = functools.partial(_bring, part)
+        if _State.beside is None or not _State.beside(bring):
+            bring()
+    return _State.loaded.get(part) or _import("pure", part)
+
+
+def _bring(part: str) -> None:
+    """Load the chosen kernel if that is quick, or nobody else would compile it; else have that done, and look again."""
+    if _State.compiling is None or is_warm(part):
+        _load(part)
+        return
+    if _State.walked > _COLD_BYTES and not _State.asked and folder() is not None and not being_compiled():
+        _State.asked = True
+        _State.compiling()
+    _State.pays_at[part] = _State.walked + _AGAIN_BYTES
+    _State.under_way.discard(part)
 
 
 def _load(part: str) -> ModuleType:

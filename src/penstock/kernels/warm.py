@@ -1,9 +1,42 @@
-"""``python -m penstock.kernels.warm``: compile now, in a process of its own, what the first reader would wait for.
+"""``python -m penstock.kernels.warm [--to FOLDER]``: compile now what the first reader would do without, or wait for.
 
-Done in no time where it has been done before, without importing numba. What must not live here: when that pays.
+Done in no time where it has been done before, without importing numba. With a folder: into that, for an image of a
+container, or for machines of one kind; programs find it by ``PENSTOCK_CACHE_DIR``. What must not live here: when that
+pays.
 """
 
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from penstock.errors import LocalError
+from penstock.extras import need
+from penstock.kernels.cache import NAMED, folder
 from penstock.kernels.choose import warm
 
-if __name__ == "__main__":
+
+def main(words: list[str]) -> str:
+    """Do it; returns where they are. Raises MissingExtra without numba, LocalError if they cannot be kept there."""
+    parser = argparse.ArgumentParser(prog="python -m penstock.kernels.warm", description="compile the kernels now")
+    parser.add_argument("--to", metavar="FOLDER", help=f"keep them there; programs are told by {NAMED}")
+    to = parser.parse_args(words).to
+    need("fast", "compiling kernels")
+    if to:
+        os.environ[NAMED] = str(Path(to).resolve())
+    place = folder()
+    if place is None or (to and not place.is_relative_to(os.environ[NAMED])):
+        raise LocalError(
+            f"compiled kernels cannot be kept in {to or 'any folder'}: we must be able to write there, and nobody else"
+        )
     warm()
+    return str(place)
+
+
+if __name__ == "__main__":
+    try:
+        sys.stdout.write(f"compiled kernels are in {main(sys.argv[1:])}\n")
+    except LocalError as error:
+        sys.exit(f"penstock: {error}")

@@ -156,7 +156,8 @@ def _compile_kernels_beside() -> subprocess.Popen[bytes]:
     The first tasks wait for it instead of compiling each for itself. It ends with this process at the latest.
     """
     # By its name, as a worker will: Spark's part does not reach for the kernels.
-    compiling = subprocess.Popen([sys.executable, "-m", "penstock.kernels.warm"], stdin=subprocess.DEVNULL)
+    none = subprocess.DEVNULL  # numba may be missing; then there is nothing to do, and nothing to say
+    compiling = subprocess.Popen([sys.executable, "-m", "penstock.kernels.warm"], stdin=none, stdout=none, stderr=none)
     atexit.register(_end, compiling)
     return compiling
 

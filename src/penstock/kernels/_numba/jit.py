@@ -1,19 +1,19 @@
 """How kernels are compiled: once a machine, kept in a folder of ours, never an exception because of it.
 
-numba keeps compiled code beside the source or in ``NUMBA_CACHE_DIR``. An installation may be read-only and the
-variable belongs to the user's own numba code, so ours has a folder of its own (``kernels.cache``).
+numba keeps compiled code beside the source or in ``NUMBA_CACHE_DIR``, where nothing but a writable folder will do, and
+throws it away when the source's time changes, as it does when an image of a container is pushed. The variable belongs
+to the user's own numba code. So ours has folders of its own (``kernels.cache``), whose names say which source it is of.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 import numba
 from numba import types
+from numba.core.caching import CompileResultCacheImpl
 
 from penstock.kernels.cache import folder
 
@@ -50,8 +50,6 @@ OUT_TABLE: Final = _array(types.int64, 2, readonly=False)
 
 
 FOLDER: Final = folder()
-_USERS_CACHE: Final = "XDG_CACHE_HOME"
-_IN_ZIP: Final = not Path(__file__).exists()
 
 
 def compiled(*arguments: Any) -> Callable[[_Function], _Function]:
@@ -65,7 +63,7 @@ def compiled(*arguments: Any) -> Callable[[_Function], _Function]:
         if FOLDER is None:
             return cast(_Function, numba.njit(arguments, nogil=True)(function))
         try:
-            with _kept_in(FOLDER):
+            with _kept():
                 return cast(_Function, numba.njit(arguments, nogil=True, cache=True)(function))
         except (OSError, RuntimeError):  # a full disk, a folder taken away; numba found nowhere to keep it
             return cast(_Function, numba.njit(arguments, nogil=True)(function))
@@ -73,22 +71,35 @@ def compiled(*arguments: Any) -> Callable[[_Function], _Function]:
     return compile_now
 
 
+class _Locator:
+    """Tells numba where kernels are kept; knows no other functions."""
+
+    @classmethod
+    def from_function(cls, function: Callable[..., Any], _: str) -> _Locator | None:
+        return cls() if function.__module__.startswith(__package__) else None
+
+    def ensure_cache_path(self) -> None:
+        """It is there. One that cannot be written to is good enough to load from."""
+
+    def get_cache_path(self) -> str:
+        return str(FOLDER)
+
+    def get_source_stamp(self) -> str:
+        return ""
+
+    def get_disambiguator(self) -> str:
+        return ""
+
+
 @contextlib.contextmanager
-def _kept_in(place: Path) -> Iterator[None]:
-    """Both are read when the decorator runs, so they can be given back at once."""
-    config: Any = numba.config  # a module that makes its names at run time
-    before, cache = config.CACHE_DIR, os.environ.get(_USERS_CACHE)
-    config.CACHE_DIR = str(place)
-    if _IN_ZIP:  # as --py-files sends it: numba does not heed CACHE_DIR for what lies in one
-        os.environ[_USERS_CACHE] = str(place)
+def _kept() -> Iterator[None]:
+    """While the decorator runs, which looks here before it looks anywhere else."""
+    kind: Any = CompileResultCacheImpl
+    kind._locator_classes = [_Locator, *kind._locator_classes]
     try:
         yield
     finally:
-        config.CACHE_DIR = before
-        if _IN_ZIP and cache is None:
-            del os.environ[_USERS_CACHE]
-        elif _IN_ZIP and cache is not None:
-            os.environ[_USERS_CACHE] = cache
+        del kind._locator_classes
 
 
 def inlined(function: _Function) -> _Function:
