@@ -28,7 +28,7 @@ from penstock.testing import Broker
 ROWS = """
 names = [getattr(penstock, name) for name in ("AsyncConsumer", "AsyncProducer", "Consumer", "Producer")]
 import pyarrow as pa
-rows = pa.table({"key": [b"%d" % n for n in range(8)] * 1_000, "value": [b"x" * 1_000] * 8_000})
+rows = pa.table({"key": [b"%d" % n for n in range(8, 16)] * 1_000, "value": [b"x" * 1_000] * 8_000})
 """
 
 TELL = """
