@@ -14,7 +14,6 @@ from typer.core import TyperGroup
 from penstock.cli import bench, consume, demo, doctor, groups, produce, spark, topics
 from penstock.cli.endings import told
 from penstock.cli.options import examples
-from penstock.cli.snode import snode
 
 
 class Verbs(TyperGroup):
@@ -66,6 +65,8 @@ def options(
 )
 def serve(context: typer.Context) -> None:
     """Serve topics to clients. Prints one line when ready; drains and stops on SIGTERM."""
+    from penstock.cli.snode import snode
+
     snode(context.args)
 
 

@@ -13,7 +13,6 @@ from penstock.cli.given import client_options, said_as, topics_of
 from penstock.cli.options import Address, Option, examples
 from penstock.cli.output import note
 from penstock.cli.sinks import FORMATS, Sink, check_format, open_sink
-from penstock.config import parse_address
 
 if TYPE_CHECKING:
     from penstock.client import Consumer
@@ -61,6 +60,8 @@ def consume(
         options["auto_offset_reset"] = start
     if group:
         options["group"] = group
+    from penstock.config import parse_address
+
     commits = said_as("group", {**parse_address(address).options, **options}) is not None
     from penstock.client import Consumer
 

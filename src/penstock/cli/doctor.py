@@ -12,7 +12,6 @@ from penstock.cli.findings import Finding, of_this_machine
 from penstock.cli.given import client_options
 from penstock.cli.options import Header, Json, Option, examples
 from penstock.cli.output import show
-from penstock.config import parse_address
 from penstock.errors import ConfigError, PenstockError, UsageError
 
 if TYPE_CHECKING:
@@ -43,6 +42,7 @@ def doctor(
 
 def _log(address: str, option: list[str] | None) -> Iterator[Finding]:
     from penstock.client import Admin
+    from penstock.config import parse_address
 
     named = parse_address(address).topics
     with Admin(address, **client_options(address, option, _PATIENCE)) as admin:

@@ -1,4 +1,4 @@
-"""The way in: ``snode`` goes straight to its module, every other verb to the typer application.
+"""The way in: ``snode`` goes straight to its module, a plain command line to its verb, all else to typer.
 
 A node is started by tests and scripts many times a minute, and typer with what it needs (pydantic) takes about as long
 to import as the node takes to start. What must not live here: any verb.
@@ -20,7 +20,16 @@ def main() -> None:
 
         snode(words[1:])
         return
+    if words == ["--version"]:
+        from penstock._version import __version__
+
+        sys.stdout.write(f"penstock {__version__}\n")
+        return
     try:
+        from penstock.cli.plain import run
+
+        if run(words):
+            return
         from penstock.cli.app import app
     except ModuleNotFoundError as error:
         _without_verbs(words, error)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from penstock.config import parse_address
-from penstock.config.spellings import SPELLINGS, normal
 from penstock.errors import ConfigError
 
 _NONE: Final[Mapping[str, str]] = {}
@@ -30,6 +28,8 @@ def client_options(address: str, given: list[str] | None, defaults: Mapping[str,
 
     A configuration file named by one of them is taken to say everything.
     """
+    from penstock.config import parse_address
+
     options = pairs(given)
     said = {**parse_address(address).options, **options}
     if "config_file" in said:
@@ -39,6 +39,8 @@ def client_options(address: str, given: list[str] | None, defaults: Mapping[str,
 
 def said_as(name: str, said: Mapping[str, str]) -> str | None:
     """The value of our option ``name``, under whichever of its spellings it stands in ``said``; None if under none."""
+    from penstock.config.spellings import SPELLINGS, normal
+
     spellings = {normal(name)}
     for row in SPELLINGS:
         if row.ours == name:
@@ -48,6 +50,8 @@ def said_as(name: str, said: Mapping[str, str]) -> str | None:
 
 def topics_of(address: str) -> tuple[str, ...]:
     """The topics an address names. Raises ConfigError if it names none."""
+    from penstock.config import parse_address
+
     topics = parse_address(address).topics
     if not topics:
         raise ConfigError(f"the address '{address}' names no topic", hint="for example kafka://127.0.0.1:9092/flights")

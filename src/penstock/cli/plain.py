@@ -1,0 +1,150 @@
+"""Plain command lines, straight to their verb: complete, spelled out, nothing wrong with them.
+
+Typer imports pydantic to convert a word, half of what a short command costs. What is plain is found in the verbs' own
+signatures; anything else (help, a mistake, an unusual spelling) is left to typer, which has the words for it.
+What must not live here: messages, a meaning of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import Any, Final, get_args, get_type_hints
+
+from penstock.cli.endings import told
+
+__all__ = ["VERBS", "bound", "run"]
+
+VERBS: Final[Mapping[str, str]] = {
+    "bench": "bench.bench",
+    "consume": "consume.consume",
+    "doctor": "doctor.doctor",
+    "groups delete": "groups.delete",
+    "groups describe": "groups.describe",
+    "groups list": "groups.list_groups",
+    "produce": "produce.produce",
+    "topics create": "topics.create",
+    "topics delete": "topics.delete",
+    "topics describe": "topics.describe",
+    "topics grow": "topics.grow",
+    "topics list": "topics.list_topics",
+}
+"""Verb to function, by module of this package."""
+
+_NUMBER: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
+
+
+class _NotPlain(Exception):
+    """Typer has to look at it."""
+
+
+def run(words: Sequence[str]) -> bool:
+    """Run a plain command line, and say so; False, and nothing was done, for any other."""
+    verb = next((each for each in (" ".join(words[:2]), *words[:1]) if each in VERBS), None)
+    if verb is None:
+        return False
+    module, _, name = VERBS[verb].partition(".")
+    function = getattr(import_module(f"penstock.cli.{module}"), name)
+    arguments = bound(function, words[len(verb.split()) :])
+    if arguments is None:
+        return False
+    import typer
+
+    with told():
+        try:
+            function(**arguments)
+        except typer.Exit as ended:
+            raise SystemExit(ended.exit_code) from None
+    return True
+
+
+def bound(function: Callable[..., object], words: Sequence[str]) -> dict[str, Any] | None:
+    """The arguments that these words give a verb's function; None if they are not plain."""
+    try:
+        return _Binding(function).bind(words)
+    except _NotPlain:
+        return None
+
+
+class _Binding:
+    """Reads a function's signature: names of options, how many words an argument takes, what a word becomes."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self._kinds: dict[str, Any] = {}
+        self._options: dict[str, str] = {}
+        self._arguments: list[str] = []
+        self._least: dict[str, float] = {}
+        self._parameters = signature(function).parameters
+        hints = get_type_hints(function, include_extras=True)
+        for name in self._parameters:
+            kind, said = get_args(hints[name])
+            self._kinds[name] = kind
+            if getattr(said, "min", None) is not None:
+                self._least[name] = said.min
+            if type(said).__name__ == "OptionInfo":
+                # In an annotation the first of an option's names stands where its default would else be.
+                self._options |= dict.fromkeys((said.default, *said.param_decls), name)
+            else:
+                self._arguments.append(name)
+
+    def bind(self, words: Sequence[str]) -> dict[str, Any]:
+        given: dict[str, Any] = {}
+        places: list[str] = []
+        left = list(words)
+        while left:
+            word = left.pop(0)
+            if not word.startswith("-") or word == "-":
+                places.append(word)
+                continue
+            spelled, equals, value = word.partition("=")
+            name = self._options.get(spelled)
+            if name is None or (equals and not spelled.startswith("--")):
+                raise _NotPlain
+            if self._kinds[name] is bool:
+                if equals or name in given:
+                    raise _NotPlain
+                given[name] = True
+                continue
+            if not equals:
+                value = left.pop(0) if left else "-"
+            self._add(given, name, value)
+        self._place(given, places)
+        for name, parameter in self._parameters.items():
+            if name not in given and parameter.default is Parameter.empty:
+                raise _NotPlain
+        return {**{name: each.default for name, each in self._parameters.items()}, **given}
+
+    def _place(self, given: dict[str, Any], places: list[str]) -> None:
+        for name in self._arguments:
+            taken, places = (places, []) if _is_list(self._kinds[name]) else (places[:1], places[1:])
+            for word in taken:
+                self._add(given, name, word)
+        if places:
+            raise _NotPlain
+
+    def _add(self, given: dict[str, Any], name: str, word: str) -> None:
+        kind = self._kinds[name]
+        if word.startswith("-") and not (name in self._arguments and word == "-"):
+            raise _NotPlain
+        if _is_list(kind):
+            given.setdefault(name, []).append(word)
+        elif name in given:
+            raise _NotPlain
+        else:
+            given[name] = self._converted(name, kind, word)
+
+    def _converted(self, name: str, kind: Any, word: str) -> object:
+        if kind in (str, str | None):
+            return word
+        if kind == Path | None and word:
+            return Path(word)
+        if kind is int and _NUMBER.fullmatch(word) and int(word) >= self._least.get(name, 0):
+            return int(word)
+        raise _NotPlain
+
+
+def _is_list(kind: Any) -> bool:
+    return kind in (list[str], list[str] | None)
