@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 
 from confluent_kafka import Consumer as LibrdkafkaConsumer
@@ -16,10 +16,15 @@ from confluent_kafka import Producer as LibrdkafkaProducer
 
 from penstock.client import Consumer, Producer
 from penstock.errors import ConnectionLost, FencedError, RequestTimeout, ServerError
+from tests.eventually import comes_to
+from tests.interop.cluster.traffic import stored
 from tools.peers.kafka_cluster import Cluster
 
 _SESSION = {"session_timeout_ms": 10_000, "heartbeat_interval_ms": 1_000, "metadata_max_age_ms": 5_000}
 _PATIENCE_S = 30.0
+
+# A transaction that nobody ends any more is aborted after a minute, and holds up who reads committed records till then.
+_WITHIN_S = 150.0
 
 
 class Moves:
@@ -150,3 +155,14 @@ def moving(cluster: Cluster, source: str, target: str, *movers: Mover) -> Iterat
         ends.callback(over.set)
         yield moves
     assert not moves.failures, moves.failures[:3]
+
+
+def arrive(cluster: Cluster, target: str, partitions: int, values: Sequence[int], moves: Moves) -> None:
+    """Wait until these values are there; ``stored`` itself asserts that nothing is there twice."""
+
+    def missing() -> int:
+        assert not moves.failures, moves.failures[:3]
+        there = stored(cluster, target, partitions, isolation_level="read_committed")
+        return sum(value not in there for value in values)
+
+    comes_to(missing, 0, within_s=_WITHIN_S)

@@ -8,6 +8,7 @@ import pytest
 
 from penstock.client import Consumer, RangeReader
 from penstock.model import Partition
+from tests.interop.cluster import movers
 from tests.interop.cluster.traffic import check_all_there, stored, writing
 from tools.peers.kafka_cluster import BROKERS, Cluster
 
@@ -59,6 +60,22 @@ def test_a_group_shared_with_librdkafka_outlasts_a_frozen_broker(kafka_cluster: 
     finally:
         other.close()
     kafka_cluster.await_in_sync(topic)
+
+
+def test_what_is_moved_in_transactions_while_a_leader_dies_arrives_once(kafka_cluster: Cluster) -> None:
+    source = f"t-{uuid.uuid4().hex[:8]}"
+    target = f"{source}-moved"
+    for topic in (source, target):
+        kafka_cluster.create_topic(topic, 3)
+    with movers.moving(kafka_cluster, source, target, movers.ours, movers.librdkafka) as moves:
+        with writing(kafka_cluster, source, acks="all") as written:
+            written.await_more(100)
+            kafka_cluster.kill(2)
+            written.await_more(300)
+            kafka_cluster.start(2)
+        movers.arrive(kafka_cluster, target, 3, list(written.acknowledged), moves)
+    for topic in (source, target):
+        kafka_cluster.await_in_sync(topic)
 
 
 def test_a_broker_that_comes_back_under_another_port_is_found(kafka_cluster: Cluster) -> None:
