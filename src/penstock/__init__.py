@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from penstock.client import RowsLike as RowsLike
     from penstock.client import Transaction as Transaction
     from penstock.client import TransactionAborted as TransactionAborted
+    from penstock.client import WakeUp as WakeUp
     from penstock.client import read as read
     from penstock.client import scan as scan
     from penstock.columnar import HeadersLike as HeadersLike
@@ -94,7 +95,7 @@ _HOME_OF = {
             "Admin ArrowArray ArrowStream AsyncAdmin AsyncConsumer AsyncProducer AsyncTransaction BatchDelivery "
             "Bound BufferFull CallbackErrorHook CallbackFailure CommitCallback Consumer Delivery DeliveryTimeout "
             "EmptyReason Lag NoOffset OffsetLike OffsetsLike PartitionStatus Peek Producer RangeReader ReadState "
-            "RebalanceListener RecordMetadata RowsLike Transaction TransactionAborted read scan"
+            "RebalanceListener RecordMetadata RowsLike Transaction TransactionAborted WakeUp read scan"
         ),
         "penstock.columnar": "HeadersLike Messages Part",
         "penstock.config": "OptionValue",

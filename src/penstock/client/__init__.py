@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from penstock.client.errors import DeliveryTimeout as DeliveryTimeout
     from penstock.client.errors import NoOffset as NoOffset
     from penstock.client.errors import TransactionAborted as TransactionAborted
+    from penstock.client.errors import WakeUp as WakeUp
     from penstock.client.producer import Producer as Producer
     from penstock.client.range_reader import RangeReader as RangeReader
     from penstock.client.reading import Bound as Bound
@@ -73,6 +74,7 @@ _HOME_OF = {
     "RowsLike": "_tables",
     "Transaction": "transaction",
     "TransactionAborted": "errors",
+    "WakeUp": "errors",
     "read": "reading",
     "scan": "reading",
 }

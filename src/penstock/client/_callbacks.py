@@ -81,10 +81,11 @@ class Told:
 
 
 class Callbacks(ABC):
-    """The callbacks of one producer. ``told`` hears of those that raise."""
+    """The callbacks of one producer. ``told`` hears of those that raise; ``begun`` counts, on the loop, all of them."""
 
     def __init__(self, told: Told | None = None) -> None:
         self.told: Final = told or Told("penstock.producer")
+        self.begun = 0
 
     @abstractmethod
     def put(self, loop: asyncio.AbstractEventLoop, callback: Callable[[T], object], delivery: T, topic: str) -> None:
@@ -108,7 +109,7 @@ class Callbacks(ABC):
         if self.inside:
             raise UsageError(
                 f"{call} in a delivery's callback would wait for that callback",
-                hint="Callbacks may send; flush and close elsewhere, which waits for what they have sent as well",
+                hint="Callbacks may send; flush and close elsewhere",
             )
 
     def _call(self, callback: Callable[[T], object], delivery: T, topic: str) -> object:
@@ -159,6 +160,7 @@ class ThreadCallbacks(Callbacks):
         self._end()
 
     def _queue(self, call: Callable[[], object]) -> None:
+        self.begun += 1
         if self._thread is None:
             self._thread = threading.Thread(
                 target=_serve, args=(self._waiting,), name="penstock callbacks", daemon=True
@@ -224,6 +226,7 @@ class LoopCallbacks(Callbacks):
             task.cancel()
 
     def _begin(self, callback: Callable[[T], object], delivery: T, topic: str) -> None:
+        self.begun += 1
         answer = self._call(callback, delivery, topic)
         if inspect.isawaitable(answer):
             work = self._wait(answer, callback, delivery, topic)

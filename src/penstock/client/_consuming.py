@@ -19,6 +19,7 @@ from penstock.client._committable import CommitCallback, FinishedCommit, Offsets
 from penstock.client._confirming import Confirming
 from penstock.client._fetching import Fetching, Reactions
 from penstock.client._handing import Handing, take_handed
+from penstock.client._interrupts import Interrupts, Wait
 from penstock.client._listening import Call
 from penstock.client._member import Alone, Member, group_options
 from penstock.client._member_states import Event, State
@@ -50,8 +51,14 @@ class ConsumerEngine:
     """Made inside the loop that it lives on; ``client`` is closed with it."""
 
     def __init__(
-        self, client: LogClient, config: ConsumerConfig, call: Call, surroundings: Surroundings | None = None
+        self,
+        client: LogClient,
+        config: ConsumerConfig,
+        call: Call,
+        surroundings: Surroundings | None = None,
+        interrupts: Interrupts | None = None,
     ) -> None:
+        self._interrupts = interrupts or Interrupts()
         self.client = client
         self.names = TopicNames(client)
         self.config = config
@@ -172,6 +179,7 @@ class ConsumerEngine:
         """Whether a poll has something to do on the loop before it takes records. May be asked from any thread."""
         return (
             self._failure is not None
+            or self._interrupts.pending
             or not (self._assigned_by_hand or self.rebalancing)
             or (self.rebalancing is not None and self.rebalancing.member.needs_poll)
             or self.commits.due
@@ -186,38 +194,43 @@ class ConsumerEngine:
         ``serve`` is False when this poll has already done what is due, and only goes on waiting.
         Raises what went wrong in the background since the last poll.
         """
-        member = self.rebalancing.member if self.rebalancing else None
-        if member is not None:
-            member.poll_begins()
-        self.empty_reason = None
-        try:
-            if serve and self.confirming is not None:
-                self.confirming.auto()
-            elif serve:
-                self.commits.auto(self.partitions.handled())
-            while True:
-                self._news.clear()
-                self._raise_failure()
-                if self._closing:
-                    raise Closed("the consumer is closed")
-                await self._settle(deadline)
-                self._raise_failure()
-                self.go_on()
-                if anything_to_take(self.partitions):
-                    # One turn of the loop, in which the next fetches are written, before what came is decoded.
-                    await asyncio.sleep(0)
-                    return True
-                left = deadline - self._loop.time()
-                if left > 0:
-                    with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(left):
-                            await self._news.wait()
-                        continue
-                self.empty_reason = empty_reason(self.standing())
-                return False
-        finally:
+        with self._interrupts.call(wakes=True, gently=self._news.set) as wait:
+            member = self.rebalancing.member if self.rebalancing else None
             if member is not None:
-                member.poll_ends()
+                member.poll_begins()
+            self.empty_reason = None
+            try:
+                if serve and self.confirming is not None:
+                    self.confirming.auto()
+                elif serve:
+                    self.commits.auto(self.partitions.handled())
+                return await self._wait_for_rows(deadline, wait)
+            finally:
+                if member is not None:
+                    member.poll_ends()
+
+    async def _wait_for_rows(self, deadline: float, wait: Wait) -> bool:
+        while True:
+            self._news.clear()
+            self._raise_failure()
+            if self._closing:
+                raise Closed("the consumer is closed")
+            await self._settle(deadline, wait)
+            self._raise_failure()
+            wait.check()
+            self.go_on()
+            if anything_to_take(self.partitions):
+                # One turn of the loop, in which the next fetches are written, before what came is decoded.
+                await asyncio.sleep(0)
+                return True
+            left = deadline - self._loop.time()
+            if left > 0:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(left):
+                        await self._news.wait()
+                    continue
+            self.empty_reason = empty_reason(self.standing())
+            return False
 
     def take(self, max_records: int) -> Messages:
         """What has arrived, decoded; may run in another thread than the loop's, but in one at a time, see `_taking`."""
@@ -245,7 +258,7 @@ class ConsumerEngine:
         self._starting.kick()
         self._fetching.kick()
 
-    async def _settle(self, deadline: float) -> None:
+    async def _settle(self, deadline: float, wait: Wait) -> None:
         if self._by_hand is not None:
             self._by_hand.settle()
         if self.rebalancing is None:
@@ -257,7 +270,7 @@ class ConsumerEngine:
             return
         if self.rebalancing.member.needs_poll:
             before = self.partitions.assigned
-            await self.rebalancing.settle(deadline)
+            await self.rebalancing.settle(deadline, wait.over)
             if self.partitions.assigned != before:
                 self.commits.forget()
 
@@ -338,8 +351,8 @@ class ConsumerEngine:
     async def close(self, timeout_s: float) -> None:
         """Commit if that is automatic, leave the group, close connections. The first error is raised at the end."""
         self._closing = True
-        self._news.set()  # polls of other threads end
         deadline = self._loop.time() + timeout_s
+        await self._interrupts.end(Closed("the consumer was closed"))
         try:
             async with asyncio.timeout_at(deadline):
                 await self.unsubscribe("the consumer was closed", deadline)
@@ -349,10 +362,8 @@ class ConsumerEngine:
             await self.commits.close(deadline)
             if self.confirming is not None:
                 await self.confirming.close(deadline)
-            await self._starting.close()
-            await self._fetching.close()
-            await self._topics.close()
-            await self.client.close()
+            for part in (self._starting, self._fetching, self._topics, self.client):
+                await part.close()
 
     # Inside.
 

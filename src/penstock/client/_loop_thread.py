@@ -76,6 +76,8 @@ class LoopThread:
             self._loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
             while not (tasks and tasks[0].done()):  # what tells the end may have been taken out already
                 inbox.get()
+            if not tasks[0].cancelled():
+                tasks[0].exception()  # what interrupts goes before it; asyncio would complain that nobody looked
             raise
         return tasks[0].result()
 

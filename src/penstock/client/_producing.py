@@ -190,9 +190,9 @@ class ProducerEngine:
     async def _finish(self) -> None:
         if self._transactions is not None:
             await self._transactions.close()
-        await self._settle_all()
-        await self._callbacks.ran()
-        while self.intake.open_outcomes():  # callbacks have sent
+        begun = -1
+        while begun != self._callbacks.begun or self.intake.open_outcomes():  # callbacks may send, and so on
+            begun = self._callbacks.begun
             await self._settle_all()
             await self._callbacks.ran()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
+from typing import Any
 
 from penstock.client._listening import Call
 from penstock.client._member import Member
@@ -49,8 +50,8 @@ class Rebalancing:
         self._complaint: BaseException | None = None
         self._one_poll = asyncio.Lock()
 
-    async def settle(self, deadline: float) -> None:
-        """Do what the group wants before records are handed out, until ``deadline`` (loop time).
+    async def settle(self, deadline: float, over: asyncio.Future[None] | None = None) -> None:
+        """Do what the group wants before records are handed out, until ``deadline`` (loop time), or ``over`` is done.
 
         Raises what joining or the listener raised. Returns early, still unsettled, when the time is over, which may be
         because the poll of another thread is at it.
@@ -61,11 +62,11 @@ class Rebalancing:
         except TimeoutError:
             return
         try:
-            await self._settle(deadline)
+            await self._settle(deadline, over)
         finally:
             self._one_poll.release()
 
-    async def _settle(self, deadline: float) -> None:
+    async def _settle(self, deadline: float, over: asyncio.Future[None] | None) -> None:
         loop = asyncio.get_running_loop()
         while self.member.needs_poll:
             if self.member.state is State.FENCED:
@@ -79,7 +80,9 @@ class Rebalancing:
                 if self.member.state is not State.JOINING and not self._prepared:
                     await self._prepare()
                 task = self.member.join(self.topics, self._partitions.assigned)
-                await asyncio.wait([task], timeout=max(0.0, deadline - loop.time()))
+                ends: list[asyncio.Future[Any]] = [task] if over is None else [task, over]
+                left = max(0.0, deadline - loop.time())
+                await asyncio.wait(ends, timeout=left, return_when=asyncio.FIRST_COMPLETED)
                 if not task.done():
                     return
                 await self._take_over(self._outcome())

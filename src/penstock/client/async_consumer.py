@@ -25,10 +25,12 @@ from penstock.client._committable import CommitCallback, OffsetsLike
 from penstock.client._connect import open_asyncio, protocol_of
 from penstock.client._consuming import ConsumerEngine
 from penstock.client._ending import on_error_s, tell_beside
+from penstock.client._interrupts import Interrupts
 from penstock.client._listening import Call, call_on_loop
 from penstock.client._loading import loaded
 from penstock.client._offsets import beginning_offsets, end_offsets, offsets_for_times
 from penstock.client._settings import split_options
+from penstock.client.errors import WakeUp
 from penstock.client.rebalance import RebalanceListener
 from penstock.client.status import EmptyReason, PartitionStatus
 from penstock.columnar import Messages
@@ -50,7 +52,7 @@ class AsyncConsumer:
     `penstock.config.ConsumerConfig`, also under Kafka's Java and librdkafka names, and ``config_file`` for a TOML file.
     Topics of the address are subscribed. Without a group all their partitions are read and nothing is committed.
     ``on_callback_error`` is called with a CallbackFailure where a callback of ``commit_async`` has raised.
-    Raises ConfigError. For one task at a time, except ``close``.
+    Raises ConfigError. For one task at a time, except ``close`` and ``wakeup``.
 
     >>> async def main() -> None:                                            # doctest: +SKIP
     ...     async with penstock.AsyncConsumer("kafka://127.0.0.1:9092/flights", group="stats") as consumer:
@@ -66,6 +68,8 @@ class AsyncConsumer:
         self._settings = consumer_settings(plain, keywords, file=file, protocol_options=self._protocol.options)
         self._call: Call = call_on_loop
         self._told = Told("penstock.consumer", on_callback_error)
+        self._interrupts = Interrupts()
+        self._poller: object = None
         self._engine: ConsumerEngine | None = None
         self._by_address = False
         self._closing = False
@@ -79,14 +83,17 @@ class AsyncConsumer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is None:
-            await self.close()
+            await self._close(None, handled=True)
         else:
             await self._leave(error)
 
     async def __aiter__(self) -> AsyncIterator[Messages]:
-        """Batches as they come, for ever; each may be committed once its loop body is through."""
+        """Batches as they come, until `close` or `wakeup`; each may be committed once its loop body is through."""
         while not self._closed:
-            batch = await self.poll(_ITERATION_S)
+            try:
+                batch = await self.poll(_ITERATION_S)
+            except (Closed, WakeUp):
+                return
             if batch:
                 yield batch
 
@@ -148,7 +155,8 @@ class AsyncConsumer:
         """All partitions of a topic. Raises UsageError if there is no such topic."""
         engine = await self._start()
         client, topic = engine.client, engine.names.one(topic)
-        found = (await client.topics([topic])).get(topic) or (await client.topics([topic], fresh=True)).get(topic)
+        with self._interrupts.call(wakes=True):
+            found = (await client.topics([topic])).get(topic) or (await client.topics([topic], fresh=True)).get(topic)
         if found is None:
             raise UsageError("there is no such topic", topic=topic, hint="Admin.topics() lists what there is")
         return tuple(info.partition for info in found.partitions)
@@ -161,6 +169,7 @@ class AsyncConsumer:
         At most ``max_records``, by default ``max_poll_records``. Rebalances happen in here, and listeners run.
         Raises what went wrong since the last poll; records before the trouble were returned before.
         """
+        self._poller = asyncio.current_task()
         engine = await self._start()
         limit = poll_limit(max_records, engine)
         deadline = asyncio.get_running_loop().time() + seconds("timeout_s", timeout_s)
@@ -211,7 +220,8 @@ class AsyncConsumer:
 
     async def position(self, partition: PartitionLike) -> int:
         """The offset of the next record that poll will return."""
-        return await (await self._start()).position(check_partition(partition))
+        with self._interrupts.call(wakes=True):
+            return await (await self._start()).position(check_partition(partition))
 
     # Committing.
 
@@ -223,7 +233,8 @@ class AsyncConsumer:
         """
         engine = await self._start()
         await self._run_finished(engine)
-        await engine.commit(offsets)
+        with self._interrupts.call():
+            await engine.commit(offsets)
 
     async def commit_async(self, offsets: OffsetsLike | None = None, callback: CommitCallback | None = None) -> None:
         """Commit beside what you do next; ``callback(offsets, error)`` runs in a later poll, commit or close.
@@ -238,27 +249,32 @@ class AsyncConsumer:
 
         Where the log waits for batches to be confirmed (TubeMQ) it is told that they were not dealt with.
         """
-        await (await self._start()).reject(batch)
+        with self._interrupts.call():
+            await (await self._start()).reject(batch)
 
     async def committed(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, Committed | None]:
         """What the group has committed; None where nothing."""
         wanted = check_partitions(partitions)
-        found = await (await self._start()).committed(wanted)
+        with self._interrupts.call(wakes=True):
+            found = await (await self._start()).committed(wanted)
         return {partition: found.get(partition) for partition in wanted}
 
     # Offsets of the log.
 
     async def beginning_offsets(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, int]:
         """The first offset of each partition."""
-        return await beginning_offsets((await self._start()).client, partitions)
+        with self._interrupts.call(wakes=True):
+            return await beginning_offsets((await self._start()).client, partitions)
 
     async def end_offsets(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, int]:
         """The offset that the next record written to each partition will get."""
-        return await end_offsets((await self._start()).client, partitions)
+        with self._interrupts.call(wakes=True):
+            return await end_offsets((await self._start()).client, partitions)
 
     async def offsets_for_times(self, times_ms: Mapping[Partition, int]) -> Mapping[Partition, FoundOffset | None]:
         """The first record at or after a time (ms since 1970 UTC); None where there is none so young."""
-        return await offsets_for_times((await self._start()).client, times_ms)
+        with self._interrupts.call(wakes=True):
+            return await offsets_for_times((await self._start()).client, times_ms)
 
     async def close(self, timeout_s: float | None = None) -> None:
         """Commit if that is automatic, leave the group, hang up. Calling it again does nothing.
@@ -266,11 +282,23 @@ class AsyncConsumer:
         All of it within ``timeout_s`` (None: ``close_timeout_ms``, without that ``request_timeout_ms``), else
         RequestTimeout is raised, and the group notices by itself.
         """
-        config = self._settings.config
-        patience_ms = config.request_timeout_ms if config.close_timeout_ms is None else config.close_timeout_ms
-        await self._end(patience_ms / 1_000 if timeout_s is None else timeout_s, handled=True)
+        # A task that ends the work of another cannot know how far that one is with what was polled last.
+        await self._close(timeout_s, handled=self._poller in (None, asyncio.current_task()))
+
+    def wakeup(self) -> None:
+        """End a poll that waits, or the next one, by WakeUp; an iteration just ends. The consumer stays as it is.
+
+        Ends what asks for positions and offsets, too; commits are carried through. From any thread or task, and from a
+        signal's handler: it takes no lock and waits for nothing.
+        """
+        self._interrupts.wakeup()
 
     # Inside.
+
+    async def _close(self, timeout_s: float | None, *, handled: bool) -> None:
+        config = self._settings.config
+        patience_ms = config.request_timeout_ms if config.close_timeout_ms is None else config.close_timeout_ms
+        await self._end(patience_ms / 1_000 if timeout_s is None else timeout_s, handled=handled)
 
     async def _start(self, *, subscribe: bool = True) -> ConsumerEngine:
         if self._engine is None and not self._closed:
@@ -279,7 +307,7 @@ class AsyncConsumer:
             raise Closed("the consumer is closed")
         if self._engine is None:
             client = open_asyncio(self._protocol, self._settings)
-            self._engine = ConsumerEngine(client, self._settings.config, self._call)
+            self._engine = ConsumerEngine(client, self._settings.config, self._call, interrupts=self._interrupts)
             if subscribe and self._settings.address.topics:
                 self._by_address = True
                 await self._engine.subscribe(self._settings.address.topics, RebalanceListener())

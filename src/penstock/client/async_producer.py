@@ -206,10 +206,10 @@ class AsyncProducer:
         ending.complain(of_lost=timeout_s is None)
 
     async def _end(self, timeout_s: float | None) -> Ending:
-        engine, self._engine, self._closed = self._engine, None, True
+        engine = self._ending = self._engine  # first: a callback that sends just now must find one of the two
+        self._engine, self._closed = None, True
         if engine is None:
             return Ending(Counter(), None)
-        self._ending = engine
         try:
             return await engine.close(timeout_s)
         finally:

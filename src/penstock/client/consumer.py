@@ -17,8 +17,9 @@ from penstock.client._callbacks import CallbackErrorHook
 from penstock.client._committable import CommitCallback, OffsetsLike
 from penstock.client._consuming import ConsumerEngine
 from penstock.client._ending import tell_beside
-from penstock.client._loop_thread import AnyTurn, Turns, call_in_user_thread, loop_thread
+from penstock.client._loop_thread import AnyTurn, Run, Turns, call_in_user_thread, loop_thread
 from penstock.client.async_consumer import AsyncConsumer, poll_limit
+from penstock.client.errors import WakeUp
 from penstock.client.rebalance import RebalanceListener
 from penstock.client.status import EmptyReason, PartitionStatus
 from penstock.columnar import Messages
@@ -55,6 +56,8 @@ class Consumer:
         self._beginning = threading.Lock()
         self._taking = threading.Lock()
         self._pollers: set[int] = set()
+        self._polling = 0
+        self._in_hand = False
 
     def __enter__(self) -> Self:
         with self._turn as run:
@@ -65,23 +68,26 @@ class Consumer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is None:
-            self.close()
+            self._loop.run(lambda: self._inner._close(None, handled=True))
             return
         try:
-            with self._turn as run:
-                run(lambda: self._inner._leave(error))
-        except PenstockError as failure:  # another thread is at it, or this is the child of a fork
+            self._loop.run(lambda: self._inner._leave(error))
+        except PenstockError as failure:  # this is the child of a fork
             tell_beside(error, f"closing the consumer failed as well: {failure!r}")
 
     def __iter__(self) -> Iterator[Messages]:
-        """Batches as they come, for ever; each may be committed once its loop body is through."""
+        """Batches as they come, until `close` or `wakeup`; each may be committed once its loop body is through."""
         while not self._inner._closed:
             try:
                 batch = self.poll(_ITERATION_S)
-            except Closed:
-                return  # by another thread
+            except (Closed, WakeUp):
+                return
             if batch:
-                yield batch
+                self._in_hand = True
+                try:
+                    yield batch
+                finally:
+                    self._in_hand = False
 
     def subscribe(self, topics: Collection[str] | str, listener: RebalanceListener | None = None) -> None:
         """Read these topics, together with the group, instead of those before. Raises UsageError after assign."""
@@ -140,21 +146,11 @@ class Consumer:
         engine = self._begun()
         with self._turn as run:
             self._note_poller(engine)
-            limit = poll_limit(max_records, engine)
-            deadline = self._loop.now() + seconds("timeout_s", timeout_s)
-            # Without the loop as long as something was fetched ahead and there is nothing else to do.
-            with self._taking:
-                engine.partitions.mark_handled()
-                serve = engine.needs_service
-                batch = Messages() if serve else engine.take_ahead(limit)
-            while not batch:
-                if not run(partial(self._inner._ready, engine, deadline, serve=serve)):
-                    return batch
-                with self._taking:
-                    batch = engine.take(limit)
-                serve = False
-            self._loop.post(engine.go_on)
-            return batch
+            self._polling += 1
+            try:
+                return self._poll(engine, run, self._loop.now() + seconds("timeout_s", timeout_s), max_records)
+            finally:
+                self._polling -= 1
 
     def seek(self, partition: PartitionLike, offset: OffsetLike) -> None:
         """Continue at ``offset``; records fetched already are dropped."""
@@ -241,8 +237,18 @@ class Consumer:
         All of it within ``timeout_s`` (None: ``close_timeout_ms``, without that ``request_timeout_ms``), else
         RequestTimeout is raised, and the group notices by itself.
         """
-        with self._turn as run:
-            run(lambda: self._inner.close(timeout_s))
+        # Whoever closes from elsewhere, or in a signal's handler, cannot know how far the work is on the last batch.
+        mine = self._inner._poller in (None, threading.get_ident())
+        handled = mine and not self._polling and not self._in_hand
+        self._loop.run(lambda: self._inner._close(timeout_s, handled=handled))
+
+    def wakeup(self) -> None:
+        """End a poll that waits, or the next one, by WakeUp; an iteration just ends. The consumer stays as it is.
+
+        Ends what asks for positions and offsets, too; commits are carried through. From any thread or task, and from a
+        signal's handler: it takes no lock and waits for nothing.
+        """
+        self._inner.wakeup()
 
     # Inside.
 
@@ -250,6 +256,22 @@ class Consumer:
     def _turn(self) -> Turns | AnyTurn:
         engine = self._inner._engine
         return self._anyone if engine is not None and engine.for_many_threads else self._one
+
+    def _poll(self, engine: ConsumerEngine, run: Run, deadline: float, max_records: int | None) -> Messages:
+        limit = poll_limit(max_records, engine)
+        # Without the loop as long as something was fetched ahead and there is nothing else to do.
+        with self._taking:
+            engine.partitions.mark_handled()
+            serve = engine.needs_service
+            batch = Messages() if serve else engine.take_ahead(limit)
+        while not batch:
+            if not run(partial(self._inner._ready, engine, deadline, serve=serve)):
+                return batch
+            with self._taking:
+                batch = engine.take(limit)
+            serve = False
+        self._loop.post(engine.go_on)
+        return batch
 
     def _begun(self) -> ConsumerEngine:
         """The engine; of several threads that begin at once one makes it."""
@@ -260,5 +282,6 @@ class Consumer:
             return run(self._inner._start)
 
     def _note_poller(self, engine: ConsumerEngine) -> None:
+        self._inner._poller = threading.get_ident()
         self._pollers.add(threading.get_ident())
         engine.many_threads = engine.for_many_threads and len(self._pollers) > 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.errors import LocalError, RequestTimeout
 
-__all__ = ["BufferFull", "DeliveryTimeout", "NoOffset", "TransactionAborted"]
+__all__ = ["BufferFull", "DeliveryTimeout", "NoOffset", "TransactionAborted", "WakeUp"]
 
 
 class BufferFull(LocalError):
@@ -23,3 +23,7 @@ class NoOffset(LocalError):
 
 class TransactionAborted(LocalError):
     """A record was not stored, or is hidden for ever, because the transaction it was put into was aborted."""
+
+
+class WakeUp(LocalError):
+    """``Consumer.wakeup()`` was called: the consumer is as it was, and may go on or be closed."""

@@ -1,0 +1,139 @@
+"""Interrupts: what of one client's calls waits, so that ``close`` and ``wakeup`` can end it.
+
+Nothing here takes a lock: both may be called by a signal's handler, which may have come anywhere.
+What must not live here: what a call waits for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final, Self
+
+from penstock.client.errors import WakeUp
+from penstock.errors import Closed, PenstockError
+
+__all__ = ["Interrupts", "Wait"]
+
+_LEAVING_S: Final = 1.0
+
+
+class Wait:
+    """One call that is under way in a task; entered and left there.
+
+    ``gently``: wakeup ends it where it looks at ``check`` itself, having called this and settled ``over``; without,
+    it is cancelled where it is, which must do no harm.
+    """
+
+    def __init__(self, all_of_them: Interrupts, *, wakes: bool, gently: Callable[[], None] | None) -> None:
+        self._all = all_of_them
+        self._gently = gently
+        self._error: PenstockError | None = None
+        self._cancelled = False
+        self._cancelling = 0
+        self.wakes = wakes
+        self.task: asyncio.Task[object] | None = None
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def __enter__(self) -> Self:
+        self.task = asyncio.current_task()
+        self._cancelling = self.task.cancelling() if self.task is not None else 0
+        self._all.begin(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._all.leave(self)
+        if self._cancelled and self.task is not None:
+            still = self.task.uncancel() > self._cancelling
+            if kind is asyncio.CancelledError and not still and self._error is not None:
+                raise self._error from None
+
+    def check(self) -> None:
+        """Raise what this was ended with, if it was."""
+        if self._error is not None:
+            raise self._error
+
+    def wake(self, error: PenstockError) -> None:
+        """End it where it may be ended."""
+        if self._gently is None:
+            self.end(error)
+            return
+        self._error = self._error or error
+        if not self.over.done():
+            self.over.set_result(None)
+        self._gently()
+
+    def end(self, error: PenstockError) -> None:
+        """End it where it is."""
+        if not self._cancelled and self.task is not None:
+            self._error = error
+            self._cancelled = True
+            self.task.cancel()
+
+
+class Interrupts:
+    """The calls of one client that wait. ``pending``: of a wakeup that no call has heard of yet."""
+
+    def __init__(self) -> None:
+        self._waits: set[Wait] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._left: asyncio.Event | None = None
+        self.pending = False
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a call is under way."""
+        return bool(self._waits)
+
+    def call(self, *, wakes: bool = False, gently: Callable[[], None] | None = None) -> Wait:
+        """Around a call that waits: raises Closed from it when the client is closed, WakeUp if it ``wakes``."""
+        return Wait(self, wakes=wakes, gently=gently)
+
+    def wakeup(self) -> None:
+        """End a call that waits, or else the next one. From any thread, and from a signal's handler."""
+        self.pending = True
+        loop = self._loop
+        if loop is not None:
+            with contextlib.suppress(RuntimeError):  # it has ended, and every call with it
+                loop.call_soon_threadsafe(self._wake)
+
+    async def end(self, error: Closed) -> None:
+        """End all calls but the one this is done in; returns when they are over."""
+        mine = asyncio.current_task()
+        others = {wait for wait in self._waits if wait.task is not mine}
+        for wait in others:
+            wait.end(error)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LEAVING_S):
+                while others & self._waits:
+                    self._left = asyncio.Event()
+                    await self._left.wait()
+
+    def begin(self, wait: Wait) -> None:
+        """A call begins to wait. Raises WakeUp if that was wanted before."""
+        self._loop = asyncio.get_running_loop()
+        if self.pending and wait.wakes:
+            self.pending = False
+            raise _woken()
+        self._waits.add(wait)
+
+    def leave(self, wait: Wait) -> None:
+        """It does not wait any more."""
+        self._waits.discard(wait)
+        if self._left is not None:
+            self._left.set()
+
+    def _wake(self) -> None:
+        waits = [wait for wait in self._waits if wait.wakes]
+        if self.pending and waits:
+            self.pending = False
+            for wait in waits:
+                wait.wake(_woken())
+
+
+def _woken() -> WakeUp:
+    return WakeUp("wakeup() was called")
