@@ -1,5 +1,7 @@
 """What all connections of a node hold together, in bytes: requests on their way in or being served, answers unread.
 
+So does what a front inflates for one of them.
+
 A connection that holds little is never in the way and never waits. When the rest together hold more than the budget,
 their sockets are not read until there is room, and those that have neither sent nor read on for a second are hung up
 on, the most patient first: nobody is kept waiting by clients that claim, send a byte now and then, or never read. What
@@ -10,6 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final, Protocol
 
 from penstock.net._turn import Turn
@@ -70,6 +74,17 @@ class Budget:
     def exhausted(self) -> bool:
         """Whether connections that hold more than a little have to wait."""
         return self._exhausted
+
+    @contextmanager
+    def reserved(self, size: int) -> Iterator[None]:
+        """While it is entered, so much is taken by nobody that could be hung up on."""
+        self._used += size
+        self._judge()
+        try:
+            yield
+        finally:
+            self._used -= size
+            self._judge()
 
     def hold(self, holder: Holder, size: int) -> None:
         """``holder`` holds ``size`` bytes now, instead of what it held before."""

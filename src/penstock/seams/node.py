@@ -13,6 +13,7 @@ from typing import Protocol
 from penstock.errors import PenstockError
 from penstock.model import Committed, Endpoint, Partition
 from penstock.seams.framing import Buffer, Stretch
+from penstock.seams.memory import UNLIMITED, Memory
 from penstock.seams.runtime import Promise, Runtime
 
 
@@ -223,22 +224,6 @@ class Offsets(Protocol):
         ...
 
 
-class Memory(Protocol):
-    """What all connections of a node may hold together."""
-
-    @property
-    def free(self) -> int:
-        """Bytes that are left, 0 at least. An answer takes a part of it, so that there is some for the next one."""
-        ...
-
-
-class _Unlimited:
-    free = 1 << 62
-
-
-_UNLIMITED = _Unlimited()
-
-
 @dataclass(frozen=True, slots=True)
 class Services:
     """What a front is given."""
@@ -247,4 +232,4 @@ class Services:
     runtime: Runtime
     enode: Enode
     offsets: Offsets
-    memory: Memory = _UNLIMITED
+    memory: Memory = UNLIMITED

@@ -1,12 +1,18 @@
 """Batches that cost much to look into: nobody else waits for them, and none inflates to more than its topic allows."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from penstock.columnar import compression
+from penstock.columnar.arena import Arena
 from penstock.columnar.compression import compress
 from penstock.model import Codec
+from penstock.net.server import Budget
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front import KafkaFrontOptions
 from penstock.protocols.kafka.front.inner_records import count_records, record_heads
@@ -68,11 +74,11 @@ def test_others_are_answered_while_a_costly_batch_is_looked_into(costly: bytes, 
         looks: list[Callable[[], None]] = []
         beside = kit.front._shared.beside.run
 
-        async def held(look: Callable[[], None]) -> None:
+        async def held(look: Callable[[], None], holds: int) -> None:
             looks.append(look)
             begun.set()
             await answered.wait()
-            await beside(look)
+            await beside(look, holds)
 
         async def small() -> None:
             await begun.wait()
@@ -110,3 +116,55 @@ def test_records_that_a_header_does_not_admit_to_are_not_counted() -> None:
     assert count_records(plain, 1_000) == 1_000
     assert count_records(plain, 1) == 2
     assert len(record_heads(plain, 1)) == 2
+
+
+def test_what_is_inflated_is_taken_from_the_memory_of_all_connections() -> None:
+    """As much as it may take, while it does; of a batch that is not compressed a copy."""
+
+    async def test(kit: Kit) -> None:
+        await kit.enode.create_topic("t", 1, {})
+        await kit.enode.create_topic("gzip", 1, {"compression.type": "gzip"})
+        budget = Budget(512 * MB)
+        kit.front._shared.beside._memory = budget
+        seen: list[int] = []
+        in_thread = kit.runtime.in_thread
+
+        async def watched(work: Callable[[], Any]) -> Any:
+            seen.append(budget.used)
+            return await in_thread(work)
+
+        kit.runtime.in_thread = watched  # type: ignore[method-assign]
+        await kit.produce("t", packed(Codec.ZSTD, 20 * MB))
+        await kit.produce("t", packed(Codec.ZSTD, 64 * MB))
+        plain = batch([b""] * 60_000)
+        await kit.produce("t", plain)
+        await kit.produce("gzip", plain)
+        assert max(seen) >= 64 * MB
+        assert seen[-1] >= len(plain)
+        assert budget.used == 0
+
+    run(test)
+
+
+def test_what_was_inflated_of_a_refused_batch_is_given_back_at_once() -> None:
+    async def test(kit: Kit) -> None:
+        await kit.enode.create_topic("t", 1, {})
+        made: list[weakref.ref[Arena]] = []
+
+        class Watched(Arena):
+            def __init__(self, *given: int) -> None:
+                super().__init__(*given)
+                made.append(weakref.ref(self))
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(compression, "Arena", Watched)
+            gc.disable()
+            try:
+                for _ in range(3):
+                    assert (await kit.produce("t", packed(Codec.ZSTD, 64 * MB))).error_code
+                assert made
+                assert [each() for each in made] == [None] * len(made)
+            finally:
+                gc.enable()
+
+    run(test)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 
-from penstock.protocols.kafka.front.beside import STEP_BYTES, Turns
 from penstock.protocols.kafka.messages import request
 from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from penstock.seams.beside import STEP_BYTES, Turns
 from penstock.seams.framing import Buffer, Frame, Pieces, joined
 from tests.unit.kafka_front.kit import Kit, batch, run
 

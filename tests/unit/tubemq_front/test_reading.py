@@ -2,13 +2,15 @@
 
 import asyncio
 import struct
+from collections.abc import Callable
 
 import pytest
 
 from penstock.columnar.batch import CRC_START
 from penstock.columnar.buffers import crc32c
+from penstock.columnar.recompress import Target, recompressed
 from penstock.columnar.transactions import end_marker
-from penstock.model import Partition
+from penstock.model import Codec, Partition
 from penstock.protocols.tubemq.front import TubeFrontOptions
 from penstock.protocols.tubemq.front.broker.batches import Stored, encode_batch
 from penstock.protocols.tubemq.messages import CommitOffsetRequestC2B, CommitOffsetResponseB2C
@@ -226,5 +228,61 @@ def test_messages_of_a_transaction_appear_when_it_is_committed(many: int) -> Non
         assert answer.curr_offset == 3 * 28
         assert bodies(await kit.get(last_pack_consumed=True)) == []  # moves over the markers
         assert (await kit.get(last_pack_consumed=True)).err_code == 404
+
+    run(check)
+
+
+@pytest.mark.parametrize("count", [1, 100, 50_000])
+def test_others_are_answered_while_a_costly_batch_is_read(count: int) -> None:
+    """Reading is held until the others have their answers; on the loop it could not be, and would end before them."""
+
+    async def check(kit: Kit) -> None:
+        records = [Stored(0, 1_700_000_000_000, True, None, b"y" * (1_000_000 // count), ()) for _ in range(count)]
+        plain = encode_batch(records)
+        costly = plain if count > 1_000 else bytes(recompressed(plain, Target(Codec.GZIP, None), len(plain)))
+        kit.store.log("demo", 0).append(costly, now_ms=1)
+        await kit.book()
+        begun, answered = asyncio.Event(), asyncio.Event()
+        beside = kit.front.shared.beside.run
+        held: list[int] = []
+
+        async def hold(work: Callable[[], bool], holds: int) -> bool:
+            held.append(holds)
+            begun.set()
+            await answered.wait()
+            return await beside(work, holds)
+
+        kit.front.shared.beside.run = hold  # type: ignore[method-assign, assignment]
+
+        async def others() -> None:
+            await begun.wait()
+            await kit.client().ask(SEND_MESSAGE, sent(b"x", partition_id=1))
+            answered.set()
+
+        async with asyncio.timeout(30):
+            answer, _ = await asyncio.gather(kit.get(), others())
+        assert answer.success
+        assert bodies(answer)[0].endswith(records[0].value or b"-")
+        assert len(held) == 1
+        assert (held[0] >= len(costly)) is (costly is not plain)
+
+    run(check)
+
+
+def test_who_lost_the_partition_while_its_batch_was_read_moves_nobody() -> None:
+    async def check(kit: Kit) -> None:
+        plain = encode_batch([Stored(0, 1, True, None, b"y" * 1_000, ())] * 100)
+        kit.store.log("demo", 0).append(recompressed(plain, Target(Codec.GZIP, None), len(plain)), now_ms=1)
+        await kit.book(filter_cond_str=["none of them"])
+        beside = kit.front.shared.beside.run
+
+        async def slow(work: Callable[[], bool], holds: int) -> bool:
+            kit.front.shared.bookings.expire(kit.front.shared.now + 1_000)
+            return await beside(work, holds)
+
+        kit.front.shared.beside.run = slow  # type: ignore[method-assign, assignment]
+        answer = await kit.get()
+        assert answer.err_code == 411
+        assert kit.offsets.committed("g")[Partition("demo", 0)].offset == 0
 
     run(check)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.model import Endpoint
-from penstock.protocols.kafka.front.beside import Beside, Turns
 from penstock.protocols.kafka.front.options import KafkaFrontOptions
 from penstock.protocols.kafka.offsets_log import OffsetsLog
+from penstock.seams.beside import Beside, Turns
 from penstock.seams.node import Enode, Offsets, Services, TopicState
 from penstock.seams.runtime import Promise
 

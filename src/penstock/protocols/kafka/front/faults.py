@@ -45,3 +45,12 @@ def code_of(error: PenstockError) -> ErrorCode:
         if isinstance(error, kind):
             return code
     return ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def bare(error: PenstockError) -> PenstockError:
+    """The error without the frames it came from: what was inflated in them would stay until garbage is collected."""
+    link: BaseException | None = error
+    while link is not None:
+        link.__traceback__ = None
+        link = link.__cause__ or link.__context__
+    return error

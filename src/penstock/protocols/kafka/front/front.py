@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 
 from penstock.errors import PenstockError
-from penstock.protocols.kafka.front.beside import Beside, Turns
 from penstock.protocols.kafka.front.call import Shared
 from penstock.protocols.kafka.front.fetch_sessions import FetchSessions
 from penstock.protocols.kafka.front.group_keeper import GroupKeeper
@@ -13,6 +12,7 @@ from penstock.protocols.kafka.front.options import KafkaFrontOptions
 from penstock.protocols.kafka.front.producer_ids import ProducerIds
 from penstock.protocols.kafka.front.session import KafkaSession
 from penstock.protocols.kafka.front.transaction_keeper import TransactionKeeper
+from penstock.seams.beside import Beside, Turns
 from penstock.seams.front import Peer
 from penstock.seams.node import Services
 
@@ -41,7 +41,7 @@ class KafkaFront:
                 partitions=options.transaction_partitions,
                 max_timeout_ms=options.transaction_max_timeout_ms,
             ),
-            Beside(runtime),
+            Beside(runtime, services.memory),
             Turns(runtime),
         )
 

@@ -29,6 +29,7 @@ __all__ = [
     "inflates_too_far",
     "load_arrow",
     "loads_arrow",
+    "looking_takes",
     "quick",
     "quick_rules",
     "repacked",
@@ -127,6 +128,13 @@ def quick(batches: Iterable[Buffer | None]) -> bool:
 def quick_rules(rules: Rules) -> Rules:
     """The same rules, but nothing may inflate to more than can be looked into at once."""
     return rules if rules.max_inflated_bytes <= _QUICK_PLAIN else replace(rules, max_inflated_bytes=_QUICK_PLAIN)
+
+
+def looking_takes(records: Buffer | None, rules: Rules) -> int:
+    """Bytes that looking into a batch takes at most: what it inflates to, and a copy of that."""
+    if records is None or len(records) < HEADER_BYTES:
+        return 0
+    return 2 * rules.max_inflated_bytes if records[_ATTRIBUTES_LOW_AT] & _CODEC else len(records)
 
 
 def inflates_too_far(fault: PenstockError) -> bool:

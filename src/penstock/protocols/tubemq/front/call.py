@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.protocols.tubemq.front.cluster import Cluster
 from penstock.protocols.tubemq.front.options import TubeFrontOptions
 from penstock.protocols.tubemq.messages.declare import Message
+from penstock.seams.beside import Beside
 from penstock.seams.framing import Buffers
 from penstock.seams.node import Enode, Offsets, Services
 
@@ -40,6 +41,7 @@ class Shared:
     positions: Positions
     writing: Writing
     warming: Warming
+    beside: Beside
     visit_token: int
 
     @property

@@ -16,6 +16,7 @@ from penstock.protocols.tubemq.front.options import TubeFrontOptions
 from penstock.protocols.tubemq.front.session import TubeSession
 from penstock.protocols.tubemq.front.settings import Settings
 from penstock.protocols.tubemq.front.settings_log import SettingsLog
+from penstock.seams.beside import Beside
 from penstock.seams.front import Peer
 from penstock.seams.node import Services
 
@@ -43,6 +44,7 @@ class TubeFront:
             Positions(services.offsets, services.enode, runtime.now_ms),
             Writing(services.enode, runtime, options.pending_bytes),
             Warming(runtime),
+            Beside(runtime, services.memory),
             visit_token=runtime.now_ms(),
         )
         self._admin = Admin(self.shared)

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.front.beside import STEP_BYTES
 from penstock.protocols.kafka.front.call import Call
 from penstock.protocols.kafka.front.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchSession, Key, Watched
 from penstock.protocols.kafka.front.reading import Budget, partition_of, read_partition
@@ -20,6 +19,7 @@ from penstock.protocols.kafka.messages.fetch import (
     FetchResponsePartition,
     FetchResponseTopic,
 )
+from penstock.seams.beside import STEP_BYTES
 
 __all__ = ["fetch"]
 

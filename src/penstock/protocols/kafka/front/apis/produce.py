@@ -15,13 +15,14 @@ from penstock.errors import PenstockError, ProtocolViolation
 from penstock.model import Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import INTERNAL_TOPICS, Call
-from penstock.protocols.kafka.front.faults import Refused, code_of
+from penstock.protocols.kafka.front.faults import Refused, bare, code_of
 from penstock.protocols.kafka.front.incoming import (
     Rules,
     check_batch,
     inflates_too_far,
     load_arrow,
     loads_arrow,
+    looking_takes,
     quick,
     quick_rules,
     repacked,
@@ -105,14 +106,14 @@ async def _look_into(call: Call, parts: Sequence[_Part], transactional_id: str |
             part.batch = check_batch(part.records, call.version, rules, runtime.now_ms())
             _check_transactional(transactional_id, part.batch)
         except PenstockError as error:
-            part.fault = error
+            part.fault = bare(error)
 
     if quick(part.records for part, _ in due):
         for part, rules in due:
             look(part, quick_rules(rules))
         due = [(part, rules) for part, rules in due if part.fault is not None and inflates_too_far(part.fault)]
     for part, rules in due:
-        await call.shared.beside.run(partial(look, part, rules))
+        await call.shared.beside.run(partial(look, part, rules), looking_takes(part.records, rules))
 
 
 async def _repack(call: Call, parts: Sequence[_Part]) -> None:
@@ -123,7 +124,7 @@ async def _repack(call: Call, parts: Sequence[_Part]) -> None:
             try:
                 part.batch = repacked(part.batch, rules)
             except PenstockError as error:
-                part.fault = error
+                part.fault = bare(error)
 
     due = [
         (part, part.rules)
@@ -131,7 +132,8 @@ async def _repack(call: Call, parts: Sequence[_Part]) -> None:
         if part.fault is None and part.rules and part.rules.target and not part.rules.target.meets(part.batch)
     ]
     if due:
-        await call.shared.beside.run(work)
+        takes = max(looking_takes(part.records, rules) for part, rules in due)
+        await call.shared.beside.run(work, takes + sum(len(part.batch) for part, _ in due))
 
 
 def _check_request(call: Call, request: ProduceRequest) -> None:

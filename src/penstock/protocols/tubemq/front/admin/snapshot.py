@@ -28,7 +28,8 @@ async def messages(call: AdminCall) -> Answer:
     begin = max(start, end - count)
     if begin == end:
         return from_broker([])
-    batch = read_batch(call.shared.enode, partition, begin, filters, Limits(_MOST_BYTES, count, sys.maxsize))
+    shared, limits = call.shared, Limits(_MOST_BYTES, count, sys.maxsize)
+    batch = await read_batch(shared.enode, shared.beside, partition, begin, filters, limits)
     return from_broker([_shown(row, message) for row, message in enumerate(batch.messages)])
 
 

@@ -40,9 +40,14 @@ async def get(call: Call, request: GetMessageRequestC2B) -> GetMessageResponseB2
     if not shared.settings.topic(topic.name).accepts_subscribe:
         raise Refused(Code.FORBIDDEN, f"topicName {topic.name} has been closed")
     async with booking.turns.mine():
-        if not shared.bookings.is_current(booking):
-            raise Refused(Code.HB_NO_NODE, f"UnRegistered Consumer:{client}, you have to register firstly!")
+        _check_current(shared, booking)
         return await _serve(shared, booking, request)
+
+
+def _check_current(shared: Shared, booking: Booking) -> None:
+    """Raises Refused where the client has not the partition any more that it waited for."""
+    if not shared.bookings.is_current(booking):
+        raise Refused(Code.HB_NO_NODE, f"UnRegistered Consumer:{booking.client}, you have to register firstly!")
 
 
 async def _serve(shared: Shared, booking: Booking, request: GetMessageRequestC2B) -> GetMessageResponseB2C | Continued:
@@ -58,13 +63,15 @@ async def _serve(shared: Shared, booking: Booking, request: GetMessageRequestC2B
     grant = booking.quota.grant(shared.settings.rules, booking.lag, shared.now_ms, escapes=request.esc_flow_ctrl)
     if not grant.max_bytes:
         return _nothing(Code.SERVER_CONSUME_SPEED_LIMIT, "RpcServer consume speed limit!", grant.wait_ms)
-    batch = read_batch(
+    batch = await read_batch(
         shared.enode,
+        shared.beside,
         partition,
         max(start, log_start),
         booking.filters,
         Limits(min(grant.max_bytes, options.transfer_bytes), options.transfer_records, shared.warming.many),
     )
+    _check_current(shared, booking)
     shared.warming.note(batch.end - batch.start)
     booking.lag = batch.lag(log_end)
     booking.quota.sent(batch.size)

@@ -17,11 +17,11 @@ from penstock.errors import CorruptBatch
 from penstock.model import Codec
 from penstock.seams.framing import Buffer
 
-__all__ = ["Stored", "encode_batch", "stored_records"]
+__all__ = ["MAX_INFLATED_BYTES", "Stored", "encode_batch", "stored_records"]
 
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _LOG_APPEND: Final = 8
-_MOST_INFLATED: Final = 256 << 20
+MAX_INFLATED_BYTES: Final = 256 << 20
 
 
 class Stored(NamedTuple):
@@ -84,7 +84,7 @@ def _plain(data: Buffer, header: BatchHeader) -> bytes:
         return bytes(packed)
     from penstock.columnar.compression import inflate  # loads Arrow: who never sees compression does without
 
-    return bytes(inflate(header.codec, packed, _MOST_INFLATED))
+    return bytes(inflate(header.codec, packed, MAX_INFLATED_BYTES))
 
 
 def _records(data: bytes, header: BatchHeader, start: int) -> Iterator[Stored]:

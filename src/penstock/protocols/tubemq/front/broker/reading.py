@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from penstock.columnar.batch import batches
-from penstock.model import Partition
-from penstock.protocols.tubemq.front.broker.batches import Stored, stored_records
+from penstock.model import Codec, Partition
+from penstock.protocols.tubemq.front.broker.batches import MAX_INFLATED_BYTES, Stored, stored_records
 from penstock.protocols.tubemq.front.broker.messages import key_code_of, message_of
 from penstock.protocols.tubemq.messages.broker import TransferedMessage
+from penstock.seams.beside import Beside
 from penstock.seams.framing import Buffer
 from penstock.seams.node import Enode
 
@@ -27,6 +29,12 @@ _RECORD_BYTES: Final = 52
 
 Aborted = Sequence[tuple[int, int]]
 """(producer id, first offset) of transactions that were aborted."""
+
+_QUICK_RECORDS, _QUICK_BYTES = 1_000, 1 << 20
+"""What can be looked through within a few milliseconds."""
+
+_RATIO: Final = 32
+"""What a compressed batch is expected to inflate to at most: text rarely shrinks to less than a thirtieth."""
 
 _PIECES: Final = 8
 """So many pieces of the log are looked through at most, also where a filter matches nothing in them."""
@@ -64,10 +72,12 @@ class Limits:
     many: int
 
 
-def read_batch(enode: Enode, partition: Partition, start: int, filters: frozenset[int], limits: Limits) -> Batch:
+async def read_batch(
+    enode: Enode, beside: Beside, partition: Partition, start: int, filters: frozenset[int], limits: Limits
+) -> Batch:
     """Read from ``start``, which lies in the log, up to about the limits, messages that ``filters`` let through.
 
-    Raises StoreError, CorruptBatch.
+    What takes its time, above all inflating, is done ``beside`` the event loop. Raises StoreError, CorruptBatch.
     """
     batch = Batch(start, start)
     _, log_end = enode.bounds(partition)
@@ -76,11 +86,13 @@ def read_batch(enode: Enode, partition: Partition, start: int, filters: frozense
         if not len(found.data):
             break
         aborted = enode.aborted(partition, batch.end, found.next_offset)
-        if not piece and not filters and sum(header.record_count for header in batches(found.data)) >= limits.many:
-            _read_many(batch, found.data, aborted, limits)
-            more = False
+        count, packed = _weight(found.data)
+        if not piece and not filters and count >= limits.many:
+            work = partial(_read_many, batch, found.data, aborted, limits)
         else:
-            more = _read_some(batch, found.data, aborted, filters, limits)
+            work = partial(_read_some, batch, found.data, aborted, filters, limits)
+        quick = not packed and count <= _QUICK_RECORDS and len(found.data) <= _QUICK_BYTES
+        more = work() if quick else await beside.run(work, min(MAX_INFLATED_BYTES, _RATIO * packed))
         if batch.end == batch.start and found.next_offset > batch.end:
             batch.start = batch.end = found.next_offset  # nothing but a hole
             more = True
@@ -89,7 +101,17 @@ def read_batch(enode: Enode, partition: Partition, start: int, filters: frozense
     return batch
 
 
-def _read_many(batch: Batch, data: Buffer, aborted: Aborted, limits: Limits) -> None:
+def _weight(data: Buffer) -> tuple[int, int]:
+    """How many records there are, and how many bytes of compressed batches."""
+    count = packed = 0
+    for header in batches(data):
+        count += header.record_count
+        packed += header.length if header.codec is not Codec.NONE else 0
+    return count, packed
+
+
+def _read_many(batch: Batch, data: Buffer, aborted: Aborted, limits: Limits) -> bool:
+    """Take records along by columns, up to a hole or until the batch is full."""
     from penstock.protocols.tubemq.front.broker.columns import bulk_of  # loads Arrow
 
     size, records = limits.size, limits.records
@@ -98,6 +120,7 @@ def _read_many(batch: Batch, data: Buffer, aborted: Aborted, limits: Limits) -> 
         batch.start, batch.end = bulk.first, bulk.first + bulk.count
         batch.encoded.append(bulk.encoded)
         batch.size = bulk.size
+    return False
 
 
 def _read_some(batch: Batch, data: Buffer, aborted: Aborted, filters: frozenset[int], limits: Limits) -> bool:

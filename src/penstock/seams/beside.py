@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection
 from typing import Any, Final, TypeVar
 
+from penstock.seams.memory import Memory
 from penstock.seams.runtime import Promise, Runtime
 
 __all__ = ["STEP_BYTES", "Beside", "Turns"]
@@ -24,17 +25,19 @@ _AT_ONCE: Final = 200
 class Beside:
     """One a front."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Runtime, memory: Memory) -> None:
         self._runtime = runtime
+        self._memory = memory
         self._busy: Promise[Any] | None = None
 
-    async def run(self, work: Callable[[], None]) -> None:
-        """Return when ``work`` has been done, after all that was asked for before."""
+    async def run(self, work: Callable[[], T], holds: int = 0) -> T:
+        """What ``work`` returns, which is begun after all that was asked for before, and takes ``holds`` bytes."""
         while self._busy is not None:
             await self._busy
         busy = self._busy = self._runtime.promise()
         try:
-            await self._runtime.in_thread(work)
+            with self._memory.reserved(holds):
+                return await self._runtime.in_thread(work)
         finally:
             self._busy = None
             busy.set(None)
