@@ -26,6 +26,7 @@ EXAMPLES: Final = examples(
     "penstock consume tubemq://127.0.0.1:8715/flights --group audit --from earliest --max 10",
 )
 _POLL_S = 0.2
+_STARTS: Final = {"earliest": "from the first record", "latest": "from the end: what is written from now on"}
 
 
 def consume(
@@ -37,8 +38,7 @@ def consume(
         str,
         typer.Option(
             "--from",
-            help="earliest or latest: where the group has no offset, or without a group. "
-            "By default latest, with --until-end earliest.",
+            help="earliest or latest: where the group has no offset, or without a group. By default earliest.",
         ),
     ] = "",
     kind: Annotated[str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")] = "text",
@@ -55,23 +55,26 @@ def consume(
     """
     topics = topics_of(address)
     check_format(kind, out)
-    options = client_options(address, option, {"auto_offset_reset": "earliest" if until_end else "latest"})
+    options = client_options(address, option)
     if start:
         options["auto_offset_reset"] = start
     if group:
         options["group"] = group
     from penstock.config import parse_address
 
-    commits = said_as("group", {**parse_address(address).options, **options}) is not None
+    said = {**parse_address(address).options, **options}
+    reset = said_as("auto_offset_reset", said) or ("" if "config_file" in said else "earliest")
+    commits = said_as("group", said) is not None
     from penstock.client import Consumer
 
     with Consumer(address, **options) as consumer:
         # Says so where there is no such topic.
         partitions = [partition for topic in topics for partition in consumer.partitions_for(topic)]
         ends = consumer.end_offsets(partitions) if until_end else None
+        note(f"reading {', '.join(topics)} {way_in(said_as('group', said), reset)}")
         with StopRequests() as stop:
             with open_sink(kind, out, separator) as sink:
-                reading = Reading(consumer, sink, commits=commits, way_to_the_start=way_to_the_start(commits, start))
+                reading = Reading(consumer, sink, commits=commits, way_to_the_start=way_to_the_start(commits, reset))
                 try:
                     reading.run(stop, limit, ends)
                 finally:
@@ -81,11 +84,18 @@ def consume(
         raise typer.Exit(stop.exit_code)
 
 
-def way_to_the_start(commits: bool, start: str) -> str:
+def way_in(group: str | None, reset: str) -> str:
+    """Where reading begins."""
+    start = _STARTS.get(reset, f"from where auto_offset_reset={reset} says" if reset else "from where its options say")
+    return start if group is None else f"as group {group}: on from what it has committed, or else {start}"
+
+
+def way_to_the_start(commits: bool, reset: str) -> str:
     """What to say to somebody who waits for records that were there before."""
+    hint = "" if reset == "earliest" else ", with --from earliest"
     if commits:
-        return "What the group has read it gets no more: a group with another name reads all, with --from earliest"
-    return "There is nothing before it" if start == "earliest" else "--from earliest reads what is there"
+        return f"What the group has read it gets no more: a group with another name reads all{hint}"
+    return "There is nothing before it" if reset == "earliest" else "--from earliest reads what is there"
 
 
 class Reading:

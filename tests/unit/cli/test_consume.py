@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from penstock.cli.consume import Reading, before
+from penstock.cli.consume import Reading, before, way_in
 from penstock.cli.endings import StopRequests
 from penstock.client import Admin, Consumer, Producer
 from penstock.columnar import Messages
@@ -37,7 +37,11 @@ def committed(log: Broker, group: str) -> dict[int, int]:
 def test_text_is_each_value_and_a_line_feed(log: Broker, topic: str) -> None:
     fill(log, "t", [b"one", b"", b"\xff\x00"])
     ran = penstock("consume", topic, *ALL)
-    assert (ran.code, ran.stdout, ran.stderr) == (0, b"one\n\n\xff\x00\n", "3 records\n")
+    assert (ran.code, ran.stdout, ran.stderr) == (
+        0,
+        b"one\n\n\xff\x00\n",
+        "reading t from the first record\n3 records\n",
+    )
 
 
 def test_keys_stand_before_the_separator_as_produce_reads_them(log: Broker, topic: str) -> None:
@@ -120,9 +124,33 @@ def test_ends_cut_each_partition_where_it_ended() -> None:
     assert kept.next_offsets == {one: 7, other: 8}
 
 
-def test_by_default_only_what_comes_later_is_read(log: Broker, topic: str) -> None:
-    fill(log, "t", [b"before"])
-    assert penstock("consume", topic, "--until-end", "--from", "latest").stdout == b""
+def test_it_begins_where_a_consumer_would_and_says_where(log: Broker, topic: str) -> None:
+    fill(log, "t", [b"1"])
+    with Consumer(topic) as consumer:
+        assert consumer.poll(20)[0].value == b"1"
+    ran = penstock("consume", topic, "--max", 1)
+    assert (ran.stdout, ran.stderr) == (b"1\n", "reading t from the first record\n1 records\n")
+    ran = penstock("consume", topic, "--until-end", "--from", "latest")
+    assert ran.stdout == b""
+    assert ran.stderr.startswith("reading t from the end: what is written from now on\n")
+
+
+@pytest.mark.parametrize(
+    ("group", "reset", "told"),
+    [
+        (None, "earliest", "from the first record"),
+        (None, "latest", "from the end: what is written from now on"),
+        ("g", "earliest", "as group g: on from what it has committed, or else from the first record"),
+        (
+            "g",
+            "largest",
+            "as group g: on from what it has committed, or else from where auto_offset_reset=largest says",
+        ),
+        (None, "", "from where its options say"),
+    ],
+)
+def test_the_way_in_is_told_in_words(group: str | None, reset: str, told: str) -> None:
+    assert way_in(group, reset) == told
 
 
 def test_a_group_commits_what_was_written_and_goes_on_there(log: Broker, topic: str) -> None:

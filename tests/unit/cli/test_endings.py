@@ -21,6 +21,7 @@ from tests.interrupts import python_hears_ctrl_c
 from tests.unit.cli.running import fill, penstock, records, refused
 
 PATIENCE_S = 60
+AS_G = b"reading t as group g: on from what it has committed, or else from the first record\n"
 
 
 @contextmanager
@@ -59,7 +60,7 @@ def test_a_consumer_told_to_stop_has_committed_what_was_written(log: Broker, how
         assert [process.stdout.readline() for _ in range(3)] == [b"1\n", b"2\n", b"3\n"]
         process.send_signal(how)
         rest, told = process.communicate(timeout=PATIENCE_S)
-    assert (process.returncode, rest, told) == (128 + how, b"", b"3 records\n")
+    assert (process.returncode, rest, told) == (128 + how, b"", AS_G + b"3 records\n")
     with Admin(log.address) as admin:
         assert [place.offset for place in admin.committed("g").values()] == [3]
         assert admin.describe_group("g").state == "Empty"  # it left: nobody waits for its session to end
@@ -68,8 +69,9 @@ def test_a_consumer_told_to_stop_has_committed_what_was_written(log: Broker, how
 @pytest.mark.parametrize(
     ("words", "way"),
     [
-        ((), "--from earliest reads what is there"),
-        (("--from", "earliest", "-g", "g"), "a group with another name reads all, with --from earliest"),
+        (("--from", "latest"), "--from earliest reads what is there"),
+        (("-g", "g"), "a group with another name reads all"),
+        (("-g", "g", "--from", "latest"), "a group with another name reads all, with --from earliest"),
     ],
 )
 def test_a_consumer_that_waits_at_the_end_says_so(log: Broker, words: tuple[str, ...], way: str) -> None:
@@ -79,6 +81,7 @@ def test_a_consumer_that_waits_at_the_end_says_so(log: Broker, words: tuple[str,
     with running("consume", f"{log.address}/t", *words) as process:
         assert process.stderr is not None
         assert process.stdout is not None
+        assert process.stderr.readline().startswith(b"reading t ")
         said = process.stderr.readline().decode()
         assert said.startswith("at the end of t, waiting for what comes next. ")
         assert said.endswith(f"{way}\n")
@@ -101,7 +104,7 @@ def test_ctrl_c_leaves_a_parquet_file_with_everything_that_is_committed(log: Bro
         _, told = process.communicate(timeout=PATIENCE_S)
         rows = parquet.read_table(file).num_rows
         assert rows >= 65_536
-        assert (process.returncode, told) == (130, b"%d records\n" % rows)
+        assert (process.returncode, told) == (130, AS_G + b"%d records\n" % rows)
         assert [place.offset for place in admin.committed("g").values()] == [rows]
 
 
