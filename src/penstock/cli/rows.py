@@ -11,13 +11,16 @@ from io import BytesIO
 from typing import BinaryIO, Final
 
 import pyarrow as pa
-from pyarrow import csv, parquet
+from pyarrow import compute, csv, parquet
 
 from penstock.cli.json_text import NULL, joined, spelled_text
+from penstock.columnar.arrays import binary_of
 from penstock.columnar.schema import COLUMNS
 from penstock.errors import UsageError
 
 _ROWS: Final = 32_768
+_AT_ONCE: Final = (pa.float64(), pa.float32(), pa.bool_())
+_NO_CELLS: Final = pa.nulls(0, pa.binary())
 _SENT: Final = ("key", "value", "headers", "timestamp", "partition")
 
 
@@ -71,10 +74,29 @@ def _spelled(column: pa.Array) -> pa.Array:
         return column.cast(pa.string()).cast(pa.binary()).fill_null(NULL)
     if pa.types.is_string(kind):
         return spelled_text(column.cast(pa.binary()))
+    if pa.types.is_binary(kind) and _is_text(column):
+        return spelled_text(column)
+    if kind in _AT_ONCE:
+        return _at_once(column)
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         codes = column.dictionary_encode("encode")  # of the same day or hour there are many
         return pa.array(_one_by_one(codes.dictionary), pa.binary()).take(codes.indices)
     return pa.array(_one_by_one(column), pa.binary())
+
+
+def _is_text(column: pa.Array) -> bool:
+    try:
+        column.cast(pa.string())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _at_once(column: pa.Array) -> pa.Array:
+    """Numbers and truth values by one call of ``json``: what it writes of each has no comma."""
+    if pa.types.is_floating(column.type):
+        column = compute.if_else(compute.is_finite(column), column, pa.nulls(1, column.type)[0])
+    return binary_of(json.dumps(column.to_pylist())[1:-1].encode().split(b", ")) if len(column) else _NO_CELLS
 
 
 def _one_by_one(column: pa.Array) -> list[bytes]:
