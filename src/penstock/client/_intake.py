@@ -11,6 +11,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
+from typing import Any, cast
 
 import pyarrow as pa
 
@@ -18,7 +19,7 @@ from penstock.client._callbacks import HERE, Callbacks
 from penstock.client._rows import StagedTable, Staging
 from penstock.client.delivery import Delivery, Outcome
 from penstock.columnar.builder import HeadersLike
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, UsageError
 
 __all__ = ["Intake"]
 
@@ -39,7 +40,9 @@ class Intake:
         self._batch_bytes = batch_bytes
         self._most_bytes = most_bytes
         self._wake = wake
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # which knows its owner: see `held_here`
+        self._putting = False
+        self._later: Callable[[], object] | None = None
         self._staged: dict[str, Staging] = {}
         self._sealed: deque[Staging | StagedTable] = deque()
         self._used_bytes = 0
@@ -58,26 +61,39 @@ class Intake:
         size: int,
     ) -> Delivery | None:
         """Put a record in; None if there is no room for it now. Raises what made the producer fail."""
-        with self._lock:
-            if not self._fits(size):
-                return None
-            self._used_bytes += size
-            staging = self._staged.get(topic)
-            wake = staging is None
-            if staging is None:
-                outcome = Outcome(self._loop, topic, self._callbacks)
-                staging = self._staged[topic] = Staging(topic, outcome, self._loop.time())
-                self._open[id(staging.outcome)] = (staging.outcome, 0)
-            row = staging.append(key, value, timestamp_ms, headers, partition, size)
-            if staging.size >= self._batch_bytes:
-                self._seal(topic)
-                wake = True
-        if wake:
-            self._wake()
+        if self._putting and self.held_here:
+            raise _interrupting()
+        try:
+            with self._lock:
+                if not self._fits(size):
+                    return None
+                self._putting = True
+                staging = self._staged.get(topic)
+                wake = staging is None
+                if staging is None:
+                    outcome = Outcome(self._loop, topic, self._callbacks)
+                    staging = self._staged[topic] = Staging(topic, outcome, self._loop.time())
+                    self._open[id(staging.outcome)] = (staging.outcome, 0)
+                row = staging.append(key, value, timestamp_ms, headers, partition, size)
+                self._used_bytes += size
+                if staging.size >= self._batch_bytes:
+                    self._seal(topic)
+                    wake = True
+                self._putting = False
+            if wake:
+                self._wake()
+        except BaseException:
+            self._mend(topic)
+            raise
+        finally:
+            if self._later is not None:
+                self._do_later()
         return Delivery(staging.outcome, row, timestamp_ms)
 
     def put_table(self, topic: str, batch: pa.RecordBatch, size: int) -> Outcome | None:
         """Put rows in; None if there is no room for them now. Raises what made the producer fail."""
+        if self._putting and self.held_here:
+            raise _interrupting()
         with self._lock:
             if not self._fits(size):
                 return None
@@ -90,6 +106,16 @@ class Intake:
             self._sealed.append(table)
         self._wake()
         return table.outcome
+
+    @property
+    def held_here(self) -> bool:
+        """Whether this thread is putting something in: then this is a signal's handler that has interrupted it."""
+        owned: bool = cast("Any", self._lock)._is_owned()
+        return owned
+
+    def later(self, work: Callable[[], object]) -> None:
+        """Do it, in the thread that puts something in just now, as soon as it has."""
+        self._later = work
 
     def has_room(self, size: int) -> bool:
         """Whether so many bytes fit now; something always fits into an empty buffer."""
@@ -136,6 +162,24 @@ class Intake:
             self._failure = self._failure or error
         return self.drop()
 
+    def _do_later(self) -> None:
+        if not self.held_here and (work := self._later) is not None:
+            self._later = None
+            work()
+
+    def _mend(self, topic: str) -> None:
+        """A signal's handler has raised in the middle of a ``put``: what is half in goes, what is in goes its way."""
+        with self._lock:
+            interrupted, self._putting = self._putting, False
+            staging = self._staged.get(topic)
+            if interrupted and staging is not None:
+                staging.repair()
+                if not len(staging):
+                    del self._staged[topic]
+                    self._open.pop(id(staging.outcome), None)
+        if interrupted:
+            self._wake()
+
     def _fits(self, size: int) -> bool:
         if refusal := self._failure or self._gate:
             raise refusal
@@ -147,3 +191,10 @@ class Intake:
             staging.outcome.size, staging.outcome.rows = staging.size, len(staging)
             self._open[id(staging.outcome)] = (staging.outcome, staging.size)
             self._sealed.append(staging)
+
+
+def _interrupting() -> UsageError:
+    return UsageError(
+        "this send() is in a signal's handler that has interrupted another one",
+        hint="Set a flag in the handler, and send where it is looked at",
+    )

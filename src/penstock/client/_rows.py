@@ -98,6 +98,10 @@ class Staging:
         self.size += size
         return row
 
+    def repair(self) -> None:
+        """Forget the half of a record whose ``append`` was interrupted."""
+        self._builder.repair()
+
     def __len__(self) -> int:
         return len(self._builder)
 

@@ -195,7 +195,9 @@ class AsyncProducer:
         """Flush for at most ``timeout_s``, then hang up. Raises as ``flush``. Calling it again does nothing.
 
         None is ``close_timeout_ms``, and without that as long as delivery may take; then Closed is raised if anything
-        was not acknowledged. Callbacks may send till the end. What is not acknowledged fails with Closed.
+        was not acknowledged. Callbacks may send till the end. What is not acknowledged fails with Closed. A ``send``
+        that waits for room elsewhere ends at once. In a signal's handler that has interrupted a ``send`` all of this
+        happens as soon as the record is in.
         """
         self._callbacks.refuse_inside("close()")
         patience_ms = self._settings.config.close_timeout_ms

@@ -22,7 +22,7 @@ from penstock.client.delivery import BatchDelivery, Delivery
 from penstock.client.transaction import Transaction
 from penstock.columnar.builder import HeadersLike
 from penstock.config import OptionValue
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, UsageError
 from penstock.model import GroupMetadata, Partition, PreparedTransaction
 
 __all__ = ["Producer"]
@@ -167,16 +167,31 @@ class Producer:
         may take), what is not stored then is still being sent; UsageError in a callback, which it would wait for.
         """
         self._inner._callbacks.refuse_inside("flush()")
+        if self._interrupts_send():
+            raise UsageError(
+                "flush() in a signal's handler that has interrupted a send() would wait for that send",
+                hint="close() may be called there, or a flag be set",
+            )
         self._loop.run(partial(self._inner.flush, timeout_s))
 
     def close(self, timeout_s: float | None = None) -> None:
         """Flush for at most ``timeout_s``, then hang up. Raises as ``flush``. Calling it again does nothing.
 
         None is ``close_timeout_ms``, and without that as long as delivery may take; then Closed is raised if anything
-        was not acknowledged. Callbacks may send till the end. What is not acknowledged fails with Closed.
+        was not acknowledged. Callbacks may send till the end. What is not acknowledged fails with Closed. A ``send``
+        that waits for room elsewhere ends at once. In a signal's handler that has interrupted a ``send`` all of this
+        happens as soon as the record is in.
         """
         self._inner._callbacks.refuse_inside("close()")
+        engine = self._inner._engine
+        if engine is not None and self._interrupts_send():
+            engine.intake.later(partial(self.close, timeout_s))
+            return
         self._loop.run(lambda: self._inner.close(timeout_s))
+
+    def _interrupts_send(self) -> bool:
+        engine = self._inner._engine
+        return engine is not None and engine.intake.held_here
 
     def _begin(self) -> None:
         self._loop.run(self._inner._begin)

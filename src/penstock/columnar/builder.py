@@ -58,6 +58,13 @@ class BatchBuilder:
         self.size += _RECORD_OVERHEAD + (len(key) if key else 0) + (len(value) if value else 0)
         return self.size
 
+    def repair(self) -> None:
+        """Forget the half of a record whose ``append`` was interrupted, by a signal's handler that raised."""
+        whole = len(self._timestamps)
+        self._headers.pop(whole, None)
+        del self._keys[whole:]
+        del self._values[whole:]
+
     def _take_headers(self, headers: HeadersLike) -> list[tuple[str, bytes | None]]:
         pairs = list(headers.items() if isinstance(headers, Mapping) else headers)
         self.size += sum(_HEADER_OVERHEAD + 4 * len(name) + len(value or b"") for name, value in pairs)

@@ -15,12 +15,12 @@ import pytest
 
 import penstock
 from penstock import WakeUp
-from penstock.client import AsyncConsumer, Consumer, RebalanceListener
+from penstock.client import AsyncConsumer, AsyncProducer, Consumer, RebalanceListener
 from penstock.errors import Closed
 from penstock.model import Partition
 from tests.conformance.fake_group import FakeMembership
 from tests.conformance.fake_log import FakeClient, FakeLog
-from tests.unit.client.test_exceptions_go_on import hang, now
+from tests.unit.client.test_exceptions_go_on import gone, hang, now
 from tests.unit.client.virtual_time import passing, run
 
 ADDRESS = "fake://h:1"
@@ -256,3 +256,100 @@ def started(script: str) -> subprocess.CompletedProcess[str]:
         timeout=120,
         check=False,
     )
+
+
+SENDING = """
+from penstock.columnar import builder
+producer = Producer("fake://h:1")
+producer.send("t", b"first").result(60)
+taken, armed = builder.BatchBuilder._take_headers, [True]
+
+def in_the_middle(self, headers):
+    # The thread that sends holds the lock under which records are put in.
+    if armed and armed.pop():
+        signal.raise_signal(signal.SIGTERM)
+    return taken(self, headers)
+
+builder.BatchBuilder._take_headers = in_the_middle
+"""
+
+SEND_CLOSED = """
+signal.signal(signal.SIGTERM, lambda *_: producer.close())
+assert producer.send("t", b"second", headers={"h": b""}).result(60).offset == 1
+try:
+    producer.send("t", b"third")
+except Closed:
+    print("ended")
+"""
+
+SEND_EXITS = """
+def leave(*_):
+    producer.close()
+    sys.exit(7)
+
+signal.signal(signal.SIGTERM, leave)
+try:
+    producer.send("t", b"second", headers={"h": b""})
+except SystemExit:
+    assert producer._inner._closed
+    print("ended")
+    raise
+"""
+
+SEND_REFUSED = """
+from penstock.errors import UsageError
+
+def wrong(*_):
+    for call in (producer.flush, lambda: producer.send("t", b"x")):
+        try:
+            call()
+        except UsageError as error:
+            assert "signal's handler" in str(error)
+
+signal.signal(signal.SIGTERM, wrong)
+assert producer.send("t", b"second", headers={"h": b""}).result(60).offset == 1
+producer.close()
+print("ended")
+"""
+
+SEND_INTERRUPTED = """
+from tests.unit.client.test_producing import stored
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGTERM, interrupt)
+try:
+    producer.send("t", b"lost", key=b"lost", headers={"h": b""})
+except KeyboardInterrupt:
+    pass
+assert producer.send("t", b"second", key=b"second").result(60).offset == 1
+producer.close()
+assert stored(logs.logs["h"]) == [b"first", b"second"]
+print("ended")
+"""
+
+
+@pytest.mark.parametrize(
+    ("rest", "code"), [(SEND_CLOSED, 0), (SEND_EXITS, 7), (SEND_REFUSED, 0), (SEND_INTERRUPTED, 0)]
+)
+def test_a_signals_handler_may_come_in_the_middle_of_a_send(rest: str, code: int) -> None:
+    done = started(SCRIPT + SENDING + rest)
+    assert (done.stdout, done.stderr, done.returncode) == ("ended\n", "", code)
+
+
+def test_closing_ends_a_send_that_waits_for_room(log: FakeLog) -> None:
+    gone(log)
+
+    async def main() -> None:
+        producer = AsyncProducer(ADDRESS, buffer_memory_bytes=1_024, max_block_ms=3_600_000)
+        await producer.send("t", b"x" * 900)
+        waiting = asyncio.create_task(producer.send("t", b"x" * 900))
+        await passing(1)
+        closing = asyncio.create_task(producer.close(timeout_s=10))
+        with pytest.raises(Closed, match="waited for room"):
+            await waiting
+        assert now() < 1.1
+        await closing
+
+    run(main())
