@@ -96,5 +96,5 @@ def _tls(config: ClientConfig) -> ssl.SSLContext:
         raise ConfigError(
             f"tls_ca_file, tls_certificate_file or tls_key_file cannot be read: {error}",
             hint="They are PEM files; a key that asks for a password needs tls_key_password",
-        ) from error
+        ) from None
     return context

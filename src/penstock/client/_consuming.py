@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Collection, Mapping
 from typing import cast
 
+from penstock.client._absences import Absences
 from penstock.client._arguments import TopicNames
 from penstock.client._by_hand import ByHand
 from penstock.client._commits import Commits
@@ -21,30 +22,25 @@ from penstock.client._fetching import Fetching, Reactions
 from penstock.client._handing import Handing, take_handed
 from penstock.client._interrupts import Interrupts, Wait
 from penstock.client._listening import Call
+from penstock.client._logs import client_log
 from penstock.client._member import Alone, Member, group_options
 from penstock.client._member_states import Event, State
 from penstock.client._partitions import Partitions, PartitionState
 from penstock.client._rebalancing import Rebalancing
 from penstock.client._standing import standing
-from penstock.client._starting import Starting
+from penstock.client._starting import POLICIES, Starting
 from penstock.client._surroundings import Backoff, Surroundings
 from penstock.client._taking import anything_to_take, take
 from penstock.client._topics import Topics
 from penstock.client.rebalance import RebalanceListener
 from penstock.client.status import EmptyReason, PartitionStatus, empty_reason
 from penstock.columnar import Messages
-from penstock.config import ConsumerConfig, OffsetReset
+from penstock.config import ConsumerConfig
 from penstock.errors import Closed, RequestTimeout, UsageError
-from penstock.model import Committed, Offset, OffsetSpec, Partition
+from penstock.model import Committed, Partition
 from penstock.seams import BatchLog, BatchMembership, LogClient, Membership
 
 __all__ = ["ConsumerEngine"]
-
-_POLICIES = {
-    OffsetReset.EARLIEST: OffsetSpec(name=Offset.EARLIEST),
-    OffsetReset.LATEST: OffsetSpec(name=Offset.LATEST),
-    OffsetReset.NONE: None,
-}
 
 
 class ConsumerEngine:
@@ -69,10 +65,12 @@ class ConsumerEngine:
         self.partitions = Partitions()
         dice = (surroundings or Surroundings()).dice
         backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, dice)
-        policy = _POLICIES[config.auto_offset_reset]
+        policy = POLICIES[config.auto_offset_reset]
+        log = client_log("consumer", config)
+        self._absences = Absences(log, self._failed)
         self._topics = Topics(client, config, backoff, self._renewed, self._failed)
         self._starting = Starting(client, config, self.partitions, backoff, policy, self._found, self._failed)
-        reactions = Reactions(self._news.set, self._topics.refresh, self._starting.kick, self._failed, policy)
+        reactions = Reactions(self._news.set, self._topics.refresh, self._starting.kick, self._failed, policy, log)
         self._fetching = Fetching(client, config, self.partitions, backoff, reactions)
         auto_ms = config.auto_commit_interval_ms if config.enable_auto_commit else None
         self.commits = Commits(client, config.group, auto_ms)
@@ -376,6 +374,7 @@ class ConsumerEngine:
     async def _renewed(self) -> None:
         if self.rebalancing is not None:
             await self.rebalancing.member.renewed(self.rebalancing.topics)
+        self._absences.renewed(self._topics, self.partitions.assigned)
         self._fetching.renewed()
         self.go_on()
         self._news.set()

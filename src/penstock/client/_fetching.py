@@ -7,10 +7,10 @@ What must not live here: decoding (`_taking`), finding out where to start (`_sta
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from penstock.client._logs import ClientLog
 from penstock.client._partitions import Partitions, PartitionState
 from penstock.client._surroundings import Backoff
 from penstock.config import ConsumerConfig
@@ -19,8 +19,6 @@ from penstock.model import Node, OffsetSpec
 from penstock.seams import Fetched, LogClient, ReadFrom, ReadLimits
 
 __all__ = ["Fetching", "Reactions"]
-
-_log = logging.getLogger(__name__)
 
 _HELD_BACK_WAIT_MS = 20
 _EMPTY_HANDED_S = 0.005
@@ -39,6 +37,7 @@ class Reactions:
     look_up: Callable[[], None]
     failed: Callable[[BaseException], None]
     reset: OffsetSpec | None
+    log: ClientLog
 
 
 class Fetching:
@@ -183,9 +182,12 @@ class Fetching:
         if not isinstance(state.failure, OffsetOutOfRange) or self._on.reset is None:
             return False
         if isinstance(state.failure, LogTruncated):
-            _log.warning("going on at offset %d: %s", state.failure.parted_at, state.failure)
+            self._on.log.warning("going on at offset %d: %s", state.failure.parted_at, state.failure)
             state.jump(state.failure.parted_at)
             return True
+        where = "" if self._on.reset.name is None else self._on.reset.name.name.lower()
+        message = "%s has no offset %s; going on at its %s one, as auto_offset_reset says"
+        self._on.log.warning(message, state.partition, state.position, where)
         state.look_up(self._on.reset)
         self._on.look_up()
         return True

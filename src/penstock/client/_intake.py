@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -135,6 +135,14 @@ class Intake:
         """Everything that was put in and is not settled."""
         with self._lock:
             return [outcome for outcome, _ in self._open.values()]
+
+    def unsettled(self) -> Counter[str]:
+        """How many records by topic were put in and are not settled."""
+        with self._lock:
+            counts = Counter({topic: len(staging) for topic, staging in self._staged.items()})
+            for outcome, _ in self._open.values():
+                counts[outcome.topic] += outcome.rows - sum(run.settled for run in outcome.runs or ())
+        return +counts
 
     def settled(self, outcome: Outcome) -> None:
         """Give back the memory of something that is settled as a whole."""

@@ -17,6 +17,7 @@ from contextvars import ContextVar
 from queue import SimpleQueue
 from typing import Any, Protocol, TypeVar
 
+from penstock.client._handle import check_fork, check_threads
 from penstock.errors import UsageError
 
 __all__ = ["AnyTurn", "LoopThread", "Run", "Turns", "call_in_caller", "call_in_user_thread", "loop_thread"]
@@ -41,7 +42,11 @@ _inbox: ContextVar[SimpleQueue[_Message] | None] = ContextVar("penstock_inbox", 
 class LoopThread:
     """An event loop in a daemon thread. ``run`` may be called from any thread but its own."""
 
+    forked = False
+    """Whether this is the child of a fork, where the thread does not exist."""
+
     def __init__(self) -> None:
+        check_threads()
         self._pid = os.getpid()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="penstock", daemon=True)
@@ -96,9 +101,12 @@ class LoopThread:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(_STOP_S)
 
+    def check_fork(self) -> None:
+        """Raise UsageError in the child of a fork."""
+        check_fork(self._pid)
+
     def _check(self) -> None:
-        if self._pid != os.getpid():
-            raise UsageError("this object was made before a fork", hint="Make a new one in the child process")
+        self.check_fork()
         if threading.current_thread() is self._thread:
             raise UsageError(
                 "a synchronous call on penstock's own loop would wait for itself",
@@ -202,6 +210,8 @@ def _after_fork() -> None:
     # The parent's lock may have been held, and its loop's thread does not exist here.
     global _lock  # noqa: PLW0603
     _lock = threading.Lock()
+    for each in _current:
+        each.forked = True
     _current.clear()
 
 

@@ -20,14 +20,31 @@ from penstock.errors import ConfigError
 __all__ = ["FILE_OPTION", "split_options"]
 
 FILE_OPTION = "config_file"
+_SERVERS = ("bootstrap.servers", "bootstrap_servers", "metadata.broker.list")
+_FORM = "An address looks like kafka://127.0.0.1:9092/topic?group=name"
 _INI = (".ini", ".conf")
 """As TubeMQ's C++ client names its files; all others are TOML."""
+
+
+def _check_is_text(address: object, role: str) -> None:
+    """Raise ConfigError for what other clients' constructors take, with what to write instead."""
+    if isinstance(address, str):
+        return
+    if not isinstance(address, Mapping):
+        raise ConfigError(f"the address is {type(address).__name__}, wanted is text", hint=_FORM)
+    servers = next((address[name] for name in _SERVERS if address.get(name)), "HOST:PORT")
+    kind = {"consumer": "Consumer", "producer": "Producer"}.get(role, "Admin")
+    raise ConfigError(
+        "a configuration in a dict is not an address",
+        hint=f'Write {kind}("kafka://{servers}", **options): dotted names like "group.id" are options here, too',
+    )
 
 
 def split_options(
     address: str, options: Mapping[str, OptionValue], role: str
 ) -> tuple[str, dict[str, OptionValue], dict[str, OptionValue]]:
     """(address without config_file, keyword options without it, what the file says). Raises ConfigError."""
+    _check_is_text(address, role)
     keywords = dict(options)
     if is_go_address(address):
         address = str(parse_go_address(address, ProducerConfig if role == "producer" else ConsumerConfig))
@@ -43,6 +60,6 @@ def split_options(
     try:
         text = Path(str(path)).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{FILE_OPTION} {path!r} cannot be read: {error}") from error
+        raise ConfigError(f"{FILE_OPTION} {path!r} cannot be read: {error}") from None
     read = ini_options if str(path).lower().endswith(_INI) else toml_options
     return address, keywords, read(text, role, str(path))

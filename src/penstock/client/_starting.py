@@ -8,16 +8,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from penstock.client._partitions import Partitions, PartitionState
 from penstock.client._surroundings import Backoff
 from penstock.client.errors import NoOffset
-from penstock.config import ConsumerConfig
+from penstock.config import ConsumerConfig, OffsetReset
 from penstock.errors import PenstockError
-from penstock.model import Committed, OffsetSpec, Partition
+from penstock.model import Committed, Offset, OffsetSpec, Partition
 from penstock.seams import FoundOffset, LogClient
 
-__all__ = ["Starting"]
+__all__ = ["POLICIES", "Starting"]
+
+POLICIES: Final = {
+    OffsetReset.EARLIEST: OffsetSpec(name=Offset.EARLIEST),
+    OffsetReset.LATEST: OffsetSpec(name=Offset.LATEST),
+    OffsetReset.NONE: None,
+}
+"""Where ``auto_offset_reset`` says to go on."""
 
 
 class Starting:

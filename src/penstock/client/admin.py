@@ -5,13 +5,15 @@ Every method has the signature of its namesake there. What must not live here: b
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import os
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
 
 from penstock.client._arguments import OffsetLike
 from penstock.client._committable import OffsetsLike
 from penstock.client._connect import open_blocking
+from penstock.client._handle import Handle, check_fork
 from penstock.client._lag import Lag
 from penstock.client.async_admin import AsyncAdmin
 from penstock.config import OptionValue
@@ -21,8 +23,10 @@ from penstock.seams import FoundOffset, GroupDescription, GroupListings, NewTopi
 
 __all__ = ["Admin"]
 
+T = TypeVar("T")
 
-class Admin:
+
+class Admin(Handle):
     """Looks after topics and groups. For one thread at a time. Address and options as for `penstock.AsyncConsumer`.
 
     Raises ConfigError.
@@ -36,7 +40,7 @@ class Admin:
         self._inner = AsyncAdmin(address, **options)
         # Under the blocking transport no coroutine ever suspends: each of them is run to its end on the spot.
         self._inner._open = open_blocking
-        self._run = run
+        self._pid = os.getpid()
 
     def __enter__(self) -> Self:
         return self
@@ -118,3 +122,14 @@ class Admin:
     def close(self) -> None:
         """Hang up. Calling it again does nothing."""
         self._run(self._inner.close())
+
+    # Inside.
+
+    def _described(self) -> str:
+        return self._inner._described()
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._pid != os.getpid():
+            work.close()
+        check_fork(self._pid)
+        return run(work)

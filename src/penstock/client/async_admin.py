@@ -5,6 +5,7 @@ What must not live here: anything the synchronous Admin would need a copy of.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Self
@@ -12,6 +13,7 @@ from typing import Self
 from penstock.client._arguments import OffsetLike, check_offsets, check_partitions
 from penstock.client._committable import OffsetsLike, as_committed
 from penstock.client._connect import open_asyncio, protocol_of
+from penstock.client._handle import Handle, check_loop, shown_address
 from penstock.client._lag import Lag, group_lag
 from penstock.client._offsets import beginning_offsets, end_offsets, offsets_for_times
 from penstock.client._public_topics import public_topics
@@ -25,7 +27,7 @@ from penstock.seams import FoundOffset, GroupDescription, GroupListings, LogClie
 __all__ = ["AsyncAdmin"]
 
 
-class AsyncAdmin:
+class AsyncAdmin(Handle):
     """Looks after topics and groups. Address and options as for `penstock.AsyncConsumer`. Raises ConfigError.
 
     >>> async def main() -> None:                                            # doctest: +SKIP
@@ -40,6 +42,7 @@ class AsyncAdmin:
         self._settings = reader_settings(plain, keywords, file=file, protocol_options=self._protocol.options)
         self._open = open_asyncio
         self._client: LogClient | None = None
+        self._home: asyncio.AbstractEventLoop | None = None
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -130,9 +133,16 @@ class AsyncAdmin:
         if client is not None:
             await client.close()
 
+    def _described(self) -> str:
+        return f"{shown_address(self._settings.address)}, {'closed' if self._closed else 'open'}"
+
     def _log(self) -> LogClient:
         if self._closed:
             raise Closed("the admin is closed")
+        if self._home is not None:
+            check_loop(self._home, "AsyncAdmin")
         if self._client is None:
+            if self._open is open_asyncio:
+                self._home = asyncio.get_running_loop()
             self._client = self._open(self._protocol, self._settings)
         return self._client

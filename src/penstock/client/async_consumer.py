@@ -25,6 +25,7 @@ from penstock.client._committable import CommitCallback, OffsetsLike
 from penstock.client._connect import open_asyncio, protocol_of
 from penstock.client._consuming import ConsumerEngine
 from penstock.client._ending import on_error_s, tell_beside
+from penstock.client._handle import Handle, check_loop, shown_address
 from penstock.client._interrupts import Interrupts
 from penstock.client._listening import Call, call_on_loop
 from penstock.client._loading import loaded
@@ -45,7 +46,7 @@ _ITERATION_S = 3_600.0
 _log = logging.getLogger("penstock.consumer")
 
 
-class AsyncConsumer:
+class AsyncConsumer(Handle):
     """Reads topics as `Messages`: shared with a group, or alone.
 
     ``address`` is ``scheme://host:port[,host:port…]/topic[,topic…]?option=value``; ``options`` are the fields of
@@ -71,6 +72,7 @@ class AsyncConsumer:
         self._interrupts = Interrupts()
         self._poller: object = None
         self._engine: ConsumerEngine | None = None
+        self._home: asyncio.AbstractEventLoop | None = None
         self._by_address = False
         self._closing = False
         self._closed = False
@@ -300,12 +302,21 @@ class AsyncConsumer:
         patience_ms = config.request_timeout_ms if config.close_timeout_ms is None else config.close_timeout_ms
         await self._end(patience_ms / 1_000 if timeout_s is None else timeout_s, handled=handled)
 
+    def _described(self) -> str:
+        group = self._settings.config.group
+        engine = self._engine
+        state = "closed" if self._closed else "not started" if engine is None else _standing(engine)
+        return f"{shown_address(self._settings.address)}, {f'group {group}' if group else 'no group'}, {state}"
+
     async def _start(self, *, subscribe: bool = True) -> ConsumerEngine:
         if self._engine is None and not self._closed:
             await loaded(self._protocol, "consumer")
         if self._closed:
             raise Closed("the consumer is closed")
+        if self._home is not None:
+            check_loop(self._home, "AsyncConsumer")
         if self._engine is None:
+            self._home = asyncio.get_running_loop()
             client = open_asyncio(self._protocol, self._settings)
             self._engine = ConsumerEngine(client, self._settings.config, self._call, interrupts=self._interrupts)
             if subscribe and self._settings.address.topics:
@@ -354,6 +365,12 @@ class AsyncConsumer:
                 await self._call(commit)
             except Exception as error:
                 self._told(CallbackFailure(error, commit.callback, (commit.offsets, commit.error), commit.topics))
+
+
+def _standing(engine: ConsumerEngine) -> str:
+    """How many partitions it has, and where it stands with its group."""
+    member = engine.rebalancing.member if engine.rebalancing is not None and engine.config.group else None
+    return f"{len(engine.partitions.assigned)} partitions" + (f", {member.state.value}" if member is not None else "")
 
 
 def poll_limit(max_records: int | None, engine: ConsumerEngine) -> int:

@@ -16,11 +16,13 @@ from penstock.client._callbacks import CallbackErrorHook, Callbacks, LoopCallbac
 from penstock.client._committable import OffsetsLike, as_committed, as_group
 from penstock.client._connect import open_asyncio, protocol_of
 from penstock.client._ending import Ending, on_error_s, tell_beside
+from penstock.client._handle import Handle, check_loop, shown_address
 from penstock.client._loading import loaded, loaded_for
 from penstock.client._producing import ProducerEngine
 from penstock.client._settings import split_options
 from penstock.client._tables import RowsLike
 from penstock.client._transaction_states import State
+from penstock.client._unclosed import tell_undelivered, watch
 from penstock.client.delivery import BatchDelivery, Delivery, Outcome
 from penstock.client.transaction import AsyncTransaction as Transaction
 from penstock.columnar.builder import HeadersLike
@@ -31,7 +33,7 @@ from penstock.model import GroupMetadata, Partition, PreparedTransaction
 __all__ = ["AsyncProducer"]
 
 
-class AsyncProducer:
+class AsyncProducer(Handle):
     """Writes records, one by one or as tables; batched, acknowledged, in order by partition.
 
     ``options`` are the fields of `penstock.config.ProducerConfig`, also under Kafka's Java and librdkafka names, and
@@ -54,7 +56,13 @@ class AsyncProducer:
         self._engine: ProducerEngine | None = None
         self._ending: ProducerEngine | None = None
         self._last: Outcome | None = None
+        self._home: asyncio.AbstractEventLoop | None = None
         self._closed = False
+
+    def __del__(self) -> None:
+        # Under the synchronous class the loop goes on, and delivers.
+        if (engine := getattr(self, "_engine", None)) is not None and self._post is None:
+            tell_undelivered(engine.intake)
 
     async def __aenter__(self) -> Self:
         await self._start()
@@ -83,7 +91,9 @@ class AsyncProducer:
         Without a partition, equal keys go to equal partitions. Waits only while ``buffer_memory_bytes`` are full, and
         raises BufferFull after ``max_block_ms``. Raises UsageError for what cannot be sent, Closed.
         """
-        engine = self._engine or await self._start()
+        engine = self._engine
+        if engine is None or self._home is not asyncio.get_running_loop():
+            engine = await self._start()
         record = engine.record(topic, value, key, headers, partition, timestamp_ms)
         while (delivery := engine.intake.put(*record)) is None:
             await engine.wait_for_room(record[-1])
@@ -104,7 +114,9 @@ class AsyncProducer:
         when they are stored, and where. A stream is read as there is room, and never in memory as a whole. Raises
         UsageError for other columns, BufferFull, Closed; what a stream brought before stays put in.
         """
-        engine = self._engine or await self._start()
+        engine = self._engine
+        if engine is None or self._home is not asyncio.get_running_loop():
+            engine = await self._start()
         await loaded_for(rows)
         outcomes = []
         for table in engine.tables(topic, rows):
@@ -119,14 +131,14 @@ class AsyncProducer:
         Needed once, before the first transaction. Raises UsageError without a ``transactional_id``, ServerError,
         RequestTimeout after ``max_block_ms``; after that it may be called again.
         """
-        await (self._engine or await self._start()).transactions.init()
+        await (await self._start()).transactions.init()
 
     async def begin_transaction(self) -> None:
         """From now on, until it is committed or aborted, what is put in belongs to one transaction.
 
         Raises UsageError at the wrong time, FencedError if another producer has the transactional id now.
         """
-        await (self._engine or await self._start()).transactions.begin()
+        await (await self._start()).transactions.begin()
 
     async def send_offsets_to_transaction(self, offsets: OffsetsLike, group: str | GroupMetadata) -> None:
         """Commit offsets of a group with this transaction: both happen, or neither.
@@ -134,7 +146,7 @@ class AsyncProducer:
         ``group`` is what ``Consumer.group_metadata()`` returns, so that a member that was replaced cannot commit; or a
         group's name, where nobody else could. Raises what makes that impossible; the transaction must then be aborted.
         """
-        await (self._engine or await self._start()).transactions.add_offsets(as_committed(offsets), as_group(group))
+        await (await self._start()).transactions.add_offsets(as_committed(offsets), as_group(group))
 
     async def prepare_transaction(self) -> PreparedTransaction:
         """Store everything put in, and leave it to the holder of the result to commit or abort.
@@ -143,7 +155,7 @@ class AsyncProducer:
         before the transactional id is initialized again. Close this producer if somebody else ends the transaction.
         Raises the first error of what was put in; the transaction must then be aborted.
         """
-        return await (self._engine or await self._start()).transactions.prepare()
+        return await (await self._start()).transactions.prepare()
 
     async def commit_transaction(self) -> None:
         """Store everything put in and show it to readers, at once.
@@ -152,14 +164,14 @@ class AsyncProducer:
         ConnectionLost if the outcome is not known: call it again. Raises FencedError if another producer has the
         transactional id now.
         """
-        await (self._engine or await self._start()).transactions.commit()
+        await (await self._start()).transactions.commit()
 
     async def abort_transaction(self) -> None:
         """Throw away what was put in since ``begin_transaction``; readers of committed records never see it.
 
         Deliveries that are open fail with TransactionAborted. Raises as ``commit_transaction``.
         """
-        await (self._engine or await self._start()).transactions.abort()
+        await (await self._start()).transactions.abort()
 
     def transaction(self) -> Transaction:
         """A block that is one transaction: committed at its end, aborted if it raises. Initializes on first use.
@@ -170,7 +182,7 @@ class AsyncProducer:
 
     async def partitions_for(self, topic: str) -> tuple[Partition, ...]:
         """All partitions of a topic. Raises UsageError if there is no such topic."""
-        return await (self._engine or await self._start()).partitions_of(topic)
+        return await (await self._start()).partitions_of(topic)
 
     async def flush(self, timeout_s: float | None = None) -> None:
         """Send everything now, and wait until it is stored and callbacks are through, for at most ``timeout_s``.
@@ -183,6 +195,7 @@ class AsyncProducer:
         engine = self._engine
         if engine is None:
             return
+        self._check_loop()
         try:
             async with asyncio.timeout(limit):
                 await engine.flush()
@@ -238,8 +251,16 @@ class AsyncProducer:
                 hint="The log aborts it after transaction_timeout_ms, if no later call does",
             ) from None
 
+    def _described(self) -> str:
+        state = "closed" if self._closed else "not started" if self._engine is None else "open"
+        return f"{shown_address(self._settings.address)}, {state}"
+
+    def _check_loop(self) -> None:
+        if self._home is not None:
+            check_loop(self._home, "AsyncProducer")
+
     async def _begin(self) -> None:
-        transactions = (self._engine or await self._start()).transactions
+        transactions = (await self._start()).transactions
         if transactions.state is State.UNINITIALIZED:
             await transactions.init()
         elif transactions.state is State.ABORTING:
@@ -253,8 +274,11 @@ class AsyncProducer:
             await loaded(self._protocol, "producer")
         if self._closed:
             raise Closed("the producer is closed")
+        self._check_loop()
         if self._engine is None:
+            self._home = asyncio.get_running_loop()
             client = open_asyncio(self._protocol, self._settings)
             post = self._post or asyncio.get_running_loop().call_soon
             self._engine = ProducerEngine(client, self._settings.config, post, callbacks=self._callbacks)
+            watch(self._engine.intake)
         return self._engine

@@ -17,6 +17,7 @@ from penstock.client._callbacks import CallbackErrorHook
 from penstock.client._committable import CommitCallback, OffsetsLike
 from penstock.client._consuming import ConsumerEngine
 from penstock.client._ending import tell_beside
+from penstock.client._handle import Handle
 from penstock.client._loop_thread import AnyTurn, Run, Turns, call_in_user_thread, loop_thread
 from penstock.client.async_consumer import AsyncConsumer, poll_limit
 from penstock.client.errors import WakeUp
@@ -33,7 +34,7 @@ __all__ = ["Consumer"]
 _ITERATION_S = 3_600.0
 
 
-class Consumer:
+class Consumer(Handle):
     """Reads topics as `Messages`: shared with a group, or alone. For one thread at a time.
 
     Where the log hands out batches (TubeMQ's groups), and nothing is committed automatically, for many threads: each
@@ -251,6 +252,9 @@ class Consumer:
         self._inner.wakeup()
 
     # Inside.
+
+    def _described(self) -> str:
+        return self._inner._described()
 
     @property
     def _turn(self) -> Turns | AnyTurn:

@@ -13,6 +13,7 @@ from typing import Self
 from penstock.client._callbacks import CallbackErrorHook, ThreadCallbacks
 from penstock.client._committable import OffsetsLike
 from penstock.client._ending import tell_beside
+from penstock.client._handle import Handle
 from penstock.client._loading import lacking_for, loaded_for
 from penstock.client._loop_thread import loop_thread
 from penstock.client._producing import ProducerEngine
@@ -28,7 +29,7 @@ from penstock.model import GroupMetadata, Partition, PreparedTransaction
 __all__ = ["Producer"]
 
 
-class Producer:
+class Producer(Handle):
     """Writes records, one by one or as tables; batched, acknowledged, in order by partition. Threads may share it.
 
     Options as for `AsyncProducer`. Raises ConfigError.
@@ -74,6 +75,8 @@ class Producer:
         Without a partition, equal keys go to equal partitions. Waits only while ``buffer_memory_bytes`` are full, and
         raises BufferFull after ``max_block_ms``. Raises UsageError for what cannot be sent, Closed.
         """
+        if self._loop.forked:
+            self._loop.check_fork()
         engine = self._inner._engine or self._start()
         record = engine.record(topic, value, key, headers, partition, timestamp_ms)
         while (delivery := engine.intake.put(*record)) is None:
@@ -91,6 +94,8 @@ class Producer:
         when they are stored, and where. A stream is read as there is room, and never in memory as a whole. Raises
         UsageError for other columns, BufferFull, Closed; what a stream brought before stays put in.
         """
+        if self._loop.forked:
+            self._loop.check_fork()
         engine = self._inner._engine or self._start()
         if lacking_for(rows):
             self._loop.run(lambda: loaded_for(rows))
@@ -192,6 +197,9 @@ class Producer:
     def _interrupts_send(self) -> bool:
         engine = self._inner._engine
         return engine is not None and engine.intake.held_here
+
+    def _described(self) -> str:
+        return self._inner._described()
 
     def _begin(self) -> None:
         self._loop.run(self._inner._begin)

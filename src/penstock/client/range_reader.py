@@ -5,12 +5,14 @@ What Spark's tasks and tools read with. What must not live here: how a range is 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Coroutine, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from penstock.client._arguments import check_partitions
 from penstock.client._connect import open_blocking, protocol_of
+from penstock.client._handle import Handle, check_fork, shown_address
 from penstock.client._offsets import beginning_offsets, end_offsets, offsets_for_times
 from penstock.client._peeking import Peek, peek
 from penstock.client._public_topics import public_topics
@@ -27,7 +29,7 @@ __all__ = ["Peek", "RangeReader"]
 T = TypeVar("T")
 
 
-class RangeReader:
+class RangeReader(Handle):
     """Reads what you ask for, all of it and nothing else. For one thread at a time.
 
     Address and options as for `penstock.AsyncConsumer`; groups and commits mean nothing here. Raises ConfigError.
@@ -42,6 +44,8 @@ class RangeReader:
         plain, keywords, file = split_options(address, options, "reader")
         protocol = protocol_of(plain)
         settings = reader_settings(plain, keywords, file=file, protocol_options=protocol.options)
+        self._address = settings.address
+        self._pid = os.getpid()
         self._fetch_bytes = settings.config.max_partition_fetch_bytes
         self._client = open_blocking(protocol, settings)
         self._closed = False
@@ -131,10 +135,14 @@ class RangeReader:
             read.close()
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        if self._closed:
+        if self._closed or self._pid != os.getpid():
             work.close()
         self._check_open()
+        check_fork(self._pid)
         return run(work)
+
+    def _described(self) -> str:
+        return f"{shown_address(self._address)}, {'closed' if self._closed else 'open'}"
 
     def _check_open(self) -> None:
         if self._closed:

@@ -27,7 +27,7 @@ def toml_options(text: str, role: str, source: str = "the TOML file") -> dict[st
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{source} is not TOML: {error}") from error
+        raise ConfigError(f"{source} is not TOML: {error}") from None
     for name, table in document.items():
         if name not in TABLES or not isinstance(table, dict):
             raise ConfigError(f"{source} has {name!r} at its top", hint=f"Tables are {', '.join(TABLES)}")

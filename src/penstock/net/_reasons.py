@@ -57,7 +57,8 @@ def no_connection(endpoint: Endpoint, why: object, *, tls: bool = False) -> Conn
     if isinstance(why, socket.gaierror):
         why, hint = f"there is no address for the host {endpoint.host}: {reason(why)}", "Is its name spelled right?"
     elif isinstance(why, ValueError):
-        why = f"{endpoint.host!r:.80} is no name of a host: {reason(why)}"
+        host = f"{endpoint.host!r:.60}"
+        return ConnectionLost(f"cannot connect: {host} is no name of a host: {reason(why)}", node=host)
     return ConnectionLost(f"cannot connect: {reason(why)}", node=str(endpoint), hint=hint)
 
 
