@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.compute as pc
 
 from penstock.columnar import decode_v2
 from penstock.columnar.batch import parse_header
@@ -82,6 +83,6 @@ def _records(segment: Segment, step: Step, start: int) -> tuple[npt.NDArray[np.i
         raise StoreDamaged(error.message, file=segment.path, position=step.position) from error
     offsets: npt.NDArray[np.int64] = rows.column("offset").to_numpy(zero_copy_only=False)
     micros: npt.NDArray[np.int64] = (
-        rows.column("timestamp").cast("int64").fill_null(-1_000).to_numpy(zero_copy_only=False)
+        pc.cast(rows.column("timestamp"), "int64").fill_null(-1_000).to_numpy(zero_copy_only=False)
     )
     return offsets, micros // 1_000

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from typing import Any
 
+import pytest
+
+from penstock.model import Partition
 from penstock.protocols.kafka.messages import request
+from penstock.protocols.kafka.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic
 from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from penstock.protocols.kafka.messages.list_offsets import (
+    ListOffsetsRequest,
+    ListOffsetsRequestPartition,
+    ListOffsetsRequestTopic,
+)
+from penstock.protocols.kafka.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
 from penstock.seams.beside import STEP_BYTES, Turns
 from penstock.seams.framing import Buffer, Frame, Pieces, joined
 from tests.unit.kafka_front.kit import Kit, batch, run
@@ -114,5 +125,57 @@ def test_what_is_taken_of_a_turn_is_bounded_and_in_order() -> None:
         assert max(after - before for before, after in itertools.pairwise(seen)) <= 5
         assert served == list(range(40))
         await asyncio.gather(*tasks)
+
+    run(test)
+
+
+def topics(count: int) -> CreateTopicsRequest:
+    wanted = [CreateTopicsRequestTopic(name=f"t{row}", num_partitions=1, replication_factor=1) for row in range(count)]
+    return CreateTopicsRequest(topics=wanted, timeout_ms=1_000)
+
+
+def produced(count: int) -> ProduceRequest:
+    parts = [ProduceRequestPartition(index=row, records=batch([b"v"])) for row in range(count)]
+    return ProduceRequest(acks=1, timeout_ms=1_000, topic_data=[ProduceRequestTopic(name="big", partition_data=parts)])
+
+
+def offsets(count: int, timestamp: int) -> ListOffsetsRequest:
+    parts = [ListOffsetsRequestPartition(partition_index=row, timestamp=timestamp) for row in range(count)]
+    return ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsRequestTopic(name="big", partitions=parts)])
+
+
+@pytest.mark.parametrize(
+    ("message", "version", "turns"),
+    [
+        pytest.param(topics(50), 5, 20, id="topics"),
+        pytest.param(produced(1_000), 9, 9, id="produce"),
+        pytest.param(offsets(1_000, -1), 7, 2, id="latest"),
+        pytest.param(offsets(20, 1), 7, 19, id="by time"),
+    ],
+)
+def test_a_request_for_much_is_served_in_several_turns_of_the_loop(message: Any, version: int, turns: int) -> None:
+    async def test(kit: Kit) -> None:
+        await kit.enode.create_topic("big", 1_000, {})
+        await kit.enode.max_timestamp(Partition("big", 0))
+        asked = asyncio.ensure_future(kit.client().ask(message, version))
+        seen = 0
+        while not asked.done():
+            await asyncio.sleep(0)
+            seen += 1
+        assert seen >= turns
+        answer = await asked
+        told = str(answer)
+        assert "error_code=0" in told or "error_code=<ErrorCode.NONE" in told
+
+    run(test)
+
+
+def test_a_request_to_many_partitions_is_answered_in_order_each_with_its_own_fault() -> None:
+    async def test(kit: Kit) -> None:
+        await kit.enode.create_topic("big", 250, {})
+        answer = await kit.client().ask(produced(300), 9)
+        told = answer.responses[0].partition_responses
+        assert [each.index for each in told] == list(range(300))
+        assert [bool(each.error_code) for each in told] == [row >= 250 for row in range(300)]
 
     run(test)

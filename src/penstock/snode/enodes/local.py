@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 
 from penstock.errors import PenstockError
@@ -31,6 +32,7 @@ class LocalEnode:
         self._arrivals = Arrivals(runtime.promise)
         self._commits = GroupCommit(runtime)
         self._troubles = Troubles(runtime)
+        self._times_loaded = False
 
     # Topics.
 
@@ -185,12 +187,20 @@ class LocalEnode:
         return self._log(partition).epoch_end(epoch)
 
     async def offset_for_time(self, partition: Partition, timestamp_ms: int) -> tuple[int, int] | None:
+        await self._load_times()
         with self._troubles:
             return self._log(partition).offset_for_time(timestamp_ms)
 
     async def max_timestamp(self, partition: Partition) -> tuple[int, int] | None:
+        await self._load_times()
         with self._troubles:
             return self._log(partition).max_timestamp()
+
+    async def _load_times(self) -> None:
+        # It decodes batches: the first lookup loads Arrow, which others must not wait for.
+        if not self._times_loaded:
+            await self._runtime.in_thread(lambda: import_module("penstock.store._times"))
+            self._times_loaded = True
 
     async def delete_records(self, partition: Partition, before: int) -> int:
         with self._troubles:

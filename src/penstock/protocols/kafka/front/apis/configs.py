@@ -53,6 +53,7 @@ from penstock.seams.node import TopicState
 __all__ = ["alter_configs", "describe_configs", "incremental_alter_configs", "list_config_resources"]
 
 _TOPIC, _BROKER, _LOGGER, _METRICS, _GROUP = 2, 4, 8, 16, 32
+_STEPS = 50
 _KINDS = {_TOPIC, _BROKER, _LOGGER, _METRICS, _GROUP}
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 _LISTS = {_APPEND: "APPEND", _SUBTRACT: "SUBTRACT"}
@@ -63,7 +64,8 @@ _LISTS = {_APPEND: "APPEND", _SUBTRACT: "SUBTRACT"}
 
 async def describe_configs(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     """Serve DescribeConfigs."""
-    return DescribeConfigsResponse(results=[await _described(call, request, each) for each in request.resources])
+    asked = call.shared.turns.through(request.resources, _STEPS)
+    return DescribeConfigsResponse(results=[await _described(call, request, each) async for each in asked])
 
 
 async def _described(

@@ -26,6 +26,8 @@ __all__ = ["list_offsets"]
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 _SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 _NOTHING = (-1, -1)
+_STEPS, _STEPS_BY_TIME = 2, 1_000
+"""A lookup by time reads, and may inflate, a batch."""
 
 
 async def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
@@ -35,6 +37,7 @@ async def list_offsets(call: Call, request: ListOffsetsRequest) -> ListOffsetsRe
     for topic in request.topics:
         answers = []
         for part in topic.partitions:
+            await call.shared.turns.take(_STEPS_BY_TIME if part.timestamp >= 0 else _STEPS)
             twice = asked[topic.name, part.partition_index] > 1
             answers.append(await _answer(call, topic.name, part, twice, committed=bool(request.isolation_level)))
         topics.append(ListOffsetsResponseTopic(name=topic.name, partitions=answers))

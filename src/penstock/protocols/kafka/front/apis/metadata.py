@@ -35,7 +35,7 @@ async def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
     shared = call.shared
     wanted: Sequence[MetadataRequestTopic] | None = request.topics
     if wanted is None or (call.version == 0 and not wanted):
-        topics = [_topic(call, request, topic) for topic in shared.enode.topics()]
+        topics = [await _in_turn(call, request, topic) for topic in shared.enode.topics()]
     else:
         topics = [await _asked(call, request, topic) for topic in wanted]
     return MetadataResponse(
@@ -47,6 +47,11 @@ async def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
         topics=topics,
         cluster_authorized_operations=shown(CLUSTER_OPERATIONS, request.include_cluster_authorized_operations),
     )
+
+
+async def _in_turn(call: Call, request: MetadataRequest, topic: TopicState) -> MetadataResponseTopic:
+    await call.shared.turns.take(1 + topic.partitions)
+    return _topic(call, request, topic)
 
 
 async def _asked(call: Call, request: MetadataRequest, topic: MetadataRequestTopic) -> MetadataResponseTopic:

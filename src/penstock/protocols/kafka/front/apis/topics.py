@@ -52,6 +52,8 @@ _DEFAULT = -1
 _IDS_SINCE = 6
 _NAME_MAY_BE_NULL = 6
 _WHOLE_LOG = -1
+_STEPS = 500
+"""That it takes to change a topic: the catalog is saved, and synced, each time."""
 
 
 # CreateTopics.
@@ -61,7 +63,7 @@ async def create_topics(call: Call, request: CreateTopicsRequest) -> CreateTopic
     """Serve CreateTopics."""
     times = Counter(topic.name for topic in request.topics)
     answers = []
-    for topic in request.topics:
+    async for topic in call.shared.turns.through(request.topics, _STEPS):
         try:
             if times[topic.name] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "the topic stands twice in the request")
@@ -137,7 +139,8 @@ async def delete_topics(call: Call, request: DeleteTopicsRequest) -> DeleteTopic
         wanted = [DeleteTopicsRequestTopic(name=name) for name in request.topic_names]
     else:
         wanted = list(request.topics)
-    return DeleteTopicsResponse(responses=[await _delete(call, topic) for topic in wanted])
+    in_turn = call.shared.turns.through(wanted, _STEPS)
+    return DeleteTopicsResponse(responses=[await _delete(call, topic) async for topic in in_turn])
 
 
 async def _delete(call: Call, topic: DeleteTopicsRequestTopic) -> DeleteTopicsResponseTopic:
@@ -178,7 +181,7 @@ async def create_partitions(call: Call, request: CreatePartitionsRequest) -> Cre
     """Serve CreatePartitions."""
     times = Counter(topic.name for topic in request.topics)
     results = []
-    for topic in request.topics:
+    async for topic in call.shared.turns.through(request.topics, _STEPS):
         code, message = ErrorCode.NONE, None
         try:
             if times[topic.name] > 1:
