@@ -20,7 +20,7 @@ from penstock.seams import LogClient
 
 __all__ = ["Commits"]
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("penstock.consumer")
 
 
 class Commits:

@@ -22,7 +22,7 @@ from penstock.seams import BatchMembership
 
 __all__ = ["Confirming"]
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("penstock.consumer")
 
 Contexts = list[tuple[Partition, str]]
 """Batches by what confirms them."""

@@ -24,7 +24,7 @@ from penstock.seams import BatchMembership, Pulled
 
 __all__ = ["Handing", "is_unbooked", "take_handed"]
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("penstock.consumer")
 _SHORTEST_WAIT_S: Final = 0.02
 
 

@@ -1,6 +1,6 @@
 """Whose line it is: clients' loggers, which put the client's id and its group before each line.
 
-Loggers are named for what users know (`docs/clients/logging.md` has the table), not for modules.
+Loggers are named for what users know ("Log" in `docs/clients/README.md` has the table), not for modules.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from penstock.seams import Beat, GroupOptions, LogClient, Membership, Verdict
 
 __all__ = ["Alone", "Member", "group_options"]
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("penstock.group")
 _FOREVER_S: Final = 3_600.0
 _IDLE_S: Final = 0.05
 _HOLDS: Final = frozenset({State.IN, State.STALE})

@@ -39,7 +39,7 @@ from penstock.seams import Avoids, Beats, LogClient
 
 __all__ = ["ProducerEngine"]
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("penstock.producer")
 
 _MARGIN_S: Final = 1.0
 

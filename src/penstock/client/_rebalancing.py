@@ -22,7 +22,7 @@ from penstock.seams import Beat, Verdict
 
 __all__ = ["Rebalancing"]
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("penstock.group")
 _users = logging.getLogger("penstock.consumer")
 
 

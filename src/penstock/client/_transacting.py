@@ -22,7 +22,7 @@ from penstock.seams import LogClient, TransactionalClient, TransactionalSender
 
 __all__ = ["EngineHooks", "Transacting", "transactional_sender"]
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("penstock.producer")
 _FAILED: Final = frozenset({State.ABORTABLE_ERROR, State.FATAL_ERROR})
 _LEFT_OPEN: Final = frozenset({State.IN_TRANSACTION, State.ABORTABLE_ERROR, State.ABORTING})
 

@@ -15,7 +15,7 @@ from penstock.model import Endpoint
 
 __all__ = ["FIRST_S", "Away"]
 
-_log = logging.getLogger("penstock.net")
+_log = logging.getLogger("penstock.connection")
 FIRST_S: Final = 5.0
 _EVERY_S: Final = 30.0
 _A_TICK_S: Final = 0.001

@@ -20,7 +20,7 @@ from penstock.net._turn import Turn
 
 __all__ = ["LITTLE", "Budget", "Holder"]
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("penstock.node")
 
 LITTLE: Final = 64 * 1024
 """What a connection may hold without being counted; so many bytes are also what a small request needs."""

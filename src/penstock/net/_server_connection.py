@@ -28,7 +28,7 @@ from penstock.seams.front import Front, Peer, Session
 
 __all__ = ["Handle", "Owner", "ServerConnection", "Tap"]
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("penstock.node")
 _FLUSH_SECONDS = 2.0
 _WEIGH_AGAIN_S = 0.25
 _RECEIVED_AT_ONCE = 256 * 1024

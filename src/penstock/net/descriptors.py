@@ -14,7 +14,7 @@ from typing import Any, Final
 
 __all__ = ["connections_for", "raise_limit", "tell_of_accept_once"]
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("penstock.node")
 
 _OWN: Final = 256 + 128
 """The log's files, and what a process has besides."""

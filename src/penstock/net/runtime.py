@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 __all__ = ["AsyncioPromise", "AsyncioRuntime"]
 
 T = TypeVar("T")
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("penstock.node")
 
 
 class AsyncioPromise(Generic[T]):

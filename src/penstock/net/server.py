@@ -18,7 +18,7 @@ from penstock.seams.front import Front
 
 __all__ = ["Budget", "Handle", "Listener", "Tap", "serve"]
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("penstock.node")
 _CLOSE_SECONDS = 3.0
 _TOLD_EVERY_S = 60.0
 

@@ -33,7 +33,7 @@ from penstock.store import FlushPolicy, Store, StoreConfig, open_store
 
 __all__ = ["Node"]
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("penstock.node")
 _LEAST_S = 1.0
 """To leave the store clean, however long requests took."""
 

@@ -9,7 +9,7 @@ from penstock.snode.enodes.local import LocalEnode
 
 __all__ = ["keep_up"]
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("penstock.node")
 
 
 def keep_up(enode: LocalEnode, runtime: Runtime, *, retention_s: float, flush_s: float) -> None:

@@ -41,9 +41,9 @@ def said_after(caplog: pytest.LogCaptureFixture, name: str, seconds: float) -> l
             await asyncio.gather(task, return_exceptions=True)
 
     caplog.clear()
-    with caplog.at_level(logging.WARNING, "penstock.net"):
+    with caplog.at_level(logging.WARNING, "penstock.connection"):
         virtual_time.run(main())
-    return [record.getMessage() for record in caplog.records if record.name == "penstock.net"]
+    return [record.getMessage() for record in caplog.records if record.name == "penstock.connection"]
 
 
 @pytest.mark.parametrize(("name", "held_s"), [("Heartbeat", 0), ("Fetch", 20)])

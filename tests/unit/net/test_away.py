@@ -37,12 +37,12 @@ OPTIONS = TransportOptions(tried_until="a call gives up after api_timeout_ms=600
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.name == "penstock.net"]
+    return [record.getMessage() for record in caplog.records if record.name == "penstock.connection"]
 
 
 def test_it_is_told_after_five_seconds_every_thirty_and_when_it_is_back(caplog: pytest.LogCaptureFixture) -> None:
     away = Away("tried for ever")
-    with caplog.at_level(logging.INFO, "penstock.net"):
+    with caplog.at_level(logging.INFO, "penstock.connection"):
         for second in range(70):
             away.failed(NOWHERE, second, second + 0.5, "cannot connect: refused")
         away.answered(NOWHERE, 71.0)
@@ -55,7 +55,7 @@ def test_it_is_told_after_five_seconds_every_thirty_and_when_it_is_back(caplog: 
 
 def test_a_moment_and_an_attempt_of_long_ago_are_not_told(caplog: pytest.LogCaptureFixture) -> None:
     away = Away()
-    with caplog.at_level(logging.INFO, "penstock.net"):
+    with caplog.at_level(logging.INFO, "penstock.connection"):
         away.failed(NOWHERE, 0.0, 1.0, "x")
         away.failed(NOWHERE, 500.0, 500.1, "x")
         away.answered(NOWHERE, 501.0)
@@ -64,7 +64,7 @@ def test_a_moment_and_an_attempt_of_long_ago_are_not_told(caplog: pytest.LogCapt
 
 def test_one_long_attempt_is_told_when_it_ends(caplog: pytest.LogCaptureFixture) -> None:
     away = Away()
-    with caplog.at_level(logging.INFO, "penstock.net"):
+    with caplog.at_level(logging.INFO, "penstock.connection"):
         away.failed(NOWHERE, 0.0, 10.0, "not ready within 10 s")
     assert said(caplog) == ["node nowhere:9 is away for 10 s: not ready within 10 s"]
 
@@ -79,7 +79,7 @@ def test_a_client_over_an_event_loop_tells_it(caplog: pytest.LogCaptureFixture) 
             assert caught.value.__cause__ is None
         await channel.close()
 
-    with caplog.at_level(logging.WARNING, "penstock.net"):
+    with caplog.at_level(logging.WARNING, "penstock.connection"):
         virtual_time.run(main())
     first, second = said(caplog)
     assert re.match("node nowhere:9 is away for [56] s: cannot connect: ", first)
@@ -96,7 +96,7 @@ def test_a_client_over_blocking_sockets_tells_it(
     clock = iter(range(1_000))
     passing = SimpleNamespace(monotonic=lambda: float(next(clock)), sleep=lambda seconds: None)
     monkeypatch.setattr(blocking_channel, "time", passing)
-    with caplog.at_level(logging.WARNING, "penstock.net"):
+    with caplog.at_level(logging.WARNING, "penstock.connection"):
         for _ in range(3):
             with pytest.raises(ConnectionLost) as caught:
                 run(channel.link(free))
@@ -138,7 +138,7 @@ def test_a_server_that_is_silent_on_an_open_connection_is_told(caplog: pytest.Lo
             await virtual_time.passing(600)
         return endpoint
 
-    with caplog.at_level(logging.WARNING, "penstock.net"):
+    with caplog.at_level(logging.WARNING, "penstock.connection"):
         node = virtual_time.run(main())
     assert said(caplog) == [
         *(f"node {node} has not answered for {n} s; {OPTIONS.tried_until}" for n in (5, 35, 65)),
@@ -158,7 +158,7 @@ def test_what_is_meant_to_take_long_is_no_silence(caplog: pytest.LogCaptureFixtu
             front.gate.set()
             await parked.reply()
 
-    with caplog.at_level(logging.WARNING, "penstock.net"):
+    with caplog.at_level(logging.WARNING, "penstock.connection"):
         virtual_time.run(main())
     assert "has not answered for 5 s" in said(caplog)[0]
     assert len(said(caplog)) == 2
@@ -167,7 +167,7 @@ def test_what_is_meant_to_take_long_is_no_silence(caplog: pytest.LogCaptureFixtu
 def test_several_connections_that_are_silent_are_one_line(caplog: pytest.LogCaptureFixture) -> None:
     away = Away()
     first, second = Silence(NOWHERE, away), Silence(NOWHERE, away)
-    with caplog.at_level(logging.WARNING, "penstock.net"):
+    with caplog.at_level(logging.WARNING, "penstock.connection"):
         for each in (first, second):
             each.asked(0.0, 0.0, owed=False)
         for each in (first, second, first, second):
@@ -206,7 +206,7 @@ def test_a_silent_server_is_told_over_blocking_sockets(
     monkeypatch.setattr(_blocking_connection, "time", SimpleNamespace(monotonic=lambda: now))
     connection = BlockingConnection(NOWHERE, Passing(), ToyDialect(), Away())  # type: ignore[arg-type]
     theirs.sendall(b"".join(encode(1, b"late", reply=True)))
-    with ours, theirs, caplog.at_level(logging.WARNING, "penstock.net"):
+    with ours, theirs, caplog.at_level(logging.WARNING, "penstock.connection"):
         assert bytes(run(connection.call(ask(b"x"), timeout_s=100)).body) == b"late"
     assert said(caplog) == [
         *(f"node nowhere:9 has not answered for {n} s" for n in (5, 35)),

@@ -15,7 +15,7 @@ from penstock.store import StoreDamaged, WriteFailed
 
 __all__ = ["Troubles"]
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("penstock.node")
 _EVERY_S: Final = 60.0
 _LINES: Final = 10
 

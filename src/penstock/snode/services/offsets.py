@@ -21,7 +21,7 @@ from penstock.seams.runtime import Promise, Runtime
 
 __all__ = ["OffsetsService"]
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("penstock.node")
 _READ_BYTES = 1 << 20
 _ENTRIES_PER_BATCH = 500
 

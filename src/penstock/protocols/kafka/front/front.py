@@ -18,7 +18,7 @@ from penstock.seams.node import Services
 
 __all__ = ["KafkaFront"]
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("penstock.node")
 
 
 class KafkaFront:

@@ -38,7 +38,7 @@ from penstock.seams.runtime import Promise, Timer
 __all__ = ["Ended", "TransactionKeeper"]
 
 T = TypeVar("T")
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("penstock.node")
 _FORGETTABLE: Final = (State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
 
 Ended = tuple[ErrorCode, int, int]

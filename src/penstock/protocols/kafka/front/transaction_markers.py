@@ -20,7 +20,7 @@ from penstock.store.errors import StaleProducerEpoch, UnknownPartition, UnknownT
 
 __all__ = ["Markers"]
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("penstock.node")
 _NEEDS_NONE: Final = (UnknownTopic, UnknownPartition, StaleProducerEpoch)
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TubeClient", "open_client"]
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("penstock.connection")
 
 
 class TubeClient:

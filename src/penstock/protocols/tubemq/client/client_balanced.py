@@ -32,7 +32,7 @@ from penstock.seams.client import Beat, GroupOptions
 
 __all__ = ["ClientBalanced"]
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("penstock.group")
 _UNKNOWN: Final = -2
 _SUBSCRIBABLE: Final = 1
 _UNSUBSCRIBABLE: Final = 422

@@ -26,7 +26,7 @@ from penstock.seams.client import Beat, GroupOptions, Verdict
 
 __all__ = ["GroupMember"]
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("penstock.group")
 _SHORTEST_S: Final = 0.01
 _FORBIDDEN: Final = frozenset({Code.CONSUME_GROUP_FORBIDDEN, Code.CONSUME_CONTENT_FORBIDDEN})
 _REFUSALS: Final = _FORBIDDEN | frozenset(

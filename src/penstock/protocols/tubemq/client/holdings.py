@@ -22,7 +22,7 @@ from penstock.protocols.tubemq.methods import ReadStatus
 
 __all__ = ["GIVEN_UP_AT_ONCE", "Holding", "Holdings"]
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("penstock.group")
 
 GIVEN_UP_AT_ONCE = frozenset({Code.PARTITION_OCCUPIED, Code.CERTIFICATE_FAILURE})
 """Refusals of a registration that asking again at once would not change."""

@@ -27,7 +27,7 @@ from penstock.seams.channel import Channel
 
 __all__ = ["Pacing"]
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("penstock.consumer")
 _AFTER_ERROR_MS: Final = {Code.FORBIDDEN: 2_000, Code.SERVICE_UNAVAILABLE: 300, Code.MOVED: 200}
 _AFTER_OTHERS_MS: Final = 300
 _SHORTEST_MS: Final = 10

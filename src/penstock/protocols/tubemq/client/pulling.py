@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Pulling"]
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("penstock.consumer")
 _NOT_OURS: Final = frozenset({Code.HB_NO_NODE, Code.DUPLICATE_PARTITION, Code.CERTIFICATE_FAILURE})
 _SHORTEST_S: Final = 0.001
 _POSITIONS_S: Final = 5.0

@@ -45,7 +45,7 @@ from penstock.seams.client import Beat, GroupOptions
 
 __all__ = ["ServerBalanced"]
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("penstock.group")
 _CONNECT: Final = frozenset({EventType.CONNECT, EventType.ONLY_CONNECT})
 _DISCONNECT: Final = frozenset({EventType.DISCONNECT, EventType.ONLY_DISCONNECT})
 _GIVING_BACK_S: Final = 0.1

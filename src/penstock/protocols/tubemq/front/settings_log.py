@@ -21,7 +21,7 @@ from penstock.seams.node import Enode
 
 __all__ = ["SettingsLog"]
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("penstock.node")
 
 _TOPIC: Final = "__penstock_settings"
 _CONFIG: Final = {"cleanup.policy": "compact"}
