@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from penstock import kernels
-from penstock.client import _loading
+from penstock.client._compiling import compile_beside
 from penstock.kernels import cache, choose
 from penstock.kernels.choose import _State
 
@@ -30,13 +30,18 @@ print(jit.FOLDER, sum(len(each.cache_hits) for each in stats))
 """
 STREAM = """
 import sys
+import penstock
 from penstock import kernels
 from penstock.client import _loading
 from penstock.protocols import protocol
-_loading.load(protocol("kafka"), "consumer")
+CLIENT
 names = {kernels.kernel(50 << 20).__name__ for _ in range(4)}
 print(*names, "numba" in sys.modules)
 """
+CLIENTS = {
+    "consumer": '_loading.load(protocol("kafka"), "consumer")',
+    "range reader": 'penstock.RangeReader("kafka://127.0.0.1:1").close()',
+}
 
 
 def as_anybody() -> None:
@@ -109,8 +114,9 @@ def test_an_image_that_will_not_do_is_named_and_passed_over(
     assert f"PENSTOCK_CACHE_DIR={image} can be written to by others" in ran.stderr
 
 
-def test_a_client_in_a_container_that_keeps_nothing_decodes_with_numpy_and_waits_for_nobody() -> None:
-    ran = run(STREAM)
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_client_in_a_container_that_keeps_nothing_decodes_with_numpy_and_waits_for_nobody(client: str) -> None:
+    ran = run(STREAM.replace("CLIENT", CLIENTS[client]))
     assert ran.stdout.split() == ["penstock.kernels._pure", "False"], ran.stderr
     assert "compiled kernels can be kept nowhere" in ran.stderr
 
@@ -183,7 +189,7 @@ def wait_for(thread: threading.Thread) -> None:
 def test_the_other_process_has_our_modules(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     with kernels.using("numba"):
         monkeypatch.delenv("PYTHONPATH", raising=False)
-        wait_for(_loading.compile_beside())  # in no time: it is done
+        wait_for(compile_beside())  # in no time: it is done
     assert caplog.messages == []
 
 
@@ -191,6 +197,6 @@ def test_a_process_that_cannot_compile_is_told_of(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(sys, "path", [])
-    wait_for(_loading.compile_beside())
+    wait_for(compile_beside())
     (message,) = caplog.messages
     assert "python -m penstock.kernels.warm" in message

@@ -8,10 +8,7 @@ protocol needs (its registration says).
 from __future__ import annotations
 
 import asyncio
-import atexit
 import contextlib
-import logging
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -19,11 +16,11 @@ from importlib import import_module
 from typing import Final
 
 from penstock import kernels
+from penstock.client._compiling import compile_beside
 from penstock.seams import WireProtocol
 
 __all__ = [
     "beside_loops",
-    "compile_beside",
     "functions_there",
     "lacking_for",
     "load",
@@ -31,8 +28,6 @@ __all__ = [
     "loaded_for",
     "want_functions",
 ]
-
-_log = logging.getLogger("penstock.kernels")
 
 _FUNCTIONS: Final = "pyarrow.compute"
 """What Arrow can do with columns: 0.1 s, which a few records do without."""
@@ -129,27 +124,6 @@ def _load_functions(*, lists: bool = False) -> None:
             _exercised.add(_LISTS)
     finally:
         _under_way.clear()
-
-
-def compile_beside() -> threading.Thread:
-    """Have another process compile the kernels, with the same modules on its path. It ends with this one."""
-    thread = threading.Thread(target=_compile, name="penstock compile", daemon=True)
-    thread.start()
-    return thread
-
-
-def _compile() -> None:
-    if not sys.executable:
-        return  # a Python inside another program
-    program = f"import sys; sys.path[:] = {sys.path!r}; from penstock.kernels.choose import warm; warm()"
-    with contextlib.suppress(OSError), subprocess.Popen(
-        [sys.executable, "-c", program],
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    ) as child:  # fmt: skip
-        atexit.register(child.kill)
-        if child.wait():
-            _log.warning("kernels could not be compiled (python -m penstock.kernels.warm says why): NumPy decodes on")
-        atexit.unregister(child.kill)
 
 
 async def _in_passing_thread(work: Callable[[], None]) -> None:

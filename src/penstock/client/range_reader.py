@@ -10,7 +10,9 @@ from collections.abc import Collection, Coroutine, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from penstock import kernels
 from penstock.client._arguments import check_partitions
+from penstock.client._compiling import compile_beside
 from penstock.client._connect import open_blocking, protocol_of
 from penstock.client._handle import Handle, check_fork, shown_address
 from penstock.client._offsets import beginning_offsets, end_offsets, offsets_for_times
@@ -49,6 +51,7 @@ class RangeReader(Handle):
         self._fetch_bytes = settings.config.max_partition_fetch_bytes
         self._client = open_blocking(protocol, settings)
         self._closed = False
+        kernels.compile_beside(compile_beside)
 
     def __enter__(self) -> Self:
         return self

@@ -1,0 +1,44 @@
+"""Compiling kernels in another process, so that no client waits for it; it ends with this one.
+
+What must not live here: when that pays (the kernels know). Imports are where they are needed; Spark's tasks pass here.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from threading import Thread
+
+__all__ = ["compile_beside"]
+
+
+def compile_beside() -> Thread:
+    """Begin; returns what waits for its end. The other process finds the modules that this one finds."""
+    import threading
+
+    thread = threading.Thread(target=_compile, name="penstock compile", daemon=True)
+    thread.start()
+    return thread
+
+
+def _compile() -> None:
+    import atexit
+    import contextlib
+    import logging
+    import subprocess
+
+    if not sys.executable:
+        return  # a Python inside another program
+    program = f"import sys; sys.path[:] = {sys.path!r}; from penstock.kernels.choose import warm; warm()"
+    with contextlib.suppress(OSError), subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    ) as child:  # fmt: skip
+        atexit.register(child.kill)
+        if child.wait():
+            logging.getLogger("penstock.kernels").warning(
+                "kernels could not be compiled (python -m penstock.kernels.warm says why): NumPy decodes on"
+            )
+        atexit.unregister(child.kill)
