@@ -141,7 +141,7 @@ def test_a_partition_stands_still_for_a_twentieth_longer_than_its_election(elect
             assert written - killed < 1.05 * election_s + 0.3
             assert found - killed < 1.05 * election_s + 0.4
             await producer.close(1)
-            await consumer.close(commit=False)
+            await consumer.close(1)
 
     run(main())
 
