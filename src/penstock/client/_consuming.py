@@ -112,7 +112,7 @@ class ConsumerEngine:
         membership: Membership = (
             self.client.membership(group_options(self.config)) if self.config.group else Alone(self.client)
         )
-        member = Member(membership, self.config.max_poll_interval_ms, self._news.set)
+        member = Member(membership, self.config.max_poll_interval_ms, self._news.set, client_log("group", self.config))
         give_back = None
         if self.confirming is not None:
             self.confirming.handing.membership = cast("BatchMembership", membership)

@@ -7,11 +7,11 @@ listeners (`_rebalancing`).
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from penstock.client._logs import ClientLog
 from penstock.client._member_states import Event, State, after
 from penstock.config import ConsumerConfig
 from penstock.errors import ConfigError, FencedError, PenstockError
@@ -20,7 +20,7 @@ from penstock.seams import Beat, GroupOptions, LogClient, Membership, Verdict
 
 __all__ = ["Alone", "Member", "group_options"]
 
-_log = logging.getLogger("penstock.group")
+_LOG = ClientLog("penstock.group")
 _FOREVER_S: Final = 3_600.0
 _IDLE_S: Final = 0.05
 _HOLDS: Final = frozenset({State.IN, State.STALE})
@@ -93,7 +93,10 @@ class Member:
     must be refused, not taken for nobody in particular.
     """
 
-    def __init__(self, membership: Membership, max_poll_interval_ms: int, news: Callable[[], None]) -> None:
+    def __init__(
+        self, membership: Membership, max_poll_interval_ms: int, news: Callable[[], None], log: ClientLog = _LOG
+    ) -> None:
+        self.log = log
         self.membership = membership
         self._max_poll_interval_s = max_poll_interval_ms / 1_000
         self._news = news
@@ -114,7 +117,7 @@ class Member:
         if reason and self.state is not State.FENCED:
             self.reason = reason
         if before is not self.state:
-            _log.info(
+            self.log.info(
                 "consumer is %s (was %s): %s%s", self.state.value, before.value, event.value, reason and f": {reason}"
             )
             self._news()
@@ -187,7 +190,7 @@ class Member:
             try:
                 await self.membership.leave(reason)
             except PenstockError as error:
-                _log.warning("the group was not told that this consumer left, and will notice by itself: %s", error)
+                self.log.warning("the group was not told that this consumer left, and will notice by itself: %s", error)
 
     async def _beat(self) -> None:
         pause = self.membership.heartbeat_interval_s
@@ -207,7 +210,7 @@ class Member:
                     self.see(Event.TAKEN)
                 return
             except PenstockError as error:
-                _log.warning("heartbeat failed: %s", error)
+                self.log.warning("heartbeat failed: %s", error)
                 pause = min(max(self.membership.heartbeat_interval_s, _IDLE_S), 1.0)
 
     def _told(self, beat: Beat) -> None:
@@ -228,9 +231,11 @@ class Member:
 
     async def _leave_overdue(self) -> None:
         reason = f"no poll for {self._loop.time() - self._last_poll:.1f} s, max_poll_interval_ms is shorter"
-        _log.warning("%s: leaving the group. Poll more often, take fewer records a poll, or raise the limit", reason)
+        self.log.warning(
+            "%s: leaving the group. Poll more often, take fewer records a poll, or raise the limit", reason
+        )
         self.see(Event.OVERDUE, reason)
         try:
             await self.membership.leave(reason)
         except PenstockError as error:
-            _log.warning("the group was not told, and will notice by itself: %s", error)
+            self.log.warning("the group was not told, and will notice by itself: %s", error)

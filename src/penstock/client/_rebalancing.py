@@ -22,7 +22,6 @@ from penstock.seams import Beat, Verdict
 
 __all__ = ["Rebalancing"]
 
-_log = logging.getLogger("penstock.group")
 _users = logging.getLogger("penstock.consumer")
 
 
@@ -162,6 +161,7 @@ class Rebalancing:
 
     async def _begin(self, added: frozenset[Partition]) -> None:
         self._partitions.add(dict.fromkeys(sorted(added)))
+        self.member.log.info("it reads %s from now on", ", ".join(map(str, sorted(added))) or "no more than before")
         await self._tell(self._listener.assigned, added)
 
     async def _give_up_fenced(self) -> None:
@@ -177,7 +177,7 @@ class Rebalancing:
             await self._commit_handled()
         except PenstockError as error:
             # Others will read again what was not committed: twice, but nothing is lost.
-            _log.warning("automatic commit before a rebalance failed: %s", error)
+            self.member.log.warning("automatic commit before a rebalance failed: %s", error)
 
     async def _tell(
         self, method: Callable[[Collection[Partition]], Awaitable[None] | None], partitions: Collection[Partition]

@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
+import logging
+
+import pytest
+
 import penstock
 from penstock.testing import Broker
+
+
+def test_the_log_tells_who_joined_and_what_it_reads(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    broker.create_topic("orders", partitions=2)
+    options = {"client_id": "shop"}
+    with (
+        caplog.at_level(logging.INFO, "penstock.group"),
+        penstock.Consumer(f"{broker.address}/orders", group="stats", **options) as consumer,
+    ):
+        while not consumer.assignment():
+            consumer.poll(1)
+    lines = [line.getMessage() for line in caplog.records if line.name == "penstock.group"]
+    assert "[client shop, group stats] it reads orders-0, orders-1 from now on" in lines
+    assert all(line.startswith("[client shop, group stats] ") for line in lines)
 
 
 def test_clients_say_where_they_are_and_how_they_stand(broker: Broker) -> None:
