@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
-from penstock.client._logs import ClientLog
 from penstock.client._topics import Topics
+from penstock.config.logs import ClientLog
 from penstock.errors import UsageError
 from penstock.model import Partition, TopicInfo
 

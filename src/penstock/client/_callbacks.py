@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-import logging
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
@@ -19,6 +18,7 @@ from queue import SimpleQueue
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from penstock.config import OptionValue
+from penstock.config.logs import ClientLog
 from penstock.errors import ConfigError, UsageError
 
 __all__ = [
@@ -65,8 +65,8 @@ def without_hook(given: Options) -> tuple[dict[str, OptionValue], CallbackErrorH
 class Told:
     """Tells of callbacks that raised: a line with the traceback for ``log``, and the hook, if there is one."""
 
-    def __init__(self, log: str, hook: CallbackErrorHook | None = None) -> None:
-        self._log = logging.getLogger(log)
+    def __init__(self, log: ClientLog, hook: CallbackErrorHook | None = None) -> None:
+        self._log = log
         self._hook = hook
 
     def __call__(self, failure: CallbackFailure) -> None:
@@ -84,7 +84,7 @@ class Callbacks(ABC):
     """The callbacks of one producer. ``told`` hears of those that raise; ``begun`` counts, on the loop, all of them."""
 
     def __init__(self, told: Told | None = None) -> None:
-        self.told: Final = told or Told("penstock.producer")
+        self.told: Final = told or Told(ClientLog("penstock.producer"))
         self.begun = 0
 
     @abstractmethod

@@ -6,7 +6,6 @@ What must not live here: which records were handled (`_partitions` knows).
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Coroutine, Mapping
 from typing import Any
@@ -14,20 +13,20 @@ from typing import Any
 from penstock.client._committable import CommitCallback, FinishedCommit, finish
 from penstock.client._member import Member
 from penstock.client._member_states import State
+from penstock.config.logs import ClientLog
 from penstock.errors import Closed, PenstockError, UsageError
 from penstock.model import Committed, Partition
 from penstock.seams import LogClient
 
 __all__ = ["Commits"]
 
-_log = logging.getLogger("penstock.consumer")
-
 
 class Commits:
     """The commits of one consumer."""
 
-    def __init__(self, client: LogClient, group: str | None, auto_interval_ms: int | None) -> None:
+    def __init__(self, client: LogClient, group: str | None, auto_interval_ms: int | None, log: ClientLog) -> None:
         self._client = client
+        self._log = log
         self._group = group
         self._auto_interval_s = None if auto_interval_ms is None else auto_interval_ms / 1_000
         self._loop = asyncio.get_running_loop()
@@ -99,7 +98,7 @@ class Commits:
             await self.commit(self._news(handled))
         except PenstockError as error:
             if error.retriable or (self.member is not None and self.member.state is not State.IN):
-                _log.warning("automatic commit failed, the next one will cover it: %s", error)
+                self._log.warning("automatic commit failed, the next one will cover it: %s", error)
             else:
                 self._auto_failure = error
 
@@ -112,7 +111,7 @@ class Commits:
         except PenstockError as error:
             failure = error
             if callback is None:
-                _log.warning("asynchronous commit failed: %s", error)
+                self._log.warning("asynchronous commit failed: %s", error)
         if callback is not None:
             self.finished.append(FinishedCommit(callback, offsets, failure))
 

@@ -7,7 +7,6 @@ it returned. What must not live here: pulling (`_handing`).
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Coroutine
 from typing import Any
@@ -16,13 +15,13 @@ from penstock.client._committable import CommitCallback, FinishedCommit, Offsets
 from penstock.client._handing import Handing
 from penstock.client._partitions import Partitions, PartitionState
 from penstock.columnar import Messages
+from penstock.config.logs import ClientLog
 from penstock.errors import Closed, PenstockError, UsageError
 from penstock.model import Committed, Partition
 from penstock.seams import BatchMembership
 
 __all__ = ["Confirming"]
 
-_log = logging.getLogger("penstock.consumer")
 
 Contexts = list[tuple[Partition, str]]
 """Batches by what confirms them."""
@@ -31,7 +30,8 @@ Contexts = list[tuple[Partition, str]]
 class Confirming:
     """The commits of one consumer. ``finished`` are callbacks that wait for the thread that polls."""
 
-    def __init__(self, partitions: Partitions, handing: Handing, *, automatic: bool) -> None:
+    def __init__(self, partitions: Partitions, handing: Handing, log: ClientLog, *, automatic: bool) -> None:
+        self._log = log
         self._partitions = partitions
         self.handing = handing
         self._automatic = automatic
@@ -177,7 +177,7 @@ class Confirming:
             await self._confirm(contexts, consumed=True)
         except PenstockError as error:
             # Nothing is lost: what the log still waits for is tried again, and what it does not will be read again.
-            _log.warning("automatic commit failed: %s", error)
+            self._log.warning("automatic commit failed: %s", error)
 
     async def _commit_and_tell(self, contexts: Contexts, callback: CommitCallback | None) -> None:
         failure: PenstockError | None = None
@@ -188,7 +188,7 @@ class Confirming:
         except PenstockError as error:
             failure = error
             if callback is None:
-                _log.warning("asynchronous commit failed: %s", error)
+                self._log.warning("asynchronous commit failed: %s", error)
         if callback is not None:
             offsets = {
                 partition: Committed(position)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.config import ClientConfig, ProducerConfig, Settings, parse_address
+from penstock.config.logs import whose_config
 from penstock.errors import ConfigError
 from penstock.net.options import TransportOptions
 from penstock.protocols import protocol
@@ -73,6 +74,7 @@ def _a_call(config: ClientConfig) -> str:
 
 def _transport(config: ClientConfig, tried_until: str = "") -> TransportOptions:
     return TransportOptions(
+        whose=whose_config(config),
         tried_until=tried_until,
         ssl=_tls(config) if config.tls else None,
         tls_server_name=config.tls_server_name,

@@ -22,7 +22,6 @@ from penstock.client._fetching import Fetching, Reactions
 from penstock.client._handing import Handing, take_handed
 from penstock.client._interrupts import Interrupts, Wait
 from penstock.client._listening import Call
-from penstock.client._logs import client_log
 from penstock.client._member import Alone, Member, group_options
 from penstock.client._member_states import Event, State
 from penstock.client._partitions import Partitions, PartitionState
@@ -36,6 +35,7 @@ from penstock.client.rebalance import RebalanceListener
 from penstock.client.status import EmptyReason, PartitionStatus, empty_reason
 from penstock.columnar import Messages
 from penstock.config import ConsumerConfig
+from penstock.config.logs import client_log
 from penstock.errors import Closed, RequestTimeout, UsageError
 from penstock.model import Committed, Partition
 from penstock.seams import BatchLog, BatchMembership, LogClient, Membership
@@ -66,18 +66,18 @@ class ConsumerEngine:
         dice = (surroundings or Surroundings()).dice
         backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, dice)
         policy = POLICIES[config.auto_offset_reset]
-        log = client_log("consumer", config)
+        log = self._log = client_log("consumer", config)
         self._absences = Absences(log, self._failed)
         self._topics = Topics(client, config, backoff, self._renewed, self._failed)
         self._starting = Starting(client, config, self.partitions, backoff, policy, self._found, self._failed)
         reactions = Reactions(self._news.set, self._topics.refresh, self._starting.kick, self._failed, policy, log)
         self._fetching = Fetching(client, config, self.partitions, backoff, reactions)
         auto_ms = config.auto_commit_interval_ms if config.enable_auto_commit else None
-        self.commits = Commits(client, config.group, auto_ms)
+        self.commits = Commits(client, config.group, auto_ms, log)
         self.confirming: Confirming | None = None
         if config.group and isinstance(client, BatchLog):
             handing = Handing(config, self.partitions, backoff, self._news.set, self._failed)
-            self.confirming = Confirming(self.partitions, handing, automatic=config.enable_auto_commit)
+            self.confirming = Confirming(self.partitions, handing, log, automatic=config.enable_auto_commit)
         self._by_hand: ByHand | None = None
         self.rebalancing: Rebalancing | None = None
         self._assigned_by_hand = False
@@ -118,7 +118,7 @@ class ConsumerEngine:
             self.confirming.handing.membership = cast("BatchMembership", membership)
             give_back = self.confirming.handing.membership.give_back
         self.rebalancing = Rebalancing(
-            member, self.partitions, frozenset(topics), listener, self._call, self._commit_handled, give_back
+            member, self.partitions, frozenset(topics), listener, self._call, self._log, self._commit_handled, give_back
         )
         self.commits.member = member if self.config.group else None
         if self.confirming is None:

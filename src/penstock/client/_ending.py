@@ -5,18 +5,16 @@ What must not live here: ending itself.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from penstock.client.delivery import Outcome
 from penstock.config import ClientConfig
+from penstock.config.logs import ClientLog
 from penstock.errors import Closed, PenstockError
 
 __all__ = ["Ending", "on_error_s", "tell_beside", "undelivered"]
-
-_producer = logging.getLogger("penstock.producer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +29,10 @@ class Ending:
         plural = "records were" if self.lost.total() > 1 else "record was"
         return f"{self.lost.total():,} {plural} not acknowledged when the producer was closed ({topics})"
 
-    def log(self) -> None:
+    def tell(self, log: ClientLog) -> None:
         """A line about what was lost, if anything."""
         if self.lost:
-            _producer.warning("%s", self)
+            log.warning("%s", self)
 
     def complain(self, *, of_lost: bool) -> None:
         """Raise the error nobody has looked at; else Closed if something was lost."""

@@ -10,10 +10,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from penstock.client._logs import ClientLog
 from penstock.client._partitions import Partitions, PartitionState
 from penstock.client._surroundings import Backoff
 from penstock.config import ConsumerConfig
+from penstock.config.logs import ClientLog
 from penstock.errors import LogTruncated, OffsetOutOfRange, PenstockError
 from penstock.model import Node, OffsetSpec
 from penstock.seams import Fetched, LogClient, ReadFrom, ReadLimits

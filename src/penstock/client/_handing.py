@@ -8,7 +8,6 @@ What must not live here: which batches are confirmed and when (`_confirming`).
 from __future__ import annotations
 
 import asyncio
-import logging
 import sys
 from collections.abc import Callable
 from typing import Final, TypeAlias, cast
@@ -18,13 +17,13 @@ from penstock.client._surroundings import Backoff
 from penstock.client._taking import take
 from penstock.columnar import Messages
 from penstock.config import ConsumerConfig
+from penstock.config.logs import client_log
 from penstock.errors import PenstockError
 from penstock.model import Offset
 from penstock.seams import BatchMembership, Pulled
 
 __all__ = ["Handing", "is_unbooked", "take_handed"]
 
-_log = logging.getLogger("penstock.consumer")
 _SHORTEST_WAIT_S: Final = 0.02
 
 
@@ -46,6 +45,7 @@ class Handing:
         arrived: Callable[[], None],
         failed: Callable[[BaseException], None],
     ) -> None:
+        self._log = client_log("consumer", config)
         self._partitions = partitions
         self._backoff = backoff
         self._buffer_bytes = self._room = config.fetch_buffer_bytes
@@ -173,7 +173,7 @@ class Handing:
         if not error.retriable:
             self._failed(error)
         elif failures == 1:
-            _log.warning("reading %s failed, and is tried again: %s", state.partition, error)
+            self._log.warning("reading %s failed, and is tried again: %s", state.partition, error)
         return pause
 
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from penstock.client._logs import ClientLog
 from penstock.client._member_states import Event, State, after
 from penstock.config import ConsumerConfig
+from penstock.config.logs import ClientLog
 from penstock.errors import ConfigError, FencedError, PenstockError
 from penstock.model import Assignment, Committed, Partition
 from penstock.seams import Beat, GroupOptions, LogClient, Membership, Verdict

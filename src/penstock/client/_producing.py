@@ -7,7 +7,6 @@ users call (`async_producer`, `producer`).
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -33,13 +32,13 @@ from penstock.client._transacting import EngineHooks, Transacting, transactional
 from penstock.client.delivery import Outcome, Run
 from penstock.columnar.builder import HeadersLike
 from penstock.config import ProducerConfig
+from penstock.config.logs import client_log
 from penstock.errors import Closed, LocalError, PenstockError, UsageError
 from penstock.model import Partition
 from penstock.seams import Avoids, Beats, LogClient
 
 __all__ = ["ProducerEngine"]
 
-_log = logging.getLogger("penstock.producer")
 
 _MARGIN_S: Final = 1.0
 
@@ -65,6 +64,7 @@ class ProducerEngine:
         callbacks: Callbacks | None = None,
     ) -> None:
         self.config = config
+        self._log = client_log("producer", config)
         self.surroundings = surroundings or Surroundings()
         self._client = client
         self._loop = asyncio.get_running_loop()
@@ -97,7 +97,7 @@ class ProducerEngine:
             self._opening = self._loop.create_task(self._open_sender(), name="penstock open sender")
         else:
             engine = EngineHooks(self.intake.gate, self._opened, self._reset, self._settle_all, self._drop)
-            self._transactions = Transacting(transactional, config.max_block_ms, engine)
+            self._transactions = Transacting(transactional, config.max_block_ms, engine, self._log)
 
     @property
     def transactions(self) -> Transacting:
@@ -314,7 +314,7 @@ class ProducerEngine:
                 if await sender.beat():
                     self._topics.refresh()
             except PenstockError as error:
-                _log.warning("producer heartbeat failed: %s", error)
+                self._log.warning("producer heartbeat failed: %s", error)
             except Exception as error:
                 self._failed(error)
                 return

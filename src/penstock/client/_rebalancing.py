@@ -7,7 +7,6 @@ commit what was handled, if that is automatic; revoke; join; revoke what was not
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
@@ -16,13 +15,12 @@ from penstock.client._member import Member
 from penstock.client._member_states import Event, State
 from penstock.client._partitions import Partitions
 from penstock.client.rebalance import RebalanceListener
+from penstock.config.logs import ClientLog
 from penstock.errors import PenstockError
 from penstock.model import Assignment, Partition
 from penstock.seams import Beat, Verdict
 
 __all__ = ["Rebalancing"]
-
-_users = logging.getLogger("penstock.consumer")
 
 
 class Rebalancing:
@@ -35,6 +33,7 @@ class Rebalancing:
         topics: Collection[str],
         listener: RebalanceListener,
         call: Call,
+        log: ClientLog,
         commit_handled: Callable[[], Awaitable[None]],
         give_back: Callable[[Collection[Partition]], Awaitable[None]] | None = None,
     ) -> None:
@@ -43,6 +42,7 @@ class Rebalancing:
         self._partitions = partitions
         self._listener = listener
         self._call = call
+        self._log = log
         self._commit_handled = commit_handled
         self._give_back = give_back
         self._prepared = False
@@ -190,7 +190,7 @@ class Rebalancing:
                 self._complaint = error
                 return
             topics = ", ".join(sorted({partition.topic for partition in partitions}))
-            _users.error("rebalance listener raised as well (topic %s): %r", topics, error, exc_info=error)
+            self._log.error("rebalance listener raised as well (topic %s): %r", topics, error, exc_info=error)
 
     def _complain(self) -> None:
         complaint, self._complaint = self._complaint, None

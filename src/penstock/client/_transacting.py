@@ -8,7 +8,6 @@ What must not live here: batches (`_delivering`), what the log is told (the prot
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -16,13 +15,13 @@ from typing import Final
 from penstock.client._transaction_states import TRANSITIONS, Event, State, after
 from penstock.client.errors import TransactionAborted
 from penstock.config import ProducerConfig
+from penstock.config.logs import ClientLog
 from penstock.errors import PenstockError, RequestTimeout, UsageError
 from penstock.model import Committed, GroupMetadata, Partition, PreparedTransaction
 from penstock.seams import LogClient, TransactionalClient, TransactionalSender
 
 __all__ = ["EngineHooks", "Transacting", "transactional_sender"]
 
-_log = logging.getLogger("penstock.producer")
 _FAILED: Final = frozenset({State.ABORTABLE_ERROR, State.FATAL_ERROR})
 _LEFT_OPEN: Final = frozenset({State.IN_TRANSACTION, State.ABORTABLE_ERROR, State.ABORTING})
 
@@ -46,7 +45,8 @@ class EngineHooks:
 class Transacting:
     """Lives on the loop. ``max_block_ms`` bounds each call to the log."""
 
-    def __init__(self, sender: TransactionalSender, max_block_ms: int, hooks: EngineHooks) -> None:
+    def __init__(self, sender: TransactionalSender, max_block_ms: int, hooks: EngineHooks, log: ClientLog) -> None:
+        self._log = log
         self._sender = sender
         self._max_block_ms = max_block_ms
         self._hooks = hooks
@@ -107,11 +107,11 @@ class Transacting:
     async def close(self) -> None:
         """Abort what was left open: readers wait behind it. If that fails, the log does it after its own timeout."""
         if self.state in _LEFT_OPEN:
-            _log.warning("the producer is closed %s, which is aborted", self.state.value)
+            self._log.warning("the producer is closed %s, which is aborted", self.state.value)
             try:
                 await self.abort()
             except PenstockError as error:
-                _log.warning("aborting failed, the log will do it after transaction_timeout_ms: %s", error)
+                self._log.warning("aborting failed, the log will do it after transaction_timeout_ms: %s", error)
 
     def failed(self, error: PenstockError) -> None:
         """A batch, or offsets, failed for good; in a transaction that is the end of it."""

@@ -6,16 +6,15 @@ What must not live here: waiting for it.
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import warnings
 from collections import Counter
 from typing import Protocol
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
+
+from penstock.config.logs import ClientLog
 
 __all__ = ["Counts", "tell_undelivered", "watch"]
-
-_log = logging.getLogger("penstock.producer")
 
 
 class Counts(Protocol):
@@ -28,23 +27,23 @@ class Counts(Protocol):
     def __hash__(self) -> int: ...
 
 
-_intakes: WeakSet[Counts] = WeakSet()
+_intakes: WeakKeyDictionary[Counts, ClientLog] = WeakKeyDictionary()
 
 
-def watch(intake: Counts) -> None:
-    """Look at it when the program ends."""
-    _intakes.add(intake)
+def watch(intake: Counts, log: ClientLog) -> None:
+    """Look at it when the program ends; ``log`` is its producer's."""
+    _intakes[intake] = log
 
 
 def tell_undelivered(intake: Counts) -> None:
     """Warn of what it has not delivered, once."""
-    _intakes.discard(intake)
+    log = _intakes.pop(intake, None) or ClientLog("penstock.producer")
     counts = intake.unsettled()
     if not counts:
         return
     topics = ", ".join(f"{count:,} to {topic}" for topic, count in sorted(counts.items()))
     told = f"a producer was not closed, and {counts.total():,} records are not delivered ({topics})"
-    _log.warning("%s. Use it in a with block, or call flush() or close()", told)
+    log.warning("%s. Use it in a with block, or call flush() or close()", told)
     warnings.warn(told, ResourceWarning, stacklevel=2)
 
 

@@ -6,7 +6,6 @@ What must not live here: anything the synchronous Consumer would need a copy of.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Collection, Mapping
 from types import TracebackType
 from typing import Self
@@ -36,6 +35,7 @@ from penstock.client.rebalance import RebalanceListener
 from penstock.client.status import EmptyReason, PartitionStatus
 from penstock.columnar import Messages
 from penstock.config import OptionValue, consumer_settings
+from penstock.config.logs import client_log
 from penstock.errors import Closed, UsageError
 from penstock.model import Committed, GroupMetadata, Offset, OffsetSpec, Partition, PartitionLike
 from penstock.seams import FoundOffset
@@ -43,7 +43,6 @@ from penstock.seams import FoundOffset
 __all__ = ["AsyncConsumer", "poll_limit"]
 
 _ITERATION_S = 3_600.0
-_log = logging.getLogger("penstock.consumer")
 
 
 class AsyncConsumer(Handle):
@@ -67,8 +66,9 @@ class AsyncConsumer(Handle):
         plain, keywords, file = split_options(address, {**named, "group": group}, "consumer")
         self._protocol = protocol_of(plain)
         self._settings = consumer_settings(plain, keywords, file=file, protocol_options=self._protocol.options)
+        self._log = client_log("consumer", self._settings.config)
         self._call: Call = call_on_loop
-        self._told = Told("penstock.consumer", on_callback_error)
+        self._told = Told(self._log, on_callback_error)
         self._interrupts = Interrupts()
         self._poller: object = None
         self._engine: ConsumerEngine | None = None
@@ -344,7 +344,7 @@ class AsyncConsumer(Handle):
         try:
             await self._end(on_error_s(self._settings.config), handled=False)
         except Exception as failure:  # of a listener, too
-            _log.warning("closing the consumer under an exception failed as well: %r", failure)
+            self._log.warning("closing the consumer under an exception failed as well: %r", failure)
             tell_beside(error, f"closing the consumer failed as well: {failure!r}")
 
     async def _ready(self, engine: ConsumerEngine, deadline: float, *, serve: bool) -> bool:

@@ -27,6 +27,7 @@ from penstock.client.delivery import BatchDelivery, Delivery, Outcome
 from penstock.client.transaction import AsyncTransaction as Transaction
 from penstock.columnar.builder import HeadersLike
 from penstock.config import OptionValue, producer_settings
+from penstock.config.logs import client_log
 from penstock.errors import Closed, PenstockError, RequestTimeout
 from penstock.model import GroupMetadata, Partition, PreparedTransaction
 
@@ -51,8 +52,9 @@ class AsyncProducer(Handle):
         plain, keywords, file = split_options(address, named, "producer")
         self._protocol = protocol_of(plain)
         self._settings = producer_settings(plain, keywords, file=file, protocol_options=self._protocol.options)
+        self._log = client_log("producer", self._settings.config)
         self._post: Callable[[Callable[[], None]], object] | None = None
-        self._callbacks: Callbacks = LoopCallbacks(Told("penstock.producer", on_callback_error))
+        self._callbacks: Callbacks = LoopCallbacks(Told(self._log, on_callback_error))
         self._engine: ProducerEngine | None = None
         self._ending: ProducerEngine | None = None
         self._last: Outcome | None = None
@@ -217,7 +219,7 @@ class AsyncProducer(Handle):
         wanted_s = None if patience_ms is None else patience_ms / 1_000
         ending = await self._end(wanted_s if timeout_s is None else timeout_s)
         if timeout_s != 0:
-            ending.log()
+            ending.tell(self._log)
         ending.complain(of_lost=timeout_s is None)
 
     async def _end(self, timeout_s: float | None) -> Ending:
@@ -237,7 +239,7 @@ class AsyncProducer(Handle):
         except PenstockError as failure:
             tell_beside(error, f"closing the producer failed as well: {failure}")
         else:
-            ending.log()
+            ending.tell(self._log)
             ending.tell_beside(error)
 
     async def _give_up(self) -> None:
@@ -280,5 +282,5 @@ class AsyncProducer(Handle):
             client = open_asyncio(self._protocol, self._settings)
             post = self._post or asyncio.get_running_loop().call_soon
             self._engine = ProducerEngine(client, self._settings.config, post, callbacks=self._callbacks)
-            watch(self._engine.intake)
+            watch(self._engine.intake, self._log)
         return self._engine

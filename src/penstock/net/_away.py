@@ -31,31 +31,35 @@ class _Absence:
 
 
 class Away:
-    """``until`` says for how long it is tried, in the words of an option. Times are a monotonic clock's seconds."""
+    """``until`` says for how long it is tried, in the words of an option; ``whose`` begins each line, if given.
 
-    def __init__(self, until: str = "") -> None:
+    Times are a monotonic clock's seconds.
+    """
+
+    def __init__(self, until: str = "", whose: str = "") -> None:
+        self._whose = whose
         self._until = f"; {until}" if until else ""
         self._absences: dict[Endpoint, _Absence] = {}
 
     def failed(self, endpoint: Endpoint, begun: float, now: float, cause: object) -> None:
         """An attempt that began at ``begun`` came to nothing."""
         if (lasted := self._to_tell(endpoint, begun, now)) is not None:
-            _log.warning("node %s is away for %.0f s: %s%s", endpoint, lasted, cause, self._until)
+            _log.warning("%snode %s is away for %.0f s: %s%s", self._whose, endpoint, lasted, cause, self._until)
 
     def silent(self, endpoint: Endpoint, since: float, now: float) -> None:
         """It has owed an answer since then, and sent nothing."""
         if self._to_tell(endpoint, since, now) is not None:
-            _log.warning("node %s has not answered for %.0f s%s", endpoint, now - since, self._until)
+            _log.warning("%snode %s has not answered for %.0f s%s", self._whose, endpoint, now - since, self._until)
 
     def spoke(self, endpoint: Endpoint, now: float) -> None:
         """It answers again on a connection on which it was silent."""
         if (lasted := self._over(endpoint, now)) is not None:
-            _log.warning("node %s answers again after %.0f s", endpoint, lasted)
+            _log.warning("%snode %s answers again after %.0f s", self._whose, endpoint, lasted)
 
     def answered(self, endpoint: Endpoint, now: float) -> None:
         """It was connected to, and greeted."""
         if (lasted := self._over(endpoint, now)) is not None:
-            _log.warning("node %s is back after %.0f s", endpoint, lasted)
+            _log.warning("%snode %s is back after %.0f s", self._whose, endpoint, lasted)
 
     def _to_tell(self, endpoint: Endpoint, begun: float, now: float) -> float | None:
         """How long it is away, if that is to be said now."""

@@ -52,7 +52,7 @@ class AsyncioChannel(Generic[State]):
         self._wall_clock_ms = wall_clock_ms
         self._loop = asyncio.get_running_loop()
         self._backoff = Backoff(self._options)
-        self._away = Away(self._options.tried_until)
+        self._away = Away(self._options.tried_until, self._options.whose)
         self._slots: dict[tuple[Endpoint, str], _Slot[State]] = {}
         self._connections: set[AsyncioConnection] = set()
         self._closed = False

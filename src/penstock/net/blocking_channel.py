@@ -51,7 +51,7 @@ class BlockingChannel(Generic[State]):
         self._dialect = dialect
         self._options = options or TransportOptions()
         self._backoff = Backoff(self._options)
-        self._away = Away(self._options.tried_until)
+        self._away = Away(self._options.tried_until, self._options.whose)
         self._links: dict[tuple[Endpoint, str], OpenLink[BlockingConnection, State]] = {}
         self._closed = False
 

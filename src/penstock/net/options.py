@@ -19,7 +19,7 @@ class TransportOptions:
     ``reconnect_backoff_ms`` doubles with each failure of an endpoint up to ``reconnect_backoff_max_ms``, give or take
     20 %. ``idle_timeout_s``: a connection unused for longer is remade, before the server (600 s) closes it under a
     request. ``write_high_water_bytes``: a call waits while more than this is unsent; a quarter of it lets it go on.
-    ``tried_until``: what the log is told of how long a server that is away is tried.
+    ``whose`` begins lines of the log. ``tried_until``: what that is told of how long a server that is away is tried.
     With ``ssl``, ``tls_server_name`` is whom the certificate must name; None: the host that is connected to.
     """
 
@@ -28,6 +28,7 @@ class TransportOptions:
     reconnect_backoff_max_ms: int = 1_000
     idle_timeout_s: float = 540.0
     write_high_water_bytes: int = 4 * 1024 * 1024
+    whose: str = ""
     tried_until: str = ""
     ssl: ssl.SSLContext | None = None
     tls_server_name: str | None = None

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client._connect import _a_call, _tried_until
+from penstock.client._connect import _a_call, _transport, _tried_until
 from penstock.config import ConsumerConfig, ProducerConfig
 from penstock.errors import ConnectionLost
 from penstock.model import Endpoint
@@ -50,6 +50,21 @@ def test_it_is_told_after_five_seconds_every_thirty_and_when_it_is_back(caplog: 
     assert said(caplog) == [
         *(f"node nowhere:9 is away for {n} s: cannot connect: refused; tried for ever" for n in (6, 36, 66)),
         "node nowhere:9 is back after 71 s",
+    ]
+
+
+def test_each_line_says_whose_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    away = Away(whose=_transport(ConsumerConfig(client_id="orders", group="50%")).whose)
+    with caplog.at_level(logging.INFO, "penstock.connection"):
+        away.failed(NOWHERE, 0.0, 10.0, "refused")
+        away.answered(NOWHERE, 11.0)
+        away.silent(NOWHERE, 12.0, 18.0)
+        away.spoke(NOWHERE, 19.0)
+    assert said(caplog) == [
+        "[client orders, group 50%] node nowhere:9 is away for 10 s: refused",
+        "[client orders, group 50%] node nowhere:9 is back after 11 s",
+        "[client orders, group 50%] node nowhere:9 has not answered for 6 s",
+        "[client orders, group 50%] node nowhere:9 answers again after 7 s",
     ]
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from penstock.config.logs import ClientLog, whose
 from penstock.errors import PenstockError, UsageError
 from penstock.model import Committed, Endpoint, LogRange, Node, OffsetSpec, Partition, TopicInfo
 from penstock.protocols.tubemq.client.admin import TubeAdmin
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["TubeClient", "open_client"]
 
-_log = logging.getLogger("penstock.connection")
-
 
 class TubeClient:
     """``penstock.seams.client.LogClient`` for TubeMQ clusters, and whatever speaks like one."""
@@ -47,6 +45,7 @@ class TubeClient:
         self._channel = channel = channel_of(TubeDialect())
         self._web: WebApi | None = None
         self.shared = share(channel, masters, options or TubeOptions())
+        self._log = ClientLog("penstock.connection", whose(self.shared.options.client_id))
         self._readers = Readers(self.shared)
         self._polling = Polling(self.shared, self._readers)
 
@@ -125,7 +124,7 @@ class TubeClient:
             await self._readers.close()
             await self.shared.publisher.close()
         except PenstockError as error:
-            _log.info("servers were not told that this client goes, and will notice by themselves: %s", error)
+            self._log.info("servers were not told that this client goes, and will notice by themselves: %s", error)
         finally:
             if self._web is not None:
                 await self._web.close()

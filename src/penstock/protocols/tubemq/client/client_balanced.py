@@ -7,7 +7,6 @@ Source: Apache InLong TubeMQ 2.x, ``SimpleClientBalanceConsumer`` of the Java cl
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection
 from typing import Final
 
@@ -32,7 +31,6 @@ from penstock.seams.client import Beat, GroupOptions
 
 __all__ = ["ClientBalanced"]
 
-_log = logging.getLogger("penstock.group")
 _UNKNOWN: Final = -2
 _SUBSCRIBABLE: Final = 1
 _UNSUBSCRIBABLE: Final = 422
@@ -174,7 +172,7 @@ class ClientBalanced(GroupMember):
         try:
             await self._ask_for_meta()
         except PenstockError as error:
-            _log.warning("the master did not tell which partitions there are: %s", error)
+            self._log.warning("the master did not tell which partitions there are: %s", error)
 
     def _note_brokers(self, brokers_id: int, texts: Collection[str]) -> None:
         if texts:
@@ -226,12 +224,12 @@ class ClientBalanced(GroupMember):
         self._to_latest_id = wish
         if wish <= self._registered_ms:
             return
-        _log.warning("group %s goes on at the end of its partitions, as an operator wishes", self._group)
+        self._log.warning("group %s goes on at the end of its partitions, as an operator wishes", self._group)
         for holding in list(self._holdings.held.values()):
             try:
                 await self._holdings.register(holding, Offset.LATEST)
             except PenstockError as error:
-                _log.warning("%s could not be moved to its end: %s", holding.partition, error)
+                self._log.warning("%s could not be moved to its end: %s", holding.partition, error)
 
     # Sharing out.
 

@@ -6,10 +6,10 @@ is said to the master (`server_balanced`, `client_balanced`).
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
+from penstock.config.logs import ClientLog, whose
 from penstock.errors import ConfigError, PenstockError, ServerError, UsageError
 from penstock.model import Committed, Offset, Partition
 from penstock.protocols.tubemq.client.holdings import Holdings
@@ -26,7 +26,6 @@ from penstock.seams.client import Beat, GroupOptions, Verdict
 
 __all__ = ["GroupMember"]
 
-_log = logging.getLogger("penstock.group")
 _SHORTEST_S: Final = 0.01
 _FORBIDDEN: Final = frozenset({Code.CONSUME_GROUP_FORBIDDEN, Code.CONSUME_CONTENT_FORBIDDEN})
 _REFUSALS: Final = _FORBIDDEN | frozenset(
@@ -45,6 +44,8 @@ class GroupMember:
         if options.instance_id is not None:
             raise ConfigError("group_instance_id is set, but TubeMQ has no static members", hint="Leave it out")
         self._group = check_group(options.group)
+        self._whose = whose(shared.options.client_id, self._group)
+        self._log = ClientLog("penstock.group", self._whose)
         self._period_s = (self._tube.heartbeat_period_ms or options.heartbeat_interval_ms) / 1_000
         self._generation = 0
         self._topics: Sequence[str] = ()
@@ -53,7 +54,7 @@ class GroupMember:
     def _start(self) -> None:
         """A new member, under a new id."""
         self._id = self._shared.identity.consumer_id(self._group)
-        self._pacing = Pacing(self._channel, self._shared.options)
+        self._pacing = Pacing(self._channel, self._shared.options, ClientLog("penstock.consumer", self._whose))
         self._holdings = Holdings(self._shared, self._group, self._id)
         self._pulling = Pulling(self._shared, self._holdings, self._pacing)
         self._registration = Registration()
@@ -197,13 +198,13 @@ class GroupMember:
                 self._report = True
                 # At once the first time: the master has a minute's memory less than the brokers' patience.
                 self._master_at = self._channel.monotonic() + (0.0 if self._failures == 1 else self._period_s)
-                _log.info("the master does not know this member any more, which registers again: %s", error)
+                self._log.info("the master does not know this member any more, which registers again: %s", error)
                 return
             wait_s = self._period_s
             if self._failures > self._tube.heartbeat_retries:
                 wait_s = max(wait_s, self._tube.heartbeat_after_fail_ms / 1_000)
             self._master_at = self._channel.monotonic() + wait_s
-            _log.warning("no heartbeat reached a master: %s", error)
+            self._log.warning("no heartbeat reached a master: %s", error)
         else:
             self._failures = 0
 
@@ -214,7 +215,7 @@ class GroupMember:
         except ServerError as error:
             if error.code not in _REFUSALS:
                 raise
-            _log.warning("the master does not take this member back, which gives up all it has: %s", error)
+            self._log.warning("the master does not take this member back, which gives up all it has: %s", error)
             self.refusal = str(error)
             self._registration.see(RegistrationEvent.CLOSE)
             await self._holdings.give_back_all()

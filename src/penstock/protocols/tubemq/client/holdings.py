@@ -7,11 +7,11 @@ Source: Apache InLong TubeMQ 2.x, ``SimplePullMessageConsumer`` and ``BaseMessag
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from penstock.config.logs import ClientLog, whose
 from penstock.errors import PenstockError, ServerError
 from penstock.model import Node, Offset, Partition
 from penstock.protocols.tubemq.client.booking_states import Booked, Event, State
@@ -22,7 +22,6 @@ from penstock.protocols.tubemq.methods import ReadStatus
 
 __all__ = ["GIVEN_UP_AT_ONCE", "Holding", "Holdings"]
 
-_log = logging.getLogger("penstock.group")
 
 GIVEN_UP_AT_ONCE = frozenset({Code.PARTITION_OCCUPIED, Code.CERTIFICATE_FAILURE})
 """Refusals of a registration that asking again at once would not change."""
@@ -67,6 +66,7 @@ class Holdings:
         self._known: set[Partition] = set()
         self._filters: dict[str, tuple[str, ...]] = {}
         self.group = group
+        self._log = ClientLog("penstock.group", whose(shared.options.client_id, group))
         self.client_id = client_id
         self.priority = shared.options.tube.query_priority
         self.lost: set[Partition] = set()
@@ -159,7 +159,7 @@ class Holdings:
         try:
             await self.register(holding, rounds=rounds)
         except PenstockError as error:
-            _log.warning("%s could not be taken: %s", holding.partition, error)
+            self._log.warning("%s could not be taken: %s", holding.partition, error)
 
     def _not_registered(self, holding: Holding, error: PenstockError, rounds: int) -> None:
         booked = holding.booked
@@ -196,12 +196,12 @@ class Holdings:
             failures = await self._shared.brokers.heartbeat(node, self.client_id, self.group, partitions, self.priority)
         except ServerError as error:
             if error.code != Code.CERTIFICATE_FAILURE:
-                _log.warning("broker %s refused a heartbeat: %s", node.name, error)
+                self._log.warning("broker %s refused a heartbeat: %s", node.name, error)
                 return
             failures = [(error.code, partition) for partition in partitions]
         except PenstockError as error:
             # The broker counts 30 s; by then it is back and knows us, or the master takes its partitions from everyone.
-            _log.warning("no heartbeat reached broker %s: %s", node.name, error)
+            self._log.warning("no heartbeat reached broker %s: %s", node.name, error)
             return
         for code, partition in failures:
             if (holding := self._all.get(partition)) is not None and holding.held:
@@ -211,7 +211,7 @@ class Holdings:
         """The broker says that this one is not ours. Raises nothing: whoever reads finds it gone."""
         now = self._channel.monotonic()
         forgotten = code == Code.HB_NO_NODE
-        _log.warning("broker %s: %s", holding.node.name, self.error(holding, code))
+        self._log.warning("broker %s: %s", holding.node.name, self.error(holding, code))
         holding.rounds = 0
         holding.booked.until = now
         if holding.booked.see(Event.FORGOTTEN if forgotten else Event.LOST, now) is State.GONE:
@@ -268,7 +268,7 @@ class Holdings:
             await self._shared.brokers.unregister(endpoint, booking, consumed=consumed)
         except PenstockError as error:
             # It is free all the same: at once if the broker does not know us, else when no heartbeat comes.
-            _log.info("giving back %s: %s", holding.partition, error)
+            self._log.info("giving back %s: %s", holding.partition, error)
         holding.booked.see(Event.RELEASED, self._channel.monotonic())
         self._gone(holding, lost=False)
 

@@ -7,10 +7,10 @@ Source: Apache InLong TubeMQ 2.x, ``PartitionExt``, ``RmtDataCache`` and ``FlowC
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any, Final
 
+from penstock.config.logs import ClientLog
 from penstock.errors import ProtocolViolation
 from penstock.model import Partition
 from penstock.protocols.tubemq.client.options import TubeOptions
@@ -27,7 +27,6 @@ from penstock.seams.channel import Channel
 
 __all__ = ["Pacing"]
 
-_log = logging.getLogger("penstock.consumer")
 _AFTER_ERROR_MS: Final = {Code.FORBIDDEN: 2_000, Code.SERVICE_UNAVAILABLE: 300, Code.MOVED: 200}
 _AFTER_OTHERS_MS: Final = 300
 _SHORTEST_MS: Final = 10
@@ -36,7 +35,8 @@ _SHORTEST_MS: Final = 10
 class Pacing:
     """Of one consumer. ``control`` holds the rules, with the ids to be told to masters."""
 
-    def __init__(self, channel: Channel[Any], options: TubeOptions) -> None:
+    def __init__(self, channel: Channel[Any], options: TubeOptions, log: ClientLog) -> None:
+        self._log = log
         self._now_ms = channel.now_ms
         self._not_found_ms = options.tube.not_found_wait_ms
         self._own_priority = options.tube.query_priority
@@ -64,12 +64,11 @@ class Pacing:
         if has(said, "def_flow_check_id"):
             self._take(lambda: self.control.update_shared(said.def_flow_check_id, shared))
 
-    @staticmethod
-    def _take(update: Callable[[], bool]) -> None:
+    def _take(self, update: Callable[[], bool]) -> None:
         try:
             update()
         except ProtocolViolation as error:
-            _log.warning("the master's %s", error)
+            self._log.warning("the master's %s", error)
 
     def escapes(self) -> bool:
         """Whether the broker's own limit does not count, because the group has one that applies now."""

@@ -8,9 +8,9 @@ Source: Apache InLong TubeMQ 2.x, ``BaseMessageConsumer`` of the Java client.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Final
 
+from penstock.config.logs import ClientLog, whose
 from penstock.errors import PenstockError, ServerError
 from penstock.model import Partition
 from penstock.protocols.tubemq.client.booking_states import Event, State
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Pulling"]
 
-_log = logging.getLogger("penstock.consumer")
 _NOT_OURS: Final = frozenset({Code.HB_NO_NODE, Code.DUPLICATE_PARTITION, Code.CERTIFICATE_FAILURE})
 _SHORTEST_S: Final = 0.001
 _POSITIONS_S: Final = 5.0
@@ -44,6 +43,7 @@ class Pulling:
         self._shared = shared
         self._channel = shared.channel
         self._tube = shared.options.tube
+        self._log = ClientLog("penstock.consumer", whose(shared.options.client_id, holdings.group))
         self._holdings = holdings
         self._pacing = pacing
         self._token = 0
@@ -95,7 +95,7 @@ class Pulling:
         was_out = self._is_current(holding, context)
         holding.booked.tick(self._channel.monotonic())
         if was_out and not self._is_current(holding, context):
-            _log.warning(
+            self._log.warning(
                 "%s: a batch was not confirmed within confirm_timeout_ms=%d, and will be read again."
                 " Confirm sooner, take fewer records a poll, or raise the limit",
                 partition,
@@ -230,7 +230,7 @@ class Pulling:
             booking = self._holdings.booking(holding)
             position = await self._shared.brokers.commit(holding.node.endpoint, booking, consumed=False)
         except PenstockError as error:
-            _log.debug("the position of %s is not known: %s", holding.partition, error)
+            self._log.debug("the position of %s is not known: %s", holding.partition, error)
             return
         if self._holdings.get(holding.partition) is holding and holding.offset == before:  # else it was moved meanwhile
             holding.offset, holding.max_offset = position.offset, position.max_offset

@@ -8,7 +8,6 @@ Source: Apache InLong TubeMQ 2.x, ``SimplePullMessageConsumer`` of the Java clie
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -45,7 +44,6 @@ from penstock.seams.client import Beat, GroupOptions
 
 __all__ = ["ServerBalanced"]
 
-_log = logging.getLogger("penstock.group")
 _CONNECT: Final = frozenset({EventType.CONNECT, EventType.ONLY_CONNECT})
 _DISCONNECT: Final = frozenset({EventType.DISCONNECT, EventType.ONLY_DISCONNECT})
 _GIVING_BACK_S: Final = 0.1
@@ -169,7 +167,7 @@ class ServerBalanced(GroupMember):
         try:
             located = [parse_held(text).located for text in texts]
         except ProtocolViolation as error:
-            _log.warning("an event of the master cannot be understood, and is acknowledged as it is: %s", error)
+            self._log.warning("an event of the master cannot be understood, and is acknowledged as it is: %s", error)
             located = []
         event.partitions = {each.partition: each.node for each in located}
         if event.kind in _CONNECT:
@@ -208,7 +206,7 @@ class ServerBalanced(GroupMember):
             await self.give_back(unknown)
         overdue = there - unknown
         if overdue and self._channel.monotonic() >= event.deadline:
-            _log.warning(
+            self._log.warning(
                 "%s could not wait to be given back: batches that were out will be read again."
                 " Poll more often, or raise rebalance_confirm_wait_ms",
                 ", ".join(sorted(map(str, overdue))),
