@@ -102,11 +102,11 @@ class Recoverer:
         return state
 
     def _missing(self, folder: PartitionFolder, clean: CleanLog, sizes: Mapping[int, int]) -> list[Recovery]:
-        """What the note of the last shutdown knew and is not there, wholly or in part."""
+        """What the note of the last shutdown knew and is not there, wholly or in part, but for what was deleted."""
         missing = []
         for base, size, next_offset, *_ in clean.segments:
             there = sizes.get(base)
-            if there is None or there < size:
+            if next_offset > clean.start_offset and (there is None or there < size):
                 path = self._segment(folder, base).path
                 why = _GONE if there is None else f"{size - there} bytes that were there at the last shutdown are gone"
                 lost = Recovery(folder.topic, folder.partition, 0, base, why, path, there or 0, next_offset)

@@ -110,6 +110,20 @@ def test_a_segment_that_is_not_as_it_was_closed_is_noticed(home: Home, which: in
     assert values(home) == [*range(6)]
 
 
+@pytest.mark.parametrize("left", [None, b"", b"torn"])
+def test_what_was_deleted_nobody_misses_and_its_offsets_are_not_given_out_again(home: Home, left: bytes | None) -> None:
+    store = filled(home, 6, {"segment.bytes": "150"})
+    store.log("t", 0).delete_records(6)
+    store.close()
+    if left is None:
+        home.directory.folder("t-0").remove(SEGMENTS[2])
+    else:
+        home.damage("t-0", SEGMENTS[2], left)
+    log = home.open().log("t", 0)
+    assert (log.start_offset, log.end_offset) == (6, 6)
+    assert log.append(batch([b"6"]), now_ms=NOW).base_offset == 6
+
+
 def test_repair_goes_on_without_a_segment_that_is_gone_and_says_which_offsets(home: Home) -> None:
     filled(home, 6, {"segment.bytes": "150"}).close()
     home.directory.folder("t-0").remove(SEGMENTS[1])
