@@ -9,7 +9,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from penstock.client._arguments import seconds
 from penstock.client._callbacks import CallbackErrorHook, Callbacks, LoopCallbacks, Told, without_hook
@@ -32,6 +32,9 @@ from penstock.errors import Closed, PenstockError, RequestTimeout
 from penstock.model import GroupMetadata, Partition, PreparedTransaction
 
 __all__ = ["AsyncProducer"]
+
+_A_TURN_S: Final = 0.001
+"""Also a flush that does not wait takes a turn of the loop to learn that there is nothing to wait for."""
 
 
 class AsyncProducer(Handle):
@@ -199,7 +202,7 @@ class AsyncProducer(Handle):
             return
         self._check_loop()
         try:
-            async with asyncio.timeout(limit):
+            async with asyncio.timeout(None if limit is None else max(limit, _A_TURN_S)):
                 await engine.flush()
         except TimeoutError:
             if engine.intake.open_outcomes():

@@ -34,6 +34,23 @@ def test_a_flush_ends_in_time_and_the_records_are_still_sent(log: FakeLog) -> No
     run(main())
 
 
+def test_a_flush_that_does_not_wait_is_content_where_nothing_is_open(log: FakeLog) -> None:
+    async def main() -> None:
+        async with AsyncProducer(ADDRESS) as producer:
+            await producer.flush(0)
+            await (await producer.send("t", b"a"))
+            await producer.flush(0)
+            log.faults["send"].extend(ConnectionLost("gone") for _ in range(1_000))
+            await producer.send("t", b"b")
+            with pytest.raises(RequestTimeout, match="still being sent"):
+                await producer.flush(0)
+            log.faults["send"].clear()
+
+    run(main())
+    with Producer(ADDRESS) as producer:
+        producer.flush(0)
+
+
 def test_a_flush_that_callbacks_hold_up_says_so(log: FakeLog) -> None:
     del log
 
