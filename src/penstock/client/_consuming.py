@@ -76,7 +76,7 @@ class ConsumerEngine:
         self.commits = Commits(client, config.group, auto_ms, log)
         self.confirming: Confirming | None = None
         if config.group and isinstance(client, BatchLog):
-            handing = Handing(config, self.partitions, backoff, self._news.set, self._failed)
+            handing = Handing(config, log, self.partitions, backoff, self._news.set, self._failed)
             self.confirming = Confirming(self.partitions, handing, log, automatic=config.enable_auto_commit)
         self._by_hand: ByHand | None = None
         self.rebalancing: Rebalancing | None = None

@@ -17,7 +17,7 @@ from penstock.client._surroundings import Backoff
 from penstock.client._taking import take
 from penstock.columnar import Messages
 from penstock.config import ConsumerConfig
-from penstock.config.logs import client_log
+from penstock.config.logs import ClientLog
 from penstock.errors import PenstockError
 from penstock.model import Offset
 from penstock.seams import BatchMembership, Pulled
@@ -40,12 +40,13 @@ class Handing:
     def __init__(
         self,
         config: ConsumerConfig,
+        log: ClientLog,
         partitions: Partitions,
         backoff: Backoff,
         arrived: Callable[[], None],
         failed: Callable[[BaseException], None],
     ) -> None:
-        self._log = client_log("consumer", config)
+        self._log = log
         self._partitions = partitions
         self._backoff = backoff
         self._buffer_bytes = self._room = config.fetch_buffer_bytes
