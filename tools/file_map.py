@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md's File Map, written from the first sentence of every module's docstring.
+"""FILES.md, the File Map, written from the first sentence of every module's docstring.
 
 So the map says what the modules say, and a module that is added, moved or deleted cannot be forgotten in it.
 ``python -m tools.file_map`` rewrites the map in place, ``--check`` only tells whether it is true.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src"
-PAGE = ROOT / "ARCHITECTURE.md"
+PAGE = ROOT / "FILES.md"
 BEGIN = "<!-- file map: written by ./dev check --fix -->"
 END = "<!-- end of file map -->"
 
@@ -61,10 +61,10 @@ def main(words: list[str]) -> int:
     if page == wanted:
         return 0
     if "--check" in words:
-        print("ARCHITECTURE.md's File Map is not what the modules say; ./dev check --fix writes it anew")
+        print("FILES.md is not what the modules say; ./dev check --fix writes it anew")
         return 1
     PAGE.write_text(wanted, encoding="utf-8")
-    print("ARCHITECTURE.md: File Map written anew")
+    print("FILES.md: written anew")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""README, ARCHITECTURE and the rest say what is true: commands exist, the File Map is the tree, no machine's paths."""
+"""README, ARCHITECTURE and the rest say what is true: commands exist, FILES is the tree, no machine's paths."""
 
 import re
 
@@ -55,6 +55,10 @@ def test_the_readme_names_every_command() -> None:
 def test_the_file_map_is_the_tree() -> None:
     page = text(file_map.PAGE)
     assert page == file_map.rewritten(page), "run ./dev check --fix"
+
+
+def test_the_architecture_fits_one_sitting() -> None:
+    assert len(text(ROOT / "ARCHITECTURE.md")) < 16_000, "traps of one folder belong into its README.md"
 
 
 def test_every_relative_link_leads_somewhere() -> None:
