@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from penstock.client._member_states import Event, State, after
+from penstock.client._member_states import TABLE, Event, State
 from penstock.config import ConsumerConfig
 from penstock.config.logs import ClientLog
 from penstock.errors import ConfigError, FencedError, PenstockError
@@ -113,7 +113,7 @@ class Member:
 
     def see(self, event: Event, reason: str = "") -> None:
         """Take a step in the table."""
-        before, self.state = self.state, after(self.state, event)
+        before, self.state = self.state, TABLE[self.state, event]
         if reason and self.state is not State.FENCED:
             self.reason = reason
         if before is not self.state:
@@ -185,7 +185,7 @@ class Member:
     async def leave(self, reason: str) -> None:
         """Stop the heartbeat and tell the group."""
         await asyncio.gather(*self.stop(), return_exceptions=True)
-        was, self.state = self.state, after(self.state, Event.LEFT)
+        was, self.state = self.state, TABLE[self.state, Event.LEFT]
         if was in {State.IN, State.STALE, State.JOINING}:
             try:
                 await self.membership.leave(reason)

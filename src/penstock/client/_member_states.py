@@ -12,12 +12,11 @@ Rule 2: nothing but a new subscription leads out of FENCED.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
 from typing import Final
 
-from penstock.errors import UsageError
+from penstock.groups.tables import Table
 
-__all__ = ["TRANSITIONS", "Event", "State", "after"]
+__all__ = ["TABLE", "Event", "State"]
 
 
 class State(enum.Enum):
@@ -44,53 +43,48 @@ class Event(enum.Enum):
     LEFT = "the application closed or unsubscribed"
 
 
-TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
-    State.OUT: {
-        Event.JOIN: State.JOINING,
-        Event.REJOIN: State.OUT,
-        Event.LEFT: State.OUT,
+TABLE: Final = Table(
+    "a group member",
+    {
+        State.OUT: {
+            Event.JOIN: State.JOINING,
+            Event.REJOIN: State.OUT,
+            Event.LEFT: State.OUT,
+        },
+        State.JOINING: {
+            Event.JOINED: State.IN,
+            Event.FAILED: State.OUT,
+            Event.REJOIN: State.JOINING,
+            Event.LOST: State.JOINING,
+            Event.TAKEN: State.FENCED,
+            Event.LEFT: State.OUT,
+        },
+        State.IN: {
+            Event.REJOIN: State.STALE,
+            Event.LOST: State.GONE,
+            Event.OVERDUE: State.GONE,
+            Event.TAKEN: State.FENCED,
+            Event.LEFT: State.OUT,
+        },
+        State.STALE: {
+            Event.JOIN: State.JOINING,
+            Event.REJOIN: State.STALE,
+            Event.LOST: State.GONE,
+            Event.OVERDUE: State.GONE,
+            Event.TAKEN: State.FENCED,
+            Event.LEFT: State.OUT,
+        },
+        State.GONE: {
+            Event.JOIN: State.JOINING,
+            Event.REJOIN: State.GONE,
+            Event.LOST: State.GONE,
+            Event.LEFT: State.OUT,
+        },
+        State.FENCED: {
+            Event.REJOIN: State.FENCED,
+            Event.LOST: State.FENCED,
+            Event.TAKEN: State.FENCED,
+            Event.LEFT: State.OUT,
+        },
     },
-    State.JOINING: {
-        Event.JOINED: State.IN,
-        Event.FAILED: State.OUT,
-        Event.REJOIN: State.JOINING,
-        Event.LOST: State.JOINING,
-        Event.TAKEN: State.FENCED,
-        Event.LEFT: State.OUT,
-    },
-    State.IN: {
-        Event.REJOIN: State.STALE,
-        Event.LOST: State.GONE,
-        Event.OVERDUE: State.GONE,
-        Event.TAKEN: State.FENCED,
-        Event.LEFT: State.OUT,
-    },
-    State.STALE: {
-        Event.JOIN: State.JOINING,
-        Event.REJOIN: State.STALE,
-        Event.LOST: State.GONE,
-        Event.OVERDUE: State.GONE,
-        Event.TAKEN: State.FENCED,
-        Event.LEFT: State.OUT,
-    },
-    State.GONE: {
-        Event.JOIN: State.JOINING,
-        Event.REJOIN: State.GONE,
-        Event.LOST: State.GONE,
-        Event.LEFT: State.OUT,
-    },
-    State.FENCED: {
-        Event.REJOIN: State.FENCED,
-        Event.LOST: State.FENCED,
-        Event.TAKEN: State.FENCED,
-        Event.LEFT: State.OUT,
-    },
-}
-
-
-def after(state: State, event: Event) -> State:
-    """The next state. Raises UsageError for an event that cannot happen there."""
-    try:
-        return TRANSITIONS[state][event]
-    except KeyError:
-        raise UsageError(f"a group member that is {state.value} cannot see this: {event.value}") from None
+)

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.client._transaction_states import TRANSITIONS, Event, State, after
+from penstock.client._transaction_states import TABLE, Event, State, after
 from penstock.client.errors import TransactionAborted
 from penstock.config import ProducerConfig
 from penstock.config.logs import ClientLog
@@ -115,7 +115,7 @@ class Transacting:
 
     def failed(self, error: PenstockError) -> None:
         """A batch, or offsets, failed for good; in a transaction that is the end of it."""
-        if Event.FAILED not in TRANSITIONS[self.state]:
+        if (self.state, Event.FAILED) not in TABLE:
             return
         before, fatal = self.state, self._sender.fatal
         self.state = after(before, Event.FAILED if fatal is None else Event.FENCED)
@@ -173,7 +173,7 @@ class Transacting:
 
     def _see(self, event: Event) -> None:
         """Take a step in the table. Raises what made the transaction fail, or UsageError for a call at a wrong time."""
-        if self.error is not None and event not in TRANSITIONS[self.state]:
+        if self.error is not None and (self.state, event) not in TABLE:
             raise self.error
         self.state = after(self.state, event)
         self._gate()

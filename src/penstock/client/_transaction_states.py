@@ -18,8 +18,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from penstock.errors import UsageError
+from penstock.groups.tables import Table
 
-__all__ = ["TRANSITIONS", "Event", "State", "after"]
+__all__ = ["CALLS", "TABLE", "Event", "State", "after"]
 
 
 class State(enum.Enum):
@@ -53,60 +54,63 @@ class Event(enum.Enum):
 _S: Final = State
 _E: Final = Event
 
-TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
-    _S.UNINITIALIZED: {_E.INIT: _S.INITIALIZING},
-    _S.INITIALIZING: {
-        _E.DONE: _S.READY,
-        _E.INTERRUPTED: _S.UNINITIALIZED,
-        _E.FENCED: _S.FATAL_ERROR,
+TABLE: Final = Table(
+    "a transactional producer",
+    {
+        _S.UNINITIALIZED: {_E.INIT: _S.INITIALIZING},
+        _S.INITIALIZING: {
+            _E.DONE: _S.READY,
+            _E.INTERRUPTED: _S.UNINITIALIZED,
+            _E.FENCED: _S.FATAL_ERROR,
+        },
+        _S.READY: {_E.BEGIN: _S.IN_TRANSACTION},
+        _S.IN_TRANSACTION: {
+            _E.PREPARE: _S.PREPARED,
+            _E.COMMIT: _S.COMMITTING,
+            _E.ABORT: _S.ABORTING,
+            _E.FAILED: _S.ABORTABLE_ERROR,
+            _E.FENCED: _S.FATAL_ERROR,
+        },
+        _S.PREPARED: {
+            _E.COMMIT: _S.COMMITTING,
+            _E.ABORT: _S.ABORTING,
+            # Batches are still on their way when it is asked for.
+            _E.FAILED: _S.ABORTABLE_ERROR,
+            _E.FENCED: _S.FATAL_ERROR,
+        },
+        _S.COMMITTING: {
+            _E.COMMIT: _S.COMMITTING,
+            _E.DONE: _S.READY,
+            _E.INTERRUPTED: _S.COMMITTING,
+            _E.FAILED: _S.ABORTABLE_ERROR,
+            _E.FENCED: _S.FATAL_ERROR,
+        },
+        _S.ABORTING: {
+            _E.ABORT: _S.ABORTING,
+            _E.DONE: _S.READY,
+            _E.INTERRUPTED: _S.ABORTING,
+            # What is thrown away fails; that is no news.
+            _E.FAILED: _S.ABORTING,
+            _E.FENCED: _S.FATAL_ERROR,
+        },
+        _S.ABORTABLE_ERROR: {
+            _E.ABORT: _S.ABORTING,
+            _E.FAILED: _S.ABORTABLE_ERROR,
+            _E.FENCED: _S.FATAL_ERROR,
+        },
+        _S.FATAL_ERROR: {_E.FAILED: _S.FATAL_ERROR, _E.FENCED: _S.FATAL_ERROR},
     },
-    _S.READY: {_E.BEGIN: _S.IN_TRANSACTION},
-    _S.IN_TRANSACTION: {
-        _E.PREPARE: _S.PREPARED,
-        _E.COMMIT: _S.COMMITTING,
-        _E.ABORT: _S.ABORTING,
-        _E.FAILED: _S.ABORTABLE_ERROR,
-        _E.FENCED: _S.FATAL_ERROR,
-    },
-    _S.PREPARED: {
-        _E.COMMIT: _S.COMMITTING,
-        _E.ABORT: _S.ABORTING,
-        # Batches are still on their way when it is asked for.
-        _E.FAILED: _S.ABORTABLE_ERROR,
-        _E.FENCED: _S.FATAL_ERROR,
-    },
-    _S.COMMITTING: {
-        _E.COMMIT: _S.COMMITTING,
-        _E.DONE: _S.READY,
-        _E.INTERRUPTED: _S.COMMITTING,
-        _E.FAILED: _S.ABORTABLE_ERROR,
-        _E.FENCED: _S.FATAL_ERROR,
-    },
-    _S.ABORTING: {
-        _E.ABORT: _S.ABORTING,
-        _E.DONE: _S.READY,
-        _E.INTERRUPTED: _S.ABORTING,
-        # What is thrown away fails; that is no news.
-        _E.FAILED: _S.ABORTING,
-        _E.FENCED: _S.FATAL_ERROR,
-    },
-    _S.ABORTABLE_ERROR: {
-        _E.ABORT: _S.ABORTING,
-        _E.FAILED: _S.ABORTABLE_ERROR,
-        _E.FENCED: _S.FATAL_ERROR,
-    },
-    _S.FATAL_ERROR: {_E.FAILED: _S.FATAL_ERROR, _E.FENCED: _S.FATAL_ERROR},
-}
+)
+
+CALLS: Final = frozenset({_E.INIT, _E.BEGIN, _E.PREPARE, _E.COMMIT, _E.ABORT})
+"""What the application does; it may do so at a wrong time."""
 
 
 def after(state: State, event: Event) -> State:
-    """The next state. Raises UsageError for what cannot be done there."""
-    try:
-        return TRANSITIONS[state][event]
-    except KeyError:
-        raise UsageError(
-            f"{event.value} does not fit a producer that is {state.value}", hint=_HINTS.get(state)
-        ) from None
+    """The next state. Raises UsageError for a call at a wrong time, UndefinedTransition for what cannot happen."""
+    if event in CALLS and (state, event) not in TABLE:
+        raise UsageError(f"{event.value} does not fit a producer that is {state.value}", hint=_HINTS.get(state))
+    return TABLE[state, event]
 
 
 _HINTS: Final[Mapping[State, str]] = {

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import Closed
+from penstock.groups.tables import UndefinedTransition
 from penstock.protocols.tubemq.client.registration import Registration, RegistrationEvent, RegistrationState, after
 
 EVENTS = list(RegistrationEvent)
@@ -21,7 +22,7 @@ def test_every_pair_has_a_next_state_or_an_error_with_a_name(
         with pytest.raises(Closed):
             after(state, event)
     elif state is RegistrationState.CREATED and event not in {RegistrationEvent.REGISTER, RegistrationEvent.CLOSE}:
-        with pytest.raises(LookupError, match="created"):
+        with pytest.raises(UndefinedTransition, match="created"):
             after(state, event)
     else:
         assert after(state, event) in RegistrationState
@@ -36,7 +37,7 @@ def test_nobody_is_registered_without_an_acceptance_and_nothing_comes_back_from_
     for event in events:
         try:
             registration.see(event)
-        except (Closed, LookupError):
+        except (Closed, UndefinedTransition):
             continue
         accepted |= event is RegistrationEvent.ACCEPTED
         closed |= event is RegistrationEvent.CLOSE

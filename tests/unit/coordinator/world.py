@@ -22,7 +22,6 @@ from penstock.protocols.kafka.coordinator import (
     Sync,
     SyncAnswer,
 )
-from penstock.protocols.kafka.coordinator.states import Row, lookup
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.messages.consumer_protocol import Subscription, write_subscription
 
@@ -90,10 +89,6 @@ class World:
     @property
     def now(self) -> Moment:
         return Moment(self.time, int(self.time * 1_000))
-
-    def note(self, state: State, event: Event) -> Row:
-        self.visited.add((state, event))
-        return lookup(state, event)
 
     def join(
         self,

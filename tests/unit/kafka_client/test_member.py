@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from penstock.errors import ConnectionLost, CorruptBatch, RequestTimeout, UsageError
-from penstock.protocols.kafka.client.member import TABLE, Effect, Event, State, event_of, lookup
+from penstock.errors import ConnectionLost, CorruptBatch, RequestTimeout
+from penstock.protocols.kafka.client.member import TABLE, Effect, Event, State, event_of
 from penstock.protocols.kafka.errors import ROWS, error_for
 
 ANSWERS = (
@@ -20,15 +20,6 @@ ANSWERS = (
     Event.MOVED,
     Event.REFUSED,
 )
-
-
-@pytest.mark.parametrize(("state", "event"), [*itertools.product(State, Event)])
-def test_every_pair_has_a_row_or_is_refused(state: State, event: Event) -> None:
-    if (state, event) in TABLE:
-        assert lookup(state, event) is TABLE[state, event]
-    else:
-        with pytest.raises(UsageError, match="cannot be"):
-            lookup(state, event)
 
 
 @pytest.mark.parametrize(

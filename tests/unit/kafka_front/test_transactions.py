@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from penstock.groups.tables import UndefinedTransition
 from penstock.model import Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front import KafkaFrontOptions
@@ -17,6 +18,7 @@ from penstock.protocols.kafka.messages.transactions import (
     WriteTxnMarkersRequestMarker,
     WriteTxnMarkersRequestTopic,
 )
+from penstock.protocols.kafka.transactions import TABLE, Event, State
 from tests.unit.kafka_front.group_kit import member
 from tests.unit.kafka_front.kit import Kit, batch, run
 from tests.unit.kafka_front.transaction_kit import (
@@ -322,5 +324,19 @@ def test_operators_see_transactions_and_can_end_one_that_hangs() -> None:
         wrote = (await kit.ask(WriteTxnMarkersRequest(markers=[marker]), 1)).markers[0].topics[0].partitions
         assert [each.error_code for each in wrote] == [OK, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
         assert await latest(kit, "t") == 2
+
+    run(test)
+
+
+def test_a_bug_in_the_turn_of_an_id_reaches_who_asked_and_nobody_waits_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test(kit: Kit) -> None:
+        writer = await begun(kit, SECOND)
+        with monkeypatch.context() as patched:
+            patched.delitem(TABLE, (State.EMPTY, Event.ADD))
+            with pytest.raises(UndefinedTransition, match="ADD"):
+                await writer.add(("t", 0))
+        assert await writer.add(("t", 0)) == [OK]
 
     run(test)

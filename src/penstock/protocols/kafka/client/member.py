@@ -1,4 +1,4 @@
-"""The states of a member of a classic consumer group, as the member sees it: prose, table, lookup.
+"""The states of a member of a classic consumer group, as the member sees it: prose, table.
 
 A member is **UNJOINED** until it asks to take part. In **JOINING** its JoinGroup lies with the coordinator, which
 answers when every member has asked (or the rebalance timeout is over); that answer begins a generation. In **SYNCING**
@@ -19,9 +19,10 @@ import enum
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from penstock.errors import ConnectionLost, PenstockError, RequestTimeout, ServerError, UsageError
+from penstock.errors import ConnectionLost, PenstockError, RequestTimeout, ServerError
+from penstock.groups.tables import Table
 
-__all__ = ["TABLE", "Effect", "Event", "Row", "State", "event_of", "lookup"]
+__all__ = ["TABLE", "Effect", "Event", "Row", "State", "event_of"]
 
 
 class State(enum.Enum):
@@ -125,26 +126,17 @@ _STABLE: Final[Mapping[Event, Row]] = {
     _E.REFUSED: Row(_S.STABLE, (Effect.RAISE,)),
 }
 
-TABLE: Final[Mapping[tuple[State, Event], Row]] = {
-    (state, event): row
-    for state, rows in (
-        (State.UNJOINED, _UNJOINED),
-        (State.JOINING, _JOINING),
-        (State.SYNCING, _SYNCING),
-        (State.STABLE, _STABLE),
-        (State.FENCED, {_E.LEAVE: Row(_S.FENCED)}),
-        (State.LEFT, {_E.JOIN: Row(_S.JOINING), _E.LEAVE: Row(_S.LEFT)}),
-    )
-    for event, row in rows.items()
-}
-
-
-def lookup(state: State, event: Event) -> Row:
-    """The row of a pair. Raises UsageError: the call comes in the wrong order."""
-    row = TABLE.get((state, event))
-    if row is None:
-        raise UsageError(f"a member of a group that {state.value} cannot be {event.value}")
-    return row
+TABLE: Final = Table(
+    "a member of a group",
+    {
+        State.UNJOINED: _UNJOINED,
+        State.JOINING: _JOINING,
+        State.SYNCING: _SYNCING,
+        State.STABLE: _STABLE,
+        State.FENCED: {_E.LEAVE: Row(_S.FENCED)},
+        State.LEFT: {_E.JOIN: Row(_S.JOINING), _E.LEAVE: Row(_S.LEFT)},
+    },
+)
 
 
 _MEANING: Final[Mapping[int, Event]] = {

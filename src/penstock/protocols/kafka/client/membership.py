@@ -16,7 +16,7 @@ from penstock.model import Assignment, Committed, Partition
 from penstock.protocols.kafka.client.calls import ByVersion
 from penstock.protocols.kafka.client.committing import Identity, commit
 from penstock.protocols.kafka.client.coordinator import Coordinator
-from penstock.protocols.kafka.client.member import Effect, Event, Row, State, event_of, lookup
+from penstock.protocols.kafka.client.member import TABLE, Effect, Event, Row, State, event_of
 from penstock.protocols.kafka.client.retry import Retry
 from penstock.protocols.kafka.client.subscriptions import (
     assignment_bytes,
@@ -92,7 +92,12 @@ class KafkaMembership:
         return frozenset() if self._cooperative else frozenset(owned)
 
     async def join(self, topics: Collection[str], owned: Collection[Partition], reason: str) -> Assignment:
-        """Join and sync until this member has an assignment. Raises FencedError, ServerError, ConnectionLost."""
+        """Join and sync until this member has an assignment. Raises FencedError, ServerError, ConnectionLost.
+
+        And UsageError where another process has taken this member's place already.
+        """
+        if self.state is State.FENCED:
+            raise UsageError(f"this member cannot join: it {self.state.value}")
         self._step(Event.JOIN)
         self._joined_topics = frozenset(topics)
         self._beat = None
@@ -248,7 +253,7 @@ class KafkaMembership:
     # Walking the table.
 
     def _step(self, event: Event, error: PenstockError | None = None) -> Row:
-        row = lookup(self.state, event)
+        row = TABLE[self.state, event]
         self.state = row.next
         for effect in row.effects:
             if effect is Effect.FORGET_GENERATION:

@@ -13,7 +13,7 @@ from penstock.protocols.kafka.coordinator.requests import (
 )
 from penstock.protocols.kafka.coordinator.rounds import Moment, Storage
 from penstock.protocols.kafka.coordinator.settings import GroupSettings
-from penstock.protocols.kafka.coordinator.states import TABLE, Effect, Event, State, UndefinedTransition
+from penstock.protocols.kafka.coordinator.states import TABLE, Effect, Event, State
 
 __all__ = [
     "TABLE",
@@ -33,5 +33,4 @@ __all__ = [
     "Storage",
     "Sync",
     "SyncAnswer",
-    "UndefinedTransition",
 ]

@@ -13,7 +13,7 @@ from penstock.groups.deadlines import Deadlines
 from penstock.protocols.kafka.coordinator.group import Group, Member, Takeover
 from penstock.protocols.kafka.coordinator.requests import Join, JoinAnswer, Sync, SyncAnswer
 from penstock.protocols.kafka.coordinator.settings import GroupSettings
-from penstock.protocols.kafka.coordinator.states import Effect, Event, lookup
+from penstock.protocols.kafka.coordinator.states import TABLE, Effect, Event
 from penstock.protocols.kafka.error_codes import ErrorCode
 
 __all__ = ["Cause", "Due", "Moment", "Rounds", "Storage", "Wait"]
@@ -81,7 +81,7 @@ class Rounds:
 
     def step(self, group: Group, event: Event, cause: Cause) -> ErrorCode:
         """Let ``event`` happen. Raises UndefinedTransition."""
-        row = lookup(group.state, event)
+        row = TABLE[group.state, event]
         if row.next is not group.state:
             group.state = row.next
             group.state_since_ms = cause.now.wall_ms

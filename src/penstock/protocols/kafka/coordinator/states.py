@@ -1,4 +1,4 @@
-"""The states of a classic group and what each event does to it: prose, table, lookup.
+"""The states of a classic group and what each event does to it: prose, table.
 
 A group lives through rounds. In **EMPTY** it has no members (perhaps offsets). The first member that joins opens the
 join phase, **PREPARING**: the coordinator waits until every known member has (re)joined, or a timer ends the wait;
@@ -22,9 +22,9 @@ import enum
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from penstock.errors import UsageError
+from penstock.groups.tables import Table
 
-__all__ = ["TABLE", "Effect", "Event", "Row", "State", "UndefinedTransition", "lookup"]
+__all__ = ["TABLE", "Effect", "Event", "Row", "State"]
 
 
 class State(enum.StrEnum):
@@ -95,10 +95,6 @@ class Row(NamedTuple):
 
     next: State
     effects: tuple[Effect, ...] = ()
-
-
-class UndefinedTransition(UsageError):
-    """An event that cannot happen in a state did happen: a bug of this coordinator, not of a client."""
 
 
 _E: Final = Event
@@ -176,22 +172,12 @@ _STABLE: Final[Mapping[Event, Row]] = {
     _E.DELETE: Row(State.STABLE, (Effect.ANSWER_NOT_EMPTY,)),
 }
 
-TABLE: Final[Mapping[tuple[State, Event], Row]] = {
-    (state, event): row
-    for state, rows in (
-        (State.EMPTY, _EMPTY),
-        (State.PREPARING, _PREPARING),
-        (State.COMPLETING, _COMPLETING),
-        (State.STABLE, _STABLE),
-        (State.DEAD, {}),
-    )
-    for event, row in rows.items()
-}
-
-
-def lookup(state: State, event: Event) -> Row:
-    """The row of a pair. Raises UndefinedTransition."""
-    row = TABLE.get((state, event))
-    if row is None:
-        raise UndefinedTransition(f"event {event.name} in state {state.name}: {event.value} cannot happen there")
-    return row
+TABLE: Final = Table(
+    "a group",
+    {
+        State.EMPTY: _EMPTY,
+        State.PREPARING: _PREPARING,
+        State.COMPLETING: _COMPLETING,
+        State.STABLE: _STABLE,
+    },
+)

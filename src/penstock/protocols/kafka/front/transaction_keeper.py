@@ -263,7 +263,7 @@ class TransactionKeeper:
 
     async def _exclusively(self, transactional_id: str, work: Callable[[], Awaitable[T]]) -> T:
         """The result of ``work``, which runs to its end in the id's turn, whatever becomes of the caller."""
-        done: Promise[tuple[T | None, PenstockError | None]] = self._runtime.promise()
+        done: Promise[tuple[T | None, Exception | None]] = self._runtime.promise()
 
         async def run() -> None:
             while (busy := self._turns.get(transactional_id)) is not None:
@@ -271,7 +271,7 @@ class TransactionKeeper:
             turn = self._turns[transactional_id] = self._runtime.promise()
             try:
                 done.set((await work(), None))
-            except PenstockError as error:
+            except Exception as error:  # a bug, too, is whose request it met
                 done.set((None, error))
             finally:
                 del self._turns[transactional_id]

@@ -9,7 +9,7 @@ from penstock.protocols.kafka.transactions.decisions import (
     may_write,
     step,
 )
-from penstock.protocols.kafka.transactions.states import TABLE, Effect, Event, Row, State, UndefinedTransition, lookup
+from penstock.protocols.kafka.transactions.states import TABLE, Effect, Event, Row, State
 from penstock.protocols.kafka.transactions.transaction import LARGEST_EPOCH, Cause, Transaction
 
 __all__ = [
@@ -22,11 +22,9 @@ __all__ = [
     "Row",
     "State",
     "Transaction",
-    "UndefinedTransition",
     "asks_again",
     "end_event",
     "holder_fault",
-    "lookup",
     "may_take_over",
     "may_write",
     "step",

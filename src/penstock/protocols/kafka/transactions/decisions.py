@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from penstock.model import Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.transactions.states import Effect, Event, State, lookup
+from penstock.protocols.kafka.transactions.states import TABLE, Effect, Event, State
 from penstock.protocols.kafka.transactions.transaction import LARGEST_EPOCH, Cause, Transaction, apply
 
 __all__ = ["ANSWERS", "asks_again", "end_event", "holder_fault", "may_take_over", "may_write", "step"]
@@ -26,7 +26,7 @@ ANSWERS = {
 
 def step(transaction: Transaction, event: Event, cause: Cause) -> tuple[Transaction, tuple[Effect, ...]]:
     """The transaction after an event, and the effects of its row. Raises UndefinedTransition."""
-    row = lookup(transaction.state, event)
+    row = TABLE[transaction.state, event]
     for effect in row.effects:
         transaction = apply(effect, transaction, cause)
     return replace(transaction, state=row.next, updated_ms=cause.now_ms), row.effects

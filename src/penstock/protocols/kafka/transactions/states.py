@@ -1,4 +1,4 @@
-"""The states of a transactional id and what each event does to it: prose, table, lookup.
+"""The states of a transactional id and what each event does to it: prose, table.
 
 An id is **EMPTY** when a producer has just taken it over. With the first partition that takes part a transaction is
 **ONGOING**. Its end has two steps. First the decision is stored, **PREPARE_COMMIT** or **PREPARE_ABORT**: from then on
@@ -21,9 +21,9 @@ import enum
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from penstock.errors import UsageError
+from penstock.groups.tables import Table
 
-__all__ = ["TABLE", "Effect", "Event", "Row", "State", "UndefinedTransition", "lookup"]
+__all__ = ["TABLE", "Effect", "Event", "Row", "State"]
 
 
 class State(enum.StrEnum):
@@ -78,10 +78,6 @@ class Row(NamedTuple):
 
     next: State
     effects: tuple[Effect, ...] = ()
-
-
-class UndefinedTransition(UsageError):
-    """An event that cannot happen in a state did happen: a bug of this coordinator, not of a client."""
 
 
 _S: Final = State
@@ -153,30 +149,19 @@ def _complete(state: State, same: tuple[Event, Event], other: tuple[Event, Event
 _COMMITS: Final = (_E.COMMIT, _E.COMMIT_AGAIN)
 _ABORTS: Final = (_E.ABORT, _E.ABORT_AGAIN)
 
-TABLE: Final[Mapping[tuple[State, Event], Row]] = {
-    (state, event): row
-    for state, rows in (
-        (_S.EMPTY, _EMPTY),
-        (_S.ONGOING, _ONGOING),
-        (
-            _S.PREPARE_COMMIT,
-            _prepared(_S.PREPARE_COMMIT, _S.COMPLETE_COMMIT, (*_COMMITS, _E.COMMIT_2), (*_ABORTS, _E.ABORT_2)),
+TABLE: Final = Table(
+    "a transactional id",
+    {
+        _S.EMPTY: _EMPTY,
+        _S.ONGOING: _ONGOING,
+        _S.PREPARE_COMMIT: _prepared(
+            _S.PREPARE_COMMIT, _S.COMPLETE_COMMIT, (*_COMMITS, _E.COMMIT_2), (*_ABORTS, _E.ABORT_2)
         ),
-        (
-            _S.PREPARE_ABORT,
-            _prepared(_S.PREPARE_ABORT, _S.COMPLETE_ABORT, (*_ABORTS, _E.ABORT_2), (*_COMMITS, _E.COMMIT_2)),
+        _S.PREPARE_ABORT: _prepared(
+            _S.PREPARE_ABORT, _S.COMPLETE_ABORT, (*_ABORTS, _E.ABORT_2), (*_COMMITS, _E.COMMIT_2)
         ),
-        (_S.COMPLETE_COMMIT, _complete(_S.COMPLETE_COMMIT, _COMMITS, _ABORTS)),
-        (_S.COMPLETE_ABORT, _complete(_S.COMPLETE_ABORT, _ABORTS, _COMMITS)),
-        (_S.PREPARE_EPOCH_FENCE, {_E.FENCED: Row(_S.PREPARE_ABORT, (_F.STORE, _F.MARK))}),
-    )
-    for event, row in rows.items()
-}
-
-
-def lookup(state: State, event: Event) -> Row:
-    """The row of a pair. Raises UndefinedTransition."""
-    row = TABLE.get((state, event))
-    if row is None:
-        raise UndefinedTransition(f"a transactional id that is {state} cannot see this: {event.value}")
-    return row
+        _S.COMPLETE_COMMIT: _complete(_S.COMPLETE_COMMIT, _COMMITS, _ABORTS),
+        _S.COMPLETE_ABORT: _complete(_S.COMPLETE_ABORT, _ABORTS, _COMMITS),
+        _S.PREPARE_EPOCH_FENCE: {_E.FENCED: Row(_S.PREPARE_ABORT, (_F.STORE, _F.MARK))},
+    },
+)

@@ -23,9 +23,9 @@ import enum
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from penstock.errors import UsageError
+from penstock.groups.tables import Table
 
-__all__ = ["REST", "TABLE", "Booked", "Effect", "Event", "Row", "State", "lookup"]
+__all__ = ["REST", "TABLE", "Booked", "Effect", "Event", "Row", "State"]
 
 
 class State(enum.Enum):
@@ -198,17 +198,7 @@ _ROWS: Final[Mapping[State, Mapping[Event, Row]]] = {
     },
 }
 
-TABLE: Final[Mapping[tuple[State, Event], Row]] = {
-    (state, event): row for state, rows in _ROWS.items() for event, row in rows.items()
-}
-
-
-def lookup(state: State, event: Event) -> Row:
-    """The row of a pair. Raises UsageError for one that cannot happen."""
-    row = TABLE.get((state, event))
-    if row is None:
-        raise UsageError(f"a partition that is {state.value} cannot see this: {event.value}")
-    return row
+TABLE: Final = Table("a partition", _ROWS)
 
 
 class Booked:
@@ -231,8 +221,8 @@ class Booked:
 
     def see(self, event: Event, now: float, *, token: int = 0, wait_s: float = 0.0, consumed: bool = False) -> State:
         """Take a step. ``token`` is the new batch's (SELECT); ``wait_s`` how long to rest then; ``consumed`` what a
-        confirmation says. Raises UsageError for what cannot happen."""
-        row = lookup(self.state, event)
+        confirmation says. Raises UndefinedTransition."""
+        row = TABLE[self.state, event]
         if row.next is REST and wait_s > 0:
             self.until = now + wait_s
         for effect in row.effects:

@@ -19,12 +19,12 @@ What is late changes nothing: an answer to a registration that a close overtook,
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
 from typing import Final
 
 from penstock.errors import Closed
+from penstock.groups.tables import Table
 
-__all__ = ["Registration", "RegistrationEvent", "RegistrationState", "after"]
+__all__ = ["TABLE", "Registration", "RegistrationEvent", "RegistrationState", "after"]
 
 
 class RegistrationState(enum.Enum):
@@ -50,39 +50,46 @@ class RegistrationEvent(enum.Enum):
 _S = RegistrationState
 _E = RegistrationEvent
 
-_TABLE: Final[Mapping[tuple[RegistrationState, RegistrationEvent], RegistrationState]] = {
-    (_S.CREATED, _E.REGISTER): _S.REGISTERING,
-    (_S.CREATED, _E.CLOSE): _S.CLOSED,
-    (_S.REGISTERING, _E.REGISTER): _S.REGISTERING,
-    (_S.REGISTERING, _E.ACCEPTED): _S.REGISTERED,
-    (_S.REGISTERING, _E.FAILED): _S.LOST,
-    (_S.REGISTERING, _E.UNKNOWN): _S.REGISTERING,
-    (_S.REGISTERING, _E.CLOSE): _S.CLOSED,
-    (_S.REGISTERED, _E.REGISTER): _S.REGISTERING,
-    (_S.REGISTERED, _E.ACCEPTED): _S.REGISTERED,
-    (_S.REGISTERED, _E.FAILED): _S.REGISTERED,
-    (_S.REGISTERED, _E.UNKNOWN): _S.LOST,
-    (_S.REGISTERED, _E.CLOSE): _S.CLOSED,
-    (_S.LOST, _E.REGISTER): _S.REGISTERING,
-    (_S.LOST, _E.ACCEPTED): _S.REGISTERED,
-    (_S.LOST, _E.FAILED): _S.LOST,
-    (_S.LOST, _E.UNKNOWN): _S.LOST,
-    (_S.LOST, _E.CLOSE): _S.CLOSED,
-    (_S.CLOSED, _E.ACCEPTED): _S.CLOSED,
-    (_S.CLOSED, _E.FAILED): _S.CLOSED,
-    (_S.CLOSED, _E.UNKNOWN): _S.CLOSED,
-    (_S.CLOSED, _E.CLOSE): _S.CLOSED,
-}
+TABLE: Final = Table(
+    "a registration",
+    {
+        _S.CREATED: {_E.REGISTER: _S.REGISTERING, _E.CLOSE: _S.CLOSED},
+        _S.REGISTERING: {
+            _E.REGISTER: _S.REGISTERING,
+            _E.ACCEPTED: _S.REGISTERED,
+            _E.FAILED: _S.LOST,
+            _E.UNKNOWN: _S.REGISTERING,
+            _E.CLOSE: _S.CLOSED,
+        },
+        _S.REGISTERED: {
+            _E.REGISTER: _S.REGISTERING,
+            _E.ACCEPTED: _S.REGISTERED,
+            _E.FAILED: _S.REGISTERED,
+            _E.UNKNOWN: _S.LOST,
+            _E.CLOSE: _S.CLOSED,
+        },
+        _S.LOST: {
+            _E.REGISTER: _S.REGISTERING,
+            _E.ACCEPTED: _S.REGISTERED,
+            _E.FAILED: _S.LOST,
+            _E.UNKNOWN: _S.LOST,
+            _E.CLOSE: _S.CLOSED,
+        },
+        _S.CLOSED: {
+            _E.ACCEPTED: _S.CLOSED,
+            _E.FAILED: _S.CLOSED,
+            _E.UNKNOWN: _S.CLOSED,
+            _E.CLOSE: _S.CLOSED,
+        },
+    },
+)
 
 
 def after(state: RegistrationState, event: RegistrationEvent) -> RegistrationState:
-    """The next state. Raises Closed for registering what was closed, LookupError for what cannot happen."""
+    """The next state. Raises Closed for registering what was closed, UndefinedTransition for what cannot happen."""
     if (state, event) == (_S.CLOSED, _E.REGISTER):
         raise Closed("this client was closed")
-    try:
-        return _TABLE[state, event]
-    except KeyError:
-        raise LookupError(f"a registration that is {state.value} cannot see {event.value}") from None
+    return TABLE[state, event]
 
 
 class Registration:

@@ -9,11 +9,12 @@ Source: TubeMQ broker, register, heartbeat, get message, commit; codes 401, 410,
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from penstock.groups.deadlines import Deadlines
+from penstock.groups.tables import Table
 from penstock.model import Partition
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.flow_control import Quota
@@ -48,20 +49,29 @@ class Action(enum.Enum):
     UNREGISTER = "unregister"
 
 
-TABLE: Final[Mapping[tuple[Owner, Action], int]] = {
-    (Owner.NOBODY, Action.REGISTER): Code.SUCCESS,
-    (Owner.NOBODY, Action.USE): Code.HB_NO_NODE,
-    (Owner.NOBODY, Action.COMMIT): Code.UNAUTHORIZED,
-    (Owner.NOBODY, Action.UNREGISTER): Code.HB_NO_NODE,
-    (Owner.ITSELF, Action.REGISTER): Code.SUCCESS,  # anew: filters, pace and what was in flight are forgotten
-    (Owner.ITSELF, Action.USE): Code.SUCCESS,
-    (Owner.ITSELF, Action.COMMIT): Code.SUCCESS,
-    (Owner.ITSELF, Action.UNREGISTER): Code.SUCCESS,
-    (Owner.ANOTHER, Action.REGISTER): Code.PARTITION_OCCUPIED,
-    (Owner.ANOTHER, Action.USE): Code.DUPLICATE_PARTITION,
-    (Owner.ANOTHER, Action.COMMIT): Code.UNAUTHORIZED,
-    (Owner.ANOTHER, Action.UNREGISTER): Code.DUPLICATE_PARTITION,
-}
+TABLE: Final = Table(
+    "a booking",
+    {
+        Owner.NOBODY: {
+            Action.REGISTER: Code.SUCCESS,
+            Action.USE: Code.HB_NO_NODE,
+            Action.COMMIT: Code.UNAUTHORIZED,
+            Action.UNREGISTER: Code.HB_NO_NODE,
+        },
+        Owner.ITSELF: {
+            Action.REGISTER: Code.SUCCESS,  # anew: filters, pace and what was in flight are forgotten
+            Action.USE: Code.SUCCESS,
+            Action.COMMIT: Code.SUCCESS,
+            Action.UNREGISTER: Code.SUCCESS,
+        },
+        Owner.ANOTHER: {
+            Action.REGISTER: Code.PARTITION_OCCUPIED,
+            Action.USE: Code.DUPLICATE_PARTITION,
+            Action.COMMIT: Code.UNAUTHORIZED,
+            Action.UNREGISTER: Code.DUPLICATE_PARTITION,
+        },
+    },
+)
 
 
 @dataclass(slots=True)

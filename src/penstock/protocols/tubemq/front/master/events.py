@@ -14,10 +14,11 @@ Source: TubeMQ master, consumer events (``EventProto``: rebalanceId, opType, sub
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from penstock.groups.tables import Table
 from penstock.model import Partition
 from penstock.protocols.tubemq.methods import EventType
 
@@ -45,20 +46,31 @@ class Step(enum.Enum):
     DROP = "drop"
 
 
-TABLE: Final[Mapping[tuple[Stage, Step], Stage]] = {
-    (Stage.WAITING, Step.OFFER): Stage.SENT,
-    (Stage.WAITING, Step.ACKNOWLEDGE): Stage.WAITING,  # of an event of before; this one was never sent
-    (Stage.WAITING, Step.DROP): Stage.DROPPED,
-    (Stage.SENT, Step.OFFER): Stage.SENT,  # not sent twice: the member is at it
-    (Stage.SENT, Step.ACKNOWLEDGE): Stage.DONE,
-    (Stage.SENT, Step.DROP): Stage.DROPPED,
-    (Stage.DONE, Step.OFFER): Stage.DONE,
-    (Stage.DONE, Step.ACKNOWLEDGE): Stage.DONE,
-    (Stage.DONE, Step.DROP): Stage.DONE,
-    (Stage.DROPPED, Step.OFFER): Stage.DROPPED,
-    (Stage.DROPPED, Step.ACKNOWLEDGE): Stage.DROPPED,
-    (Stage.DROPPED, Step.DROP): Stage.DROPPED,
-}
+TABLE: Final = Table(
+    "an event",
+    {
+        Stage.WAITING: {
+            Step.OFFER: Stage.SENT,
+            Step.ACKNOWLEDGE: Stage.WAITING,  # of an event of before; this one was never sent
+            Step.DROP: Stage.DROPPED,
+        },
+        Stage.SENT: {
+            Step.OFFER: Stage.SENT,  # not sent twice: the member is at it
+            Step.ACKNOWLEDGE: Stage.DONE,
+            Step.DROP: Stage.DROPPED,
+        },
+        Stage.DONE: {
+            Step.OFFER: Stage.DONE,
+            Step.ACKNOWLEDGE: Stage.DONE,
+            Step.DROP: Stage.DONE,
+        },
+        Stage.DROPPED: {
+            Step.OFFER: Stage.DROPPED,
+            Step.ACKNOWLEDGE: Stage.DROPPED,
+            Step.DROP: Stage.DROPPED,
+        },
+    },
+)
 
 
 @dataclass(slots=True)

@@ -11,8 +11,9 @@ Source: TubeMQ master, bound ("band") consumption.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
 from typing import Final
+
+from penstock.groups.tables import Table
 
 __all__ = ["PLACING_RUNS", "TABLE", "Phase", "Turn"]
 
@@ -37,20 +38,29 @@ class Turn(enum.Enum):
     SPENT = "spent"
 
 
-TABLE: Final[Mapping[tuple[Phase, Turn], Phase]] = {
-    (Phase.OPEN, Turn.ASKED): Phase.GATHERING,  # only of a group that was never allocated anything
-    (Phase.OPEN, Turn.COMPLETE): Phase.OPEN,
-    (Phase.OPEN, Turn.SHORT): Phase.OPEN,
-    (Phase.OPEN, Turn.ACKNOWLEDGED): Phase.OPEN,
-    (Phase.OPEN, Turn.SPENT): Phase.OPEN,
-    (Phase.GATHERING, Turn.ASKED): Phase.GATHERING,
-    (Phase.GATHERING, Turn.COMPLETE): Phase.PLACING,
-    (Phase.GATHERING, Turn.SHORT): Phase.GATHERING,
-    (Phase.GATHERING, Turn.ACKNOWLEDGED): Phase.GATHERING,
-    (Phase.GATHERING, Turn.SPENT): Phase.GATHERING,
-    (Phase.PLACING, Turn.ASKED): Phase.PLACING,
-    (Phase.PLACING, Turn.COMPLETE): Phase.PLACING,
-    (Phase.PLACING, Turn.SHORT): Phase.GATHERING,
-    (Phase.PLACING, Turn.ACKNOWLEDGED): Phase.OPEN,
-    (Phase.PLACING, Turn.SPENT): Phase.OPEN,
-}
+TABLE: Final = Table(
+    "a group",
+    {
+        Phase.OPEN: {
+            Turn.ASKED: Phase.GATHERING,  # only of a group that was never allocated anything
+            Turn.COMPLETE: Phase.OPEN,
+            Turn.SHORT: Phase.OPEN,
+            Turn.ACKNOWLEDGED: Phase.OPEN,
+            Turn.SPENT: Phase.OPEN,
+        },
+        Phase.GATHERING: {
+            Turn.ASKED: Phase.GATHERING,
+            Turn.COMPLETE: Phase.PLACING,
+            Turn.SHORT: Phase.GATHERING,
+            Turn.ACKNOWLEDGED: Phase.GATHERING,
+            Turn.SPENT: Phase.GATHERING,
+        },
+        Phase.PLACING: {
+            Turn.ASKED: Phase.PLACING,
+            Turn.COMPLETE: Phase.PLACING,
+            Turn.SHORT: Phase.GATHERING,
+            Turn.ACKNOWLEDGED: Phase.OPEN,
+            Turn.SPENT: Phase.OPEN,
+        },
+    },
+)
