@@ -17,7 +17,6 @@ from tools.console import Stop, say, seconds
 from tools.environment import EVERYTHING, FOR_INTEROP, PYTHON, ROOT, TO_RUN, VENV, prepare
 
 NOTHING_COLLECTED = 5  # pytest's exit code
-COMPILE = "from penstock.kernels import kernel, tube_kernel; kernel(); tube_kernel()"
 KERNEL_TESTS = ("tests/kernels", "tests/vectors", "tests/property/records")
 
 Arguments = Sequence[str]
@@ -95,7 +94,7 @@ def _all_of(steps: dict[str, list[str]]) -> int:
 
 def _compile_kernels() -> None:
     """Compile them now, if nobody has yet: it takes half a minute, more than some tests wait for anything."""
-    python("-c", COMPILE, PENSTOCK_KERNEL="numba")
+    python("-c", "from penstock.kernels.warm import main; main([])", PENSTOCK_KERNEL="numba")
 
 
 def interop(arguments: Arguments) -> int:

@@ -16,6 +16,7 @@ import pytest
 from penstock import kernels
 from penstock.client._compiling import compile_beside
 from penstock.kernels import cache, choose
+from penstock.kernels.cache import MAIN
 from penstock.kernels.choose import _State
 
 SRC = Path(__file__).parents[2] / "src"
@@ -24,9 +25,9 @@ CAP_DAC_OVERRIDE, PR_CAPBSET_DROP = 1, 24
 LOAD = """
 from penstock import kernels
 kernel = kernels.load()
-from penstock.kernels._numba import jit
+from penstock.kernels.cache import MAIN, folder
 stats = [getattr(kernel, name).stats for name in kernel.__all__ if hasattr(getattr(kernel, name), "stats")]
-print(jit.FOLDER, sum(len(each.cache_hits) for each in stats))
+print(folder(MAIN), sum(len(each.cache_hits) for each in stats))
 """
 STREAM = """
 import sys
@@ -63,7 +64,7 @@ def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
 def image(tmp_path: Path) -> Iterator[Path]:
     """A folder with this machine's kernels that nobody can write to."""
     with kernels.using("numba"):
-        compiled = cache.folder()
+        compiled = cache.folder(MAIN)
     assert compiled is not None
     place = tmp_path / "image"
     shutil.copytree(compiled, place / "numba" / compiled.name)
@@ -95,7 +96,7 @@ def test_an_image_whose_files_got_another_time_is_as_good(image: Path) -> None:
 
 def other_processor(image: Path) -> None:
     for mark in marks(image):
-        mark.rename(mark.with_name("compiled-0123456789ab-main"))
+        mark.rename(mark.with_name("compiled-0123456789ab"))
 
 
 def open_to_all(image: Path) -> None:
@@ -107,7 +108,7 @@ def test_an_image_that_will_not_do_is_named_and_passed_over(
     image: Path, tmp_path: Path, spoil: Callable[[Path], None]
 ) -> None:
     spoil(image)
-    say = "from penstock.kernels.cache import folder, is_warm\nprint(folder(), is_warm(''))"
+    say = "from penstock.kernels.cache import MAIN, folder, is_warm\nprint(folder(MAIN), is_warm(MAIN))"
     ran = run(say, PENSTOCK_CACHE_DIR=str(image), XDG_CACHE_HOME=str(tmp_path / "home"))
     assert Path(ran.stdout.split()[0]).is_relative_to(tmp_path / "home"), ran.stderr
     assert ran.stdout.split()[1] == "False"
@@ -135,11 +136,12 @@ def cold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """A machine on which nobody has compiled; the parts that are put in have been."""
     compiled: set[str] = set()
     monkeypatch.setattr(choose, "is_warm", compiled.__contains__)
-    monkeypatch.setattr(choose, "folder", lambda: tmp_path)
-    monkeypatch.setattr(choose, "being_compiled", lambda: False)
+    monkeypatch.setattr(choose, "folder", lambda home: tmp_path)
+    monkeypatch.setattr(choose, "being_compiled", lambda home: False)
     monkeypatch.delenv("PENSTOCK_KERNEL", raising=False)
     for name, value in {
         "chosen": "numba",
+        "forced": False,
         "loaded": {},
         "under_way": set(),
         "walked": 0,
@@ -158,7 +160,7 @@ def test_another_process_is_asked_once_to_compile_and_numba_loaded_when_it_has(
     monkeypatch.setattr(_State, "compiling", lambda: asked.append(_State.walked >> 20))
     names = [kernels.kernel(10 << 20).__name__.rpartition("_")[2] for _ in range(9)]
     assert (names, asked) == (["pure"] * 9, [70])
-    cold.add("")
+    cold.add(MAIN)
     assert kernels.kernel(20 << 20).__name__ == "penstock.kernels._numba"
 
 
@@ -167,18 +169,18 @@ def test_what_another_process_compiles_already_is_not_compiled_twice(
 ) -> None:
     asked: list[str] = []
     monkeypatch.setattr(_State, "compiling", lambda: asked.append("asked"))
-    monkeypatch.setattr(choose, "being_compiled", lambda: True)
+    monkeypatch.setattr(choose, "being_compiled", lambda home: True)
     assert kernels.kernel(1 << 30).__name__ == "penstock.kernels._pure"
     assert asked == []
     assert cold == set()
 
 
 def test_who_holds_the_lock_is_compiling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "folder", lambda: tmp_path)
-    assert not cache.being_compiled()
-    with cache.in_turn("part"):
-        assert cache.being_compiled()
-    assert not cache.being_compiled()
+    monkeypatch.setattr(cache, "folder", lambda home: tmp_path)
+    assert not cache.being_compiled("home")
+    with cache.in_turn("home"):
+        assert cache.being_compiled("home")
+    assert not cache.being_compiled("home")
 
 
 def wait_for(thread: threading.Thread) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock.kernels import cache
-from penstock.kernels.cache import in_turn, is_warm, kept, places
+from penstock.kernels.cache import MAIN, in_turn, is_warm, kept, places
 
 USER = f"penstock-{os.geteuid()}"
 
@@ -56,8 +56,8 @@ def test_nowhere(tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: 
     monkeypatch.setattr(cache, "kept", lambda *_: None)
     cache.folder.cache_clear()
     try:
-        assert cache.folder() is None
-        assert cache.folder() is None
+        assert cache.folder(MAIN) is None
+        assert cache.folder(MAIN) is None
         (message,) = caplog.messages
         assert "XDG_CACHE_HOME or TMPDIR" in message
     finally:
@@ -117,37 +117,35 @@ def test_a_folder_for_everybody_in_which_anybody_can_rename_is_none(tmp_path: Pa
 
 
 def test_who_comes_second_waits_until_the_first_has_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "folder", lambda: tmp_path)
+    monkeypatch.setattr(cache, "folder", lambda home: tmp_path)
     entered, go_on, done = threading.Event(), threading.Event(), []
 
     def first() -> None:
-        with in_turn("part"):
+        with in_turn("home"):
             entered.set()
             assert go_on.wait(30)
             done.append("first")
 
     def second() -> None:
-        with in_turn("part"):
+        with in_turn("home"):
             done.append("second")
 
     threads = [threading.Thread(target=each) for each in (first, second)]
     threads[0].start()
     assert entered.wait(30)
-    assert not is_warm("part")
+    assert not is_warm("home")
     threads[1].start()
     go_on.set()
     for each in threads:
         each.join(30)
     assert done == ["first", "second"]
-    assert is_warm("part")
-    with in_turn("part"), in_turn("part"):  # nobody waits for what is there
+    assert is_warm("home")
+    with in_turn("home"), in_turn("home"):  # nobody waits for what is there
         done.append("third")
 
 
-def test_a_part_that_could_not_be_compiled_is_not_taken_for_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cache, "folder", lambda: tmp_path)
-    with pytest.raises(ImportError), in_turn("part"):
+def test_what_could_not_be_compiled_is_not_taken_for_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "folder", lambda home: tmp_path)
+    with pytest.raises(ImportError), in_turn("home"):
         raise ImportError
-    assert not is_warm("part")
+    assert not is_warm("home")

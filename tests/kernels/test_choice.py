@@ -85,11 +85,11 @@ def test_a_stream_loads_numba_once_it_pays() -> None:
 CACHE = """
 from penstock import kernels
 kernel = kernels.load()
-from penstock.kernels._numba import jit
+from penstock.kernels.cache import MAIN, folder
 import numba
 made = [getattr(kernel, name) for name in kernel.__all__]
 stats = [each.stats for each in made if hasattr(each, "stats")]
-print(jit.FOLDER, sum(len(each.cache_hits) for each in stats), numba.config.CACHE_DIR or "untouched")
+print(folder(MAIN), sum(len(each.cache_hits) for each in stats), numba.config.CACHE_DIR or "untouched")
 """
 
 
@@ -101,7 +101,7 @@ def test_a_machine_without_any_folder_costs_the_cache_and_nothing_else() -> None
 
 
 def test_compiled_code_is_kept_in_a_folder_of_its_own_and_found_again(tmp_path: Path) -> None:
-    warm = "from penstock.kernels.cache import is_warm; import sys; print(is_warm(''), 'numba' in sys.modules)"
+    warm = "from penstock.kernels.cache import MAIN, is_warm; import sys; print(is_warm(MAIN), 'numba' in sys.modules)"
     assert run(warm, XDG_CACHE_HOME=str(tmp_path)).stdout.split() == ["False", "False"]
     written = run(CACHE, PENSTOCK_KERNEL="numba", XDG_CACHE_HOME=str(tmp_path)).stdout.split()
     assert Path(written[0]).is_relative_to(tmp_path)

@@ -20,6 +20,7 @@ VIOLATIONS: Mapping[str, tuple[str, str]] = {
     "kernels-need": ("kernels", "import penstock.config"),
     "layers": ("model", "import penstock.cli"),
     "net-needs": ("net", "import penstock.kernels"),
+    "own-kernel-choice": ("protocols.alpha", "import penstock.protocols.alpha.kernels._pure"),
     "no-io": ("groups", "import time"),
     "numba": ("columnar", "import numba"),
     "protocols-apart": ("protocols.alpha", "import penstock.protocols.beta"),
@@ -44,8 +45,10 @@ def layers() -> list[str]:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """An empty package for every module that the layers name, two protocols, two kernels."""
-    names = [*layers(), "protocols.alpha", "protocols.beta", "kernels._numba", "kernels._pure"]
+    """An empty package for every module that the layers name, two protocols, two kernels twice."""
+    homes = ("kernels", "protocols.alpha.kernels")
+    kernels = [f"{home}{which}" for home in homes for which in ("", "._numba", "._pure")]
+    names = [*layers(), "protocols.alpha", "protocols.beta", *kernels]
     for name in ["", *names]:
         file = tmp_path.joinpath("penstock", *name.split(".")) / "__init__.py"
         file.parent.mkdir(parents=True, exist_ok=True)

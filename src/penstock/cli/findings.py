@@ -121,14 +121,15 @@ def kernel() -> Finding:
         return Finding("kernel", "missing", str(error))
     if name == "pure":
         return Finding("kernel", "slow", "pure: NumPy decodes, where `pip install 'penstock[fast]'` has it compiled")
-    from penstock.kernels.cache import folder, is_warm
+    from penstock.kernels.cache import MAIN, folder, is_warm
+    from penstock.kernels.warm import homes
 
-    kept = folder()
+    kept = folder(MAIN)
     if kept is None:
         return Finding(
             "kernel", "slow", "numba, compiled anew by every process (20 s): no folder to keep it can be used"
         )
-    if not is_warm(""):
+    if not all(map(is_warm, homes())):
         return Finding(
             "kernel", "slow", "numba, not compiled here yet: `python -m penstock.kernels.warm` does it (20 s)"
         )

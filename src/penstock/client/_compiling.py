@@ -31,7 +31,7 @@ def _compile() -> None:
 
     if not sys.executable:
         return  # a Python inside another program
-    program = f"import sys; sys.path[:] = {sys.path!r}; from penstock.kernels.choose import warm; warm()"
+    program = f"import sys; sys.path[:] = {sys.path!r}; from penstock.kernels.warm import main; main([])"
     with contextlib.suppress(OSError), subprocess.Popen(
         [sys.executable, "-c", program],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

@@ -17,6 +17,7 @@ from typing import Final
 
 from penstock import kernels
 from penstock.client._compiling import compile_beside
+from penstock.kernels.cache import MAIN
 from penstock.seams import WireProtocol
 
 __all__ = [
@@ -59,7 +60,8 @@ def load(protocol: WireProtocol, role: str) -> None:
     """Import it here and now."""
     for name in _missing(protocol, role):
         import_module(name)
-    kernels.kernel(0)  # one that is forced by the environment is loaded at its first use
+    for home in filter(None, (MAIN, protocol.kernels)):
+        kernels.kernel_of(home, 0)  # one that is forced by the environment is loaded at its first use
     _exercised.add(role)
     kernels.load_beside(beside_loops)
     kernels.compile_beside(compile_beside)

@@ -2,10 +2,10 @@
 
 from penstock.kernels.choose import compile_beside as compile_beside
 from penstock.kernels.choose import kernel as kernel
+from penstock.kernels.choose import kernel_of as kernel_of
 from penstock.kernels.choose import load as load
 from penstock.kernels.choose import load_beside as load_beside
 from penstock.kernels.choose import name as name
-from penstock.kernels.choose import tube_kernel as tube_kernel
 from penstock.kernels.choose import using as using
 
-__all__ = ["compile_beside", "kernel", "load", "load_beside", "name", "tube_kernel", "using"]
+__all__ = ["compile_beside", "kernel", "kernel_of", "load", "load_beside", "name", "using"]

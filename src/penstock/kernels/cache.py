@@ -8,9 +8,9 @@ The first of these places that can be used, and that nobody else can have writte
 3. ``penstock-<user id>`` in the folder for temporary files (``TMPDIR``), only its owner's;
 4. the same in Spark's local folders, which a container without either has.
 
-Below it is a folder named after numba's version and the kernels' sources: a compiled function does not notice when a
-function it has inlined changes, the folder's name does. A mark in it says for which Python and processor a part was
-compiled. What must not live here: numba; it is not imported to look.
+Below it is a folder for each home of kernels (ours, a protocol's), named after numba's version and their sources: a
+compiled function does not notice when a function it has inlined changes, the folder's name does. A mark in it says for
+which Python and processor they were compiled. What must not live here: numba; it is not imported to look.
 """
 
 from __future__ import annotations
@@ -35,17 +35,22 @@ from typing import Any, Final
 # Not on Windows: there every process compiles for itself until one is through.
 fcntl: Any = importlib.import_module("fcntl") if importlib.util.find_spec("fcntl") else None
 
-__all__ = ["NAMED", "being_compiled", "folder", "in_turn", "is_warm", "kept", "places"]
+__all__ = ["MAIN", "NAMED", "being_compiled", "folder", "in_turn", "is_warm", "kept", "places"]
 
 NAMED: Final = "PENSTOCK_CACHE_DIR"
+
+MAIN: Final = "penstock.kernels"
+"""The home of the kernels that all protocols need: a package with `_pure` and `_numba` in it, as every home is."""
 
 _log = logging.getLogger("penstock.kernels")
 
 
 @functools.cache
-def folder() -> Path | None:
-    """The folder of this process; None if there is none that can be used: then every process compiles for itself."""
-    found = kept(_digest(), os.environ)
+def folder(home: str) -> Path | None:
+    """Where this process keeps a home's kernels; None if nowhere: then every process compiles for itself."""
+    if home != MAIN and folder(MAIN) is None:
+        return None  # it has been said
+    found = kept(_digest(home), os.environ)
     if found is None:
         _log.warning(
             "compiled kernels can be kept nowhere, so that every process does without them or compiles its own (20 s): "
@@ -90,20 +95,20 @@ def places(environment: Mapping[str, str]) -> list[Path]:
     return [Path(home) / "penstock", *(Path(each) / f"penstock-{user}" for each in dict.fromkeys(temporary) if each)]
 
 
-def is_warm(part: str) -> bool:
-    """Whether a part of the kernels has been compiled here before, by this Python and from this installation."""
-    place = folder()
-    return place is not None and _mark(place, part).exists()
+def is_warm(home: str) -> bool:
+    """Whether a home's kernels have been compiled here before, by this Python and from this installation."""
+    place = folder(home)
+    return place is not None and _mark(place).exists()
 
 
 @contextlib.contextmanager
-def in_turn(part: str) -> Iterator[None]:
-    """Around the first import of a part: of several processes one compiles it, the others wait and load it.
+def in_turn(home: str) -> Iterator[None]:
+    """Around the first import of a home's kernels: of several processes one compiles, the others wait and load.
 
     A Spark executor starts as many workers as it has cores, and all of them meet their first records at once.
     """
-    place = folder()
-    if place is None or _mark(place, part).exists():
+    place = folder(home)
+    if place is None or _mark(place).exists():
         yield
         return
     with contextlib.ExitStack() as held:
@@ -113,12 +118,12 @@ def in_turn(part: str) -> Iterator[None]:
                 fcntl.flock(lock, fcntl.LOCK_EX)  # whoever has it gives it back by dying, too
         yield
         with contextlib.suppress(OSError):
-            _mark(place, part).touch()
+            _mark(place).touch()
 
 
-def being_compiled() -> bool:
+def being_compiled(home: str) -> bool:
     """Whether some process is at it now."""
-    place = folder()
+    place = folder(home)
     if place is None or fcntl is None:
         return False
     try:
@@ -131,18 +136,17 @@ def being_compiled() -> bool:
     return False
 
 
-def _mark(place: Path, part: str) -> Path:
-    return place / f"compiled-{_machine()}-{part.lstrip('.') or 'main'}"
+def _mark(place: Path) -> Path:
+    return place / f"compiled-{_machine()}"
 
 
 def _is_filled(place: Path, name: str) -> bool:
     """Whether kernels for this processor are there, put there by nobody but us or the system."""
     found = place / "numba" / name
     try:
-        inside = list(found.glob(f"compiled-{_machine()}-*"))
-        every = [each.lstat() for each in (place, found.parent, found, *inside)]
+        every = [each.lstat() for each in (place, found.parent, found, _mark(found))]
         mine = all(each.st_uid in _systems() and not each.st_mode & stat.S_IWOTH for each in every)
-        return bool(inside) and mine and all(_is_safe(each) for each in place.resolve().parents)
+        return mine and all(_is_safe(each) for each in place.resolve().parents)
     except (OSError, AttributeError):
         return False
 
@@ -157,15 +161,16 @@ def _machine() -> str:
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:12]
 
 
-def _digest() -> str:
+def _digest(home: str) -> str:
     try:
         version = metadata.version("numba")
     except metadata.PackageNotFoundError:  # it lies on the path without having been installed
         version = __import__("numba").__version__
     digest = hashlib.sha256(version.encode())
-    sources = [each for each in files("penstock.kernels").joinpath("_numba").iterdir() if each.name.endswith(".py")]
-    for source in sorted(sources, key=lambda each: each.name):
-        digest.update(source.read_bytes())
+    for package in dict.fromkeys((MAIN, home)):
+        sources = [each for each in files(package).joinpath("_numba").iterdir() if each.name.endswith(".py")]
+        for source in sorted(sources, key=lambda each: each.name):
+            digest.update(source.read_bytes())
     return digest.hexdigest()[:16]
 
 

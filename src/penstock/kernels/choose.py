@@ -11,19 +11,18 @@ import functools
 import importlib
 import importlib.util
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 from penstock.errors import ConfigError
 from penstock.extras import refusal
-from penstock.kernels.cache import being_compiled, folder, in_turn, is_warm
+from penstock.kernels.cache import MAIN, being_compiled, folder, in_turn, is_warm
 
 if TYPE_CHECKING:
     from penstock.kernels.interface import Kernel
-    from penstock.kernels.tube_interface import TubeKernel
 
-__all__ = ["compile_beside", "kernel", "load", "load_beside", "name", "tube_kernel", "using", "warm"]
+__all__ = ["compile_beside", "kernel", "kernel_of", "load", "load_beside", "name", "using", "warm"]
 
 _NAMES: Final = ("pure", "numba")
 _VARIABLE: Final = "PENSTOCK_KERNEL"
@@ -40,14 +39,12 @@ _COLD_BYTES: Final = 64 << 20
 _AGAIN_BYTES: Final = 16 << 20
 """After so much more, it is looked whether somebody has compiled meanwhile."""
 
-_MAIN: Final = ""
-_TUBE: Final = ".tube"
-
 
 class _State:
-    """What was chosen; one a process. ``loaded`` are the chosen kernel's parts that may be used."""
+    """What was chosen; one a process. ``loaded`` are the chosen kernels that may be used, by their homes."""
 
     chosen: str | None = None
+    forced: bool = False
     loaded: ClassVar[dict[str, ModuleType]] = {}
     under_way: ClassVar[set[str]] = set()
     walked: int = 0  # bytes
@@ -72,12 +69,23 @@ def kernel(size: int | None = None) -> Kernel:
 
     While numba is chosen by default but not loaded yet, small pieces get the pure kernel.
     """
-    return cast("Kernel", _part(_MAIN, size))
+    return cast("Kernel", kernel_of(MAIN, size))
 
 
-def tube_kernel(size: int | None = None) -> TubeKernel:
-    """Return TubeMQ's part of the kernel, chosen likewise."""
-    return cast("TubeKernel", _part(_TUBE, size))
+def kernel_of(home: str, size: int | None = None) -> ModuleType:
+    """Return a protocol's own kernel, chosen likewise: ``home`` is the package that has both, `_pure` and `_numba`."""
+    loaded = _State.loaded.get(home)
+    if loaded is not None:
+        return loaded
+    if size is None or name() == "pure" or _State.forced or os.environ.get(_VARIABLE):
+        return _load(home)
+    _State.walked += size
+    if _State.walked > _State.pays_at.get(home, _WARM_UP_BYTES) and home not in _State.under_way:
+        _State.under_way.add(home)
+        bring = functools.partial(_bring, home)
+        if _State.beside is None or not _State.beside(bring):
+            bring()
+    return _State.loaded.get(home) or _import("pure", home)
 
 
 def load_beside(beside: Callable[[Callable[[], object]], bool]) -> None:
@@ -99,61 +107,56 @@ def compile_beside(compiling: Callable[[], object]) -> None:
 @contextlib.contextmanager
 def using(which: str) -> Iterator[None]:
     """Use one implementation in the whole process, whatever the environment says: for tests and benchmarks."""
-    chosen, loaded = _State.chosen, dict(_State.loaded)
-    _State.chosen = _choose(which)
+    chosen, forced, loaded = _State.chosen, _State.forced, dict(_State.loaded)
+    _State.chosen, _State.forced = _choose(which), True
     _State.loaded.clear()
-    _load(_MAIN)
-    _load(_TUBE)
+    _load(MAIN)
     try:
         yield
     finally:
-        _State.chosen = chosen
+        _State.chosen, _State.forced = chosen, forced
         _State.loaded.clear()
         _State.loaded.update(loaded)
 
 
 def load() -> Kernel:
     """Load the chosen kernel now; call it at a start-up that would rather wait there than in the first large read."""
-    return cast("Kernel", _State.loaded.get(_MAIN) or _load(_MAIN))
+    return cast("Kernel", _State.loaded.get(MAIN) or _load(MAIN))
 
 
-def warm() -> None:
-    """Compile all parts of the chosen kernel, where they are not compiled yet; load nothing where they are."""
-    for part in (_MAIN, _TUBE):
-        if name() == "numba" and not is_warm(part):
-            _load(part)
+def warm(homes: Collection[str]) -> None:
+    """Compile the chosen kernels of these homes, where they are not compiled yet; load nothing where they are."""
+    for home in homes:
+        if name() == "numba" and not is_warm(home):
+            _load(home)
 
 
-def _part(part: str, size: int | None) -> ModuleType:
-    loaded = _State.loaded.get(part)
-    if loaded is not None:
-        return loaded
-    if size is None or name() == "pure" or os.environ.get(_VARIABLE):
-        return _load(part)
-    _State.walked += size
-    if _State.walked > _State.pays_at.get(part, _WARM_UP_BYTES) and part not in _State.under_way:
-        _State.under_way.add(part)
-        bring = functools.partial(_bring, part)
-        if _State.beside is None or not _State.beside(bring):
-            bring()
-    return _State.loaded.get(part) or _import("pure", part)
-
-
-def _bring(part: str) -> None:
+def _bring(home: str) -> None:
     """Load the chosen kernel if that is quick, or nobody else would compile it; else have that done, and look again."""
-    if _State.compiling is None or is_warm(part):
-        _load(part)
+    if _State.compiling is None or all(map(is_warm, _with_main(home))):
+        _load(home)
         return
-    if _State.walked > _COLD_BYTES and not _State.asked and folder() is not None and not being_compiled():
+    if _State.walked > _COLD_BYTES and not _State.asked and _can_be_compiled(home):
         _State.asked = True
         _State.compiling()
-    _State.pays_at[part] = _State.walked + _AGAIN_BYTES
-    _State.under_way.discard(part)
+    _State.pays_at[home] = _State.walked + _AGAIN_BYTES
+    _State.under_way.discard(home)
 
 
-def _load(part: str) -> ModuleType:
-    _State.loaded[part] = module = _import(name(), part)
-    return module
+def _can_be_compiled(home: str) -> bool:
+    """Whether what another process compiles can be kept, and none is at it."""
+    return folder(home) is not None and not any(map(being_compiled, _with_main(home)))
+
+
+def _with_main(home: str) -> tuple[str, ...]:
+    """The homes whose kernels are loaded with this one's: a protocol's are made of pieces that are all's."""
+    return (home,) if home == MAIN else (MAIN, home)
+
+
+def _load(home: str) -> ModuleType:
+    modules = [_import(name(), each) for each in _with_main(home)]
+    _State.loaded[home] = modules[-1]
+    return modules[-1]
 
 
 def _choose(wanted: str) -> str:
@@ -165,13 +168,13 @@ def _choose(wanted: str) -> str:
     return wanted or ("numba" if there else "pure")
 
 
-def _import(which: str, part: str) -> ModuleType:
+def _import(which: str, home: str) -> ModuleType:
     if which == "pure":
-        return importlib.import_module(f"penstock.kernels._{which}{part}")
-    with in_turn(part):
+        return importlib.import_module(f"{home}._{which}")
+    with in_turn(home):
         try:
-            return importlib.import_module(f"penstock.kernels._{which}{part}")
+            return importlib.import_module(f"{home}._{which}")
         except SystemError:
             # Two threads that parse Python at once may get this from some Pythons (seen: 3.11.7; gh-106905);
             # under pytest, which rewrites what it imports, that is no rare thing. Nothing stays of the first try.
-            return importlib.import_module(f"penstock.kernels._{which}{part}")
+            return importlib.import_module(f"{home}._{which}")

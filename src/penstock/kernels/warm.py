@@ -1,7 +1,8 @@
 """``python -m penstock.kernels.warm [--to FOLDER]``: compile now what the first reader would do without, or wait for.
 
 Done in no time where it has been done before, without importing numba. With a folder: into that, for an image of a
-container, or for machines of one kind; programs find it by ``PENSTOCK_CACHE_DIR``. What must not live here: when that
+container, or for machines of one kind; programs find it by ``PENSTOCK_CACHE_DIR``. It is a command: nothing below the
+command line imports it, so it may ask the registry which kernels protocols bring. What must not live here: when that
 pays.
 """
 
@@ -14,8 +15,14 @@ from pathlib import Path
 
 from penstock.errors import LocalError
 from penstock.extras import need
-from penstock.kernels.cache import NAMED, folder
+from penstock.kernels.cache import MAIN, NAMED, folder
 from penstock.kernels.choose import warm
+from penstock.protocols import protocol, schemes
+
+
+def homes() -> list[str]:
+    """Where kernels are: everybody's, and those of each protocol that has its own."""
+    return [MAIN, *(home for scheme in schemes() if (home := protocol(scheme).kernels))]
 
 
 def main(words: list[str]) -> str:
@@ -26,12 +33,12 @@ def main(words: list[str]) -> str:
     need("fast", "compiling kernels")
     if to:
         os.environ[NAMED] = str(Path(to).resolve())
-    place = folder()
+    place = folder(MAIN)
     if place is None or (to and not place.is_relative_to(os.environ[NAMED])):
         raise LocalError(
             f"compiled kernels cannot be kept in {to or 'any folder'}: we must be able to write there, and nobody else"
         )
-    warm()
+    warm(homes())
     return str(place)
 
 

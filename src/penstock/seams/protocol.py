@@ -50,6 +50,7 @@ class WireProtocol:
     ``columns`` are columns that readers may ask for beside those of every record: name to the header that carries it.
     ``loads`` are the modules that a ``consumer`` and a ``producer`` import when they need them, which would be in the
     middle of traffic: clients over an event loop have them imported before.
+    ``kernels`` is the package of its own loops over bytes, if it has any: `_pure` and `_numba` in it.
     ``exact_times``: an offset found by time is that of the first record whose own timestamp is not before it.
     """
 
@@ -61,3 +62,4 @@ class WireProtocol:
     exact_times: bool = False
     loads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
+    kernels: str = ""

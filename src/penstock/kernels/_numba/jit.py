@@ -2,14 +2,16 @@
 
 numba keeps compiled code beside the source or in ``NUMBA_CACHE_DIR``, where nothing but a writable folder will do, and
 throws it away when the source's time changes, as it does when an image of a container is pushed. The variable belongs
-to the user's own numba code. So ours has folders of its own (``kernels.cache``), whose names say which source it is of.
+to the user's own numba code. So ours has folders of its own (``kernels.cache``), whose names say which source it is of:
+one for each home of kernels, which is the package that has a function's ``_numba`` in it.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeVar, cast
+from pathlib import Path
+from typing import Any, ClassVar, Final, TypeVar, cast
 
 import numba
 from numba import types
@@ -19,7 +21,6 @@ from penstock.kernels.cache import folder
 
 __all__ = [
     "BYTES",
-    "FOLDER",
     "INT",
     "INT32S",
     "INT64S",
@@ -49,9 +50,6 @@ OUT_INT64S: Final = _array(types.int64, readonly=False)
 OUT_TABLE: Final = _array(types.int64, 2, readonly=False)
 
 
-FOLDER: Final = folder()
-
-
 def compiled(*arguments: Any) -> Callable[[_Function], _Function]:
     """Compile now, or load what an earlier process compiled; runs without the GIL.
 
@@ -60,10 +58,11 @@ def compiled(*arguments: Any) -> Callable[[_Function], _Function]:
     """
 
     def compile_now(function: _Function) -> _Function:
-        if FOLDER is None:
+        place = folder(function.__module__.partition("._numba")[0])
+        if place is None:
             return cast(_Function, numba.njit(arguments, nogil=True)(function))
         try:
-            with _kept():
+            with _kept(function, place):
                 return cast(_Function, numba.njit(arguments, nogil=True, cache=True)(function))
         except (OSError, RuntimeError):  # a full disk, a folder taken away; numba found nowhere to keep it
             return cast(_Function, numba.njit(arguments, nogil=True)(function))
@@ -72,17 +71,23 @@ def compiled(*arguments: Any) -> Callable[[_Function], _Function]:
 
 
 class _Locator:
-    """Tells numba where kernels are kept; knows no other functions."""
+    """Tells numba where a kernel is kept; knows no functions but those that are being decorated here."""
+
+    under_way: ClassVar[dict[Callable[..., Any], Path]] = {}
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
 
     @classmethod
     def from_function(cls, function: Callable[..., Any], _: str) -> _Locator | None:
-        return cls() if function.__module__.startswith(__package__) else None
+        place = cls.under_way.get(function)
+        return None if place is None else cls(place)
 
     def ensure_cache_path(self) -> None:
         """It is there. One that cannot be written to is good enough to load from."""
 
     def get_cache_path(self) -> str:
-        return str(FOLDER)
+        return str(self._place)
 
     def get_source_stamp(self) -> str:
         return ""
@@ -92,14 +97,16 @@ class _Locator:
 
 
 @contextlib.contextmanager
-def _kept() -> Iterator[None]:
+def _kept(function: Callable[..., Any], place: Path) -> Iterator[None]:
     """While the decorator runs, which looks here before it looks anywhere else."""
     kind: Any = CompileResultCacheImpl
+    _Locator.under_way[function] = place
     kind._locator_classes = [_Locator, *kind._locator_classes]
     try:
         yield
     finally:
         del kind._locator_classes
+        del _Locator.under_way[function]
 
 
 def inlined(function: _Function) -> _Function:

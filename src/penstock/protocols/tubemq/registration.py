@@ -30,7 +30,7 @@ def _front(services: Services, config: SnodeConfig) -> Front:
     return opened
 
 
-_ALWAYS = (f"{_HERE}.client", "penstock.kernels._pure.tube")
+_ALWAYS = (f"{_HERE}.client", f"{_HERE}.kernels._pure")
 PROTOCOL = WireProtocol(
     "tubemq",
     _client,
@@ -40,4 +40,5 @@ PROTOCOL = WireProtocol(
         "consumer": (*_ALWAYS, f"{_HERE}.records.answer", f"{_HERE}.records.decoding"),
         "producer": (*_ALWAYS, f"{_HERE}.records.encoding"),
     },
+    kernels=f"{_HERE}.kernels",
 )

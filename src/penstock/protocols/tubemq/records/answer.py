@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from penstock import kernels
 from penstock.columnar.buffers import Bytes, as_array
 from penstock.errors import ProtocolViolation
+from penstock.protocols.tubemq.kernels import tube_kernel
 from penstock.protocols.tubemq.messages import GetMessageResponseB2C
 from penstock.protocols.tubemq.messages.codec import decode
 from penstock.protocols.tubemq.wire_fields import field_end
@@ -52,7 +52,7 @@ class MessageSet:
 def read_messages(payload: memoryview) -> MessageSet:
     """Take an answer to GET_MESSAGE apart. Raises ProtocolViolation."""
     data = as_array(payload)
-    kernel = kernels.tube_kernel(len(payload))
+    kernel = tube_kernel(len(payload))
     runs: list[Run] = []
     rest = bytearray()
     at = 0

@@ -28,7 +28,8 @@ from penstock.kernels.interface import (
     Int32s,
     Int64s,
 )
-from penstock.kernels.tube_interface import FOUND_COLUMNS, Found, Text, TubeFault
+from penstock.protocols.tubemq.kernels import tube_kernel
+from penstock.protocols.tubemq.kernels.interface import FOUND_COLUMNS, Found, Text, TubeFault
 from penstock.protocols.tubemq.partition_ids import INDEX_BYTES
 from penstock.protocols.tubemq.records.answer import MessageSet
 
@@ -101,7 +102,7 @@ class _Walk:
 
     def __init__(self, messages: MessageSet, want: int) -> None:
         self._data = messages.data
-        self._kernel = kernels.tube_kernel(messages.size)
+        self._kernel = tube_kernel(messages.size)
         self._want = want
         count = messages.count
         self._key_at, self._key_ends = self._index(WANT_KEY, count)

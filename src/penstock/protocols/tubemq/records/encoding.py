@@ -8,12 +8,12 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from penstock import kernels
 from penstock.columnar.inputs import Binary, binary_of, column_of, headers_of, timestamps_of
 from penstock.errors import UsageError
 from penstock.kernels.interface import SLACK_BYTES, Bytes, Int32s, Int64s
-from penstock.kernels.tube_attributes import minute_of
-from penstock.kernels.tube_interface import (
+from penstock.protocols.tubemq.kernels import tube_kernel
+from penstock.protocols.tubemq.kernels.attributes import minute_of
+from penstock.protocols.tubemq.kernels.interface import (
     MAX_ATTRIBUTES_OVERHEAD,
     MAX_HEADER_ATTRIBUTE_OVERHEAD,
     MAX_WRAP_OVERHEAD,
@@ -70,7 +70,7 @@ def encode(rows: pa.RecordBatch, *, timestamp_ms: int = NO_TIME) -> Payloads:
     out = np.frombuffer(pa.allocate_buffer(most + SLACK_BYTES), np.uint8)
     ends, flags = np.empty(count + 1, np.int32), np.empty(count, np.int32)
     filter_headers, sums = np.empty(count, np.int32), np.empty(count, np.int32)
-    kernel = kernels.tube_kernel(most)
+    kernel = tube_kernel(most)
     kernel.encode_payloads(
         key.data, key.ends, key.valid, value.data, value.ends, value.valid, times,
         header_ends, names.data, names.ends, header_values.data, header_values.ends, header_values.valid,
@@ -96,7 +96,7 @@ def write_messages(payloads: Payloads, message_ids: Int64s) -> memoryview:
     """
     size = int(payloads.ends[-1]) + len(payloads) * MAX_WRAP_OVERHEAD + SLACK_BYTES
     out = np.frombuffer(pa.allocate_buffer(size), np.uint8)
-    end = kernels.tube_kernel(size).wrap_messages(
+    end = tube_kernel(size).wrap_messages(
         payloads.data, payloads.ends, payloads.flags, payloads.checksums, message_ids, out
     )
     return out.data[:end]

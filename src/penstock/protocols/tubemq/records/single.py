@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.errors import CorruptBatch
-from penstock.kernels.tube_attributes import NOTHING, decoded, read_attributes, write_attributes
-from penstock.kernels.tube_interface import NO_TIME
+from penstock.protocols.tubemq.kernels.attributes import NOTHING, decoded, read_attributes, write_attributes
+from penstock.protocols.tubemq.kernels.interface import NO_TIME
 
 __all__ = ["HAS_ATTRIBUTES", "Unpacked", "checksum", "pack", "unpack"]
 

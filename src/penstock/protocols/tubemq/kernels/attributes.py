@@ -11,7 +11,7 @@ import re
 from datetime import UTC, date, datetime, timedelta
 from typing import Final, NamedTuple
 
-from penstock.kernels.tube_interface import (
+from penstock.protocols.tubemq.kernels.interface import (
     FILTER_HEADER,
     HEADER,
     KEY,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from penstock.kernels.interface import Bytes, Int32s, Int64s
-from penstock.kernels.tube_attributes import write_attributes
+from penstock.protocols.tubemq.kernels.attributes import write_attributes
 
 __all__ = ["encode_payloads"]
 
@@ -16,7 +16,7 @@ def encode_payloads(
     header_values: Bytes, header_value_ends: Int32s, header_valid: Bytes,
     out: Bytes, payload_ends: Int32s, flags: Int32s, filter_headers: Int32s,
 ) -> None:  # fmt: skip
-    """See `penstock.kernels.tube_interface.TubeKernel.encode_payloads`."""
+    """See `penstock.protocols.tubemq.kernels.interface.TubeKernel.encode_payloads`."""
     all_keys, all_values = _parts(keys, key_ends, key_valid), _parts(values, value_ends, value_valid)
     header_names, all_header_values = (
         _parts(names, name_ends, names[:0]),

@@ -13,14 +13,14 @@ __all__ = ["checksums", "wrap_messages"]
 
 @compiled(BYTES, INT32S, OUT_INT32S)
 def checksums(data: Bytes, ends: Int32s, out: Int32s) -> None:
-    """See `penstock.kernels.tube_interface.TubeKernel.checksums`."""
+    """See `penstock.protocols.tubemq.kernels.interface.TubeKernel.checksums`."""
     for row in range(len(out)):
         out[row] = crc32(data, int64(ends[row]), int64(ends[row + 1])) & 0x7FFFFFFF
 
 
 @compiled(BYTES, INT32S, INT32S, INT32S, INT64S, OUT_BYTES)
 def wrap_messages(data: Bytes, ends: Int32s, flags: Int32s, sums: Int32s, message_ids: Int64s, out: Bytes) -> int:
-    """See `penstock.kernels.tube_interface.TubeKernel.wrap_messages`."""
+    """See `penstock.protocols.tubemq.kernels.interface.TubeKernel.wrap_messages`."""
     at = int64(0)
     for row in range(len(message_ids)):
         begin = int64(ends[row])

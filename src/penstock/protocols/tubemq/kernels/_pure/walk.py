@@ -16,8 +16,8 @@ from penstock.kernels.interface import (
     Int32s,
     Int64s,
 )
-from penstock.kernels.tube_attributes import NOTHING, Attributes, read_attributes
-from penstock.kernels.tube_interface import NO_TIME, Found, TubeFault
+from penstock.protocols.tubemq.kernels.attributes import NOTHING, Attributes, read_attributes
+from penstock.protocols.tubemq.kernels.interface import NO_TIME, Found, TubeFault
 
 __all__ = ["count_messages", "walk_messages"]
 
@@ -61,7 +61,7 @@ def _read_length(source: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def count_messages(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    """See `penstock.kernels.tube_interface.TubeKernel.count_messages`."""
+    """See `penstock.protocols.tubemq.kernels.interface.TubeKernel.count_messages`."""
     source, count = data.tobytes(), 0
     while at < end and source[at] == _MESSAGES:
         begin, after = _read_length(source, at + 1, end)
@@ -77,7 +77,7 @@ def walk_messages(
     timestamps: Int64s, timestamp_types: Int32s, attributes_at: Int32s, attributes_to: Int32s, header_ends: Int32s,
     message_ids: Int64s, found: Int64s,
 ) -> None:  # fmt: skip
-    """See `penstock.kernels.tube_interface.TubeKernel.walk_messages`."""
+    """See `penstock.protocols.tubemq.kernels.interface.TubeKernel.walk_messages`."""
     source = data.tobytes()
     headers = int(found[Found.HEADERS])
     joined = filters.tobytes()

@@ -9,10 +9,10 @@ import numpy as np
 from penstock.kernels._numba.base64 import write_base64
 from penstock.kernels._numba.jit import BYTES, INT32S, INT64S, OUT_BYTES, OUT_INT32S, compiled, inlined
 from penstock.kernels._numba.memory import byte_at, copy_bytes, int64
-from penstock.kernels._numba.tube_attributes import same
 from penstock.kernels._numba.utf8 import is_utf8
 from penstock.kernels.interface import Bytes, Int32s, Int64s
-from penstock.kernels.tube_interface import FILTER_HEADER, HEADER, KEY, MSG_TIME, MSG_TYPE, TIME, VALUE
+from penstock.protocols.tubemq.kernels._numba.attributes import same
+from penstock.protocols.tubemq.kernels.interface import FILTER_HEADER, HEADER, KEY, MSG_TIME, MSG_TYPE, TIME, VALUE
 
 __all__ = ["encode_payloads"]
 
@@ -179,7 +179,7 @@ def encode_payloads(
     header_values: Bytes, header_value_ends: Int32s, header_valid: Bytes,
     out: Bytes, payload_ends: Int32s, flags: Int32s, filter_headers: Int32s,
 ) -> None:  # fmt: skip
-    """See `penstock.kernels.tube_interface.TubeKernel.encode_payloads`."""
+    """See `penstock.protocols.tubemq.kernels.interface.TubeKernel.encode_payloads`."""
     payload_ends[0] = 0
     begin = first = last = int64(0)
     for row in range(len(timestamps)):

@@ -12,7 +12,7 @@ from penstock import kernels
 from penstock.errors import PenstockError
 from penstock.protocols.tubemq import records
 from penstock.protocols.tubemq.messages import GetMessageResponseB2C, decode
-from tests.kernels.tube import answers, spoiled_answers
+from tests.kernels.tubemq_answers import answers, spoiled_answers
 
 MANY = settings(max_examples=10 * (settings.default or settings()).max_examples)
 ANY_MS = st.one_of(

@@ -1,6 +1,6 @@
 """Walk the messages of a TubeMQ answer: note where bodies, keys and attributes are, check every length.
 
-Faults are returned as the numbers of `penstock.kernels.tube_interface.TubeFault`.
+Faults are returned as the numbers of `penstock.protocols.tubemq.kernels.interface.TubeFault`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from penstock.kernels._numba.crc32 import crc32
 from penstock.kernels._numba.jit import BYTES, INT, INT32S, OUT_INT32S, OUT_INT64S, compiled, inlined
 from penstock.kernels._numba.memory import byte_at, int64
 from penstock.kernels._numba.protobuf import read_length, read_unsigned
-from penstock.kernels._numba.tube_attributes import classify, element, milliseconds_of, minute_of
 from penstock.kernels.interface import Bytes, Int32s, Int64s
+from penstock.protocols.tubemq.kernels._numba.attributes import classify, element, milliseconds_of, minute_of
 
 __all__ = ["count_messages", "walk_messages"]
 
@@ -22,7 +22,7 @@ _NO_TIME: Final = -1
 
 @compiled(BYTES, INT, INT)
 def count_messages(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    """See `penstock.kernels.tube_interface.TubeKernel.count_messages`."""
+    """See `penstock.protocols.tubemq.kernels.interface.TubeKernel.count_messages`."""
     count = int64(0)
     while at < end and byte_at(data, at) == 0x22:
         begin, after = read_length(data, at + 1, end)
@@ -141,7 +141,7 @@ def walk_messages(
     timestamps: Int64s, timestamp_types: Int32s, attributes_at: Int32s, attributes_to: Int32s, header_ends: Int32s,
     message_ids: Int64s, found: Int64s,
 ) -> None:  # fmt: skip
-    """See `penstock.kernels.tube_interface.TubeKernel.walk_messages`."""
+    """See `penstock.protocols.tubemq.kernels.interface.TubeKernel.walk_messages`."""
     want_key, want_value, want_offset = (want & 1) != 0, (want & 2) != 0, (want & 4) != 0
     want_timestamp, want_headers = (want & 8) != 0, (want & 16) != 0
     filtering = len(filter_ends) > 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.kernels.interface import Bytes, Int32s
-from penstock.kernels.tube_attributes import decoded, read_attributes
+from penstock.protocols.tubemq.kernels.attributes import decoded, read_attributes
 
 __all__ = ["gather_texts", "walk_attributes"]
 
@@ -12,7 +12,7 @@ def walk_attributes(
     data: Bytes, attributes_at: Int32s, attributes_to: Int32s, header_ends: Int32s, first: int, last: int,
     name_at: Int32s, name_ends: Int32s, name_texts: Bytes, value_at: Int32s, value_ends: Int32s, value_texts: Bytes,
 ) -> None:  # fmt: skip
-    """See `penstock.kernels.tube_interface.TubeKernel.walk_attributes`."""
+    """See `penstock.protocols.tubemq.kernels.interface.TubeKernel.walk_attributes`."""
     source = data.tobytes()
     for row in range(first, last):
         if header_ends[row + 1] == header_ends[row]:
@@ -25,7 +25,7 @@ def walk_attributes(
 
 
 def gather_texts(data: Bytes, at: Int32s, ends: Int32s, texts: Bytes, first: int, last: int, out: Bytes) -> None:
-    """See `penstock.kernels.tube_interface.TubeKernel.gather_texts`."""
+    """See `penstock.protocols.tubemq.kernels.interface.TubeKernel.gather_texts`."""
     source, target = data.tobytes(), out.data
     for row in range(first, last):
         to, stop = int(ends[row]), int(ends[row + 1])

@@ -9,9 +9,9 @@ import numpy as np
 from penstock.kernels._numba.base64 import read_base64
 from penstock.kernels._numba.jit import BYTES, INT, INT32S, OUT_BYTES, OUT_INT32S, compiled
 from penstock.kernels._numba.memory import copy_bytes, int64
-from penstock.kernels._numba.tube_attributes import classify, dot_of, element
 from penstock.kernels.interface import Bytes, Int32s
-from penstock.kernels.tube_interface import FILTER_HEADER
+from penstock.protocols.tubemq.kernels._numba.attributes import classify, dot_of, element
+from penstock.protocols.tubemq.kernels.interface import FILTER_HEADER
 
 __all__ = ["gather_texts", "walk_attributes"]
 
@@ -26,7 +26,7 @@ def walk_attributes(
     data: Bytes, attributes_at: Int32s, attributes_to: Int32s, header_ends: Int32s, first: int, last: int,
     name_at: Int32s, name_ends: Int32s, name_texts: Bytes, value_at: Int32s, value_ends: Int32s, value_texts: Bytes,
 ) -> None:  # fmt: skip
-    """See `penstock.kernels.tube_interface.TubeKernel.walk_attributes`."""
+    """See `penstock.protocols.tubemq.kernels.interface.TubeKernel.walk_attributes`."""
     for row in range(first, last):
         header, stop = int64(header_ends[row]), int64(header_ends[row + 1])
         at, end, seen = int64(attributes_at[row]), int64(attributes_to[row]), int64(0)
@@ -56,7 +56,7 @@ def walk_attributes(
 
 @compiled(BYTES, INT32S, INT32S, BYTES, INT, INT, OUT_BYTES)
 def gather_texts(data: Bytes, at: Int32s, ends: Int32s, texts: Bytes, first: int, last: int, out: Bytes) -> None:
-    """See `penstock.kernels.tube_interface.TubeKernel.gather_texts`."""
+    """See `penstock.protocols.tubemq.kernels.interface.TubeKernel.gather_texts`."""
     for row in range(first, last):
         to, stop = int64(ends[row]), int64(ends[row + 1])
         if stop <= to:

@@ -14,7 +14,7 @@ from penstock.kernels._numba.base64 import is_base64
 from penstock.kernels._numba.jit import inlined
 from penstock.kernels._numba.memory import byte_at
 from penstock.kernels.interface import Bytes
-from penstock.kernels.tube_interface import HEADER, KEY, MSG_TIME, MSG_TYPE, TIME, VALUE
+from penstock.protocols.tubemq.kernels.interface import HEADER, KEY, MSG_TIME, MSG_TYPE, TIME, VALUE
 
 __all__ = ["classify", "dot_of", "element", "milliseconds_of", "minute_of", "same"]
 

@@ -13,14 +13,14 @@ _MASK = (1 << 64) - 1
 
 
 def checksums(data: Bytes, ends: Int32s, out: Int32s) -> None:
-    """See `penstock.kernels.tube_interface.TubeKernel.checksums`."""
+    """See `penstock.protocols.tubemq.kernels.interface.TubeKernel.checksums`."""
     source, stops = data.data, ends.tolist()
     for row, (begin, end) in enumerate(itertools.pairwise(stops)):
         out[row] = zlib.crc32(source[begin:end]) & 0x7FFFFFFF
 
 
 def wrap_messages(data: Bytes, ends: Int32s, flags: Int32s, sums: Int32s, message_ids: Int64s, out: Bytes) -> int:
-    """See `penstock.kernels.tube_interface.TubeKernel.wrap_messages`."""
+    """See `penstock.protocols.tubemq.kernels.interface.TubeKernel.wrap_messages`."""
     source, stops = data.data, ends.tolist()
     pieces: list[bytes | memoryview] = []
     for row, message_id in enumerate(message_ids.tolist()):
