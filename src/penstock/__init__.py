@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from penstock.errors import ConfigError as ConfigError
     from penstock.errors import ConnectionLost as ConnectionLost
     from penstock.errors import CorruptBatch as CorruptBatch
+    from penstock.errors import ErrorKind as ErrorKind
     from penstock.errors import FencedError as FencedError
     from penstock.errors import LocalError as LocalError
     from penstock.errors import LogTruncated as LogTruncated
@@ -100,7 +101,7 @@ _HOME_OF = {
         "penstock.columnar": "HeadersLike Messages Part",
         "penstock.config": "OptionValue",
         "penstock.errors": (
-            "Closed ConfigError ConnectionLost CorruptBatch FencedError LocalError LogTruncated MissingExtra "
+            "Closed ConfigError ConnectionLost CorruptBatch ErrorKind FencedError LocalError LogTruncated MissingExtra "
             "OffsetOutOfRange PenstockError ProtocolViolation RemoteError RequestTimeout ServerError StoreError "
             "UsageError"
         ),

@@ -6,11 +6,14 @@ What must not live here: protocol error codes; each protocol keeps its own rows 
 
 from __future__ import annotations
 
+import enum
+
 __all__ = [
     "Closed",
     "ConfigError",
     "ConnectionLost",
     "CorruptBatch",
+    "ErrorKind",
     "FencedError",
     "LocalError",
     "LogTruncated",
@@ -133,8 +136,38 @@ class RequestTimeout(RemoteError):
     retriable = True
 
 
+class ErrorKind(enum.Enum):
+    """What a server's answer means, whatever its protocol calls it; ``OTHER`` is all that nobody has to tell apart."""
+
+    OTHER = "other"
+    TOO_LARGE = "too_large"
+    """The batch is larger than the server takes; smaller ones may do."""
+    RECORD_TOO_LARGE = "record_too_large"
+    """So is one record, by itself."""
+    OFFSET_OUT_OF_RANGE = "offset_out_of_range"
+    NOT_LEADER = "not_leader"
+    UNKNOWN_TOPIC = "unknown_topic"
+    TOPIC_EXISTS = "topic_exists"
+    TOO_FEW_NODES = "too_few_nodes"
+    """There are not as many nodes as replicas were asked for."""
+    NOT_AUTHORIZED = "not_authorized"
+    FENCED = "fenced"
+    """Another process took this member's or producer's identity."""
+    WRONG_TRANSACTION_STATE = "wrong_transaction_state"
+    """The transaction is not in a state for this call: it was ended, perhaps otherwise."""
+    TRANSACTION_TIMEOUT_TOO_LONG = "transaction_timeout_too_long"
+    THROTTLED = "throttled"
+    UNAVAILABLE = "unavailable"
+    UNSUPPORTED = "unsupported"
+
+
 class ServerError(RemoteError):
-    """The peer answered with an error code of its protocol."""
+    """The peer answered with an error code of its protocol.
+
+    ``code`` and ``name`` are the protocol's own; ``kind`` is what they mean in any protocol.
+    """
+
+    kind: ErrorKind = ErrorKind.OTHER
 
     def __init__(
         self,
@@ -142,6 +175,7 @@ class ServerError(RemoteError):
         *,
         code: int,
         name: str,
+        kind: ErrorKind | None = None,
         retriable: bool = False,
         topic: str | None = None,
         partition: int | None = None,
@@ -152,11 +186,14 @@ class ServerError(RemoteError):
         super().__init__(message, topic=topic, partition=partition, offset=offset, node=node, hint=hint)
         self.code = code
         self.name = name
+        self.kind = type(self).kind if kind is None else kind
         self.retriable = retriable
 
 
 class OffsetOutOfRange(ServerError):
     """The offset asked for was deleted by retention, or does not exist yet."""
+
+    kind = ErrorKind.OFFSET_OUT_OF_RANGE
 
 
 class LogTruncated(OffsetOutOfRange):
@@ -187,3 +224,5 @@ class LogTruncated(OffsetOutOfRange):
 
 class FencedError(ServerError):
     """Another process took this member's or producer's identity; this one must stop."""
+
+    kind = ErrorKind.FENCED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.errors import ServerError
+from penstock.errors import ErrorKind, ServerError
 from penstock.model import Committed, Partition, TopicInfo
 from penstock.seams import GroupDescription, GroupListing, GroupMember, NewTopic
 from tests.conformance.fake_group import FakeGroup
@@ -27,7 +27,7 @@ class FakeAdmin:
     async def create_topics(self, topics: Sequence[NewTopic]) -> None:
         for topic in topics:
             if topic.name in self._topics:
-                raise ServerError("there already", code=36, name="TOPIC_ALREADY_EXISTS", topic=topic.name)
+                raise ServerError("there already", code=36, name="X", kind=ErrorKind.TOPIC_EXISTS, topic=topic.name)
             self._topics[topic.name] = max(topic.partitions, 1)
 
     async def delete_topics(self, names: Collection[str]) -> None:

@@ -17,7 +17,7 @@ from penstock.columnar import Messages, decode_v2
 from penstock.columnar.batch import batches, parse_header, stamp
 from penstock.columnar.encode import encode_v2
 from penstock.config import ClientConfig, OptionValue, SnodeConfig
-from penstock.errors import OffsetOutOfRange, PenstockError, ServerError
+from penstock.errors import ErrorKind, OffsetOutOfRange, PenstockError, ServerError
 from penstock.model import (
     Committed,
     Endpoint,
@@ -140,7 +140,7 @@ class FakeLog:
 
     def append(self, partition: Partition, data: bytes | memoryview) -> int:
         if len(data) > self.largest_batch:
-            raise ServerError("too large", code=10, name="MESSAGE_TOO_LARGE")
+            raise ServerError("too large", code=10, name="X", kind=ErrorKind.TOO_LARGE)
         base = self.partitions[partition].append(data)
         for arrived in list(self._arrivals):
             arrived()

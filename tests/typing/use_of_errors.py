@@ -12,6 +12,7 @@ def explain(error: penstock.PenstockError) -> str:
     if isinstance(error, penstock.ServerError):
         assert_type(error.code, int)
         assert_type(error.retriable, bool)
+        assert_type(error.kind, penstock.ErrorKind)
     return str(error)
 
 

@@ -19,13 +19,12 @@ from penstock.client._surroundings import Backoff
 from penstock.client.delivery import Run
 from penstock.client.errors import DeliveryTimeout
 from penstock.config import Acks, ProducerConfig
-from penstock.errors import PenstockError, ServerError
+from penstock.errors import ErrorKind, PenstockError, ServerError
 from penstock.model import Node, Partition
 from penstock.seams import Avoids, LogClient, Sender, Sent
 
 __all__ = ["Delivering", "Hooks"]
 
-_TOO_LARGE: Final = frozenset({"MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"})
 _MOST_SECONDS: Final = 3_600.0
 
 
@@ -367,7 +366,7 @@ def _at_rest(queue: PartitionQueue) -> bool:
 
 
 def _is_too_large(error: PenstockError) -> bool:
-    return isinstance(error, ServerError) and error.name in _TOO_LARGE
+    return isinstance(error, ServerError) and error.kind is ErrorKind.TOO_LARGE
 
 
 def _too_late(partition: Partition, timeout_ms: int, cause: PenstockError | None) -> DeliveryTimeout:

@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Final, Self
 from penstock.client import Admin, BatchDelivery, Producer, RangeReader
 from penstock.client.errors import TransactionAborted
 from penstock.config import ClientConfig, OptionValue, ProducerConfig
-from penstock.errors import FencedError, OffsetOutOfRange, PenstockError, RequestTimeout, ServerError, UsageError
+from penstock.errors import (
+    ErrorKind,
+    FencedError,
+    OffsetOutOfRange,
+    PenstockError,
+    RequestTimeout,
+    ServerError,
+    UsageError,
+)
 from penstock.model import LogRange, Partition
 from penstock.seams import NewTopic
 from penstock.spark._sink_columns import Columns
@@ -40,12 +48,7 @@ _DRIVER_TIMEOUT_MS: Final = 10_000
 _PATIENCE_S: Final = 60.0
 _PAUSE_S: Final = 0.02
 _MARKER_TOPIC: Final = {"cleanup.policy": "compact", "segment.bytes": "1048576"}
-_ENDED_OTHERWISE: Final = "INVALID_TXN_STATE"
-_EXISTS: Final = "TOPIC_ALREADY_EXISTS"
-_TOO_FEW_BROKERS: Final = "INVALID_REPLICATION_FACTOR"
-"""Final to who asked for too many replicas; the server's own default is met again when its brokers are back."""
 _PAUSE_FOR_BROKERS_S: Final = 0.5
-_TOO_LONG: Final = "INVALID_TRANSACTION_TIMEOUT"
 
 _PRODUCERS_OWN: Final = {each.name for each in fields(ProducerConfig)} - {each.name for each in fields(ClientConfig)}
 """Readers and admins take the others: addresses, timeouts, and what a protocol adds for every client."""
@@ -122,7 +125,7 @@ class Transactions:
             # Somebody took the identity over: before it ended, which aborted it, or after.
             return self._is_shown(slot) is commit
         except ServerError as error:
-            if error.name != _ENDED_OTHERWISE:
+            if error.kind is not ErrorKind.WRONG_TRANSACTION_STATE:
                 raise
             return False
         return True
@@ -155,7 +158,7 @@ class Transactions:
             _hang_up(producer)
             if error.retriable or isinstance(error, FencedError):
                 raise
-            if isinstance(error, ServerError) and error.name == _TOO_LONG:
+            if isinstance(error, ServerError) and error.kind is ErrorKind.TRANSACTION_TIMEOUT_TOO_LONG:
                 error.hint = "Set kafka.transaction.timeout.ms to what the log allows (transaction.max.timeout.ms)"
                 raise
             raise UsageError(
@@ -219,9 +222,11 @@ class Transactions:
             try:
                 self._admin_client.create_topics([NewTopic(name, partitions=1, config=_MARKER_TOPIC)])
             except ServerError as error:
-                if error.name == _EXISTS:
+                if error.kind is ErrorKind.TOPIC_EXISTS:
                     return
-                if not (error.retriable or error.name == _TOO_FEW_BROKERS) or time.monotonic() > deadline:
+                # Too few for the server's own default: it is met again when they are back.
+                waits = error.retriable or error.kind is ErrorKind.TOO_FEW_NODES
+                if not waits or time.monotonic() > deadline:
                     raise
                 time.sleep(_PAUSE_FOR_BROKERS_S)
 

@@ -8,12 +8,29 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from penstock.errors import FencedError, OffsetOutOfRange, ServerError
+from penstock.errors import ErrorKind, FencedError, OffsetOutOfRange, ServerError
 
 NONE: Final = 0
 OFFSET_OUT_OF_RANGE: Final = 1
 FENCED: Final = frozenset((47, 82, 90, 110))
 """Codes that say: this identity is not yours any more (another process has it, or the group gave you up)."""
+
+_KINDS: Final = {
+    ErrorKind.TOO_LARGE: (10, 18),
+    ErrorKind.OFFSET_OUT_OF_RANGE: (OFFSET_OUT_OF_RANGE,),
+    ErrorKind.NOT_LEADER: (5, 6, 74),
+    ErrorKind.UNKNOWN_TOPIC: (3, 100),
+    ErrorKind.TOPIC_EXISTS: (36,),
+    ErrorKind.TOO_FEW_NODES: (38,),
+    ErrorKind.NOT_AUTHORIZED: (29, 30, 31, 53, 58, 65),
+    ErrorKind.FENCED: FENCED,
+    ErrorKind.WRONG_TRANSACTION_STATE: (48,),
+    ErrorKind.TRANSACTION_TIMEOUT_TOO_LONG: (50,),
+    ErrorKind.THROTTLED: (89,),
+    ErrorKind.UNAVAILABLE: (8, 14, 15, 19, 56),
+    ErrorKind.UNSUPPORTED: (35, 43, 76),
+}
+_KIND_OF: Final = {code: kind for kind, codes in _KINDS.items() for code in codes}
 
 
 class ErrorRow(NamedTuple):
@@ -230,6 +247,7 @@ def error_for(
         f"{what}: {found.name} ({code}){said}",
         code=code,
         name=found.name,
+        kind=_KIND_OF.get(code),
         retriable=found.retriable,
         topic=topic,
         partition=partition,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from penstock.errors import OffsetOutOfRange, ServerError
+from penstock.errors import ErrorKind, OffsetOutOfRange, ServerError
 
 __all__ = ["Code", "ErrorRow", "error_of", "row_of"]
 
@@ -43,6 +43,18 @@ class Code:
     INTERNAL_SERVER_ERROR: Final = 500
     RPC_FAILURE: Final = 501
     SERVICE_UNAVAILABLE: Final = 503
+
+
+_KINDS: Final = {
+    # Messages are refused one by one: a smaller batch would send those again that are stored.
+    ErrorKind.RECORD_TOO_LARGE: (445,),
+    ErrorKind.OFFSET_OUT_OF_RANGE: (301,),
+    ErrorKind.UNKNOWN_TOPIC: (431,),
+    ErrorKind.NOT_AUTHORIZED: (415, 450, 455),
+    ErrorKind.THROTTLED: (419, 421, 452),
+    ErrorKind.UNAVAILABLE: (201, 503),
+}
+_KIND_OF: Final = {code: kind for kind, codes in _KINDS.items() for code in codes}
 
 
 class ErrorRow(NamedTuple):
@@ -143,6 +155,6 @@ def error_of(
     kind = OffsetOutOfRange if code == Code.MOVED else ServerError
     text = f"{row.name} ({code})" + (f": {message.strip()}" if message.strip() else "")
     return kind(
-        text, code=code, name=row.name, retriable=row.retriable, topic=topic, partition=partition, offset=offset,
-        node=node, hint=row.advice[:1].upper() + row.advice[1:],
+        text, code=code, name=row.name, kind=_KIND_OF.get(code), retriable=row.retriable, topic=topic,
+        partition=partition, offset=offset, node=node, hint=row.advice[:1].upper() + row.advice[1:],
     )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.errors import ServerError
+from penstock.errors import ErrorKind, ServerError
 from penstock.protocols.kafka.messages.codec import declared
 
 __all__ = ["Versions"]
@@ -38,6 +38,7 @@ class Versions:
             else f"the broker serves {name} {theirs[0]} to {theirs[1]}, this client {api.lowest} to {highest}",
             code=_UNSUPPORTED_VERSION,
             name="UNSUPPORTED_VERSION",
+            kind=ErrorKind.UNSUPPORTED,
         )
 
     def feature(self, name: str) -> int:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.errors import ServerError, UsageError
+from penstock.errors import ErrorKind, ServerError, UsageError
 from penstock.model import Committed, Partition, TopicInfo
 from penstock.protocols.tubemq.client import booked_offsets, committing
 from penstock.protocols.tubemq.client.retry import Retry
@@ -40,7 +40,9 @@ class TubeAdmin:
         """Create all; returns when they can be written to and read, which takes servers half a minute by default."""
         brokers = list(await self._web.brokers())
         if not brokers:
-            raise ServerError("no broker is online", code=503, name="SERVICE_UNAVAILABLE", retriable=True)
+            raise ServerError(
+                "no broker is online", code=503, name="SERVICE_UNAVAILABLE", kind=ErrorKind.UNAVAILABLE, retriable=True
+            )
         for topic in topics:
             check_topic(topic.name)
             await self._deploy(topic, brokers)
@@ -166,14 +168,26 @@ class TubeAdmin:
                 infos = (await self._shared.topics.topics([name], fresh=True)).get(name)
                 if infos is not None and len(infos.partitions) >= partitions:
                     return
-            error = ServerError("the topic is not in service yet", code=503, name="SERVICE_UNAVAILABLE", topic=name)
+            error = ServerError(
+                "the topic is not in service yet",
+                code=503,
+                name="SERVICE_UNAVAILABLE",
+                kind=ErrorKind.UNAVAILABLE,
+                topic=name,
+            )
             await retry.pause(error, seconds=_POLL_S)
 
     async def _wait_for_end(self, name: str) -> None:
         """Until brokers have heard that they do not have the topic any more."""
         retry = Retry(self._shared.channel, self._shared.options)
         while await self._deployments(name):
-            error = ServerError("the topic is still being deleted", code=503, name="SERVICE_UNAVAILABLE", topic=name)
+            error = ServerError(
+                "the topic is still being deleted",
+                code=503,
+                name="SERVICE_UNAVAILABLE",
+                kind=ErrorKind.UNAVAILABLE,
+                topic=name,
+            )
             await retry.pause(error, seconds=_POLL_S)
 
     async def _deployments(self, name: str) -> Sequence[Row]:
@@ -213,4 +227,6 @@ def _text(value: Any) -> str:
 
 
 def _no_topic(name: str) -> ServerError:
-    return ServerError("there is no such topic", code=431, name="TOPIC_NOT_DEPLOYED", topic=name)
+    return ServerError(
+        "there is no such topic", code=431, name="TOPIC_NOT_DEPLOYED", kind=ErrorKind.UNKNOWN_TOPIC, topic=name
+    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from penstock.errors import ServerError
+from penstock.errors import ErrorKind, ServerError
 from penstock.model import Committed, Endpoint, Partition
 from penstock.protocols.tubemq.client.retry import Retry
 from penstock.protocols.tubemq.client.shared import Shared
@@ -61,7 +61,13 @@ async def _filed_soon(
 ) -> dict[Partition, Committed]:
     retry = Retry(shared.channel, shared.options, timeout_ms=_FILE_PATIENCE_MS)
     while (found := await _filed(web, endpoint, node, group, topics)) is None:
-        error = ServerError(f"group {group} is not listed yet", code=503, name="SERVICE_UNAVAILABLE", node=node)
+        error = ServerError(
+            f"group {group} is not listed yet",
+            code=503,
+            name="SERVICE_UNAVAILABLE",
+            kind=ErrorKind.UNAVAILABLE,
+            node=node,
+        )
         await retry.pause(error, seconds=_POLL_S)
     return found
 
