@@ -7,7 +7,8 @@ from typing import Any
 
 from penstock.errors import PenstockError, ProtocolViolation
 from penstock.model import Committed, Partition
-from penstock.seams import Buffer, Buffers, Frame, Peer, Promise, Services
+from penstock.seams import Buffer, Buffers, FetchPart, Frame, Peer, Promise, Services, extent, fetch_one
+from penstock.store.errors import LogOffsetOutOfRange
 from tests.toy.framing import ANSWER, EVENT, REQUEST, ToyFraming, pack, unpack
 from tests.toy.master import Key, Master, Member
 
@@ -81,16 +82,16 @@ class ToySession:
                 self._front.masters[group].leave(member)
 
     async def _topics(self, said: Said, raw: memoryview) -> Reply:
-        return {"topics": {topic.name: topic.partitions for topic in self._enode.topics()}}, b""
+        return {"topics": {topic.name: topic.partitions for topic in await self._enode.topics()}}, b""
 
     async def _create(self, said: Said, raw: memoryview) -> Reply:
-        if self._enode.topic(said["topic"]) is None:
+        if await self._enode.topic(said["topic"]) is None:
             await self._enode.create_topic(said["topic"], said["partitions"], {})
         return {}, b""
 
     async def _bounds(self, said: Said, raw: memoryview) -> Reply:
         partition = _partition(said)
-        first, end = self._enode.bounds(partition)
+        first, end, _, _ = await extent(self._enode, partition)
         if said.get("time") is not None:
             found = await self._enode.offset_for_time(partition, said["time"])
             return {"found": list(found) if found else None}, b""
@@ -102,19 +103,20 @@ class ToySession:
 
     async def _read(self, said: Said, raw: memoryview) -> Reply:
         partition = _partition(said)
-        if self._enode.bounds(partition)[1] <= said["offset"] and said["wait_ms"] > 0:
-            arrival = self._enode.arrival([partition])
+        end = (await extent(self._enode, partition)).end
+        if end <= said["offset"] and said["wait_ms"] > 0:
+            arrival = self._enode.arrival({partition: end})
             timer = self._front.services.runtime.call_later(said["wait_ms"] / 1000, lambda: arrival.set(None))
             self._parked.add(arrival)
             await arrival
             self._parked.discard(arrival)
             timer.cancel()
             self._enode.forget_arrival(arrival)
-        first, end = self._enode.bounds(partition)
-        body: Buffer = b""
-        if first <= said["offset"] < end:
-            body = self._enode.read(partition, said["offset"], said["bytes"]).data
-        return {"first": first, "end": end}, body
+        try:
+            found = await fetch_one(self._enode, FetchPart(partition, said["offset"], said["bytes"]))
+        except LogOffsetOutOfRange as error:
+            return {"first": error.start_offset, "end": error.end_offset}, b""
+        return {"first": found.start, "end": found.end}, found.read()
 
     async def _join(self, said: Said, raw: memoryview) -> Reply:
         group, member = said["group"], said["member"]
@@ -122,7 +124,7 @@ class ToySession:
         self._joined.append((group, member))
         wanted = [
             (topic.name, number)
-            for topic in self._enode.topics()
+            for topic in await self._enode.topics()
             if topic.name in said["topics"]
             for number in range(topic.partitions)
         ]

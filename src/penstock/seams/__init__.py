@@ -28,9 +28,23 @@ from penstock.seams.client import (
     TellsTruncation,
     Verdict,
 )
+from penstock.seams.enode import (
+    Appended,
+    Budget,
+    Enode,
+    Extent,
+    FetchPart,
+    Place,
+    Room,
+    TopicState,
+    Writer,
+    extent,
+    fetch_one,
+)
 from penstock.seams.framing import Buffer, Buffers, Frame, Framing, Pieces, Stretch, joined
 from penstock.seams.front import Front, Peer, Session
-from penstock.seams.node import Appended, Enode, LogPart, LogSlice, NodeIdentity, Offsets, Services, TopicState, Writer
+from penstock.seams.locks import Locks
+from penstock.seams.node import NodeIdentity, Offsets, Services
 from penstock.seams.offsets import OffsetsCodec, Replayed
 from penstock.seams.protocol import ChannelFactory, OpenClient, OpenFront, WireProtocol
 from penstock.seams.runtime import Promise, Runtime, Timer
@@ -44,6 +58,7 @@ __all__ = [
     "BatchMembership",
     "Beat",
     "Beats",
+    "Budget",
     "Buffer",
     "Buffers",
     "Channel",
@@ -51,6 +66,8 @@ __all__ = [
     "Connection",
     "Dialect",
     "Enode",
+    "Extent",
+    "FetchPart",
     "Fetched",
     "FoundOffset",
     "Frame",
@@ -62,9 +79,8 @@ __all__ = [
     "GroupMember",
     "GroupOptions",
     "Link",
+    "Locks",
     "LogClient",
-    "LogPart",
-    "LogSlice",
     "Membership",
     "NamesTopics",
     "NewTopic",
@@ -78,12 +94,14 @@ __all__ = [
     "Peer",
     "Pending",
     "Pieces",
+    "Place",
     "Promise",
     "Pulled",
     "RangeRead",
     "ReadFrom",
     "ReadLimits",
     "Replayed",
+    "Room",
     "Runtime",
     "Sender",
     "Sent",
@@ -98,5 +116,7 @@ __all__ = [
     "Verdict",
     "WireProtocol",
     "Writer",
+    "extent",
+    "fetch_one",
     "joined",
 ]

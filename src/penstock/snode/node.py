@@ -22,8 +22,9 @@ from penstock.net.options import ListenerOptions
 from penstock.net.runtime import AsyncioRuntime
 from penstock.net.server import Budget, Listener, Tap, serve
 from penstock.protocols import protocol, schemes
+from penstock.seams.enode import Enode
 from penstock.seams.front import Front
-from penstock.seams.node import Enode, NodeIdentity, Services
+from penstock.seams.node import NodeIdentity, Services
 from penstock.seams.offsets import OffsetsCodec
 from penstock.seams.runtime import Promise
 from penstock.snode.enodes.local import LocalEnode

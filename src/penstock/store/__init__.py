@@ -22,6 +22,7 @@ from penstock.store.errors import StaleProducerEpoch as StaleProducerEpoch
 from penstock.store.errors import StoreDamaged as StoreDamaged
 from penstock.store.errors import StoreLocked as StoreLocked
 from penstock.store.errors import TopicExists as TopicExists
+from penstock.store.errors import UnknownLeaderEpoch as UnknownLeaderEpoch
 from penstock.store.errors import UnknownPartition as UnknownPartition
 from penstock.store.errors import UnknownTopic as UnknownTopic
 from penstock.store.errors import WriteFailed as WriteFailed
@@ -54,6 +55,7 @@ __all__ = [
     "TopicExists",
     "TopicState",
     "Trimmed",
+    "UnknownLeaderEpoch",
     "UnknownPartition",
     "UnknownTopic",
     "WriteFailed",

@@ -20,6 +20,7 @@ __all__ = [
     "StoreDamaged",
     "StoreLocked",
     "TopicExists",
+    "UnknownLeaderEpoch",
     "UnknownPartition",
     "UnknownTopic",
     "WriteFailed",
@@ -78,7 +79,11 @@ class OutsideTransaction(StoreError):
 
 
 class FencedLeaderEpoch(StoreError):
-    """The caller names a leader epoch that is not the log's."""
+    """The caller names a leader epoch that is over, or to an append one that is not the log's."""
+
+
+class UnknownLeaderEpoch(StoreError):
+    """The caller names a leader epoch that has not begun here."""
 
 
 class WriteFailed(StoreError):

@@ -16,6 +16,7 @@ from penstock.protocols.kafka.messages.heartbeat import HeartbeatRequest
 from penstock.protocols.kafka.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMember
 from penstock.protocols.kafka.messages.list_groups import ListGroupsRequest
 from penstock.protocols.kafka.messages.sync_group import SyncGroupRequest
+from penstock.seams.enode import extent
 from penstock.store import open_store
 from tests.unit.kafka_front.group_kit import JOIN, METADATA, commit, committed, join, member, state, until
 from tests.unit.kafka_front.kit import Kit, run, serving
@@ -245,7 +246,7 @@ def test_the_offsets_topic_is_readable_and_not_writable() -> None:
         kit.store.create_topic("t", 1)
         await commit(kit, 7)
         number = kit.offsets._codec.partition_of("g", 4)
-        start, end = kit.enode.bounds(Partition("__consumer_offsets", number))
+        start, end = (await extent(kit.enode, Partition("__consumer_offsets", number)))[:2]
         assert (start, end) == (0, 1)
 
     run(test)

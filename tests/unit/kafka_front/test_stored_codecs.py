@@ -13,6 +13,7 @@ from penstock.columnar.compression import compress
 from penstock.model import Codec, Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front import KafkaFrontOptions
+from penstock.seams.enode import FetchPart, fetch_one
 from tests.unit.kafka_front.kit import Kit, batch, record, run
 from tests.unit.kafka_front.transaction_kit import SECOND, Writer, fetch, seen
 
@@ -31,8 +32,8 @@ def sent(codec: Codec, values: list[bytes] = VALUES, **given: Any) -> bytes:
     return batch(values, attributes=int(codec), records=bytes(compress(codec, records)), **given)
 
 
-def stored(kit: Kit, topic: str = "t") -> bytes:
-    return bytes(kit.enode.read(Partition(topic, 0), 0, 1 << 20).data)
+async def stored(kit: Kit, topic: str = "t") -> bytes:
+    return bytes((await fetch_one(kit.enode, FetchPart(Partition(topic, 0), 0, 1 << 20))).read())
 
 
 @pytest.mark.parametrize("wanted", WANTED)
@@ -42,7 +43,7 @@ def test_a_topic_has_the_codec_it_wants(wanted: str, codec: Codec) -> None:
         kit.store.create_topic("t", 1, {"compression.type": wanted})
         answer = await kit.produce("t", sent(codec, producer=(7, 0, 0), time_ms=1_234))
         assert (answer.error_code, answer.base_offset) == (0, 0)
-        data = stored(kit)
+        data = await stored(kit)
         header = parse_header(data)
         verify_crc(data, header)
         assert (header.codec, header.record_count, header.length) == (WANTED[wanted], len(VALUES), len(data))
@@ -62,7 +63,7 @@ def test_levels_say_how_hard_to_try(kind: str, levels: tuple[int, int]) -> None:
             options = {"compression.type": kind, f"compression.{kind}.level": str(level)}
             kit.store.create_topic(f"t{level}", 1, options)
             await kit.produce(f"t{level}", sent(Codec.NONE))
-            data = stored(kit, f"t{level}")
+            data = await stored(kit, f"t{level}")
             assert decode_v2(data).batch.column("value").to_pylist() == VALUES
             sizes.append(len(data))
         assert sizes[1] < sizes[0]
@@ -77,7 +78,7 @@ def test_the_producers_own_codec_is_kept_where_it_is_the_same_or_nothing_is_want
         for topic in ("t", "plain"):
             theirs = sent(Codec.ZSTD)
             await kit.produce(topic, theirs)
-            assert stored(kit, topic)[61:] == theirs[61:]
+            assert (await stored(kit, topic))[61:] == theirs[61:]
 
     run(test)
 
@@ -128,7 +129,7 @@ def test_transactions_are_recompressed_too_and_their_markers_are_not() -> None:
         assert await asyncio.gather(*(writer.write("t", b"a") for _ in range(1))) == [0]
         assert await writer.end(commit=True) == 0
         assert seen(await fetch(kit, "t")) == [0]
-        data = stored(kit)
+        data = await stored(kit)
         first = parse_header(data)
         assert (first.codec, first.transactional) == (Codec.GZIP, True)
         assert parse_header(data, first.end).codec is Codec.NONE
@@ -140,7 +141,7 @@ def test_recompressed_records_keep_all_they_have() -> None:
     async def test(kit: Kit) -> None:
         kit.store.create_topic("t", 1, {"compression.type": "snappy", "message.timestamp.type": "LogAppendTime"})
         await kit.produce("t", sent(Codec.LZ4))
-        data = stored(kit)
+        data = await stored(kit)
         verify_crc(data, parse_header(data))
         rows = decode_v2(data).batch
         assert rows.column("offset").to_pylist() == list(range(len(VALUES)))

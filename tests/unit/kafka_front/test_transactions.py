@@ -19,6 +19,7 @@ from penstock.protocols.kafka.messages.transactions import (
     WriteTxnMarkersRequestTopic,
 )
 from penstock.protocols.kafka.transactions import TABLE, Event, State
+from penstock.seams.enode import extent
 from tests.unit.kafka_front.group_kit import member
 from tests.unit.kafka_front.kit import Kit, batch, run
 from tests.unit.kafka_front.transaction_kit import (
@@ -247,9 +248,9 @@ def test_a_transaction_that_is_open_for_too_long_is_aborted_and_its_producer_fen
         assert await writer.init(timeout_ms=30) == OK
         assert await writer.write("t", b"slow") == OK
         part = Partition("t", 0)
-        while kit.enode.stable_offset(part) == 0:
-            await kit.enode.arrival([part])
-        assert kit.enode.bounds(part) == (0, 2)
+        while (await extent(kit.enode, part)).stable == 0:
+            await kit.enode.arrival({part: (await extent(kit.enode, part)).end})
+        assert (await extent(kit.enode, part))[:2] == (0, 2)
         assert seen(await fetch(kit, "t")) == []
         assert await writer.produce("t", b"late") == ErrorCode.INVALID_PRODUCER_EPOCH
         # In the second version the raised epoch looks like that of an end whose answer was lost: an abort, in fact.
@@ -285,7 +286,7 @@ def test_ids_that_nobody_uses_are_forgotten() -> None:
         assert [each.transactional_id for each in keeper.all()] == ["busy"]
         assert await writer.add(("t", 0)) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
         assert await busy.end(commit=True) == OK
-        assert list(keeper._log.load()) == ["busy"]
+        assert list(await keeper._log.load()) == ["busy"]
 
     run(test, KafkaFrontOptions(transaction_partitions=2))
 

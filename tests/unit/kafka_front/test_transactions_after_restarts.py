@@ -9,6 +9,7 @@ import pytest
 
 from penstock.model import Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.seams.enode import extent
 from penstock.store import open_store
 from tests.unit.kafka_front.kit import serving
 from tests.unit.kafka_front.test_transactions import OK, begun
@@ -38,8 +39,9 @@ def test_a_node_that_died_between_decision_and_markers_finishes(version: int, co
             await decided.wait()
             asking.cancel()
         async with serving(store=store) as kit:
-            assert kit.enode.stable_offset(Partition("t", 0)) == kit.enode.bounds(Partition("t", 0))[1] == 2
-            assert kit.enode.stable_offset(Partition("t", 1)) == 2
+            first = await extent(kit.enode, Partition("t", 0))
+            assert first.stable == first.end == 2
+            assert (await extent(kit.enode, Partition("t", 1))).stable == 2
             assert seen(await fetch(kit, "t")) == ([0] if commit else [])
             assert await committed_offset(kit, "g", "t") == (9 if commit else -1, OK)
             again = Writer(kit, "tx", version)
@@ -83,8 +85,8 @@ def test_a_transaction_whose_time_ran_out_while_the_node_was_down_is_aborted(tmp
         part = Partition("t", 0)
         store = open_store(f"file:{tmp_path}")
         async with serving(store=store) as kit:
-            while kit.enode.stable_offset(part) == 0:
-                await kit.enode.arrival([part])
+            while (await extent(kit.enode, part)).stable == 0:
+                await kit.enode.arrival({part: (await extent(kit.enode, part)).end})
             assert seen(await fetch(kit, "t")) == []
             assert await Writer(kit).init() == OK
         store.close()

@@ -8,6 +8,7 @@ import pytest
 
 from penstock.model import Partition
 from penstock.net.runtime import AsyncioRuntime
+from penstock.seams.enode import extent
 from penstock.snode.enodes.arrivals import Arrivals
 from penstock.snode.enodes.local import LocalEnode
 from penstock.store import Store, UnknownPartition, WriteFailed, open_store
@@ -36,7 +37,7 @@ def test_many_batches_are_stored_in_order_and_each_fault_stands_in_its_place(tmp
         results = await enode.append_all([(T0, good), (T0, bad), (Partition("t", 9), good), (U0, good), (T0, good)])
         assert [getattr(each, "base_offset", None) for each in results] == [0, None, None, 0, 2]
         assert isinstance(results[2], UnknownPartition)
-        assert enode.bounds(T0) == (0, 4)
+        assert (await extent(enode, T0))[:2] == (0, 4)
 
     run(open_store("memory:"), test)
     run(open_store(f"file:{tmp_path}", flush="always"), test)
@@ -82,10 +83,10 @@ def test_a_failed_sync_fails_everybody_who_waited_for_it(tmp_path: Path, monkeyp
 
 def test_whoever_waits_for_a_partition_wakes_when_it_changes() -> None:
     async def test(enode: LocalEnode) -> None:
-        both, other = enode.arrival([T0, T1]), enode.arrival([U0])
+        both, other = enode.arrival({T0: 0, T1: 0}), enode.arrival({U0: 0})
         await enode.append(T1, batch())
         assert (both.done, other.done) == (True, False)
-        moved = enode.arrival([T1])
+        moved = enode.arrival({T1: 1})
         await enode.delete_records(T1, 1)
         assert moved.done
         await enode.delete_topic("u")
@@ -96,7 +97,7 @@ def test_whoever_waits_for_a_partition_wakes_when_it_changes() -> None:
 
 def test_whoever_gave_up_waiting_is_forgotten() -> None:
     async def test(enode: LocalEnode) -> None:
-        promise = enode.arrival([T0, T1])
+        promise = enode.arrival({T0: 0, T1: 0})
         enode.forget_arrival(promise)
         enode.forget_arrival(promise)
         await enode.append(T0, batch())
@@ -126,11 +127,11 @@ def test_retention_tells_what_it_took() -> None:
         await enode.set_config("t", {"retention.ms": "1", "segment.bytes": "200"})
         for _ in range(5):
             await enode.append(T0, batch(time_ms=1))
-        waiting = enode.arrival([T0])
+        waiting = enode.arrival({T0: (await extent(enode, T0)).end})
         (told,) = enode.enforce_retention()
         assert "t-0" in told
         assert waiting.done
-        assert enode.bounds(T0)[0] > 0
+        assert (await extent(enode, T0))[0] > 0
 
     run(store, test)
 

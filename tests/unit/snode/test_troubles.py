@@ -10,6 +10,7 @@ import pytest
 from penstock.errors import PenstockError, StoreError
 from penstock.model import Partition
 from penstock.net.runtime import AsyncioRuntime
+from penstock.seams.enode import FetchPart, fetch_one
 from penstock.snode.enodes.local import LocalEnode
 from penstock.snode.enodes.troubles import Troubles
 from penstock.snode.upkeep import keep_up
@@ -140,7 +141,7 @@ def test_a_full_disk_is_told_in_few_lines_and_clients_mistakes_are_not(caplog: p
             (refused,) = await enode.append_all([(BAD, batch())])
             assert isinstance(refused, WriteFailed)
             with pytest.raises(LogOffsetOutOfRange):
-                enode.read(BAD, 99, 1)
+                await fetch_one(enode, FetchPart(BAD, 99, 1))
             assert len(lines(caplog)) == 10
             assert all("No space left" in line and "partition" in line for line in lines(caplog))
             clock.now += 60
@@ -163,7 +164,7 @@ def test_a_damaged_segment_that_a_client_reads_is_told(caplog: pytest.LogCapture
         store._directory.folder("t-0").open(f"{0:020}.log").truncate(10)
         for _ in range(3):
             with pytest.raises(StoreDamaged):
-                enode.read(BAD, 0, 10_000)
+                await fetch_one(enode, FetchPart(BAD, 0, 10_000))
         assert len(lines(caplog)) == 1
 
     run(store, test)

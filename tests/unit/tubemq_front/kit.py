@@ -138,7 +138,7 @@ async def serving(options: TubeFrontOptions | None = None, store: Store | None =
     failures: list[BaseException] = []
     runtime = AsyncioRuntime(failures.append)
     kit = Kit(opened, options or TubeFrontOptions(), runtime)
-    if kit.enode.topic("demo") is None:
+    if (await kit.enode.topic("demo")) is None:
         opened.create_topic("demo", 2)
     await kit.offsets.load()
     await kit.front.start()

@@ -69,7 +69,7 @@ def test_a_topic_that_cannot_be_is_not_made(parameters: dict[str, object]) -> No
     async def check(kit: Kit) -> None:
         answer = await call(kit, "admin_add_topic_deploy_info", **parameters)
         assert (answer["result"], answer["errCode"]) == (False, 400)
-        assert len(kit.enode.topics()) == 1
+        assert len(await kit.enode.topics()) == 1
 
     run(check)
 
@@ -97,7 +97,7 @@ def test_a_script_for_a_real_cluster_finds_its_broker_configured_and_online() ->
 def test_retention_is_kept_as_the_topics_option() -> None:
     async def check(kit: Kit) -> None:
         await one(kit, "admin_add_topic_deploy_info", topicName="made", deletePolicy="delete,36h", **MADE)
-        topic = kit.enode.topic("made")
+        topic = await kit.enode.topic("made")
         assert topic is not None
         assert topic.config["retention.ms"] == str(36 * 3_600_000)
         await one(kit, "admin_modify_topic_info", topicName="made", deletePolicy="delete,90m", **CHANGED)
@@ -111,7 +111,7 @@ def test_a_topic_grows_and_does_not_shrink() -> None:
     async def check(kit: Kit) -> None:
         async def change(**count: int) -> tuple[bool, int]:
             told = await one(kit, "admin_modify_topic_info", topicName="demo", **count, **CHANGED)
-            topic = kit.enode.topic("demo")
+            topic = await kit.enode.topic("demo")
             assert topic is not None
             return told["success"], topic.partitions
 
@@ -140,7 +140,7 @@ def test_a_topic_goes_in_steps_and_can_come_back_before_the_last() -> None:
         assert bodies(await kit.get()) == [b"a"]
         await one(kit, "admin_modify_topic_info", **closed, **CHANGED)
         assert (await one(kit, "admin_remove_topic_info", topicName="demo", **CHANGED))["success"]
-        assert kit.enode.topic("demo") is None
+        assert (await kit.enode.topic("demo")) is None
         assert not kit.offsets.committed("g")
 
     run(check)

@@ -1,7 +1,6 @@
 """Booking partitions at the broker's side: one owner a group, deadlines, and where reading begins."""
 
 import itertools
-from typing import NoReturn
 
 import pytest
 
@@ -16,10 +15,7 @@ KEY = Key("g", Partition("demo", 0))
 
 
 def bookings() -> Bookings:
-    def no_promise() -> NoReturn:
-        raise AssertionError("nobody waits here")
-
-    return Bookings(30.0, 3, no_promise)
+    return Bookings(30.0, 3)
 
 
 def code_of(refused: pytest.ExceptionInfo[Refused]) -> int:

@@ -86,7 +86,7 @@ def test_what_changes_something_needs_the_token() -> None:
         assert (wrong["result"], wrong["errCode"]) == (False, 400)
         status, body = await fetch(kit, get("/x?method=admin_add_topic_deploy_info&topicName=made"))
         assert (status, json.loads(body)["result"]) == (200, False)
-        assert kit.enode.topic("made") is None
+        assert (await kit.enode.topic("made")) is None
         right = await call(kit, "admin_add_topic_deploy_info", topicName="made", brokerId=1, createUser="me")
         assert right["result"]
 
@@ -96,7 +96,7 @@ def test_what_changes_something_needs_the_token() -> None:
 def test_a_node_without_a_token_asks_for_none() -> None:
     async def check(kit: Kit) -> None:
         await fetch(kit, get("/x?method=admin_add_topic_deploy_info&topicName=made&brokerId=1&createUser=me"))
-        assert kit.enode.topic("made") is not None
+        assert (await kit.enode.topic("made")) is not None
 
     run(check)
 

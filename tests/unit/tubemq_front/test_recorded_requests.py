@@ -93,12 +93,11 @@ async def replay(kit: Kit, name: str) -> list[str]:
     clients: dict[int, Client] = {}
     different = []
     translator = Translator(kit)
-    shared = kit.front.shared
     for exchange in exchanges(name):
         client = clients.setdefault(exchange.asked.connection, kit.client())
         answered = await client.send(translator.ours(exchange))
         assert answered is not None
-        shared.groups.balance(shared.now, shared.cluster.partitions)
+        await kit.front.balance()
         method = exchange.call.method
         if method not in METHODS:
             continue

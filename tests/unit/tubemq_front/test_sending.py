@@ -9,6 +9,7 @@ from penstock.model import Codec, Partition
 from penstock.protocols.tubemq.front import TubeFrontOptions
 from penstock.protocols.tubemq.methods import SEND_MESSAGE
 from penstock.protocols.tubemq.records.single import pack
+from penstock.seams.enode import FetchPart, extent, fetch_one
 from tests.unit.tubemq_front.kit import Kit, bodies, run, sent
 
 ATTRIBUTES = b"$msgType$=blue,$msgTime$=202611201019,seq=19"
@@ -53,7 +54,7 @@ def test_what_does_not_fit_is_refused_and_not_stored(change: dict[str, object], 
     async def check(kit: Kit) -> None:
         answer = await kit.ask(SEND_MESSAGE, sent(b"hello", **change))
         assert (answer.success, answer.err_code) == (False, code)
-        assert kit.enode.bounds(Partition("demo", 0)) == (0, 0)
+        assert (await extent(kit.enode, Partition("demo", 0)))[:2] == (0, 0)
 
     run(check)
 
@@ -62,7 +63,7 @@ def test_messages_are_stored_in_the_codec_that_their_topic_wants() -> None:
     async def check(kit: Kit) -> None:
         await kit.enode.set_config("demo", {"compression.type": "zstd"})
         await kit.put(b"plain", b"again")
-        data = kit.enode.read(Partition("demo", 0), 0, 1 << 20).data
+        data = (await fetch_one(kit.enode, FetchPart(Partition("demo", 0), 0, 1 << 20))).read()
         assert {header.codec for header in batches(data)} == {Codec.ZSTD}
         await kit.book()
         assert bodies(await kit.get()) == [b"plain", b"again"]
@@ -95,7 +96,7 @@ def test_messages_that_come_together_are_stored_in_order_and_in_few_batches() ->
             *(client.ask(SEND_MESSAGE, sent(b"%d" % row)) for row, client in enumerate(clients))
         )
         assert [answer.append_offset for answer in answers] == [28 * row for row in range(20)]
-        assert kit.enode.read(Partition("demo", 0), 0, 1).next_offset == 20
+        assert (await fetch_one(kit.enode, FetchPart(Partition("demo", 0), 0, 1))).next_offset == 20
 
     run(check)
 

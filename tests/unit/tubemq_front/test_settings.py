@@ -83,7 +83,7 @@ def test_garbage_among_them_is_told_and_left_out(
             record = Stored(0, 0, True, key, value, ())
             await kit.enode.append(Partition("__penstock_settings", 0), encode_batch([record]))
             with caplog.at_level(logging.WARNING):
-                kit.front.shared.settings_log.load()
+                await kit.front.shared.settings_log.load()
             assert kit.front.shared.settings.flow.id == -2
             assert not kit.front.shared.settings.groups
         store.close()

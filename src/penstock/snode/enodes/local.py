@@ -6,25 +6,25 @@ The store belongs to the loop's thread; only syncs run beside it. What must not 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 
 from penstock.errors import PenstockError
 from penstock.model import Partition
+from penstock.seams.enode import Appended, Budget, Extent, Fetched, FetchPart, Place, Room, TopicState, Writer
 from penstock.seams.framing import Buffer
-from penstock.seams.node import Appended, LogPart, LogSlice, Room, TopicState, Writer
 from penstock.seams.runtime import Promise, Runtime
 from penstock.snode.enodes.arrivals import Arrivals
 from penstock.snode.enodes.group_commit import GroupCommit
 from penstock.snode.enodes.troubles import Troubles
-from penstock.store import Compacted, Compaction, PartitionLog, Store
+from penstock.store import Compacted, Compaction, FencedLeaderEpoch, PartitionLog, Store, UnknownLeaderEpoch
 
 __all__ = ["LocalEnode"]
 
 
 class LocalEnode:
-    """``penstock.seams.node.Enode`` over one open Store, which its owner closes."""
+    """``penstock.seams.enode.Enode`` over one open Store, which its owner closes."""
 
     def __init__(self, store: Store, runtime: Runtime) -> None:
         self._store = store
@@ -36,14 +36,19 @@ class LocalEnode:
 
     # Topics.
 
-    def topics(self) -> Sequence[TopicState]:
+    async def topics(self) -> Sequence[TopicState]:
         return self._store.topics()
 
-    def topic(self, name: str) -> TopicState | None:
+    async def topic(self, name: str) -> TopicState | None:
         return self._store.topic(name)
 
-    def topic_by_id(self, topic_id: bytes) -> TopicState | None:
+    async def topic_by_id(self, topic_id: bytes) -> TopicState | None:
         return self._store.topic_by_id(topic_id)
+
+    async def places(self, topic: str) -> list[Place]:
+        found = self._store.topic(topic)
+        count = 0 if found is None else found.partitions
+        return [Place(self._store.log(topic, number).leader_epoch, number) for number in range(count)]
 
     async def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> TopicState:
         with self._troubles:
@@ -64,12 +69,10 @@ class LocalEnode:
         with self._troubles:
             self._store.set_config(name, config)
 
-    @property
-    def defaults(self) -> Mapping[str, str]:
+    async def defaults(self) -> Mapping[str, str]:
         return self._store.defaults
 
-    @property
-    def node_options(self) -> Mapping[str, Mapping[str, str]]:
+    async def node_options(self) -> Mapping[str, Mapping[str, str]]:
         return self._store.node_options
 
     async def set_defaults(self, defaults: Mapping[str, str], said: Mapping[str, Mapping[str, str]]) -> None:
@@ -132,31 +135,45 @@ class LocalEnode:
             self._runtime.spawn(sync(log, rows), f"sync {log.topic}-{log.partition}")
         await done
 
-    def read(
-        self, partition: Partition, offset: int, max_bytes: int, *, at_least_one: bool = True, stable: bool = False
-    ) -> LogSlice:
-        with self._troubles:
-            return self._log(partition).read(offset, max_bytes, at_least_one=at_least_one, stable=stable)
+    async def fetch(self, parts: Sequence[FetchPart], budget: Budget) -> list[Fetched | PenstockError]:
+        return [self._fetch(part, budget) for part in parts]
 
-    def locate(
-        self,
-        partition: Partition,
-        offset: int,
-        max_bytes: int,
-        *,
-        at_once: int,
-        at_least_one: bool = True,
-        stable: bool = False,
-    ) -> LogPart:
-        with self._troubles:
+    def _fetch(self, part: FetchPart, budget: Budget) -> Fetched | PenstockError:
+        try:
+            log = self._log(part.partition)
+            _check_epoch(log, part.leader_epoch)
+            extent = (log.start_offset, log.end_offset, log.stable_offset, log.leader_epoch)
+            if part.last_epoch >= 0:
+                parted = log.epoch_end(part.last_epoch)
+                if parted[0] < part.last_epoch or parted[1] < part.offset:
+                    return Fetched(b"", part.offset, *extent, parted=parted)
+            data, next_offset = log.locate(
+                part.offset,
+                max(0, min(part.max_bytes, budget.left)),
+                at_once=budget.at_once,
+                at_least_one=not budget.taken,
+                stable=part.stable,
+            )
+            budget.take(data)
+            aborted: Sequence[tuple[int, int]] = ()
+            if part.stable and len(data):
+                aborted = [(each.producer_id, each.first) for each in log.aborted(part.offset, next_offset)]
+            return Fetched(data, next_offset, *extent, aborted)
+        except PenstockError as error:
+            self._troubles.told(error)
+            return error
+
+    async def extents(self, partitions: Sequence[Partition]) -> list[Extent | PenstockError]:
+        return [self._extent(partition) for partition in partitions]
+
+    def _extent(self, partition: Partition) -> Extent | PenstockError:
+        try:
             log = self._log(partition)
-            return log.locate(offset, max_bytes, at_once=at_once, at_least_one=at_least_one, stable=stable)
+        except PenstockError as error:
+            return error
+        return Extent(log.start_offset, log.end_offset, log.stable_offset, log.leader_epoch)
 
-    def bounds(self, partition: Partition) -> tuple[int, int]:
-        log = self._log(partition)
-        return log.start_offset, log.end_offset
-
-    def size(self, partition: Partition) -> int:
+    async def size(self, partition: Partition) -> int:
         return self._log(partition).size
 
     async def room(self) -> Room:
@@ -169,22 +186,15 @@ class LocalEnode:
         usage = shutil.disk_usage(folder)
         return Room(str(folder), usage.total, usage.free)
 
-    def stable_offset(self, partition: Partition) -> int:
-        return self._log(partition).stable_offset
-
-    def aborted(self, partition: Partition, start: int, end: int) -> list[tuple[int, int]]:
-        return [(each.producer_id, each.first) for each in self._log(partition).aborted(start, end)]
-
-    def writers(self, partition: Partition) -> list[Writer]:
+    async def writers(self, partition: Partition) -> list[Writer]:
         producers = self._log(partition).producers
         opened = producers.open()
         return [Writer(*known, opened.get(known[0], -1)) for known in producers.known()]
 
-    def leader_epoch(self, partition: Partition) -> int:
-        return self._log(partition).leader_epoch
-
-    def epoch_end(self, partition: Partition, epoch: int) -> tuple[int, int]:
-        return self._log(partition).epoch_end(epoch)
+    async def epoch_end(self, partition: Partition, epoch: int, *, leader_epoch: int = -1) -> tuple[int, int]:
+        log = self._log(partition)
+        _check_epoch(log, leader_epoch)
+        return log.epoch_end(epoch)
 
     async def offset_for_time(self, partition: Partition, timestamp_ms: int) -> tuple[int, int] | None:
         await self._load_times()
@@ -210,8 +220,21 @@ class LocalEnode:
 
     # Waiting.
 
-    def arrival(self, partitions: Collection[Partition]) -> Promise[None]:
-        return self._arrivals.wait(partitions)
+    def arrival(self, known: Mapping[Partition, int]) -> Promise[None]:
+        promise = self._arrivals.wait(known)
+        for partition, end in known.items():
+            if self._end(partition) != end:
+                self._arrivals.forget(promise)
+                promise.set(None)
+                break
+        return promise
+
+    def _end(self, partition: Partition) -> int | None:
+        """None where there is no such log any more."""
+        try:
+            return self._log(partition).end_offset
+        except PenstockError:
+            return None
 
     def forget_arrival(self, promise: Promise[None]) -> None:
         self._arrivals.forget(promise)
@@ -266,3 +289,11 @@ class LocalEnode:
     def _changed(self, partitions: Iterable[Partition]) -> None:
         for partition in partitions:
             self._arrivals.changed(partition)
+
+
+def _check_epoch(log: PartitionLog, claimed: int) -> None:
+    """Raises where somebody takes another leader epoch for the log's; -1 is nobody's."""
+    if 0 <= claimed < log.leader_epoch:
+        raise FencedLeaderEpoch(f"epoch {claimed} is over, the log is in {log.leader_epoch}")
+    if claimed > log.leader_epoch:
+        raise UnknownLeaderEpoch(f"epoch {claimed} has not begun, the log is in {log.leader_epoch}")

@@ -15,7 +15,8 @@ from penstock.errors import PenstockError
 from penstock.groups.committed import CommittedTable
 from penstock.groups.undecided import Undecided, Wanted
 from penstock.model import Committed, Partition
-from penstock.seams.node import Appended, Enode, TopicState
+from penstock.seams.enode import Appended, Enode, FetchPart, TopicState, extent, fetch_one
+from penstock.seams.locks import Locks
 from penstock.seams.offsets import Ended, Entry, OffsetsCodec, Replayed
 from penstock.seams.runtime import Promise, Runtime
 
@@ -46,6 +47,8 @@ class OffsetsService:
         self._writing: dict[int, int] = {}
         self._idle: dict[int, Promise[None]] = {}
         self._gates: dict[int, Promise[None]] = {}
+        self._topic: TopicState | None = None
+        self._making: Locks[str] = Locks(runtime.promise)
 
     @property
     def topic(self) -> str:
@@ -54,13 +57,13 @@ class OffsetsService:
 
     async def load(self) -> None:
         """Read everything back. Raises CorruptBatch, ProtocolViolation, StoreError: nothing is forgotten in silence."""
-        topic = self._enode.topic(self._codec.topic)
+        topic = self._topic = await self._enode.topic(self._codec.topic)
         for number in range(topic.partitions if topic else 0):
             partition = Partition(self._codec.topic, number)
-            start, end = self._enode.bounds(partition)
+            start, end, _, _ = await extent(self._enode, partition)
             while start < end:
-                found = self._enode.read(partition, start, _READ_BYTES)
-                for replayed in self._codec.replay(found.data):
+                found = await fetch_one(self._enode, FetchPart(partition, start, _READ_BYTES))
+                for replayed in self._codec.replay(found.read()):
                     self._apply(number, replayed)
                 start = found.next_offset
 
@@ -152,9 +155,14 @@ class OffsetsService:
 
     async def ensure_topic(self) -> TopicState:
         """The internal topic, made when it is first needed."""
-        topic = self._enode.topic(self._codec.topic)
-        if topic is None:
-            topic = await self._enode.create_topic(self._codec.topic, self._partitions, self._codec.config)
+        if self._topic is not None:
+            # Remembered, so that nothing is waited for between whoever may commit and the append.
+            return self._topic
+        async with self._making.held(self._codec.topic):
+            topic = await self._enode.topic(self._codec.topic)
+            if topic is None:
+                topic = await self._enode.create_topic(self._codec.topic, self._partitions, self._codec.config)
+            self._topic = topic
         return topic
 
     # Writing.
@@ -168,25 +176,27 @@ class OffsetsService:
         while (gate := self._gates.get(number)) is not None:
             await gate
         self._writing[number] = self._writing.get(number, 0) + 1
+        appended: Appended | None = None
         try:
-            return await self._enode.append(Partition(topic.name, number), batch)
+            appended = await self._enode.append(Partition(topic.name, number), batch)
+            return appended
         finally:
-            self._written(number, topic.partitions)
+            self._written(number, topic.partitions, appended)
 
-    def _written(self, number: int, partitions: int) -> None:
+    def _written(self, number: int, partitions: int, appended: Appended | None) -> None:
         self._writing[number] -= 1
         if not self._writing[number]:
             del self._writing[number]
             idle = self._idle.pop(number, None)
             if idle is not None:
                 idle.set(None)
-        start, end = self._enode.bounds(Partition(self._codec.topic, number))
+        holds = 0 if appended is None else appended.last_offset + 1 - appended.log_start_offset
         # The whole table bounds from above what is true in this partition; counting exactly would cost each commit.
         # What is undecided cannot be written once more: it belongs to its producer.
         if (
             number not in self._gates
             and not self._undecided.any_at(number)
-            and end - start > self._rewrite_after + 2 * (len(self._table) + len(self._records))
+            and holds > self._rewrite_after + 2 * (len(self._table) + len(self._records))
         ):
             self._gates[number] = self._runtime.promise()
             self._runtime.spawn(self._rewrite(number, partitions), f"rewrite {self._codec.topic}-{number}")
@@ -204,7 +214,7 @@ class OffsetsService:
                 await idle
             if self._undecided.any_at(number):
                 return
-            _, before = self._enode.bounds(partition)
+            before = (await extent(self._enode, partition)).end
             entries = self._true_entries(number, partitions)
             for at in range(0, len(entries), _ENTRIES_PER_BATCH):
                 part = entries[at : at + _ENTRIES_PER_BATCH]

@@ -36,9 +36,9 @@ def check_broker(call: Call, name: str, options: Collection[str]) -> None:
         raise Refused(ErrorCode.INVALID_REQUEST, f"{words}; they are given when the node starts")
 
 
-def what_was_set(call: Call, name: str) -> Mapping[str, str]:
+async def what_was_set(call: Call, name: str) -> Mapping[str, str]:
     """For that broker, or for all."""
-    return call.shared.enode.node_options.get(_scope(call, name), {})
+    return (await call.shared.enode.node_options()).get(_scope(call, name), {})
 
 
 def _scope(call: Call, name: str) -> str:
@@ -54,7 +54,8 @@ async def set_broker_options(call: Call, name: str, wanted: Mapping[str, str | N
             raise Refused(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {each}")
         checked[each] = canonical(each, option, value, ErrorCode.INVALID_REQUEST)
     enode = call.shared.enode
-    said = {scope: options for scope, options in {**enode.node_options, _scope(call, name): checked}.items() if options}
+    known = {**await enode.node_options(), _scope(call, name): checked}
+    said = {scope: options for scope, options in known.items() if options}
     in_force = {**said.get(EVERY_BROKER, {}), **said.get(str(call.shared.node_id), {})}
     defaults = check_options({_TOPICS_NAMES[each]: value for each, value in in_force.items()})
     if not validate_only:

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from penstock.protocols.kafka.front.broker_changes import check_number
 from penstock.protocols.kafka.front.call import Call
 from penstock.protocols.kafka.front.config_values import Kind, Source
-from penstock.protocols.kafka.front.described_options import EVERY_BROKER, Described, Synonym, of_the_broker
+from penstock.protocols.kafka.front.described_options import EVERY_BROKER, Described, Said, Synonym, of_the_broker
 from penstock.protocols.kafka.front.topic_options import BROKER_NAMES, OPTIONS
 from penstock.protocols.kafka.offsets_log import OffsetsLog
+from penstock.seams.enode import TopicState
 
 __all__ = ["broker_options"]
 
@@ -23,12 +24,18 @@ _Row = tuple[str, Kind, object, object, str]
 
 async def broker_options(call: Call, name: str) -> list[Described]:
     """What is in force on the broker of that number; or what was set for all of them at once. Raises Refused."""
+    said = await call.shared.enode.node_options()
     if name == EVERY_BROKER:
-        return [each for row in _of_topics(call) for each in _of_every_broker(row)]
+        return [each for row in _of_topics(call, said) for each in _of_every_broker(row)]
     check_number(call, name, "Broker id must be an integer, but it is", f"{call.shared.node_id} or empty string,")
     room = await call.shared.enode.room()
-    fixed = (*_of_the_node(call, room.path), *_of_groups(call), *_of_transactions(call))
-    return sorted([*map(_described, fixed), *_of_topics(call)], key=lambda row: row.name)
+    offsets_topic = await call.shared.enode.topic(OffsetsLog.topic)
+    fixed = (
+        *_of_the_node(call, room.path),
+        *_of_groups(call, offsets_topic),
+        *_of_transactions(call),
+    )
+    return sorted([*map(_described, fixed), *_of_topics(call, said)], key=lambda row: row.name)
 
 
 def _of_every_broker(row: Described) -> Iterator[Described]:
@@ -65,7 +72,7 @@ def _of_the_node(call: Call, folder: str) -> Iterator[_Row]:
     yield "process.roles", Kind.LIST, "broker,controller", None, "What this node does in its cluster: everything."
 
 
-def _of_groups(call: Call) -> Iterator[_Row]:
+def _of_groups(call: Call, topic: TopicState | None) -> Iterator[_Row]:
     options, groups = call.shared.options, call.shared.options.groups
     wait, least = groups.initial_rebalance_delay_ms, groups.min_session_timeout_ms
     protocols = "group.coordinator.rebalance.protocols"
@@ -79,7 +86,6 @@ def _of_groups(call: Call) -> Iterator[_Row]:
     yield "offsets.retention.check.interval.ms", Kind.LONG, every, 600_000, "How often old offsets are looked for."
     minutes = options.offsets_retention_ms // 60_000
     yield "offsets.retention.minutes", Kind.INT, minutes, 10_080, "When an empty group's offsets are forgotten."
-    topic = call.shared.enode.topic(OffsetsLog.topic)
     if topic is not None:
         yield "offsets.topic.num.partitions", Kind.INT, topic.partitions, 50, "Of the topic with committed offsets."
     yield "offsets.topic.replication.factor", Kind.SHORT, 1, 3, "Of the topic with committed offsets."
@@ -96,11 +102,11 @@ def _of_transactions(call: Call) -> Iterator[_Row]:
     yield "transactional.id.expiration.ms", Kind.INT, expires, 604_800_000, "When an unused transactional id goes."
 
 
-def _of_topics(call: Call) -> Iterator[Described]:
+def _of_topics(call: Call, said: Said) -> Iterator[Described]:
     """What topics have that do not say; it can be changed."""
     for name, theirs in BROKER_NAMES.items():
         option = OPTIONS[name]
-        synonyms = tuple(of_the_broker(name, call.shared))
+        synonyms = tuple(of_the_broker(name, call.shared, said))
         meaning = f"Of a topic that does not say. {option.meaning}"
         mine = next((each for each in synonyms if each.name == theirs), None)
         source = Source.DEFAULT if mine is None else mine.source

@@ -6,11 +6,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.model import Endpoint
+from penstock.model import Endpoint, Partition
 from penstock.protocols.kafka.front.options import KafkaFrontOptions
 from penstock.protocols.kafka.offsets_log import OffsetsLog
 from penstock.seams.beside import Beside, Turns
-from penstock.seams.node import Enode, Offsets, Services, TopicState
+from penstock.seams.enode import Enode, TopicState
+from penstock.seams.node import Offsets, Services
 from penstock.seams.runtime import Promise
 
 if TYPE_CHECKING:
@@ -55,14 +56,15 @@ class Shared:
         """Where Kafka clients reach this node."""
         return self.services.identity.advertised["kafka"]
 
-    def config_of(self, topic: TopicState) -> Mapping[str, str]:
+    async def config_of(self, topic: TopicState) -> Mapping[str, str]:
         """What holds for a topic: what it says itself, and what was set for all that do not."""
-        defaults = self.enode.defaults
+        defaults = await self.enode.defaults()
         return {**defaults, **topic.config} if defaults else topic.config
 
-    def topic(self, name: str, topic_id: bytes, version: int, ids_since: int) -> TopicState | None:
-        """A topic by what the request of that version names it by."""
-        return self.enode.topic_by_id(topic_id) if version >= ids_since else self.enode.topic(name)
+    async def exists(self, partition: Partition) -> bool:
+        """Whether there is such a partition."""
+        topic = await self.enode.topic(partition.topic)
+        return topic is not None and 0 <= partition.id < topic.partitions
 
 
 class Line:

@@ -20,6 +20,7 @@ __all__ = ["EVERY_BROKER", "Described", "Synonym", "described", "of_the_broker"]
 
 EVERY_BROKER: Final = ""
 """The name of the resource whose options hold for all brokers."""
+Said = Mapping[str, Mapping[str, str]]
 
 
 class Synonym(NamedTuple):
@@ -42,11 +43,11 @@ class Described(NamedTuple):
     read_only: bool = False
 
 
-def described(config: Mapping[str, str], shared: Shared) -> list[Described]:
-    """Every option of a topic that has ``config`` set, by name."""
+def described(config: Mapping[str, str], shared: Shared, said: Said) -> list[Described]:
+    """Every option of a topic that has ``config`` set, by name; ``said`` as in `Enode.node_options`."""
     rows = []
     for name, option in sorted(OPTIONS.items()):
-        synonyms = list(of_the_broker(name, shared))
+        synonyms = list(of_the_broker(name, shared, said))
         if name in config:
             synonyms.insert(0, Synonym(name, config[name], Source.TOPIC))
         value, source = (synonyms[0].value, synonyms[0].source) if synonyms else (option.default, Source.DEFAULT)
@@ -56,9 +57,9 @@ def described(config: Mapping[str, str], shared: Shared) -> list[Described]:
     return rows
 
 
-def of_the_broker(name: str, shared: Shared) -> Iterator[Synonym]:
+def of_the_broker(name: str, shared: Shared, said: Said) -> Iterator[Synonym]:
     """What the broker has for topics that do not say, of the topic's option of that name."""
-    option, said = OPTIONS[name], shared.enode.node_options
+    option = OPTIONS[name]
     theirs = BROKER_NAMES.get(name)
     for scope, source in ((str(shared.node_id), Source.DYNAMIC_BROKER), (EVERY_BROKER, Source.DYNAMIC_DEFAULT_BROKER)):
         if theirs is not None and theirs in said.get(scope, {}):

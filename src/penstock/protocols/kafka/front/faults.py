@@ -34,6 +34,7 @@ _ROWS: Final[tuple[tuple[type[PenstockError], ErrorCode], ...]] = (
     (store.OutsideTransaction, ErrorCode.INVALID_TXN_STATE),
     (store.StaleProducerEpoch, ErrorCode.INVALID_PRODUCER_EPOCH),
     (store.FencedLeaderEpoch, ErrorCode.FENCED_LEADER_EPOCH),
+    (store.UnknownLeaderEpoch, ErrorCode.UNKNOWN_LEADER_EPOCH),
 )
 
 

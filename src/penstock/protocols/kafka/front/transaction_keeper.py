@@ -9,7 +9,8 @@ What must not live here: decisions about transactions (`transactions`) and wire 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final, TypeVar
 
 from penstock.errors import PenstockError
@@ -54,14 +55,16 @@ class TransactionKeeper:
         self._runtime = services.runtime
         self._ids = ids
         self._max_timeout_ms = max_timeout_ms
-        self._log = TransactionLog(services.enode, partitions)
+        self._log = TransactionLog(services.enode, partitions, services.locks)
         self._known: dict[str, Transaction] = {}
         self._turns: dict[str, Promise[None]] = {}
         self._timers: dict[str, Timer] = {}
+        self._appends: dict[str, int] = {}
+        self._drained: dict[str, Promise[None]] = {}
 
     async def start(self) -> None:
         """Take over what the log knows, and finish what was decided. Raises ProtocolViolation for damaged records."""
-        self._known = self._log.load()
+        self._known = await self._log.load()
         for it in list(self._known.values()):
             if it.decided:
                 _log.warning("transaction of %r was left %s: finishing it", it.transactional_id, it.state)
@@ -86,8 +89,24 @@ class TransactionKeeper:
         return self._known.values()
 
     def may_write(self, transactional_id: str, producer_id: int, epoch: int, partition: Partition) -> ErrorCode:
-        """Whether a batch may be stored; what the answer allows has to be done before anything is waited for."""
+        """Whether a batch may be stored; to be asked, and the batch to be stored, within `appending`."""
         return may_write(self._known.get(transactional_id), producer_id, epoch, partition)
+
+    @contextmanager
+    def appending(self, transactional_id: str | None) -> Iterator[None]:
+        """Until this is left, no marker ends a transaction of the id: none stands in the log before its records."""
+        if transactional_id is None:
+            yield
+            return
+        self._appends[transactional_id] = self._appends.get(transactional_id, 0) + 1
+        try:
+            yield
+        finally:
+            self._appends[transactional_id] -= 1
+            if not self._appends[transactional_id]:
+                del self._appends[transactional_id]
+                if drained := self._drained.pop(transactional_id, None):
+                    drained.set(None)
 
     # Requests.
 
@@ -218,6 +237,10 @@ class TransactionKeeper:
         return it
 
     async def _mark(self, it: Transaction) -> Transaction:
+        # It is decided: who asks from now on may not write. Who was allowed to before has to be through.
+        if it.transactional_id in self._appends:
+            drained = self._drained[it.transactional_id] = self._runtime.promise()
+            await drained
         await self.markers.write(it)
         marked, _ = await self._happen(it, Event.MARKED)
         return marked

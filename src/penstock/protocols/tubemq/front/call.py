@@ -10,8 +10,10 @@ from penstock.protocols.tubemq.front.cluster import Cluster
 from penstock.protocols.tubemq.front.options import TubeFrontOptions
 from penstock.protocols.tubemq.messages.declare import Message
 from penstock.seams.beside import Beside
+from penstock.seams.enode import Enode
 from penstock.seams.framing import Buffers
-from penstock.seams.node import Enode, Offsets, Services
+from penstock.seams.locks import Locks
+from penstock.seams.node import Offsets, Services
 
 if TYPE_CHECKING:
     from penstock.protocols.tubemq.front.broker.bookings import Bookings
@@ -23,12 +25,19 @@ if TYPE_CHECKING:
     from penstock.protocols.tubemq.front.settings import Settings
     from penstock.protocols.tubemq.front.settings_log import SettingsLog
 
-__all__ = ["Call", "Continued", "Handler", "Shared"]
+__all__ = ["Call", "Continued", "Handler", "Place", "Shared"]
+
+Place = tuple[str, str, int]
+"""A group's place in a partition as clients name it: group, topic, TubeMQ's id of the partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What all handlers of a front share. ``visit_token``: what the master gives and the broker does not look at."""
+    """What all handlers of a front share. ``visit_token``: what the master gives and the broker does not look at.
+
+    ``readers``: what a group's readers ask of a partition is done in the order of the requests. ``senders``: messages
+    to a partition, by topic and TubeMQ's id, are put into the log in the order in which they came.
+    """
 
     services: Services
     options: TubeFrontOptions
@@ -42,6 +51,8 @@ class Shared:
     writing: Writing
     warming: Warming
     beside: Beside
+    readers: Locks[Place]
+    senders: Locks[tuple[str, int]]
     visit_token: int
 
     @property

@@ -42,9 +42,9 @@ def topics_of(listed: Iterable[str]) -> list[str]:
     return topics
 
 
-def deployed(cluster: Cluster, topics: Sequence[str]) -> None:
+async def deployed(cluster: Cluster, topics: Sequence[str]) -> None:
     """Raise Refused (TOPIC_NOT_DEPLOYED) unless all topics are there."""
-    missing = [topic for topic in topics if cluster.topic(topic) is None]
+    missing = [topic for topic in topics if await cluster.topic(topic) is None]
     if missing:
         raise Refused(Code.TOPIC_NOT_DEPLOYED, f"Requested topic [[{', '.join(missing)}]] not deployed!")
 

@@ -14,7 +14,8 @@ from penstock.protocols.tubemq.front.settings import Settings
 from penstock.protocols.tubemq.front.shapes import Shape, shape_of
 from penstock.protocols.tubemq.partition_ids import INDEX_BYTES, STORE_BASE
 from penstock.protocols.tubemq.strings import Placement, Subscribable, format_broker
-from penstock.seams.node import Services, TopicState
+from penstock.seams.enode import TopicState
+from penstock.seams.node import Services
 
 __all__ = ["Cluster", "to_record", "to_wire"]
 
@@ -52,17 +53,17 @@ class Cluster:
 
     # Topics.
 
-    def topics(self) -> list[TopicState]:
+    async def topics(self) -> list[TopicState]:
         """All that clients may see."""
-        return [topic for topic in self._services.enode.topics() if not topic.name.startswith(_OWN)]
+        return [topic for topic in await self._services.enode.topics() if not topic.name.startswith(_OWN)]
 
-    def topic(self, name: str) -> TopicState | None:
+    async def topic(self, name: str) -> TopicState | None:
         """A topic that clients may see."""
-        return None if name.startswith(_OWN) else self._services.enode.topic(name)
+        return None if name.startswith(_OWN) else await self._services.enode.topic(name)
 
-    def known(self, name: str) -> TopicState:
+    async def known(self, name: str) -> TopicState:
         """A topic that is there. Raises Refused (FORBIDDEN), as brokers do."""
-        topic = self.topic(name)
+        topic = await self.topic(name)
         if topic is None:
             raise Refused(Code.FORBIDDEN, f"topicName {name} not existed, please check your configure")
         return topic
@@ -82,9 +83,9 @@ class Cluster:
 
     # Partitions.
 
-    def partitions(self, topic: str) -> list[Partition]:
+    async def partitions(self, topic: str) -> list[Partition]:
         """A topic's partitions under TubeMQ's ids, with the broker's id as node; none where there is no such topic."""
-        found = self.topic(topic)
+        found = await self.topic(topic)
         name = str(self.broker_id)
         return [Partition(topic, each, name) for each in sorted(self.shape(found).ids)] if found else []
 
@@ -101,8 +102,8 @@ class Cluster:
             )
         return Partition(topic.name, number)
 
-    def id_of(self, partition: Partition) -> int:
+    async def id_of(self, partition: Partition) -> int:
         """TubeMQ's id of one of our partitions; that of a store of its own for one that is not shown."""
-        topic = self.topic(partition.topic)
+        topic = await self.topic(partition.topic)
         ids = self.shape(topic).ids if topic is not None else ()
         return ids[partition.id] if partition.id < len(ids) else partition.id * STORE_BASE

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+
+from penstock.errors import PenstockError
 from penstock.model import Partition
 from penstock.protocols.tubemq.front.admin.routes import Admin
 from penstock.protocols.tubemq.front.broker.bookings import Bookings
@@ -18,9 +21,12 @@ from penstock.protocols.tubemq.front.settings import Settings
 from penstock.protocols.tubemq.front.settings_log import SettingsLog
 from penstock.seams.beside import Beside
 from penstock.seams.front import Peer
+from penstock.seams.locks import Locks
 from penstock.seams.node import Services
 
 __all__ = ["TubeFront"]
+
+_log = logging.getLogger("penstock.node")
 
 
 class TubeFront:
@@ -37,14 +43,16 @@ class TubeFront:
             options,
             Cluster(services, settings),
             settings,
-            SettingsLog(settings, services.enode, runtime.now_ms),
+            SettingsLog(settings, services.enode, runtime),
             Groups(patience, self._dice),
             Producers(options.producer_timeout_ms / 1_000, options.max_clients),
-            Bookings(options.partition_timeout_ms / 1_000, options.max_bookings, runtime.promise),
+            Bookings(options.partition_timeout_ms / 1_000, options.max_bookings),
             Positions(services.offsets, services.enode, runtime.now_ms),
             Writing(services.enode, runtime, options.pending_bytes),
             Warming(runtime),
             Beside(runtime, services.memory),
+            Locks(runtime.promise),
+            Locks(runtime.promise),
             visit_token=runtime.now_ms(),
         )
         self._admin = Admin(self.shared)
@@ -55,7 +63,7 @@ class TubeFront:
 
     async def start(self) -> None:
         """Read back what operators have set, and begin to balance. Raises StoreError, CorruptBatch."""
-        self.shared.settings_log.load()
+        await self.shared.settings_log.load()
         self.shared.services.runtime.spawn(self._balance(), "balance TubeMQ groups")
 
     def session(self, peer: Peer) -> TubeSession:
@@ -66,17 +74,26 @@ class TubeFront:
     async def stop(self) -> None:
         """Nothing is parked here: every request is answered as soon as the log has taken or given what it asks for."""
 
-    async def _balance(self) -> None:
-        """Now and then, look who is gone and whether partitions should move."""
+    async def balance(self) -> None:
+        """Look who is gone and whether partitions should move; the front does so by itself now and then."""
         shared = self.shared
-        while True:
-            await shared.services.runtime.sleep(shared.options.balance_period_ms / 1_000)
-            shared.bookings.expire(shared.now)
-            shared.producers.expire(shared.now)
-            shared.groups.balance(shared.now, self._readable)
+        shared.bookings.expire(shared.now)
+        shared.producers.expire(shared.now)
+        readable = {topic: await self._readable(topic) for topic in shared.groups.topics}
+        # Who has joined meanwhile with other topics gets their partitions in the next round.
+        shared.groups.balance(shared.now, lambda topic: readable.get(topic, ()))
 
-    def _readable(self, topic: str) -> list[Partition]:
-        return self.shared.cluster.partitions(topic) if self.shared.settings.topic(topic).accepts_subscribe else []
+    async def _balance(self) -> None:
+        while True:
+            await self.shared.services.runtime.sleep(self.shared.options.balance_period_ms / 1_000)
+            try:
+                await self.balance()
+            except PenstockError as error:
+                _log.warning("cannot balance TubeMQ groups, will try again: %s", error)
+
+    async def _readable(self, topic: str) -> list[Partition]:
+        accepts = self.shared.settings.topic(topic).accepts_subscribe
+        return await self.shared.cluster.partitions(topic) if accepts else []
 
     def _dice(self, sides: int) -> int:
         return int.from_bytes(self.shared.services.runtime.random_bytes(4), "big") % sides

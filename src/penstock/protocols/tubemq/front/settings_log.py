@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -17,7 +16,9 @@ from penstock.errors import PenstockError
 from penstock.model import Partition
 from penstock.protocols.tubemq.front.broker.batches import Stored, encode_batch, stored_records
 from penstock.protocols.tubemq.front.settings import FlowRules, GroupSettings, Limits, Settings, TopicSettings
-from penstock.seams.node import Enode
+from penstock.seams.enode import Enode, FetchPart, extent, fetch_one
+from penstock.seams.locks import Locks
+from penstock.seams.runtime import Runtime
 
 __all__ = ["SettingsLog"]
 
@@ -32,20 +33,21 @@ _READ_BYTES: Final = 1 << 20
 class SettingsLog:
     """Reads once at start, writes what is unsaved when it is told to."""
 
-    def __init__(self, settings: Settings, enode: Enode, now_ms: Callable[[], int]) -> None:
+    def __init__(self, settings: Settings, enode: Enode, runtime: Runtime) -> None:
         self._settings = settings
         self._enode = enode
-        self._now_ms = now_ms
+        self._now_ms = runtime.now_ms
+        self._saving: Locks[str] = Locks(runtime.promise)
 
-    def load(self) -> None:
+    async def load(self) -> None:
         """Bring back what was set. Raises StoreError, CorruptBatch."""
-        if self._enode.topic(_TOPIC) is None:
+        if await self._enode.topic(_TOPIC) is None:
             return
         partition = Partition(_TOPIC, 0)
-        at, end = self._enode.bounds(partition)
+        at, end, _, _ = await extent(self._enode, partition)
         while at < end:
-            found = self._enode.read(partition, at, _READ_BYTES)
-            for record in stored_records(found.data, at):
+            found = await fetch_one(self._enode, FetchPart(partition, at, _READ_BYTES))
+            for record in stored_records(found.read(), at):
                 self._apply(record)
             at = found.next_offset
         self._settings.unsaved.clear()
@@ -60,10 +62,14 @@ class SettingsLog:
 
     async def save(self) -> None:
         """Write what is unsaved; durable when this returns. Raises StoreError, and then it is still unsaved."""
+        async with self._saving.held(_TOPIC):
+            await self._save()
+
+    async def _save(self) -> None:
         unsaved = sorted(self._settings.unsaved)
         if not unsaved:
             return
-        if self._enode.topic(_TOPIC) is None:
+        if await self._enode.topic(_TOPIC) is None:
             await self._enode.create_topic(_TOPIC, 1, _CONFIG)
         now_ms = self._now_ms()
         records = [

@@ -11,7 +11,6 @@ from penstock.model import Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import INTERNAL_TOPICS, Call
 from penstock.protocols.kafka.front.faults import code_of
-from penstock.protocols.kafka.front.leaders import check_leader_epoch
 from penstock.protocols.kafka.front.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, shown
 from penstock.protocols.kafka.messages.describe_cluster import (
     DescribeClusterRequest,
@@ -63,7 +62,9 @@ async def describe_topic_partitions(
     call: Call, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     """Serve DescribeTopicPartitions: topics by name, cut off at the limit, to be continued at the cursor."""
-    names = sorted({topic.name for topic in request.topics} or {topic.name for topic in call.shared.enode.topics()})
+    names = sorted(
+        {topic.name for topic in request.topics} or {topic.name for topic in await call.shared.enode.topics()}
+    )
     first = 0
     if request.cursor is not None:
         names = [name for name in names if name >= request.cursor.topic_name]
@@ -72,13 +73,13 @@ async def describe_topic_partitions(
     left = max(1, min(request.response_partition_limit, _MOST_PARTITIONS))
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     for name in names:
-        found = call.shared.enode.topic(name)
+        found = await call.shared.enode.topic(name)
         count = found.partitions if found else 0
         if left <= 0:
             cursor = DescribeTopicPartitionsResponseNextCursor(topic_name=name, partition_index=0)
             return DescribeTopicPartitionsResponse(topics=topics, next_cursor=cursor)
         last = min(count, first + left)
-        topics.append(_described(call, name, range(first, last)))
+        topics.append(await _described(call, name, range(first, last)))
         left -= last - first
         if last < count:
             cursor = DescribeTopicPartitionsResponseNextCursor(topic_name=name, partition_index=last)
@@ -87,26 +88,27 @@ async def describe_topic_partitions(
     return DescribeTopicPartitionsResponse(topics=topics)
 
 
-def _described(call: Call, name: str, numbers: range) -> DescribeTopicPartitionsResponseTopic:
-    topic = call.shared.enode.topic(name)
+async def _described(call: Call, name: str, numbers: range) -> DescribeTopicPartitionsResponseTopic:
+    topic = await call.shared.enode.topic(name)
     if topic is None:
         return DescribeTopicPartitionsResponseTopic(
             error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             name=name,
             topic_authorized_operations=shown(TOPIC_OPERATIONS, True),
         )
-    node = call.shared.node_id
+    node, places = call.shared.node_id, await call.shared.enode.places(name)
     partitions = [
         DescribeTopicPartitionsResponsePartition(
             partition_index=number,
             leader_id=node,
-            leader_epoch=call.shared.enode.leader_epoch(Partition(name, number)),
+            leader_epoch=places[number].epoch,
             replica_nodes=(node,),
             isr_nodes=(node,),
             eligible_leader_replicas=(),
             last_known_elr=(),
         )
         for number in numbers
+        if number < len(places)  # fewer where the topic was made anew in between
     ]
     return DescribeTopicPartitionsResponseTopic(
         name=name,
@@ -122,20 +124,20 @@ async def offset_for_leader_epoch(call: Call, request: OffsetForLeaderEpochReque
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderEpochResponseTopic(
-                topic=topic.topic, partitions=[_epoch_end(call, topic.topic, part) for part in topic.partitions]
+                topic=topic.topic, partitions=[await _epoch_end(call, topic.topic, part) for part in topic.partitions]
             )
             for topic in request.topics
         ]
     )
 
 
-def _epoch_end(
+async def _epoch_end(
     call: Call, topic: str, part: OffsetForLeaderEpochRequestPartition
 ) -> OffsetForLeaderEpochResponsePartition:
     partition = Partition(topic, part.partition)
     try:
-        check_leader_epoch(call.shared.enode, partition, part.current_leader_epoch)
-        epoch, end = call.shared.enode.epoch_end(partition, part.leader_epoch)
+        claimed = part.current_leader_epoch
+        epoch, end = await call.shared.enode.epoch_end(partition, part.leader_epoch, leader_epoch=claimed)
     except PenstockError as error:
         return OffsetForLeaderEpochResponsePartition(error_code=code_of(error), partition=part.partition)
     return OffsetForLeaderEpochResponsePartition(partition=part.partition, leader_epoch=epoch, end_offset=end)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 
 from penstock.errors import PenstockError
 from penstock.protocols.kafka.error_codes import ErrorCode
@@ -48,7 +49,7 @@ from penstock.protocols.kafka.messages.list_config_resources import (
     ListConfigResourcesResponse,
     ListConfigResourcesResponseConfigResource,
 )
-from penstock.seams.node import TopicState
+from penstock.seams.enode import TopicState
 
 __all__ = ["alter_configs", "describe_configs", "incremental_alter_configs", "list_config_resources"]
 
@@ -108,7 +109,8 @@ def _row(row: Described, request: DescribeConfigsRequest) -> DescribeConfigsResp
 
 async def _rows(call: Call, kind: int, name: str) -> list[Described]:
     if kind == _TOPIC:
-        return described(_topic(call, name).config, call.shared)
+        topic = await _topic(call, name)
+        return described(topic.config, call.shared, await call.shared.enode.node_options())
     if kind == _BROKER:
         return await broker_options(call, name)
     if kind == _GROUP:
@@ -131,7 +133,7 @@ async def list_config_resources(call: Call, request: ListConfigResourcesRequest)
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     found = [(str(call.shared.node_id), _BROKER)] if _BROKER in asked else []
     if _TOPIC in asked:
-        found += [(topic.name, _TOPIC) for topic in call.shared.enode.topics()]
+        found += [(topic.name, _TOPIC) for topic in await call.shared.enode.topics()]
     return ListConfigResourcesResponse(
         config_resources=[
             ListConfigResourcesResponseConfigResource(resource_name=name, resource_type=kind) for name, kind in found
@@ -152,7 +154,8 @@ async def alter_configs(call: Call, request: AlterConfigsRequest) -> AlterConfig
         code, message = ErrorCode.NONE, None
         try:
             _check_resource(call, kind, name, wanted, times[kind, name])
-            await _set(call, kind, name, wanted, request.validate_only)
+            async with _held(call, kind, name):
+                await _set(call, kind, name, wanted, request.validate_only)
         except PenstockError as error:
             code, message = code_of(error), error.message
         answers.append(
@@ -173,11 +176,12 @@ async def incremental_alter_configs(
         try:
             names = [each.name for each in resource.configs]
             _check_resource(call, kind, name, names, times[kind, name])
-            if kind == _TOPIC:
-                wanted = _changed(_topic(call, name).config, resource.configs, OPTIONS.get)
-            else:
-                wanted = _changed(what_was_set(call, name), resource.configs, changeable)
-            await _set(call, kind, name, wanted, request.validate_only)
+            async with _held(call, kind, name):
+                if kind == _TOPIC:
+                    wanted = _changed((await _topic(call, name)).config, resource.configs, OPTIONS.get)
+                else:
+                    wanted = _changed(await what_was_set(call, name), resource.configs, changeable)
+                await _set(call, kind, name, wanted, request.validate_only)
         except PenstockError as error:
             code, message = code_of(error), error.message
         answers.append(
@@ -186,6 +190,11 @@ async def incremental_alter_configs(
             )
         )
     return IncrementalAlterConfigsResponse(responses=answers)
+
+
+def _held(call: Call, kind: int, name: str) -> AbstractAsyncContextManager[None]:
+    """From the look at what was set to its replacement nobody else changes it."""
+    return call.shared.services.locks.held(("config", name) if kind == _TOPIC else ("config",))
 
 
 def _check_resource(call: Call, kind: int, name: str, options: Collection[str], times: int) -> None:
@@ -244,14 +253,14 @@ async def _set(call: Call, kind: int, name: str, wanted: Mapping[str, str | None
         await set_broker_options(call, name, wanted, validate_only)
     if kind != _TOPIC:
         return
-    _topic(call, name)
+    await _topic(call, name)
     options = check_options(wanted)
     if not validate_only:
         await call.shared.enode.set_config(name, options)
 
 
-def _topic(call: Call, name: str) -> TopicState:
-    topic = call.shared.enode.topic(name)
+async def _topic(call: Call, name: str) -> TopicState:
+    topic = await call.shared.enode.topic(name)
     if topic is None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     return topic

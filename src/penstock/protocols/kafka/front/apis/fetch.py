@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call
 from penstock.protocols.kafka.front.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchSession, Key, Watched
-from penstock.protocols.kafka.front.reading import Budget, partition_of, read_partition
+from penstock.protocols.kafka.front.reading import partitions_of, read_partitions
 from penstock.protocols.kafka.messages.fetch import (
     FetchRequest,
     FetchRequestPartition,
@@ -20,6 +20,7 @@ from penstock.protocols.kafka.messages.fetch import (
     FetchResponseTopic,
 )
 from penstock.seams.beside import STEP_BYTES
+from penstock.seams.enode import Budget
 
 __all__ = ["fetch"]
 
@@ -29,6 +30,7 @@ _LEAST = 64 * 1024
 _AT_ONCE = 64 * 1024
 _STEPS = 2
 """That it takes to look into a partition."""
+_AT_A_TURN = 100
 
 
 @dataclass(slots=True)
@@ -113,8 +115,9 @@ async def _read_enough(call: Call, request: FetchRequest, plan: _Plan) -> dict[K
         left = deadline - runtime.monotonic()
         if left <= 0 or taken >= request.min_bytes or call.line.over or _is_urgent(answers):
             return answers
-        partitions = [partition_of(shared, key) for key in plan.parts]
-        arrival = shared.enode.arrival(partitions)
+        partitions = await partitions_of(shared, plan.parts)
+        known = {partition: answers[key].high_watermark for key, partition in partitions.items() if partition}
+        arrival = shared.enode.arrival(known)
         timer = runtime.call_later(left, lambda: arrival.set(None))  # noqa: B023 - awaited before the next round
         try:
             await call.line.park(arrival)
@@ -128,10 +131,13 @@ async def _read_all(call: Call, request: FetchRequest, plan: _Plan) -> tuple[dic
     # Answers that nobody reads take less and less of what is left, never all of it.
     room = max(_LEAST, shared.services.memory.free // _SHARE)
     budget = Budget(min(request.max_bytes, shared.options.fetch_max_bytes), min(_AT_ONCE, room), room)
-    answers = {}
+    answers: dict[Key, FetchResponsePartition] = {}
     await shared.turns.take(budget.quick // STEP_BYTES)
-    async for key, part in shared.turns.through(plan.parts.items(), _STEPS):
-        answers[key] = read_partition(shared, key, part, request.isolation_level, budget)
+    parts = list(plan.parts.items())
+    for at in range(0, len(parts), _AT_A_TURN):
+        lump = dict(parts[at : at + _AT_A_TURN])
+        await shared.turns.take(len(lump) * _STEPS)
+        answers |= await read_partitions(shared, lump, request.isolation_level, budget)
     return answers, budget.taken
 
 

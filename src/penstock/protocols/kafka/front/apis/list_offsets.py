@@ -20,6 +20,7 @@ from penstock.protocols.kafka.messages.list_offsets import (
     ListOffsetsResponsePartition,
     ListOffsetsResponseTopic,
 )
+from penstock.seams.enode import Extent, extent
 
 __all__ = ["list_offsets"]
 
@@ -51,24 +52,23 @@ async def _answer(
     try:
         if twice:
             raise Refused(ErrorCode.INVALID_REQUEST)
-        epoch = check_leader_epoch(call.shared.enode, partition, part.current_leader_epoch)
-        offset, timestamp = await _find(call, partition, part.timestamp, committed=committed)
+        here = await extent(call.shared.enode, partition)
+        check_leader_epoch(here.epoch, part.current_leader_epoch)
+        offset, timestamp = await _find(call, partition, here, part.timestamp, committed=committed)
     except PenstockError as error:
         return ListOffsetsResponsePartition(partition_index=partition.id, error_code=code_of(error))
     return ListOffsetsResponsePartition(
         partition_index=partition.id,
         timestamp=timestamp,
         offset=offset,
-        leader_epoch=epoch if offset >= 0 else -1,
+        leader_epoch=here.epoch if offset >= 0 else -1,
     )
 
 
-async def _find(call: Call, partition: Partition, timestamp: int, *, committed: bool) -> tuple[int, int]:
+async def _find(call: Call, partition: Partition, here: Extent, timestamp: int, *, committed: bool) -> tuple[int, int]:
     """(offset, timestamp); both -1 where there is none. Readers of committed records end at the last stable offset."""
     enode = call.shared.enode
-    start, end = enode.bounds(partition)
-    if committed:
-        end = enode.stable_offset(partition)
+    start, end = here.start, here.stable if committed else here.end
     if timestamp >= 0:
         return _below(end, await enode.offset_for_time(partition, timestamp))
     if timestamp == LATEST:

@@ -5,7 +5,7 @@ Source: Kafka protocol, DescribeLogDirs v1-v5 (KIP-113, KIP-827), AlterReplicaLo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 
 from penstock.errors import PenstockError
 from penstock.model import Partition
@@ -25,6 +25,7 @@ from penstock.protocols.kafka.messages.describe_log_dirs import (
     DescribeLogDirsResponseResult,
     DescribeLogDirsResponseTopic,
 )
+from penstock.seams.enode import extent
 
 __all__ = ["alter_replica_log_dirs", "describe_log_dirs"]
 
@@ -34,13 +35,13 @@ async def describe_log_dirs(call: Call, request: DescribeLogDirsRequest) -> Desc
     enode = call.shared.enode
     wanted: dict[str, Sequence[int]]
     if request.topics is None:
-        wanted = {topic.name: range(topic.partitions) for topic in enode.topics()}
+        wanted = {topic.name: range(topic.partitions) for topic in await enode.topics()}
     else:
         wanted = {topic.topic: topic.partitions for topic in request.topics}
     topics = [
         DescribeLogDirsResponseTopic(name=name, partitions=rows)
         for name, numbers in wanted.items()
-        if (rows := list(_sizes(call, name, numbers)))
+        if (rows := [row async for row in _sizes(call, name, numbers)])
     ]
     room = await enode.room()
     result = DescribeLogDirsResponseResult(
@@ -49,12 +50,12 @@ async def describe_log_dirs(call: Call, request: DescribeLogDirsRequest) -> Desc
     return DescribeLogDirsResponse(results=[result])
 
 
-def _sizes(call: Call, topic: str, numbers: Sequence[int]) -> Iterator[DescribeLogDirsResponsePartition]:
+async def _sizes(call: Call, topic: str, numbers: Sequence[int]) -> AsyncIterator[DescribeLogDirsResponsePartition]:
     enode = call.shared.enode
-    found = enode.topic(topic)
+    found = await enode.topic(topic)
     for number in numbers:
         if found is not None and 0 <= number < found.partitions:
-            size = enode.size(Partition(topic, number))
+            size = await enode.size(Partition(topic, number))
             yield DescribeLogDirsResponsePartition(partition_index=number, partition_size=size)
 
 
@@ -65,18 +66,18 @@ async def alter_replica_log_dirs(call: Call, request: AlterReplicaLogDirsRequest
     for folder in request.dirs:
         for topic in folder.topics:
             for number in topic.partitions:
-                code = (
-                    _move(call, Partition(topic.name, number)) if folder.path == here else ErrorCode.LOG_DIR_NOT_FOUND
-                )
+                code = ErrorCode.LOG_DIR_NOT_FOUND
+                if folder.path == here:
+                    code = await _move(call, Partition(topic.name, number))
                 row = AlterReplicaLogDirsResponsePartition(partition_index=number, error_code=code)
                 topics.setdefault(topic.name, []).append(row)
     results = [AlterReplicaLogDirsResponseTopic(topic_name=name, partitions=rows) for name, rows in topics.items()]
     return AlterReplicaLogDirsResponse(results=results)
 
 
-def _move(call: Call, partition: Partition) -> ErrorCode:
+async def _move(call: Call, partition: Partition) -> ErrorCode:
     try:
-        call.shared.enode.bounds(partition)
+        await extent(call.shared.enode, partition)
     except PenstockError as error:
         return code_of(error)
     return ErrorCode.NONE

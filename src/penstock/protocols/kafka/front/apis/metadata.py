@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.errors import PenstockError
-from penstock.model import Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import INTERNAL_TOPICS, Call
 from penstock.protocols.kafka.front.faults import code_of
@@ -21,7 +20,7 @@ from penstock.protocols.kafka.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from penstock.seams.node import TopicState
+from penstock.seams.enode import TopicState
 from penstock.store.errors import TopicExists
 
 __all__ = ["metadata"]
@@ -35,7 +34,7 @@ async def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
     shared = call.shared
     wanted: Sequence[MetadataRequestTopic] | None = request.topics
     if wanted is None or (call.version == 0 and not wanted):
-        topics = [await _in_turn(call, request, topic) for topic in shared.enode.topics()]
+        topics = [await _in_turn(call, request, topic) for topic in await shared.enode.topics()]
     else:
         topics = [await _asked(call, request, topic) for topic in wanted]
     return MetadataResponse(
@@ -51,46 +50,47 @@ async def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
 
 async def _in_turn(call: Call, request: MetadataRequest, topic: TopicState) -> MetadataResponseTopic:
     await call.shared.turns.take(1 + topic.partitions)
-    return _topic(call, request, topic)
+    return await _topic(call, request, topic)
 
 
 async def _asked(call: Call, request: MetadataRequest, topic: MetadataRequestTopic) -> MetadataResponseTopic:
     enode = call.shared.enode
     if topic.name is None:
-        by_id = enode.topic_by_id(topic.topic_id)
+        by_id = await enode.topic_by_id(topic.topic_id)
         if by_id is not None:
-            return _topic(call, request, by_id)
+            return await _topic(call, request, by_id)
         name = None if call.version >= _NAME_MAY_BE_NULL else ""
         return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=name, topic_id=topic.topic_id)
     operations = shown(TOPIC_OPERATIONS, request.include_topic_authorized_operations)
-    found = enode.topic(topic.name)
+    found = await enode.topic(topic.name)
     if found is not None:
-        return _topic(call, request, found)
+        return await _topic(call, request, found)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     options = call.shared.options
     if options.auto_create_topics and request.allow_auto_topic_creation and topic.name not in INTERNAL_TOPICS:
         try:
             found = await enode.create_topic(topic.name, options.default_partitions, {})
         except TopicExists:
-            code = ErrorCode.INVALID_TOPIC_EXCEPTION  # not this one: one whose name differs only in "." and "_"
+            code = ErrorCode.INVALID_TOPIC_EXCEPTION  # one whose name differs only in "." and "_"
+            found = await enode.topic(topic.name)  # or this one: somebody was quicker
         except PenstockError as error:
             code = code_of(error)
     if found is None:
         return MetadataResponseTopic(error_code=code, name=topic.name, topic_authorized_operations=operations)
-    return _topic(call, request, found)
+    return await _topic(call, request, found)
 
 
-def _topic(call: Call, request: MetadataRequest, topic: TopicState) -> MetadataResponseTopic:
-    node = call.shared.node_id
+async def _topic(call: Call, request: MetadataRequest, topic: TopicState) -> MetadataResponseTopic:
+    node, places = call.shared.node_id, await call.shared.enode.places(topic.name)
     partitions = [
         MetadataResponsePartition(
             partition_index=number,
             leader_id=node,
-            leader_epoch=call.shared.enode.leader_epoch(Partition(topic.name, number)),
+            leader_epoch=place.epoch,
             replica_nodes=(node,),
             isr_nodes=(node,),
         )
-        for number in range(topic.partitions)
+        for number, place in enumerate(places)
     ]
     return MetadataResponseTopic(
         name=topic.name,

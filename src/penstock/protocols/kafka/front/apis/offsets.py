@@ -47,6 +47,9 @@ _NONE = Committed(-1)
 
 async def commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:
     """Serve OffsetCommit: durable before it is answered."""
+    asked = [Partition(topic.name, part.partition_index) for topic in request.topics for part in topic.partitions]
+    known = {partition for partition in asked if await call.shared.exists(partition)}
+    # Last, so that no rebalance comes between this and the commit.
     code = _may_commit(call, request)
     now_ms = call.shared.services.runtime.now_ms()
     offsets: dict[Partition, Committed] = {}
@@ -54,7 +57,7 @@ async def commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespon
     for topic in request.topics:
         for part in topic.partitions:
             partition = Partition(topic.name, part.partition_index)
-            fault = _commit_fault(call, partition, part, code)
+            fault = _commit_fault(call, part, code) if partition in known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if fault:
                 faults[partition] = fault
             else:
@@ -94,21 +97,12 @@ def _may_commit(call: Call, request: OffsetCommitRequest) -> ErrorCode:
     return code
 
 
-def _commit_fault(
-    call: Call, partition: Partition, part: OffsetCommitRequestPartition, group_fault: ErrorCode
-) -> ErrorCode:
-    if not _exists(call, partition):
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # also where the group refuses
+def _commit_fault(call: Call, part: OffsetCommitRequestPartition, group_fault: ErrorCode) -> ErrorCode:
     if group_fault:
         return group_fault
     if len(part.committed_metadata or "") > call.shared.options.offset_metadata_max_bytes:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
     return ErrorCode.NONE
-
-
-def _exists(call: Call, partition: Partition) -> bool:
-    topic = call.shared.enode.topic(partition.topic)
-    return topic is not None and 0 <= partition.id < topic.partitions
 
 
 # OffsetFetch.
@@ -198,14 +192,13 @@ def _group(call: Call, group: str, wanted: Sequence[Partition] | None, *, stable
 async def delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
     """Serve OffsetDelete: not for topics that members of the group still read."""
     group = request.group_id
+    asked = [Partition(topic.name, part.partition_index) for topic in request.topics for part in topic.partitions]
+    known = {partition: await call.shared.exists(partition) for partition in asked}
+    # From here on nothing is waited for: no member joins and reads them in between.
     code = call.shared.groups.may_delete_offsets(group)
     if code:
         return OffsetDeleteResponse(error_code=code)
-    faults = {
-        Partition(topic.name, part.partition_index): _delete_fault(call, group, topic.name, part.partition_index)
-        for topic in request.topics
-        for part in topic.partitions
-    }
+    faults = {partition: _delete_fault(call, group, partition.topic, exists) for partition, exists in known.items()}
     try:
         await call.shared.offsets.forget(group, [partition for partition, fault in faults.items() if not fault])
     except PenstockError:
@@ -213,12 +206,10 @@ async def delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteRespon
     return OffsetDeleteResponse(topics=_deleted(request, faults))
 
 
-def _delete_fault(call: Call, group: str, topic: str, number: int) -> ErrorCode:
+def _delete_fault(call: Call, group: str, topic: str, exists: bool) -> ErrorCode:
     if call.shared.groups.coordinator.is_subscribed(group, topic):
         return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-    if not _exists(call, Partition(topic, number)):
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return ErrorCode.NONE
+    return ErrorCode.NONE if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _deleted(request: OffsetDeleteRequest, faults: Mapping[Partition, ErrorCode]) -> list[OffsetDeleteResponseTopic]:

@@ -36,8 +36,8 @@ from penstock.protocols.kafka.messages.produce import (
     ProduceResponseRecordError,
     ProduceResponseTopic,
 )
+from penstock.seams.enode import Appended, TopicState, extent
 from penstock.seams.framing import Buffer
-from penstock.seams.node import Appended, TopicState
 
 __all__ = ["produce"]
 
@@ -66,7 +66,7 @@ async def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None
     if any(loads_arrow(part.records) for topic in request.topic_data for part in topic.partition_data):
         await call.shared.services.runtime.in_thread(load_arrow)
     refusal = await _take_part(call, request)
-    checked = [_parts(call, request, topic) for topic in request.topic_data]
+    checked = [await _parts(call, request, topic) for topic in request.topic_data]
     everything = [part for parts in checked for part in parts]
     await _look_into(call, everything, request.transactional_id)
     await _repack(call, everything)
@@ -76,15 +76,15 @@ async def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None
         results = [(part.partition, part.fault or next(appended)) for part in parts]
         if request.acks == 0:
             _hang_up_on_errors(results)
-        answers = [_answer(call, partition, result) for partition, result in results]
+        answers = [await _answer(call, partition, result) for partition, result in results]
         responses.append(ProduceResponseTopic(name=topic.name, partition_responses=answers))
     return None if request.acks == 0 else ProduceResponse(responses=responses)
 
 
-def _parts(call: Call, request: ProduceRequest, topic: ProduceRequestTopic) -> list[_Part]:
+async def _parts(call: Call, request: ProduceRequest, topic: ProduceRequestTopic) -> list[_Part]:
     """Each partition with its rules, or with what is wrong whatever its batch is like."""
-    found = call.shared.enode.topic(topic.name)
-    rules = rules_for(call.shared.config_of(found), call.shared.options) if found else None
+    found = await call.shared.enode.topic(topic.name)
+    rules = rules_for(await call.shared.config_of(found), call.shared.options) if found else None
     parts = [_Part(Partition(topic.name, part.index), part.records, rules=rules) for part in topic.partition_data]
     for part in parts:
         try:
@@ -144,9 +144,10 @@ async def _append(
     for lump in _lumps(parts):
         if len(lump) < len(parts):
             await call.shared.turns.take(_LUMP_STEPS)
-        _check_transactions(call, transactional_id, lump, refusal)
-        batches = [(part.partition, part.batch) for part in lump if part.fault is None]
-        appended += await call.shared.enode.append_all(batches)
+        with call.shared.transactions.appending(transactional_id):
+            _check_transactions(call, transactional_id, lump, refusal)
+            batches = [(part.partition, part.batch) for part in lump if part.fault is None]
+            appended += await call.shared.enode.append_all(batches)
     return appended
 
 
@@ -181,7 +182,7 @@ async def _take_part(call: Call, request: ProduceRequest) -> ErrorCode:
     enode = call.shared.enode
     partitions: dict[tuple[int, int], list[Partition]] = {}
     for topic in request.topic_data:
-        found = enode.topic(topic.name)
+        found = await enode.topic(topic.name)
         for part in topic.partition_data:
             there = found is not None and 0 <= part.index < found.partitions and topic.name not in INTERNAL_TOPICS
             if there and part.records is not None and len(part.records) >= HEADER_BYTES:
@@ -206,7 +207,7 @@ def _check_transactional(transactional_id: str | None, batch: Buffer) -> None:
 
 
 def _check_transactions(call: Call, transactional_id: str | None, parts: Sequence[_Part], refusal: ErrorCode) -> None:
-    """Nothing is waited for between this and the append: the transaction cannot be ended in between."""
+    """To be asked within `appending`: the transaction cannot be ended between this and the append."""
     if transactional_id is None:
         return
     for part in parts:
@@ -230,7 +231,7 @@ def _hang_up_on_errors(results: list[tuple[Partition, Appended | PenstockError]]
             )
 
 
-def _answer(call: Call, partition: Partition, result: Appended | PenstockError) -> ProduceResponsePartition:
+async def _answer(call: Call, partition: Partition, result: Appended | PenstockError) -> ProduceResponsePartition:
     if not isinstance(result, PenstockError):
         return ProduceResponsePartition(
             index=partition.id,
@@ -243,14 +244,14 @@ def _answer(call: Call, partition: Partition, result: Appended | PenstockError) 
         index=partition.id,
         error_code=code_of(result),
         base_offset=-1,
-        log_start_offset=_start(call, partition) if rows else -1,
+        log_start_offset=await _start(call, partition) if rows else -1,
         record_errors=[ProduceResponseRecordError(batch_index=row, batch_index_error_message=None) for row in rows],
         error_message=result.message,
     )
 
 
-def _start(call: Call, partition: Partition) -> int:
+async def _start(call: Call, partition: Partition) -> int:
     try:
-        return call.shared.enode.bounds(partition)[0]
+        return (await extent(call.shared.enode, partition)).start
     except PenstockError:  # deleted while the other batches were being written
         return -1

@@ -38,14 +38,14 @@ async def elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeader
     """Serve ElectLeaders: every partition has its leader."""
     if request.topic_partitions is None:
         # All partitions that need it: none.
-        topics = [ElectLeadersResponseTopic(topic=topic.name) for topic in call.shared.enode.topics()]
+        topics = [ElectLeadersResponseTopic(topic=topic.name) for topic in await call.shared.enode.topics()]
         return ElectLeadersResponse(replica_election_results=topics)
     known = request.election_type in (_PREFERRED, _UNCLEAN)
     results = []
     for topic in request.topic_partitions:
         rows = []
         for number in topic.partitions:
-            told = _elected(call, topic.topic, number)
+            told = await _elected(call, topic.topic, number)
             code, message = (
                 told if known else (ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
             )
@@ -55,8 +55,8 @@ async def elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeader
     return ElectLeadersResponse(error_code=code, replica_election_results=results)
 
 
-def _elected(call: Call, name: str, number: int) -> _Told:
-    topic = call.shared.enode.topic(name)
+async def _elected(call: Call, name: str, number: int) -> _Told:
+    topic = await call.shared.enode.topic(name)
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}"
     if not 0 <= number < topic.partitions:
@@ -72,7 +72,7 @@ async def alter_reassignments(
     for topic in request.topics:
         rows = []
         for part in topic.partitions:
-            code, message = _moved(call, topic.name, part.partition_index, part.replicas)
+            code, message = await _moved(call, topic.name, part.partition_index, part.replicas)
             rows.append(
                 AlterPartitionReassignmentsResponsePartition(
                     partition_index=part.partition_index, error_code=code, error_message=message
@@ -84,8 +84,8 @@ async def alter_reassignments(
     )
 
 
-def _moved(call: Call, name: str, number: int, replicas: Sequence[int] | None) -> _Told:
-    topic = call.shared.enode.topic(name)
+async def _moved(call: Call, name: str, number: int, replicas: Sequence[int] | None) -> _Told:
+    topic = await call.shared.enode.topic(name)
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}."
     if not 0 <= number < topic.partitions:

@@ -42,7 +42,7 @@ from penstock.protocols.kafka.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicsResponseTopic,
 )
-from penstock.seams.node import TopicState
+from penstock.seams.enode import TopicState, extent
 from penstock.store.errors import TopicExists
 
 __all__ = ["create_partitions", "create_topics", "delete_records", "delete_topics"]
@@ -86,13 +86,16 @@ async def _create(call: Call, topic: CreateTopicsRequestTopic, validate_only: bo
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, "an internal topic")
     if not _NAME.fullmatch(topic.name) or topic.name in (".", ".."):
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name[:300]!r} cannot be a topic's name")
-    if enode.topic(topic.name) is not None:
-        raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
+    if await enode.topic(topic.name) is not None:
+        raise _exists(topic.name)
+    said = await enode.node_options()
     created: TopicState | None = None
     if not validate_only:
         try:
             created = await enode.create_topic(topic.name, partitions, options)
         except TopicExists as error:
+            if await enode.topic(topic.name) is not None:  # somebody was quicker
+                raise _exists(topic.name) from error
             raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, error.message) from error
     return CreateTopicsResponseTopic(
         name=topic.name,
@@ -102,9 +105,13 @@ async def _create(call: Call, topic: CreateTopicsRequestTopic, validate_only: bo
         replication_factor=1,
         configs=[
             CreateTopicsResponseConfig(name=each.name, value=each.value, config_source=each.source)
-            for each in described(options, call.shared)
+            for each in described(options, call.shared, said)
         ],
     )
+
+
+def _exists(topic: str) -> Refused:
+    return Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' already exists.")
 
 
 def _partitions(call: Call, topic: CreateTopicsRequestTopic) -> int:
@@ -149,7 +156,7 @@ async def _delete(call: Call, topic: DeleteTopicsRequestTopic) -> DeleteTopicsRe
     try:
         if name is not None and topic_id != NO_UUID:
             raise Refused(ErrorCode.INVALID_REQUEST, "a topic is named by its name or by its id, not by both")
-        found = enode.topic_by_id(topic_id) if name is None else enode.topic(name)
+        found = await (enode.topic_by_id(topic_id) if name is None else enode.topic(name))
         if found is None:
             unknown = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             raise Refused(unknown, "no such topic")
@@ -186,7 +193,7 @@ async def create_partitions(call: Call, request: CreatePartitionsRequest) -> Cre
         try:
             if times[topic.name] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "the topic stands twice in the request")
-            _check_growth(call, topic)
+            await _check_growth(call, topic)
             if not request.validate_only:
                 await call.shared.enode.add_partitions(topic.name, topic.count)
         except PenstockError as error:
@@ -195,8 +202,8 @@ async def create_partitions(call: Call, request: CreatePartitionsRequest) -> Cre
     return CreatePartitionsResponse(results=results)
 
 
-def _check_growth(call: Call, topic: CreatePartitionsRequestTopic) -> None:
-    found = call.shared.enode.topic(topic.name)
+async def _check_growth(call: Call, topic: CreatePartitionsRequestTopic) -> None:
+    found = await call.shared.enode.topic(topic.name)
     if found is None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no such topic")
     if topic.name in INTERNAL_TOPICS:
@@ -235,11 +242,11 @@ async def delete_records(call: Call, request: DeleteRecordsRequest) -> DeleteRec
 
 async def _delete_records(call: Call, partition: Partition, before: int) -> int:
     enode = call.shared.enode
-    _, end = enode.bounds(partition)
-    topic = enode.topic(partition.topic)
+    end = (await extent(enode, partition)).end
+    topic = await enode.topic(partition.topic)
     if partition.topic in INTERNAL_TOPICS:
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, "an internal topic")
-    if topic is not None and call.shared.config_of(topic).get("cleanup.policy") == "compact":
+    if topic is not None and (await call.shared.config_of(topic)).get("cleanup.policy") == "compact":
         raise Refused(ErrorCode.POLICY_VIOLATION, "records of a compacted topic are deleted by their keys")
     if before < _WHOLE_LOG:
         raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {before}")

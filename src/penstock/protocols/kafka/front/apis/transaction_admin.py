@@ -92,14 +92,14 @@ async def describe_producers(call: Call, request: DescribeProducersRequest) -> D
     """Serve DescribeProducers."""
     topics = []
     for topic in request.topics:
-        parts = [_producers(call, Partition(topic.name, each)) for each in topic.partition_indexes]
+        parts = [await _producers(call, Partition(topic.name, each)) for each in topic.partition_indexes]
         topics.append(DescribeProducersResponseTopic(name=topic.name, partitions=parts))
     return DescribeProducersResponse(topics=topics)
 
 
-def _producers(call: Call, partition: Partition) -> DescribeProducersResponsePartition:
+async def _producers(call: Call, partition: Partition) -> DescribeProducersResponsePartition:
     try:
-        writers = call.shared.enode.writers(partition)
+        writers = await call.shared.enode.writers(partition)
     except PenstockError as error:
         return DescribeProducersResponsePartition(
             partition_index=partition.id, error_code=code_of(error), error_message=error.message
@@ -148,8 +148,7 @@ async def _write(call: Call, wanted: WriteTxnMarkersRequestMarker) -> WriteTxnMa
 
 
 async def _mark(call: Call, partition: Partition, wanted: WriteTxnMarkersRequestMarker, marker: bytes) -> ErrorCode:
-    found = call.shared.enode.topic(partition.topic)
-    if found is None or not 0 <= partition.id < found.partitions:
+    if not await call.shared.exists(partition):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
         await call.shared.transactions.markers.write_one(

@@ -38,7 +38,7 @@ _SECOND_COMMIT_SINCE = 5
 async def add_partitions(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
     """Serve AddPartitionsToTxn: all partitions or none."""
     asked = [Partition(topic.name, each) for topic in request.v3_and_below_topics for each in topic.partitions]
-    unknown = {each for each in asked if not _exists(call, each)}
+    unknown = {each for each in asked if not await _exists(call, each)}
     if unknown:
         told = {
             each: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if each in unknown else ErrorCode.OPERATION_NOT_ATTEMPTED
@@ -111,13 +111,13 @@ async def commit_offsets(call: Call, request: TxnOffsetCommitRequest) -> TxnOffs
         for topic in request.topics
         for each in topic.partitions
     }
+    offsets = await _offsets(call, request, told)
+    # Last, so that no rebalance comes between this and what it allows.
     code = _may_commit(call, request)
     if code:
         told = dict.fromkeys(told, code)
-    else:
-        offsets = _offsets(call, request, told)
-        if offsets:
-            told.update(dict.fromkeys(offsets, await _commit(call, request, offsets)))
+    elif offsets:
+        told.update(dict.fromkeys(offsets, await _commit(call, request, offsets)))
     return TxnOffsetCommitResponse(
         topics=[
             TxnOffsetCommitResponseTopic(
@@ -145,7 +145,7 @@ def _may_commit(call: Call, request: TxnOffsetCommitRequest) -> ErrorCode:
     return code
 
 
-def _offsets(
+async def _offsets(
     call: Call, request: TxnOffsetCommitRequest, told: dict[Partition, ErrorCode]
 ) -> Mapping[Partition, Committed]:
     """What can be committed; what cannot gets its code in ``told``."""
@@ -154,7 +154,7 @@ def _offsets(
     for topic in request.topics:
         for each in topic.partitions:
             partition, metadata = Partition(topic.name, each.partition_index), each.committed_metadata or ""
-            if not _exists(call, partition):
+            if not await _exists(call, partition):
                 told[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif len(metadata) > call.shared.options.offset_metadata_max_bytes:
                 told[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
@@ -178,9 +178,8 @@ async def _commit(call: Call, request: TxnOffsetCommitRequest, offsets: Mapping[
     return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED else code
 
 
-def _exists(call: Call, partition: Partition) -> bool:
-    topic = call.shared.enode.topic(partition.topic)
-    return topic is not None and 0 <= partition.id < topic.partitions and partition.topic not in INTERNAL_TOPICS
+async def _exists(call: Call, partition: Partition) -> bool:
+    return partition.topic not in INTERNAL_TOPICS and await call.shared.exists(partition)
 
 
 def _in_version(call: Call, code: ErrorCode) -> ErrorCode:

@@ -63,7 +63,7 @@ async def query_topics(call: AdminCall) -> Answer:
                 "maxMsgSizeInMB": (settings.topic(topic.name).max_message_bytes or settings.limits.max_message_bytes)
                 // _MB,
             }
-            for topic in call.shared.cluster.topics()
+            for topic in await call.shared.cluster.topics()
             if not wanted or topic.name in wanted
         ]
     )

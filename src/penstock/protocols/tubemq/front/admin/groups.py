@@ -97,7 +97,7 @@ async def by_topic(call: AdminCall) -> Answer:
     """Serve admin_query_group_info_by_topic: which groups read a topic now."""
     wanted = call.parameters.names("topicName")
     rows = []
-    for topic in call.shared.cluster.topics():
+    for topic in await call.shared.cluster.topics():
         if not wanted or topic.name in wanted:
             names = [group.name for group in call.shared.groups if topic.name in group.terms.topics]
             rows.append({"topicName": topic.name, "groupSet": names, "groupCnt": len(names)})

@@ -19,7 +19,7 @@ from penstock.protocols.tubemq.front.cluster import to_record, to_wire
 from penstock.protocols.tubemq.front.faults import Refused
 from penstock.protocols.tubemq.front.settings import UNSET
 from penstock.protocols.tubemq.strings import parse_key
-from penstock.seams.node import TopicState
+from penstock.seams.enode import TopicState, extent
 
 __all__ = ["bounds", "clone", "groups", "query", "query_one", "remove", "set", "set_one"]
 
@@ -29,7 +29,7 @@ _MOST_JSON = 1 << 20
 async def bounds(call: AdminCall) -> Answer:
     """Serve admin_query_pubinfo: each partition's first and next offset."""
     rows = []
-    for topic in _chosen(call):
+    for topic in await _chosen(call):
         offsets = [
             {
                 "partitionId": partition_id,
@@ -39,7 +39,7 @@ async def bounds(call: AdminCall) -> Answer:
                 "dataMax": UNSET,
             }
             for partition, partition_id in call.shared.cluster.shown(topic)
-            for start, end in [call.shared.enode.bounds(partition)]
+            for start, end, _, _ in [await extent(call.shared.enode, partition)]
         ]
         rows.append({"topicName": topic.name, "offsetInfo": offsets, "itemCount": len(offsets)})
     return from_broker(rows, "dataCount")
@@ -51,27 +51,27 @@ async def query(call: AdminCall) -> Answer:
     rows = []
     for group in wanted or call.shared.offsets.groups():
         known = call.shared.offsets.committed(group)
-        topics = [topic for topic in _chosen(call) if any(partition.topic == topic.name for partition in known)]
+        topics = [topic for topic in await _chosen(call) if any(partition.topic == topic.name for partition in known)]
         if topics:
-            parts = [_topic_offsets(call, group, topic) for topic in topics]
+            parts = [await _topic_offsets(call, group, topic) for topic in topics]
             rows.append({"groupName": group, "subInfo": parts, "topicCount": len(parts)})
     return from_broker(rows)
 
 
-def _topic_offsets(call: AdminCall, group: str, topic: TopicState) -> dict[str, Any]:
-    offsets = [_offset(call, group, partition) for partition, _ in call.shared.cluster.shown(topic)]
+async def _topic_offsets(call: AdminCall, group: str, topic: TopicState) -> dict[str, Any]:
+    offsets = [await _offset(call, group, partition) for partition, _ in call.shared.cluster.shown(topic)]
     return {"topicName": topic.name, "offsets": offsets, "partCount": len(offsets)}
 
 
-def _offset(call: AdminCall, group: str, partition: Partition) -> dict[str, Any]:
-    _, end = call.shared.enode.bounds(partition)
+async def _offset(call: AdminCall, group: str, partition: Partition) -> dict[str, Any]:
+    end = (await extent(call.shared.enode, partition)).end
     committed = call.shared.positions.of(group, partition)
     booking = call.shared.bookings.get(Key(group, partition))
     flight = 0
     if booking is not None and booking.flight_end is not None and committed is not None:
         flight = max(0, booking.flight_end - committed)
     return {
-        "partitionId": call.shared.cluster.id_of(partition),
+        "partitionId": await call.shared.cluster.id_of(partition),
         "curOffset": UNSET if committed is None else to_wire(committed),
         "flightOffset": to_wire(flight),
         "curDataOffset": UNSET,
@@ -84,9 +84,9 @@ def _offset(call: AdminCall, group: str, partition: Partition) -> dict[str, Any]
 
 async def query_one(call: AdminCall) -> Answer:
     """Serve admin_query_group_offset: one partition."""
-    group, partition = _one(call)
-    start, end = call.shared.enode.bounds(partition)
-    found = _offset(call, group, partition)
+    group, partition = await _one(call)
+    start, end, _, _ = await extent(call.shared.enode, partition)
+    found = await _offset(call, group, partition)
     return {
         "errMsg": "OK!",
         "curOffset": found["curOffset"],
@@ -113,12 +113,12 @@ async def set(call: AdminCall) -> Answer:
     names = given.names("groupName", required=True)
     given.user("modifyUser")
     if given.flag("manualSet"):
-        offsets = _given_offsets(call, given.text("offsetJsonInfo"))
+        offsets = await _given_offsets(call, given.text("offsetJsonInfo"))
     else:
         given.names("topicName", required=True)
         offsets = {
-            partition: call.shared.enode.bounds(partition)[1]
-            for topic in _chosen(call)
+            partition: (await extent(call.shared.enode, partition)).end
+            for topic in await _chosen(call)
             for partition in _partitions(topic)
         }
     for group in names:
@@ -129,7 +129,7 @@ async def set(call: AdminCall) -> Answer:
 
 async def set_one(call: AdminCall) -> Answer:
     """Serve admin_manual_set_current_offset."""
-    group, partition = _one(call)
+    group, partition = await _one(call)
     call.parameters.user("modifyUser")
     offset = to_record(call.parameters.number("manualOffset", low=0))
     before = call.shared.positions.of(group, partition)
@@ -144,7 +144,7 @@ async def clone(call: AdminCall) -> Answer:
     source, targets = given.text("sourceGroupName"), given.names("targetGroupName", required=True)
     given.user("modifyUser")
     given.names("topicName", required=True)
-    topics = {topic.name for topic in _chosen(call)}
+    topics = {topic.name for topic in await _chosen(call)}
     for partition, committed in list(call.shared.offsets.committed(source).items()):
         if partition.topic in topics:
             for target in targets:
@@ -156,7 +156,7 @@ async def remove(call: AdminCall) -> Answer:
     """Serve admin_rmv_offset: forget where groups were in topics."""
     names = call.parameters.names("groupName", required=True)
     call.parameters.user("modifyUser")
-    topics = {topic.name for topic in _chosen(call)}
+    topics = {topic.name for topic in await _chosen(call)}
     for group in names:
         known = call.shared.offsets.committed(group)
         await call.shared.offsets.forget(group, [partition for partition in known if partition.topic in topics])
@@ -165,32 +165,34 @@ async def remove(call: AdminCall) -> Answer:
 
 async def _move(call: AdminCall, group: str, partition: Partition, offset: int) -> None:
     """A reader that is there goes on from the new offset; what it has in hand does not count any more."""
-    start, end = call.shared.enode.bounds(partition)
-    await call.shared.positions.set(group, partition, min(max(offset, start), end))
-    booking = call.shared.bookings.get(Key(group, partition))
-    if booking is not None:
-        booking.flight_end = None
+    start, end, _, _ = await extent(call.shared.enode, partition)
+    place = (group, partition.topic, await call.shared.cluster.id_of(partition))
+    async with call.shared.readers.held(place):  # also from a batch that is being read
+        await call.shared.positions.set(group, partition, min(max(offset, start), end))
+        booking = call.shared.bookings.get(Key(group, partition))
+        if booking is not None:
+            booking.flight_end = None
 
 
 # Parts.
 
 
-def _chosen(call: AdminCall) -> list[TopicState]:
+async def _chosen(call: AdminCall) -> list[TopicState]:
     wanted = call.parameters.names("topicName")
-    return [topic for topic in call.shared.cluster.topics() if not wanted or topic.name in wanted]
+    return [topic for topic in await call.shared.cluster.topics() if not wanted or topic.name in wanted]
 
 
 def _partitions(topic: TopicState) -> list[Partition]:
     return [Partition(topic.name, number) for number in range(topic.partitions)]
 
 
-def _one(call: AdminCall) -> tuple[str, Partition]:
+async def _one(call: AdminCall) -> tuple[str, Partition]:
     group = call.parameters.text("groupName")
-    topic = call.shared.cluster.known(call.parameters.text("topicName"))
+    topic = await call.shared.cluster.known(call.parameters.text("topicName"))
     return group, call.shared.cluster.own(topic, call.parameters.number("partitionId", low=0, high=2**31 - 1))
 
 
-def _given_offsets(call: AdminCall, text: str) -> dict[Partition, int]:
+async def _given_offsets(call: AdminCall, text: str) -> dict[Partition, int]:
     """``{"brokerId:topic:partitionId": offset, ...}``."""
     try:
         found = json.loads(text) if len(text) <= _MOST_JSON else None
@@ -205,6 +207,6 @@ def _given_offsets(call: AdminCall, text: str) -> dict[Partition, int]:
         except ProtocolViolation as error:
             raise Refused(Code.BAD_REQUEST, error.message) from error
         if partition.node == str(call.shared.cluster.broker_id):
-            topic = call.shared.cluster.known(partition.topic)
+            topic = await call.shared.cluster.known(partition.topic)
             offsets[call.shared.cluster.own(topic, partition.id)] = to_record(offset)
     return offsets

@@ -7,9 +7,10 @@ import sys
 
 from penstock.protocols.tubemq.front.admin.answers import Answer, from_broker
 from penstock.protocols.tubemq.front.admin.routes import AdminCall
-from penstock.protocols.tubemq.front.broker.reading import Limits, read_batch
+from penstock.protocols.tubemq.front.broker.reading import Begin, Limits, look, read_batch
 from penstock.protocols.tubemq.java_hash import java_hash
 from penstock.protocols.tubemq.messages.broker import TransferedMessage
+from penstock.seams.enode import extent
 
 __all__ = ["messages"]
 
@@ -20,16 +21,17 @@ _LENGTH = 4
 async def messages(call: AdminCall) -> Answer:
     """Serve admin_snapshot_message: up to ``msgCount`` of the last messages, those that fit ``filterConds``."""
     given = call.parameters
-    topic = call.shared.cluster.known(given.text("topicName"))
+    topic = await call.shared.cluster.known(given.text("topicName"))
     partition = call.shared.cluster.own(topic, given.number("partitionId", low=0, high=2**31 - 1))
     count = given.number("msgCount", 3, low=1, high=50)
     filters = frozenset(java_hash(each) for each in given.names("filterConds"))
-    start, end = call.shared.enode.bounds(partition)
+    start, end, _, _ = await extent(call.shared.enode, partition)
     begin = max(start, end - count)
     if begin == end:
         return from_broker([])
     shared, limits = call.shared, Limits(_MOST_BYTES, count, sys.maxsize)
-    batch = await read_batch(shared.enode, shared.beside, partition, begin, filters, limits)
+    found = await look(shared.enode, partition, begin, _MOST_BYTES)
+    batch = await read_batch(shared.enode, shared.beside, partition, Begin(begin, found), filters, limits)
     return from_broker([_shown(row, message) for row, message in enumerate(batch.messages)])
 
 

@@ -9,6 +9,7 @@ from penstock.protocols.tubemq.front.admin.answers import Answer, from_broker, f
 from penstock.protocols.tubemq.front.admin.routes import ROUTES, AdminCall
 from penstock.protocols.tubemq.front.broker.bookings import Booking
 from penstock.protocols.tubemq.front.cluster import to_wire
+from penstock.seams.enode import extent
 
 __all__ = [
     "bookings",
@@ -81,7 +82,7 @@ async def master_group(call: AdminCall) -> Answer:
 async def bookings(call: AdminCall) -> Answer:
     """Serve admin_get_partition_reginfo and admin_query_consumer_regmap: which consumer has which partition."""
     rows = [
-        {"Partition": _name(call, booking), "Consumer": booking.client, "index": row}
+        {"Partition": await _name(call, booking), "Consumer": booking.client, "index": row}
         for row, booking in enumerate(_chosen(call), 1)
     ]
     return from_broker(rows)
@@ -92,14 +93,14 @@ async def consumers(call: AdminCall) -> Answer:
     rows = []
     for row, booking in enumerate(_chosen(call), 1):
         group, partition = booking.key
-        start, end = call.shared.enode.bounds(partition)
+        start, end, _, _ = await extent(call.shared.enode, partition)
         committed = call.shared.positions.of(group, partition)
         rows.append(
             {
                 "index": row,
                 "groupName": group,
                 "topicName": partition.topic,
-                "partitionId": call.shared.cluster.id_of(partition),
+                "partitionId": await call.shared.cluster.id_of(partition),
                 "consumerId": booking.client,
                 "isRegOk": True,
                 "isFilterConsume": bool(booking.filters),
@@ -123,9 +124,9 @@ def _chosen(call: AdminCall) -> list[Booking]:
     ]
 
 
-def _name(call: AdminCall, booking: Booking) -> str:
+async def _name(call: AdminCall, booking: Booking) -> str:
     group, partition = booking.key
-    return f"{group}:{partition.topic}:{call.shared.cluster.id_of(partition)}"
+    return f"{group}:{partition.topic}:{await call.shared.cluster.id_of(partition)}"
 
 
 def _broker(call: AdminCall) -> dict[str, Any]:

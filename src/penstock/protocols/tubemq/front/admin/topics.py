@@ -22,7 +22,8 @@ from penstock.protocols.tubemq.front.faults import Refused, refusal
 from penstock.protocols.tubemq.front.settings import UNSET
 from penstock.protocols.tubemq.front.shapes import Steps
 from penstock.protocols.tubemq.partition_ids import STORE_BASE
-from penstock.seams.node import TopicState
+from penstock.seams.enode import TopicState
+from penstock.store.errors import TopicExists
 
 __all__ = ["add", "delete", "query", "query_deployed", "query_names", "remove", "restore", "update"]
 
@@ -42,9 +43,14 @@ async def add(call: AdminCall) -> Answer:
     config = retention_of(given.optional("deletePolicy"))
 
     async def make(name: str) -> None:
-        if call.shared.enode.topic(name) is not None:
-            raise Refused(_EXISTS, f"Existed record found for brokerId-topicName({_broker(call)}:{name})!")
-        await call.shared.enode.create_topic(name, stores * partitions, config)
+        exists = Refused(_EXISTS, f"Existed record found for brokerId-topicName({_broker(call)}:{name})!")
+        if await call.shared.enode.topic(name) is not None:
+            raise exists
+        try:
+            await call.shared.enode.create_topic(name, stores * partitions, config)
+        except TopicExists as error:
+            # Somebody was quicker; or it is one whose name differs only in "." and "_".
+            raise error if await call.shared.enode.topic(name) is None else exists from error
         _shape(call.shared, name, ((stores, partitions),) if partitions > 1 else ())
         _open(call.shared, name, given)
 
@@ -58,7 +64,11 @@ async def update(call: AdminCall) -> Answer:
     config = retention_of(given.optional("deletePolicy"))
 
     async def change(name: str) -> None:
-        topic = _known(call, name)
+        async with call.shared.services.locks.held(("config", name)):
+            await change_alone(name)
+
+    async def change_alone(name: str) -> None:
+        topic = await _known(call, name)
         before = call.shared.cluster.shape(topic)
         stores, partitions = _size(call, before.stores, before.partitions)
         if stores < before.stores or partitions < before.partitions:
@@ -83,7 +93,7 @@ async def delete(call: AdminCall) -> Answer:
     call.parameters.user("modifyUser")
 
     async def hide(name: str) -> None:
-        _check_closed(call, name)
+        await _check_closed(call, name)
         settings = call.shared.settings
         settings.set_topic(name, replace(settings.topic(name), deleted=True))
 
@@ -95,7 +105,7 @@ async def restore(call: AdminCall) -> Answer:
     call.parameters.user("modifyUser")
 
     async def show(name: str) -> None:
-        _known(call, name)
+        await _known(call, name)
         settings = call.shared.settings
         settings.set_topic(name, replace(settings.topic(name), deleted=False))
 
@@ -107,7 +117,7 @@ async def remove(call: AdminCall) -> Answer:
     call.parameters.user("modifyUser")
 
     async def take_away(name: str) -> None:
-        _check_closed(call, name)
+        await _check_closed(call, name)
         await call.shared.enode.delete_topic(name)
         call.shared.settings.forget_topic(name)
         offsets = call.shared.offsets
@@ -119,13 +129,13 @@ async def remove(call: AdminCall) -> Answer:
 
 async def query(call: AdminCall) -> Answer:
     """Serve admin_query_topic_info."""
-    return from_master([_described(call, topic) for topic in _chosen(call)])
+    return from_master([_described(call, topic) for topic in await _chosen(call)])
 
 
 async def query_deployed(call: AdminCall) -> Answer:
     """Serve admin_query_topic_deploy_info: the same under other names."""
     rows = []
-    for topic in _chosen(call):
+    for topic in await _chosen(call):
         row = _described(call, topic)
         row["deployInfo"] = row.pop("topicInfo")
         row["enableAuthControl"] = call.shared.settings.topic(topic.name).controlled
@@ -135,7 +145,7 @@ async def query_deployed(call: AdminCall) -> Answer:
 
 async def query_names(call: AdminCall) -> Answer:
     """Serve admin_query_deployed_topics."""
-    names = [topic.name for topic in call.shared.cluster.topics()]
+    names = [topic.name for topic in await call.shared.cluster.topics()]
     return from_master([{"brokerId": _broker(call), "topicName": names, "topicCount": len(names)}])
 
 
@@ -162,20 +172,20 @@ def _broker(call: AdminCall) -> int:
     return call.shared.cluster.broker_id
 
 
-def _chosen(call: AdminCall) -> list[TopicState]:
+async def _chosen(call: AdminCall) -> list[TopicState]:
     wanted = call.parameters.names("topicName")
-    return [topic for topic in call.shared.cluster.topics() if not wanted or topic.name in wanted]
+    return [topic for topic in await call.shared.cluster.topics() if not wanted or topic.name in wanted]
 
 
-def _known(call: AdminCall, name: str) -> TopicState:
-    topic = call.shared.cluster.topic(name)
+async def _known(call: AdminCall, name: str) -> TopicState:
+    topic = await call.shared.cluster.topic(name)
     if topic is None:
         raise Refused(_UNKNOWN, f"Not found topic deploy record by brokerId-topicName({_broker(call)}:{name})!")
     return topic
 
 
-def _check_closed(call: AdminCall, name: str) -> None:
-    _known(call, name)
+async def _check_closed(call: AdminCall, name: str) -> None:
+    await _known(call, name)
     settings = call.shared.settings.topic(name)
     if settings.accepts_publish or settings.accepts_subscribe:
         raise Refused(

@@ -49,7 +49,7 @@ async def register(call: Call, request: RegisterRequestC2MV2) -> RegisterRespons
     if request.source_count > 0 and not 0 <= request.node_id < request.source_count:
         raise Refused(Code.BAD_REQUEST, "Request nodeId value must be between in [0, sourceCount-1]!")
     topics = topics_of(request.topic_list)
-    deployed(shared.cluster, topics)
+    await deployed(shared.cluster, topics)
     counted = request.source_count > 0
     conditions = conditions_of(request.topic_condition, topics)
     sources = request.source_count if counted else 0
@@ -88,7 +88,7 @@ async def heartbeat(call: Call, request: HeartRequestC2MV2) -> HeartResponseM2CV
     )
     told = report.lst_assigned_time if has(report, "lst_assigned_time") else -1
     if told >= 0 and member.holds and shared.now_ms - told > _META_AGE_MS:
-        answer.topic_meta_info_id = meta_id = _meta(shared, group)
+        answer.topic_meta_info_id = meta_id = await _meta(shared, group)
         if meta_id != report.topic_meta_info_id:
             answer.topic_meta_info_list.extend(group.meta)  # type: ignore[attr-defined]  # protobuf's own list
     return answer
@@ -98,7 +98,7 @@ async def partition_meta(call: Call, request: GetPartMetaRequestC2M) -> GetPartM
     """Serve partition metadata: brokers and topics, each where the member's are not up to date."""
     shared = call.shared
     group = _known(shared, request)
-    meta_id = _meta(shared, group)
+    meta_id = await _meta(shared, group)
     return GetPartMetaResponseM2C(
         err_code=Code.SUCCESS,
         err_msg="OK!",
@@ -136,8 +136,8 @@ def _brokers(shared: Shared, held: int) -> list[str]:
     return [] if held == shared.cluster.config_id else shared.cluster.brokers
 
 
-def _meta(shared: Shared, group: ConsumerGroup) -> int:
-    found = [topic for name in sorted(group.terms.topics) if (topic := shared.cluster.topic(name)) is not None]
+async def _meta(shared: Shared, group: ConsumerGroup) -> int:
+    found = [topic for name in sorted(group.terms.topics) if (topic := await shared.cluster.topic(name)) is not None]
     lines = [format_subscribable(shared.cluster.subscribable(topic)) for topic in found]
     return group.tell(lines, shared.now_ms)
 

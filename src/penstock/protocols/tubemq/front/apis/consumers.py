@@ -45,7 +45,7 @@ async def register(call: Call, request: RegisterRequestC2M) -> RegisterResponseM
     host = named("hostName", request.host_name)
     name = named("groupName", request.group_name)
     topics = topics_of(request.topic_list)
-    deployed(shared.cluster, topics)
+    await deployed(shared.cluster, topics)
     terms, asks = _terms(request, topics)
     admit(shared.settings, name, terms)
     member = Member(client, host, holds=_holds(request.subscribe_info, terms.topics), asks=asks)

@@ -23,6 +23,7 @@ from penstock.protocols.tubemq.messages.declare import has
 from penstock.protocols.tubemq.methods import ReadStatus, RegisterOperation
 from penstock.protocols.tubemq.names import MAX_FILTER_ITEMS
 from penstock.protocols.tubemq.strings import Located, format_failure, parse_located
+from penstock.seams.enode import extent
 
 __all__ = ["heartbeat", "register"]
 
@@ -30,13 +31,16 @@ __all__ = ["heartbeat", "register"]
 async def register(call: Call, request: RegisterRequestC2B) -> RegisterResponseB2C:
     """Serve register and unregister, which are one method."""
     client = named("clientId", request.client_id)
-    topic = call.shared.cluster.known(named("topicName", request.topic_name))
-    group = named("groupName", request.group_name)
-    key = Key(group, call.shared.cluster.own(topic, request.partition_id))
-    if request.op_type == RegisterOperation.REGISTER:
-        return await _book(call, key, client, request)
-    if request.op_type == RegisterOperation.UNREGISTER:
-        return await _give_back(call, key, client, request)
+    name = named("topicName", request.topic_name)
+    # Of the topic is asked first, as the real broker does; of the rest in the line of the group's place.
+    async with call.shared.readers.held((request.group_name.strip(), name, request.partition_id)):
+        topic = await call.shared.cluster.known(name)
+        group = named("groupName", request.group_name)
+        key = Key(group, call.shared.cluster.own(topic, request.partition_id))
+        if request.op_type == RegisterOperation.REGISTER:
+            return await _book(call, key, client, request)
+        if request.op_type == RegisterOperation.UNREGISTER:
+            return await _give_back(call, key, client, request)
     raise Refused(Code.BAD_REQUEST, f"Invalid request:{request.op_type}")
 
 
@@ -50,15 +54,14 @@ async def _book(call: Call, key: Key, client: str, request: RegisterRequestC2B) 
     priority = request.qry_priority_id if has(request, "qry_priority_id") else -2
     booking = shared.bookings.register(key, client, filters, priority, shared.now)
     wanted = request.curr_offset if has(request, "curr_offset") and request.curr_offset >= 0 else None
-    async with booking.turns.mine():
-        booking.stands = await shared.positions.begin(
-            key.group,
-            key.partition,
-            None if wanted is None else to_record(wanted),
-            from_end=request.read_status != ReadStatus.NORMAL,
-            always=request.read_status == ReadStatus.FROM_MAX_ALWAYS,
-        )
-    _, end = shared.enode.bounds(key.partition)
+    booking.stands = await shared.positions.begin(
+        key.group,
+        key.partition,
+        None if wanted is None else to_record(wanted),
+        from_end=request.read_status != ReadStatus.NORMAL,
+        always=request.read_status == ReadStatus.FROM_MAX_ALWAYS,
+    )
+    end = (await extent(shared.enode, key.partition)).end
     return RegisterResponseB2C(
         success=True,
         err_code=Code.SUCCESS,
@@ -72,11 +75,10 @@ async def _give_back(call: Call, key: Key, client: str, request: RegisterRequest
     """What was delivered last counts as read where the client says so (status 0)."""
     shared = call.shared
     booking = shared.bookings.leaving(key, client, shared.now)
-    async with booking.turns.mine():
-        # Before anybody else gets the partition, and begins where the group then stands.
-        if booking.flight_end is not None and request.read_status == ReadStatus.NORMAL:
-            await shared.positions.set(key.group, key.partition, booking.flight_end)
-        shared.bookings.end(booking)
+    # Before anybody else gets the partition, and begins where the group then stands.
+    if booking.flight_end is not None and request.read_status == ReadStatus.NORMAL:
+        await shared.positions.set(key.group, key.partition, booking.flight_end)
+    shared.bookings.end(booking)
     return RegisterResponseB2C(success=True, err_code=Code.SUCCESS, err_msg="OK!", curr_offset=-1)
 
 
@@ -90,7 +92,7 @@ async def heartbeat(call: Call, request: HeartBeatRequestC2B) -> HeartBeatRespon
             located = parse_located(text)
         except ProtocolViolation as error:
             raise Thrown(JAVA_THREW, error.message) from error
-        code = _renew(call, group, client, located)
+        code = await _renew(call, group, client, located)
         if code is not None:
             failures.append(format_failure(code, located))
     return HeartBeatResponseB2C(
@@ -103,11 +105,11 @@ async def heartbeat(call: Call, request: HeartBeatRequestC2B) -> HeartBeatRespon
     )
 
 
-def _renew(call: Call, group: str, client: str, located: Located) -> int | None:
+async def _renew(call: Call, group: str, client: str, located: Located) -> int | None:
     """Renew one booking; the code of what is wrong with it."""
     shared = call.shared
     try:
-        topic = shared.cluster.known(located.partition.topic)
+        topic = await shared.cluster.known(located.partition.topic)
         key = Key(group, shared.cluster.own(topic, located.partition.id))
         shared.bookings.use(key, client, shared.now)
     except PenstockError as error:

@@ -50,7 +50,7 @@ async def heartbeat(call: Call, request: HeartRequestP2M) -> HeartResponseM2P:
     named("hostName", request.host_name)
     topics = _topics(request.topic_list)
     shared.producers.beat(client, topics, shared.now)
-    found = [topic for name in topics if (topic := shared.cluster.topic(name)) is not None]
+    found = [topic for name in topics if (topic := await shared.cluster.topic(name)) is not None]
     infos = [
         format_published(
             Published(

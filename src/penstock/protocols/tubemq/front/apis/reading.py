@@ -11,7 +11,7 @@ from typing import Final
 
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.front.broker.bookings import Booking, Key
-from penstock.protocols.tubemq.front.broker.reading import Batch, Limits, read_batch
+from penstock.protocols.tubemq.front.broker.reading import Batch, Begin, Limits, look, read_batch
 from penstock.protocols.tubemq.front.call import Call, Continued, Shared
 from penstock.protocols.tubemq.front.checks import named
 from penstock.protocols.tubemq.front.cluster import to_wire
@@ -23,6 +23,8 @@ from penstock.protocols.tubemq.messages.broker import (
     GetMessageResponseB2C,
 )
 from penstock.protocols.tubemq.messages.declare import has
+from penstock.seams.enode import extent
+from penstock.store.errors import LogOffsetOutOfRange
 
 __all__ = ["commit", "get"]
 
@@ -34,32 +36,29 @@ async def get(call: Call, request: GetMessageRequestC2B) -> GetMessageResponseB2
     shared = call.shared
     client = named("clientId", request.client_id)
     group = named("groupName", request.group_name)
-    topic = shared.cluster.known(named("topicName", request.topic_name))
-    key = Key(group, shared.cluster.own(topic, request.partition_id))
-    booking = shared.bookings.use(key, client, shared.now)
-    if not shared.settings.topic(topic.name).accepts_subscribe:
-        raise Refused(Code.FORBIDDEN, f"topicName {topic.name} has been closed")
-    async with booking.turns.mine():
-        _check_current(shared, booking)
+    name = named("topicName", request.topic_name)
+    async with shared.readers.held((group, name, request.partition_id)):
+        topic = await shared.cluster.known(name)
+        key = Key(group, shared.cluster.own(topic, request.partition_id))
+        booking = shared.bookings.use(key, client, shared.now)
+        if not shared.settings.topic(topic.name).accepts_subscribe:
+            raise Refused(Code.FORBIDDEN, f"topicName {topic.name} has been closed")
         return await _serve(shared, booking, request)
 
 
 def _check_current(shared: Shared, booking: Booking) -> None:
-    """Raises Refused where the client has not the partition any more that it waited for."""
+    """Raises Refused where the client's time was over before its batch was read."""
     if not shared.bookings.is_current(booking):
         raise Refused(Code.HB_NO_NODE, f"UnRegistered Consumer:{booking.client}, you have to register firstly!")
 
 
 async def _serve(shared: Shared, booking: Booking, request: GetMessageRequestC2B) -> GetMessageResponseB2C | Continued:
     _, partition = booking.key
-    log_start, log_end = shared.enode.bounds(partition)
     start = await _start(shared, booking, request)
-    if start >= shared.enode.stable_offset(partition):  # what comes later may still be aborted
-        if start > log_end:
-            await _move(shared, booking, log_end)
-            booking.flight_end = None
+    begin = await _look(shared, booking, start)
+    if begin is None or start >= begin.found.stable:  # what comes later may still be aborted
         return _nothing(Code.NOT_FOUND, _AT_END, -1)
-    options = shared.options
+    options, log_end = shared.options, begin.found.end
     grant = booking.quota.grant(shared.settings.rules, booking.lag, shared.now_ms, escapes=request.esc_flow_ctrl)
     if not grant.max_bytes:
         return _nothing(Code.SERVER_CONSUME_SPEED_LIMIT, "RpcServer consume speed limit!", grant.wait_ms)
@@ -67,7 +66,7 @@ async def _serve(shared: Shared, booking: Booking, request: GetMessageRequestC2B
         shared.enode,
         shared.beside,
         partition,
-        max(start, log_start),
+        begin,
         booking.filters,
         Limits(min(grant.max_bytes, options.transfer_bytes), options.transfer_records, shared.warming.many),
     )
@@ -90,6 +89,19 @@ async def _serve(shared: Shared, booking: Booking, request: GetMessageRequestC2B
         max_offset=to_wire(log_end),
     )
     return Continued(answer, batch.encoded) if batch.encoded else answer
+
+
+async def _look(shared: Shared, booking: Booking, start: int) -> Begin | None:
+    """What is there from ``start`` on, or from the log's own start; None, and the group at its end, if that is less."""
+    partition, most = booking.key.partition, shared.options.transfer_bytes
+    try:
+        return Begin(start, await look(shared.enode, partition, start, most))
+    except LogOffsetOutOfRange as error:
+        if start > error.end_offset:
+            await _move(shared, booking, error.end_offset)
+            booking.flight_end = None
+            return None
+        return Begin(error.start_offset, await look(shared.enode, partition, error.start_offset, most))
 
 
 async def _start(shared: Shared, booking: Booking, request: GetMessageRequestC2B) -> int:
@@ -138,16 +150,17 @@ async def commit(call: Call, request: CommitOffsetRequestC2B) -> CommitOffsetRes
     shared = call.shared
     client = named("clientId", request.client_id)
     group = named("groupName", request.group_name)
-    topic = shared.cluster.known(named("topicName", request.topic_name))
-    partition = shared.cluster.own(topic, request.partition_id)
-    booking = shared.bookings.confirmable(Key(group, partition), client, shared.now)
+    name = named("topicName", request.topic_name)
     consumed = request.last_pack_consumed or not has(request, "last_pack_consumed")
-    async with booking.turns.mine():
+    async with shared.readers.held((group, name, request.partition_id)):
+        topic = await shared.cluster.known(name)
+        partition = shared.cluster.own(topic, request.partition_id)
+        booking = shared.bookings.confirmable(Key(group, partition), client, shared.now)
         if consumed and booking.flight_end is not None:
             await _move(shared, booking, booking.flight_end)
         booking.flight_end = None
         committed = shared.positions.of(group, partition)
-    _, end = shared.enode.bounds(partition)
+    end = (await extent(shared.enode, partition)).end
     return CommitOffsetResponseB2C(
         success=True,
         err_code=Code.SUCCESS,

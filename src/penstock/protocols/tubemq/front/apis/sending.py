@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 
-from penstock.errors import CorruptBatch
+from penstock.errors import CorruptBatch, PenstockError
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.front.broker.messages import record_of
 from penstock.protocols.tubemq.front.call import Call
@@ -17,6 +17,7 @@ from penstock.protocols.tubemq.front.cluster import to_wire
 from penstock.protocols.tubemq.front.faults import Refused
 from penstock.protocols.tubemq.messages.broker import SendMessageRequestP2B, SendMessageResponseB2P
 from penstock.protocols.tubemq.names import HEADER_ALLOWANCE_BYTES
+from penstock.seams.runtime import Promise
 
 __all__ = ["send"]
 
@@ -31,7 +32,26 @@ async def send(call: Call, request: SendMessageRequestP2B) -> SendMessageRespons
     name = named("topicName", request.topic_name)
     if name.startswith("__"):
         raise Refused(Code.FORBIDDEN, f"topicName {name} does not allow producers to send data!")
-    topic = shared.cluster.known(name)
+    async with shared.senders.held((name, request.partition_id)):
+        now_ms, written = await _put(call, name, request)
+    offset = await written
+    if isinstance(offset, PenstockError):
+        raise offset
+    return SendMessageResponseB2P(
+        success=True,
+        err_code=Code.SUCCESS,
+        err_msg=str(offset),
+        require_auth=False,
+        message_id=offset,
+        append_time=now_ms,
+        append_offset=to_wire(offset),
+    )
+
+
+async def _put(call: Call, name: str, request: SendMessageRequestP2B) -> tuple[int, Promise[int | PenstockError]]:
+    """Check a message and put it into the line of its partition; when that was, and what becomes of it."""
+    shared = call.shared
+    topic = await shared.cluster.known(name)
     if not shared.settings.topic(name).accepts_publish:
         raise Refused(Code.FORBIDDEN, f"topicName {name} has been closed")
     partition = shared.cluster.own(topic, request.partition_id)
@@ -43,16 +63,7 @@ async def send(call: Call, request: SendMessageRequestP2B) -> SendMessageRespons
         raise Refused(Code.BAD_REQUEST, error.message) from error
     if record.key is None and "compact" in topic.config.get("cleanup.policy", ""):
         raise Refused(Code.BAD_REQUEST, f"topicName {name} is compacted, its messages need keys")
-    offset = await shared.writing.write(partition, record, len(request.data) + _RECORD_BYTES)
-    return SendMessageResponseB2P(
-        success=True,
-        err_code=Code.SUCCESS,
-        err_msg=str(offset),
-        require_auth=False,
-        message_id=offset,
-        append_time=now_ms,
-        append_offset=to_wire(offset),
-    )
+    return now_ms, shared.writing.put(partition, record, len(request.data) + _RECORD_BYTES)
 
 
 def _check_payload(call: Call, request: SendMessageRequestP2B) -> None:

@@ -9,18 +9,16 @@ Source: TubeMQ broker, register, heartbeat, get message, commit; codes 401, 410,
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from penstock.groups.deadlines import Deadlines
 from penstock.groups.tables import Table
 from penstock.model import Partition
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.flow_control import Quota
-from penstock.protocols.tubemq.front.broker.turns import Turns
 from penstock.protocols.tubemq.front.faults import Refused
-from penstock.seams.runtime import Promise
 
 __all__ = ["TABLE", "Action", "Booking", "Bookings", "Key", "Owner"]
 
@@ -83,7 +81,6 @@ class Booking:
 
     client: str
     key: Key
-    turns: Turns
     filters: frozenset[int] = frozenset()
     priority: int = -2
     stands: int = 0
@@ -95,10 +92,9 @@ class Booking:
 class Bookings:
     """``patience_s`` without a sign of its owner ends a booking; more than ``most`` together are not made."""
 
-    def __init__(self, patience_s: float, most: int, new_promise: Callable[[], Promise[Any]]) -> None:
+    def __init__(self, patience_s: float, most: int) -> None:
         self._patience_s = patience_s
         self._most = most
-        self._new_promise = new_promise
         self._bookings: dict[Key, Booking] = {}
         self._deadlines: Deadlines[Key] = Deadlines()
 
@@ -114,10 +110,7 @@ class Bookings:
         self._check(key, client, Action.REGISTER, now)
         if len(self._bookings) >= self._most and key not in self._bookings:
             raise Refused(Code.SERVICE_UNAVAILABLE, f"{len(self._bookings)} partitions are booked already")
-        earlier = self._bookings.get(key)
-        # The queue stays the same one: what the client asked before it registered anew is still served before.
-        turns = earlier.turns if earlier is not None else Turns(self._new_promise)
-        booking = self._bookings[key] = Booking(client, key, turns, filters, priority)
+        booking = self._bookings[key] = Booking(client, key, filters, priority)
         self._deadlines.set(key, now + self._patience_s)
         return booking
 

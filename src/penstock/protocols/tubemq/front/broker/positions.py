@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.model import Committed, Partition
-from penstock.seams.node import Enode, Offsets
+from penstock.seams.enode import Enode, extent
+from penstock.seams.node import Offsets
 
 __all__ = ["Positions"]
 
@@ -39,7 +40,7 @@ class Positions:
         ``wanted`` is moved into the log; without it, the group's offset counts, or else the log's end (``from_end``) or
         start. ``always`` the end.
         """
-        start, end = self._enode.bounds(partition)
+        start, end, _, _ = await extent(self._enode, partition)
         known = self.of(group, partition)
         if always:
             offset = end

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from penstock.columnar.batch import batches
 from penstock.model import Codec, Partition
@@ -19,10 +19,10 @@ from penstock.protocols.tubemq.front.broker.batches import MAX_INFLATED_BYTES, S
 from penstock.protocols.tubemq.front.broker.messages import key_code_of, message_of
 from penstock.protocols.tubemq.messages.broker import TransferedMessage
 from penstock.seams.beside import Beside
+from penstock.seams.enode import Budget, Enode, Fetched, FetchPart, fetch_one
 from penstock.seams.framing import Buffer
-from penstock.seams.node import Enode
 
-__all__ = ["Batch", "Limits", "read_batch"]
+__all__ = ["Batch", "Begin", "Limits", "look", "read_batch"]
 
 _RECORD_BYTES: Final = 52
 """What a message takes in a broker's own files beside its payload; lags are told in such bytes."""
@@ -63,6 +63,13 @@ class Batch:
         return (log_end - self.end) * self.size // seen if seen else 0
 
 
+class Begin(NamedTuple):
+    """Where a batch begins, and what a `look` there brought."""
+
+    offset: int
+    found: Fetched
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Of one batch; the message that crosses ``size`` bytes is still in. ``many`` records in a piece go by columns."""
@@ -72,26 +79,32 @@ class Limits:
     many: int
 
 
+async def look(enode: Enode, partition: Partition, offset: int, max_bytes: int) -> Fetched:
+    """What is there, up to a transaction that is open. Raises LogOffsetOutOfRange."""
+    return await fetch_one(enode, FetchPart(partition, offset, max_bytes, stable=True), Budget(quick=0, room=0))
+
+
 async def read_batch(
-    enode: Enode, beside: Beside, partition: Partition, start: int, filters: frozenset[int], limits: Limits
+    enode: Enode, beside: Beside, partition: Partition, begin: Begin, filters: frozenset[int], limits: Limits
 ) -> Batch:
-    """Read from ``start``, which lies in the log, up to about the limits, messages that ``filters`` let through.
+    """From ``begin``, up to about the limits, messages that ``filters`` let through.
 
     What takes its time, above all inflating, is done ``beside`` the event loop. Raises StoreError, CorruptBatch.
     """
-    batch = Batch(start, start)
-    _, log_end = enode.bounds(partition)
+    start, found = begin
+    batch, log_end = Batch(start, start), found.end
     for piece in range(_PIECES):
-        found = enode.read(partition, batch.end, limits.size, stable=True)
+        if piece:
+            found = await look(enode, partition, batch.end, limits.size)
         if not len(found.data):
             break
-        aborted = enode.aborted(partition, batch.end, found.next_offset)
-        count, packed = _weight(found.data)
+        data, aborted = found.read(), found.aborted
+        count, packed = _weight(data)
         if not piece and not filters and count >= limits.many:
-            work = partial(_read_many, batch, found.data, aborted, limits)
+            work = partial(_read_many, batch, data, aborted, limits)
         else:
-            work = partial(_read_some, batch, found.data, aborted, filters, limits)
-        quick = not packed and count <= _QUICK_RECORDS and len(found.data) <= _QUICK_BYTES
+            work = partial(_read_some, batch, data, aborted, filters, limits)
+        quick = not packed and count <= _QUICK_RECORDS and len(data) <= _QUICK_BYTES
         more = work() if quick else await beside.run(work, min(MAX_INFLATED_BYTES, _RATIO * packed))
         if batch.end == batch.start and found.next_offset > batch.end:
             batch.start = batch.end = found.next_offset  # nothing but a hole

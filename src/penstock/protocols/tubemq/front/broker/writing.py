@@ -6,6 +6,7 @@ partition, order of arrival is order of offsets. What must not live here: what a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from penstock.columnar.recompress import recompressed, target_of
@@ -13,9 +14,9 @@ from penstock.errors import PenstockError
 from penstock.model import Partition
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.front.broker.batches import Stored, encode_batch
-from penstock.protocols.tubemq.front.faults import Refused, refusal
+from penstock.protocols.tubemq.front.faults import Refused
+from penstock.seams.enode import Appended, Enode
 from penstock.seams.framing import Buffer
-from penstock.seams.node import Enode
 from penstock.seams.runtime import Promise, Runtime
 
 __all__ = ["Writing"]
@@ -41,8 +42,8 @@ class Writing:
         self._running = False
         self._waiting: dict[Partition, list[_Waiting]] = {}
 
-    async def write(self, partition: Partition, record: Stored, size: int) -> int:
-        """Store a message of about ``size`` bytes; its offset. Raises Refused."""
+    def put(self, partition: Partition, record: Stored, size: int) -> Promise[int | PenstockError]:
+        """Have a message of about ``size`` bytes stored after all that were put before; its offset. Raises Refused."""
         if self._bytes + size > self._most_bytes:
             raise Refused(Code.SERVER_RECEIVE_OVERFLOW, "Put message failed, too many messages are being written")
         written: Promise[int | PenstockError] = self._runtime.promise()
@@ -52,10 +53,7 @@ class Writing:
             self._running = True
             # Not at once: whatever else has arrived by now comes first, and goes into the same batches.
             self._runtime.call_later(0, lambda: self._runtime.spawn(self._run(), "write messages"))
-        result = await written
-        if isinstance(result, PenstockError):
-            raise refusal(result)
-        return result
+        return written
 
     async def _run(self) -> None:
         try:
@@ -67,22 +65,32 @@ class Writing:
     async def _write_round(self) -> None:
         """One batch of each partition that has something to write."""
         rounds = [(partition, self._take(partition)) for partition in list(self._waiting)]
-        batches = [
-            await self._packed(partition, encode_batch([each.record for each in taken])) for partition, taken in rounds
-        ]
-        results = await self._enode.append_all(batches)
+        results = await self._append(
+            [(partition, encode_batch([each.record for each in taken])) for partition, taken in rounds]
+        )
         for (_, taken), result in zip(rounds, results, strict=True):
             for row, each in enumerate(taken):
                 self._bytes -= each.size
                 each.written.set(result if isinstance(result, PenstockError) else result.base_offset + row)
 
-    async def _packed(self, partition: Partition, batch: Buffer) -> tuple[Partition, Buffer]:
+    async def _append(self, batches: Sequence[tuple[Partition, Buffer]]) -> list[Appended | PenstockError]:
+        packed: list[tuple[Partition, Buffer]] = []
+        faults: dict[int, PenstockError] = {}
+        for row, (partition, batch) in enumerate(batches):
+            try:
+                packed.append((partition, await self._packed(partition, batch)))
+            except PenstockError as error:
+                faults[row] = error
+        appended = iter(await self._enode.append_all(packed))
+        return [faults[row] if row in faults else next(appended) for row in range(len(batches))]
+
+    async def _packed(self, partition: Partition, batch: Buffer) -> Buffer:
         """In the codec that the topic wants, if it wants one."""
-        topic = self._enode.topic(partition.topic)
+        topic = await self._enode.topic(partition.topic)
         target = target_of(topic.config) if topic is not None else None
         if target is None or target.meets(batch):
-            return partition, batch
-        return partition, await self._runtime.in_thread(lambda: recompressed(batch, target, len(batch)))
+            return batch
+        return await self._runtime.in_thread(lambda: recompressed(batch, target, len(batch)))
 
     def _take(self, partition: Partition) -> list[_Waiting]:
         waiting = self._waiting[partition]

@@ -47,6 +47,12 @@ class Groups:
     def __iter__(self) -> Iterator[ConsumerGroup]:
         return iter(self._groups.values())
 
+    @property
+    def topics(self) -> set[str]:
+        """What server-balanced groups read."""
+        groups = self._groups.values()
+        return {topic for one in groups if one.terms.way is not Way.CLIENT_BALANCE for topic in one.terms.topics}
+
     def get(self, name: str) -> ConsumerGroup | None:
         """A group that has members."""
         return self._groups.get(name)
