@@ -11,12 +11,18 @@ from dataclasses import dataclass
 from bench.samples import Sample, ratio, select, spread
 
 __all__ = [
+    "ALL_S",
     "BATCH_MS",
     "CPU",
     "CPU_EACH",
+    "FIRST_S",
     "GOALS",
+    "LATENCY_MS",
+    "PEAK_MB",
     "PLAN_S",
     "RATE",
+    "SERVER_CPU",
+    "SINGLE_RATE",
     "STALL_S",
     "START_S",
     "TASKS",
@@ -33,6 +39,12 @@ START_S = "s from start to the first batch's end"
 STALL_S = "s, longest stall of a partition"
 PLAN_S = "s to plan a read"
 TASKS = "tasks of a read"
+SINGLE_RATE = "records/s"
+SERVER_CPU = "CPU µs of the server per record"
+LATENCY_MS = "ms from send() to the reader"
+FIRST_S = "s from start to the first record"
+ALL_S = "s from start to the last record"
+PEAK_MB = "MB at most"
 _FEW = "160 records a batch"
 
 
@@ -187,6 +199,48 @@ GOALS: Sequence[Goal] = (
     Goal(
         "a broker dies: longest stall of a partition, reading, ÷ confluent-kafka",
         "failover", "killed", STALL_S, "penstock Consumer", "confluent-kafka consume()", 1.1, 1,
+        smaller_is_better=True,
+    ),
+    Goal(
+        "synchronous send, client CPU ÷ aiokafka",
+        "small", "send and wait, Kafka", CPU_EACH, "penstock Producer", "aiokafka", 1, 0.5, smaller_is_better=True,
+    ),
+    Goal(
+        "… rate ÷ confluent-kafka produce() and flush()",
+        "small", "send and wait, Kafka", SINGLE_RATE, "penstock Producer", "confluent-kafka", 0.5, 1,
+    ),
+    Goal(
+        "send() one by one ÷ confluent-kafka produce()",
+        "produce", "to Kafka", RATE, "penstock Producer.send", "confluent-kafka produce()", 0.5, 0.8,
+    ),
+    Goal(
+        "consumer at 500 records/s: p50 ÷ confluent-kafka",
+        "small", "read 500 a second, Kafka, p50", LATENCY_MS, "penstock Consumer", "confluent-kafka", 2, 1.2,
+        smaller_is_better=True,
+    ),
+    Goal(
+        "… p99 ÷ the same",
+        "small", "read 500 a second, Kafka, p99", LATENCY_MS, "penstock Consumer", "confluent-kafka", 2, 1.2,
+        smaller_is_better=True,
+    ),
+    Goal(
+        "… CPU ÷ the same",
+        "small", "read 500 a second, Kafka", CPU_EACH, "penstock Consumer", "confluent-kafka", 2, 1.5,
+        smaller_is_better=True,
+    ),
+    Goal(
+        "fresh process: start to the first record ÷ confluent-kafka",
+        "small", "fresh process, 1 M records, Kafka", FIRST_S, "penstock Consumer", "confluent-kafka", 2, 1.3,
+        smaller_is_better=True,
+    ),
+    Goal(
+        "… 1 M records and end ÷ the same",
+        "small", "fresh process, 1 M records, Kafka", ALL_S, "penstock Consumer", "confluent-kafka", 1, 0.7,
+        smaller_is_better=True,
+    ),
+    Goal(
+        "… peak memory ÷ the same",
+        "small", "fresh process, 1 M records, Kafka", PEAK_MB, "penstock Consumer", "confluent-kafka", 2, 1.3,
         smaller_is_better=True,
     ),
     Goal(

@@ -4,12 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bench.goals import BATCH_MS, CPU, CPU_EACH, PLAN_S, RATE, STALL_S, START_S, judge
+from bench.goals import (
+    ALL_S,
+    BATCH_MS,
+    CPU,
+    CPU_EACH,
+    FIRST_S,
+    LATENCY_MS,
+    PEAK_MB,
+    PLAN_S,
+    RATE,
+    SERVER_CPU,
+    SINGLE_RATE,
+    STALL_S,
+    START_S,
+    judge,
+)
 from bench.samples import Sample, ratio, select, spread
 
 __all__ = ["OURS", "markdown", "page", "tables"]
 
-_DIVIDED = frozenset({RATE, CPU, CPU_EACH, BATCH_MS, START_S, STALL_S, PLAN_S})
+_DIVIDED = frozenset({
+    RATE, CPU, CPU_EACH, BATCH_MS, START_S, STALL_S, PLAN_S,
+    SINGLE_RATE, SERVER_CPU, LATENCY_MS, FIRST_S, ALL_S, PEAK_MB,
+})  # fmt: skip
 
 OURS = "penstock"
 """Cases whose names begin with this are ours; all others are rivals."""
@@ -152,6 +170,11 @@ _ABOUT = {
     "snode": (
         "Start and idle memory of `python -m penstock.cli snode`; `import penstock` in a fresh process. "
         "Imports are timed as the whole process, less a bare interpreter's in the same round."
+    ),
+    "small": (
+        "Single records of 100 bytes; nobody lingers. Latency is from the call that sends to the loop over what was "
+        "read, in another process. CPU is the client's alone, unless it says server. One server at a time, "
+        "on the cores that its clients have as well."
     ),
     "serve": "The same clients reading the same records from our snode (file store) and from a real Kafka broker.",
     "tubemq": (

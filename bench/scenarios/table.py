@@ -12,6 +12,7 @@ from bench.scenarios import (
     failover,
     produce,
     serve,
+    small,
     snode,
     spark,
     spark_batches,
@@ -46,5 +47,6 @@ SCENARIOS: Mapping[str, Scenario] = {
     "snode": Scenario(snode.run, "start and idle memory of the snode; import penstock"),
     "serve": Scenario(serve.run, "clients reading from our snode and from a real Kafka broker", serve.RIVALS),
     "failover": Scenario(failover.run, "three real Kafka brokers, of which one dies", failover.RIVALS),
+    "small": Scenario(small.run, "single records: sent and waited for, read as they come, by fresh processes"),
     "tubemq": Scenario(tubemq.run, "a real TubeMQ broker: reading and writing", tubemq.RIVALS),
 }

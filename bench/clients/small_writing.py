@@ -1,0 +1,198 @@
+"""Senders of one record at a time: each function sends ``count`` records and tells seconds and CPU of its process.
+
+Waiting for every acknowledgement before the next record, or with a hundred in flight. No one lingers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bench.clients.writing import Instant, Spent
+
+__all__ = ["CASES", "SmallJob"]
+
+WARM = 300
+"""Sent before the clock starts."""
+
+FLYING = 100
+
+
+@dataclass(frozen=True, slots=True)
+class SmallJob:
+    """Send ``count`` records of ``value`` to one topic."""
+
+    bootstrap: str
+    topic: str
+    value: bytes
+    count: int
+
+
+def send_and_wait(job: SmallJob) -> Spent:
+    """``Producer.send().result()``."""
+    from penstock import Producer
+
+    with Producer(f"kafka://{job.bootstrap}", linger_ms=0) as producer:
+        for _ in range(WARM):
+            producer.send(job.topic, value=job.value).result()
+        begun = Instant.now()
+        for _ in range(job.count):
+            producer.send(job.topic, value=job.value).result()
+        return begun.passed()
+
+
+def async_send_and_wait(job: SmallJob) -> Spent:
+    """``await (await AsyncProducer.send())``."""
+
+    async def run() -> Spent:
+        from penstock import AsyncProducer
+
+        async with AsyncProducer(f"kafka://{job.bootstrap}", linger_ms=0) as producer:
+            for _ in range(WARM):
+                await (await producer.send(job.topic, value=job.value))
+            begun = Instant.now()
+            for _ in range(job.count):
+                await (await producer.send(job.topic, value=job.value))
+            return begun.passed()
+
+    return asyncio.run(run())
+
+
+def flying(job: SmallJob) -> Spent:
+    """A hundred deliveries open at any time."""
+    from penstock import Producer
+
+    with Producer(f"kafka://{job.bootstrap}", linger_ms=0) as producer:
+        for _ in range(WARM):
+            producer.send(job.topic, value=job.value).result()
+        begun = Instant.now()
+        waiting = deque([producer.send(job.topic, value=job.value) for _ in range(FLYING)])
+        for _ in range(job.count - FLYING):
+            waiting.popleft().result()
+            waiting.append(producer.send(job.topic, value=job.value))
+        for delivery in waiting:
+            delivery.result()
+        return begun.passed()
+
+
+def confluent(job: SmallJob) -> Spent:
+    """``produce()`` and ``flush()``."""
+    producer = _confluent(job)
+    begun = Instant.now()
+    for _ in range(job.count):
+        producer.produce(job.topic, job.value)
+        producer.flush()
+    return begun.passed()
+
+
+def confluent_flying(job: SmallJob) -> Spent:
+    """A hundred without an answer at any time, counted by delivery callbacks."""
+    producer = _confluent(job)
+    done = 0
+
+    def count(error: object, message: object) -> None:
+        nonlocal done
+        done += 1
+
+    begun = Instant.now()
+    for number in range(job.count):
+        while number - done >= FLYING:
+            producer.poll(1)
+        producer.produce(job.topic, job.value, callback=count)
+        producer.poll(0)
+    producer.flush()
+    return begun.passed()
+
+
+def _confluent(job: SmallJob):  # type: ignore[no-untyped-def]
+    from confluent_kafka import Producer
+
+    producer = Producer({
+        "bootstrap.servers": job.bootstrap,
+        "acks": "all",
+        "enable.idempotence": True,
+        "linger.ms": 0,
+    })  # fmt: skip
+    for _ in range(WARM):
+        producer.produce(job.topic, job.value)
+        producer.flush()
+    return producer
+
+
+def aiokafka(job: SmallJob) -> Spent:
+    """``send_and_wait()``."""
+
+    async def run() -> Spent:
+        producer = await _aiokafka(job)
+        try:
+            begun = Instant.now()
+            for _ in range(job.count):
+                await producer.send_and_wait(job.topic, job.value)
+            return begun.passed()
+        finally:
+            await producer.stop()
+
+    return asyncio.run(run())
+
+
+def aiokafka_flying(job: SmallJob) -> Spent:
+    """A hundred futures open at any time."""
+
+    async def run() -> Spent:
+        producer = await _aiokafka(job)
+        try:
+            begun = Instant.now()
+            waiting = deque([await producer.send(job.topic, job.value) for _ in range(FLYING)])
+            for _ in range(job.count - FLYING):
+                await waiting.popleft()
+                waiting.append(await producer.send(job.topic, job.value))
+            await asyncio.gather(*waiting)
+            return begun.passed()
+        finally:
+            await producer.stop()
+
+    return asyncio.run(run())
+
+
+async def _aiokafka(job: SmallJob):  # type: ignore[no-untyped-def]
+    from aiokafka import AIOKafkaProducer  # type: ignore[import-untyped]
+
+    producer = AIOKafkaProducer(bootstrap_servers=job.bootstrap, acks="all", enable_idempotence=True, linger_ms=0)
+    await producer.start()
+    for _ in range(WARM):
+        await producer.send_and_wait(job.topic, job.value)
+    return producer
+
+
+def kafka_python(job: SmallJob) -> Spent:
+    """``send().get()``."""
+    from kafka import KafkaProducer  # type: ignore[import-untyped]
+
+    producer = KafkaProducer(bootstrap_servers=job.bootstrap, acks="all", linger_ms=0)
+    for _ in range(WARM):
+        producer.send(job.topic, job.value).get(30)
+    begun = Instant.now()
+    for _ in range(job.count):
+        producer.send(job.topic, job.value).get(30)
+    spent = begun.passed()
+    producer.close()
+    return spent
+
+
+CASES: Mapping[str, Sequence[str]] = {
+    "send and wait": (
+        "penstock Producer", "send_and_wait",
+        "penstock AsyncProducer", "async_send_and_wait",
+        "confluent-kafka", "confluent",
+        "aiokafka", "aiokafka",
+        "kafka-python", "kafka_python",
+    ),
+    "a hundred in flight": (
+        "penstock Producer", "flying",
+        "confluent-kafka", "confluent_flying",
+        "aiokafka", "aiokafka_flying",
+    ),
+}  # fmt: skip
+"""Variant to its cases, each followed by the name of its function."""

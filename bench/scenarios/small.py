@@ -1,0 +1,164 @@
+"""One record, one request, at once: single sends, records read as they come, fresh processes; the server's CPU beside.
+
+To a real Kafka broker and to our snode in memory, which run one after the other.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import psutil  # type: ignore[import-untyped]
+
+from bench.children import CaseFailed, child
+from bench.clients.small_reading import CASES as READERS
+from bench.clients.small_writing import CASES as SENDERS
+from bench.goals import ALL_S, CPU_EACH, FIRST_S, LATENCY_MS, PEAK_MB, SERVER_CPU, SINGLE_RATE
+from bench.loading import create, delete, fill
+from bench.rounds import rounds
+from bench.servers import ROOT, environment, snode
+from bench.session import Session
+
+__all__ = ["RIVALS", "run"]
+
+RIVALS: Mapping[str, Sequence[str]] = {}
+VALUE_BYTES = 100
+SENDS = 3_000
+FLYING_TIMES = 5
+"""As many times more records where a hundred are in flight."""
+
+RATES = {100: 600, 500: 3_000, 5_000: 20_000}
+"""Records a second to records of a case."""
+
+FIRSTS: Mapping[str, str] = {
+    "penstock Consumer": "consumer",
+    "penstock Consumer, messages": "messages",
+    "confluent-kafka": "confluent",
+}
+MANY = 1_000_000
+
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Where requests go to, and whose CPU is counted."""
+
+    name: str
+    bootstrap: str
+    pid: int
+
+
+def run(session: Session) -> None:
+    """Both servers, one after the other."""
+    broker = session.kafka()
+    _all(session, Server("Kafka", broker.bootstrap, broker.pid))
+    session.stop_kafka()
+    with snode("memory:") as node:
+        _all(session, Server("snode", node.bootstrap, node.pid))
+
+
+def _all(session: Session, server: Server) -> None:
+    for what, words in SENDERS.items():
+        _sends(session, server, what, _pairs(words))
+    for rate, count in RATES.items():
+        _trickles(session, server, rate, count // (5 if session.quick else 1))
+    _firsts(session, server)
+
+
+def _pairs(words: Sequence[str]) -> Mapping[str, str]:
+    return dict(zip(words[::2], words[1::2], strict=True))
+
+
+def _sends(session: Session, server: Server, what: str, cases: Mapping[str, str]) -> None:
+    variant = f"{what}, {server.name}"
+    count = SENDS * (FLYING_TIMES if "flight" in what else 1) // (5 if session.quick else 1)
+    for number, case in rounds(tuple(cases), warm=session.warm, runs=session.runs):
+        if ("small", variant, case) in session.broken:
+            continue
+        topic = _topic(server)
+        before = _cpu(server)
+        job = {"part": "send", "case": cases[case], "bootstrap": server.bootstrap, "topic": topic}
+        try:
+            result = child("bench.small_case", {**job, "count": count, "value_bytes": VALUE_BYTES})
+        except CaseFailed as error:
+            session.failed("small", variant, case, error)
+            continue
+        finally:
+            spent = _cpu(server) - before
+            delete(server.bootstrap, topic)
+        seconds, cpu = float(str(result["seconds"])), float(str(result["cpu_s"]))
+        session.add("small", variant, SINGLE_RATE, case, number, count / seconds)
+        session.add("small", variant, CPU_EACH, case, number, cpu / count * 1e6)
+        session.add("small", variant, SERVER_CPU, case, number, spent / count * 1e6)
+
+
+def _trickles(session: Session, server: Server, rate: int, count: int) -> None:
+    variant = f"read {rate:,} a second, {server.name}"
+    for number, case in rounds(tuple(READERS), warm=0, runs=session.runs):
+        if ("small", variant, case) in session.broken:
+            continue
+        topic = _topic(server)
+        try:
+            found = _trickle(server, topic, READERS[case], rate, count)
+        except CaseFailed as error:
+            session.failed("small", variant, case, error)
+            continue
+        finally:
+            delete(server.bootstrap, topic)
+        for quantile in ("p50", "p99", "p999"):
+            session.add("small", f"{variant}, {quantile}", LATENCY_MS, case, number, float(str(found[quantile])))
+        session.add("small", variant, CPU_EACH, case, number, float(str(found["cpu_us"])))
+
+
+def _trickle(server: Server, topic: str, reader: str, rate: int, count: int) -> Mapping[str, object]:
+    job = {"bootstrap": server.bootstrap, "topic": topic, "count": count}
+    line = [sys.executable, "-m", "bench.small_case", json.dumps({**job, "part": "read", "case": reader})]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, env=environment(), cwd=ROOT) as process:
+        assert process.stdout is not None
+        if process.stdout.readline().strip() != "@ready":
+            raise CaseFailed("the reader did not get ready")
+        time.sleep(1)  # until it waits
+        paced = child("bench.small_case", {**job, "part": "pace", "rate": rate, "value_bytes": VALUE_BYTES})
+        said = process.stdout.read().strip().splitlines()
+    if process.returncode or not said:
+        raise CaseFailed(f"the reader ended with {process.returncode}")
+    if int(str(paced["late"])) > count // 100:
+        raise CaseFailed(f"the writer was late {paced['late']} times: the machine is too busy for {rate} a second")
+    found = json.loads(said[-1])
+    assert isinstance(found, dict)
+    return found
+
+
+def _firsts(session: Session, server: Server) -> None:
+    variant = f"fresh process, 1 M records, {server.name}"
+    count = MANY // (10 if session.quick else 1)
+    topic = _topic(server, 4)
+    fill(server.bootstrap, topic, 4, count)
+    try:
+        for number, case in rounds(tuple(FIRSTS), warm=session.warm, runs=session.runs):
+            job = {"part": "first", "case": FIRSTS[case], "bootstrap": server.bootstrap, "topic": topic, "count": count}
+            found = child("bench.small_case", {**job, "begun": time.monotonic()})
+            for metric, name in ((FIRST_S, "first_s"), (ALL_S, "all_s"), (PEAK_MB, "peak_mb")):
+                session.add("small", variant, metric, case, number, float(str(found[name])))
+    except CaseFailed as error:
+        session.failed("small", variant, "fresh process", error)
+    finally:
+        delete(server.bootstrap, topic)
+
+
+def _topic(server: Server, partitions: int = 1) -> str:
+    topic = f"bench-small-{time.monotonic_ns()}-{next(_numbers)}"
+    create(server.bootstrap, topic, partitions)
+    return topic
+
+
+def _cpu(server: Server) -> float:
+    """Seconds that the server has used."""
+    times = psutil.Process(server.pid).cpu_times()
+    return float(times.user + times.system)

@@ -1,0 +1,82 @@
+"""One case of small requests in a process of its own: ``python -m bench.small_case JOB`` prints its result as JSON.
+
+Run by `bench.scenarios.small`. A reader says ``@ready``, so that its writer begins; a writer keeps to a pace.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+__all__ = ["PARTS"]
+
+
+def send(job: Mapping[str, Any]) -> Mapping[str, object]:
+    """Send one by one."""
+    from bench.clients import small_writing
+
+    given = small_writing.SmallJob(job["bootstrap"], job["topic"], b"x" * job["value_bytes"], job["count"])
+    return asdict(getattr(small_writing, job["case"])(given))
+
+
+def read(job: Mapping[str, Any]) -> Mapping[str, object]:
+    """Read what comes."""
+    from bench.clients import small_reading
+
+    given = small_reading.TrickleJob(job["bootstrap"], job["topic"], job["count"])
+    found: Mapping[str, object] = getattr(small_reading, job["case"])(given).result()
+    return found
+
+
+def pace(job: Mapping[str, Any]) -> Mapping[str, object]:
+    """Write ``count`` records with ``rate`` a second by confluent-kafka, each with its time in front."""
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": job["bootstrap"], "linger.ms": 0, "acks": "all"})
+    rest = b"x" * (job["value_bytes"] - 20)
+    step = 1 / job["rate"]
+    begun = time.monotonic()
+    late = 0
+    for number in range(job["count"]):
+        while (left := begun + number * step - time.monotonic()) > 0:
+            producer.poll(0)
+            time.sleep(min(left, 0.01))
+        late += left < -0.05
+        producer.produce(job["topic"], b"%020d" % time.monotonic_ns() + rest, partition=0)
+    producer.flush(30)
+    return {"late": late}
+
+
+def first(job: Mapping[str, Any]) -> Mapping[str, object]:
+    """Seconds since the process was started (``begun``, by the monotonic clock): first record, and all."""
+    import resource
+
+    from bench.clients import small_first
+
+    seconds_to_first, seconds = getattr(small_first, job["case"])(job["bootstrap"], job["topic"], job["count"])
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        "first_s": seconds_to_first - job["begun"],
+        "all_s": seconds - job["begun"],
+        "cpu_s": used.ru_utime + used.ru_stime,
+        "peak_mb": used.ru_maxrss / 1024,
+    }
+
+
+PARTS: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, object]]] = {
+    "send": send,
+    "read": read,
+    "pace": pace,
+    "first": first,
+}
+
+
+if __name__ == "__main__":
+    given = json.loads(sys.argv[1])
+    print(json.dumps(PARTS[given["part"]](given)), flush=True)
+    os._exit(0)
