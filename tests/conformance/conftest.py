@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,7 +17,9 @@ from penstock.model import Partition
 from penstock.protocols import register
 from penstock.seams import NewTopic
 from penstock.testing import Broker
+from tests.conformance.abilities import Ability
 from tests.conformance.fake_log import FakeLogs
+from tests.toy.cluster import toy_cluster
 from tests.toy.registration import PROTOCOL as TOY
 from tools.peers import kafka
 from tools.peers.maven import Unavailable
@@ -35,7 +37,7 @@ class Log:
     address: str
 
     def topic(self, partitions: int = 1) -> str:
-        """A fresh topic."""
+        """A fresh topic of at least so many partitions: what a node of several gets, each of them gets."""
         name = f"topic_{next(_names)}"
         with Admin(self.address) as admin:
             admin.create_topics([NewTopic(name, partitions)])
@@ -49,6 +51,18 @@ class Log:
         """A topic's partitions."""
         with Admin(self.address) as admin:
             return [info.partition for info in admin.topics([topic])[topic].partitions]
+
+
+Opening = Callable[[], AbstractContextManager[Log]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """How to open a log, and what it cannot do, each with the reason. ``ours``: it needs no server of others."""
+
+    opened: Opening
+    lacks: Mapping[Ability, str] = field(default_factory=dict)
+    ours: bool = True
 
 
 @contextmanager
@@ -78,6 +92,12 @@ def toy_front() -> Iterator[Log]:
 
 
 @contextmanager
+def toy_nodes() -> Iterator[Log]:
+    with toy_cluster() as cluster:
+        yield Log(cluster.address)
+
+
+@contextmanager
 def real_kafka() -> Iterator[Log]:
     with ExitStack() as stack:
         home = Path(stack.enter_context(TemporaryDirectory()))
@@ -88,24 +108,41 @@ def real_kafka() -> Iterator[Log]:
         yield Log(f"kafka://{broker.bootstrap}")
 
 
-LOGS: dict[str, Callable[[], AbstractContextManager[Log]]] = {
-    "fake": in_memory,
-    "kafka": kafka_front,
-    "toy": toy_front,
+TUBEMQ_LACKS = {
+    Ability.COUNTS_RECORDS: "an offset is a place in an index, of 28 bytes a record",
+    Ability.COMMITS_ANY_OFFSET: "a broker hands out a batch, and waits until the whole of it is confirmed",
+    Ability.TAKES_INSTANCE_IDS: "a master has no word for members that come back",
+    Ability.BEGINS_NOWHERE: "its groups always have a place to begin: a broker makes one",
+    Ability.FINDS_TIMES: "its protocol has no question for that",
+}
+TOY_LACKS = {
+    Ability.TAKES_INSTANCE_IDS: "members work out by themselves what they read: nobody could put one out",
 }
 
-NO_ROW_OFFSETS: dict[str, Callable[[], AbstractContextManager[Log]]] = {"tubemq": tubemq_front}
-"""Logs whose offsets do not count records and whose messages have no headers: some suites are theirs, too."""
+LOGS: dict[str, Row] = {
+    "fake": Row(in_memory),
+    "kafka": Row(kafka_front),
+    "real kafka": Row(real_kafka, ours=False),
+    "toy": Row(toy_front, TOY_LACKS),
+    "toy cluster": Row(toy_nodes, TOY_LACKS),
+    "tubemq": Row(tubemq_front, TUBEMQ_LACKS),
+}
 
-PEERS = {"real kafka": real_kafka}
-"""Servers of others: run by ./dev interop."""
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Every log that can do what a test needs, and lacks what it shows the lack of."""
+    if "log" not in metafunc.fixturenames:
+        return
+    needed = {ability for marker in metafunc.definition.iter_markers("needs") for ability in marker.args}
+    lacking = {ability for marker in metafunc.definition.iter_markers("lacks") for ability in marker.args}
+    fit = [name for name, row in LOGS.items() if needed.isdisjoint(row.lacks) and lacking <= row.lacks.keys()]
+    marked = [pytest.param(name, marks=() if LOGS[name].ours else pytest.mark.interop) for name in fit]
+    metafunc.parametrize("log", marked, indirect=True, scope="session")
 
 
-@pytest.fixture(
-    scope="session", params=[*sorted(LOGS), *(pytest.param(name, marks=pytest.mark.interop) for name in PEERS)]
-)
+@pytest.fixture(scope="session")
 def log(request: pytest.FixtureRequest) -> Iterator[Log]:
-    with (LOGS | NO_ROW_OFFSETS | PEERS)[request.param]() as found:
+    with LOGS[request.param].opened() as found:
         yield found
 
 

@@ -301,9 +301,11 @@ class FakeClient:
         if spec.timestamp_ms is None:
             return FoundOffset(log.start if spec.name is Offset.EARLIEST else log.end)
         for batch in log.batches:
-            header = parse_header(batch)
-            if header.max_timestamp >= spec.timestamp_ms:
-                return FoundOffset(header.base_offset, header.base_timestamp)
+            if parse_header(batch).max_timestamp >= spec.timestamp_ms:
+                rows = decode_v2(batch, columns=["offset", "timestamp"]).batch
+                times = [each // 1_000 for each in rows.column("timestamp").view(pa.int64()).to_pylist()]
+                row = next(row for row, time_ms in enumerate(times) if time_ms >= spec.timestamp_ms)
+                return FoundOffset(rows.column("offset")[row].as_py(), times[row])
         return FoundOffset(-1)
 
     def _fetch(self, read: ReadFrom) -> FakeFetched:

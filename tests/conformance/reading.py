@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from penstock.client import Consumer
+from penstock.columnar import Messages
 from penstock.model import Record
 
 PATIENCE_S = 20.0
@@ -21,17 +22,19 @@ def read(consumer: Consumer, count: int) -> list[Record]:
     return found
 
 
-def poll_until(condition: Callable[[], bool], *consumers: Consumer) -> list[Record]:
-    """Poll all in turn until ``condition``; returns what came meanwhile."""
-    found: list[Record] = []
+def poll_until(
+    condition: Callable[[], bool], *, consumers: Sequence[Consumer], take: list[Messages] | None = None
+) -> None:
+    """Poll all in turn until ``condition``; ``take`` gets what came meanwhile."""
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline, "it never came true"
         for consumer in consumers:
-            found.extend(consumer.poll(0.05))
-    return found
+            batch = consumer.poll(0.05)
+            if take is not None and batch:
+                take.append(batch)
 
 
-def values(records: list[Record]) -> list[bytes | None]:
+def values(records: Sequence[Record]) -> list[bytes | None]:
     """Their values."""
     return [record.value for record in records]

@@ -6,132 +6,186 @@ from collections.abc import Collection
 
 import pytest
 
-from penstock.client import Admin, Consumer, Producer, RebalanceListener
+from penstock.client import Admin, Consumer, RebalanceListener
+from penstock.columnar import Messages
 from penstock.errors import FencedError, UsageError
 from penstock.model import Partition
+from tests.conformance.abilities import Ability, needs
 from tests.conformance.conftest import CONSUMER, Log
+from tests.conformance.filling import fill
 from tests.conformance.reading import poll_until, read, values
-
-
-def fill(log: Log, topic: str, count: int, partitions: int = 1) -> None:
-    with Producer(log.address) as producer:
-        for number in range(count):
-            producer.send(topic, b"%d" % number, partition=number % partitions)
 
 
 class Heard(RebalanceListener):
     """Writes down what it is told."""
 
     def __init__(self) -> None:
-        self.events: list[tuple[str, frozenset[int]]] = []
+        self.events: list[tuple[str, frozenset[Partition]]] = []
 
     def assigned(self, partitions: Collection[Partition]) -> None:
-        self.events.append(("assigned", frozenset(each.id for each in partitions)))
+        self.events.append(("assigned", frozenset(partitions)))
 
     def revoked(self, partitions: Collection[Partition]) -> None:
-        self.events.append(("revoked", frozenset(each.id for each in partitions)))
+        self.events.append(("revoked", frozenset(partitions)))
+
+
+def numbers(first: int, end: int) -> set[bytes]:
+    return {b"%d" % number for number in range(first, end)}
+
+
+def topic_of_one(log: Log) -> tuple[str, Partition]:
+    """A topic, and the partition of it that tests of one partition use."""
+    topic = log.topic()
+    return topic, log.partitions(topic)[0]
+
+
+def offsets(consumer: Consumer, partitions: Collection[Partition]) -> dict[Partition, int]:
+    """Of what is committed the offsets alone: logs that have leader epochs remember them, too."""
+    found = consumer.committed(partitions)
+    return {partition: each.offset for partition, each in found.items() if each is not None}
 
 
 def test_a_group_goes_on_where_it_committed(log: Log, group: str) -> None:
     topic = log.topic()
-    fill(log, topic, 10)
-    zero = Partition(topic, 0)
+    before = fill(log, topic, 0, 6)
     with Consumer(log.at(topic), group=group, **CONSUMER) as consumer:
+        assert set(values(read(consumer, 6))) == numbers(0, 6)
+        consumer.commit()
+        assert offsets(consumer, before.partitions) == before.end
+        fill(log, topic, 6, 10)
+        read(consumer, 4)  # and not a word of them
+    with Consumer(log.at(topic), group=group, **CONSUMER) as consumer:
+        assert set(values(read(consumer, 4))) == numbers(6, 10)
+
+
+@needs(Ability.COMMITS_ANY_OFFSET)
+def test_a_group_goes_on_in_the_middle_of_what_it_read(log: Log, group: str) -> None:
+    topic, partition = topic_of_one(log)
+    with Consumer(log.address, group=group, **CONSUMER) as consumer:
+        filled = fill(log, topic, 0, 10, partition)
+        consumer.subscribe([topic])
         read(consumer, 4)
         consumer.commit()
         read(consumer, 3)
-        # Logs that have leader epochs remember in which one the record before it was written.
-        assert {partition: each.offset for partition, each in consumer.committed([zero]).items()} == {zero: 4}
+        assert offsets(consumer, [partition]) == {partition: filled.offsets[4]}
     with Consumer(log.at(topic), group=group, **CONSUMER) as consumer:
         assert values(read(consumer, 2)) == [b"4", b"5"]
-        consumer.commit({zero: 9})
+        consumer.commit({partition: filled.offsets[9]})
     with Consumer(log.at(topic), group=group, **CONSUMER) as consumer:
         assert values(read(consumer, 1)) == [b"9"]
 
 
 def test_a_batch_is_committed_and_nothing_after_it(log: Log, group: str) -> None:
-    topic = log.topic()
-    fill(log, topic, 10)
+    topic, partition = topic_of_one(log)
+    fill(log, topic, 0, 5, partition)
     with Consumer(log.at(topic), group=group, **CONSUMER) as consumer:
-        batch = consumer.poll(10, max_records=3)
-        consumer.poll(10, max_records=3)
+        batch = whole(consumer, 5)
         consumer.commit(batch)
+        filled = fill(log, topic, 5, 10, partition)
+        read(consumer, 3)
     with Admin(log.address) as admin:
-        assert admin.committed(group)[Partition(topic, 0)].offset == len(batch)
-        lag = admin.lag(group)[Partition(topic, 0)]
-    assert (lag.committed, lag.end, lag.offsets) == (len(batch), 10, 10 - len(batch))
+        assert admin.committed(group)[partition].offset == filled.offsets[0]
+        lag = admin.lag(group)[partition]
+    assert (lag.committed, lag.end) == (filled.offsets[0], filled.end[partition])
+    assert lag.offsets > 0
+
+
+@needs(Ability.COUNTS_RECORDS, Ability.FINDS_TIMES)
+def test_lag_is_told_in_records_and_in_seconds(log: Log, group: str) -> None:
+    topic, partition = topic_of_one(log)
+    fill(log, topic, 0, 10, partition)
+    with Consumer(log.at(topic), group=group, **CONSUMER) as consumer:
+        batch = whole(consumer, 10)
+        consumer.commit(batch[:4])
+    with Admin(log.address) as admin:
+        lag = admin.lag(group)[partition]
+    assert lag.offsets == 6
     assert lag.seconds is not None
 
 
+def whole(consumer: Consumer, count: int) -> Messages:
+    """Records of one partition as one batch, whatever pieces they come in."""
+    found: list[Messages] = []
+    poll_until(lambda: sum(map(len, found)) == count, take=found, consumers=[consumer])
+    return Messages.concat(found)
+
+
 def test_asynchronous_commits_call_back_in_the_polling_thread(log: Log, group: str) -> None:
-    topic = log.topic()
-    fill(log, topic, 3)
+    topic, partition = topic_of_one(log)
+    filled = fill(log, topic, 0, 3, partition)
     told: list[tuple[dict[Partition, int], object]] = []
     with Consumer(log.at(topic), group=group, **CONSUMER) as consumer:
         read(consumer, 3)
         consumer.commit_async(
             callback=lambda offsets, error: told.append(({p: c.offset for p, c in offsets.items()}, error))
         )
-        poll_until(lambda: bool(told), consumer)
-    assert told == [({Partition(topic, 0): 3}, None)]
+        poll_until(lambda: bool(told), consumers=[consumer])
+    ((offsets, error),) = told
+    assert error is None
+    assert offsets[partition] == filled.end[partition]
 
 
 def test_automatic_commits_cover_what_was_handled_and_nothing_else(log: Log, group: str) -> None:
-    topic = log.topic()
-    fill(log, topic, 10)
+    topic, partition = topic_of_one(log)
+    fill(log, topic, 0, 4, partition)
     options = {**CONSUMER, "enable_auto_commit": True, "auto_commit_interval_ms": 60_000}
 
     def crash() -> None:
         with Consumer(log.at(topic), group=group, **options) as consumer:
             read(consumer, 4)
-            consumer.poll(5, max_records=3)
+            fill(log, topic, 4, 7, partition)
+            read(consumer, 3)
             raise RuntimeError  # the last three were returned, and nobody knows whether they were dealt with
 
     with pytest.raises(RuntimeError):
         crash()
     with Consumer(log.at(topic), group=group, **options) as consumer:
-        assert values(read(consumer, 2)) == [b"4", b"5"]
+        assert set(values(read(consumer, 3))) == numbers(4, 7)
+    fill(log, topic, 7, 8, partition)
     with Consumer(log.at(topic), group=group, **options) as consumer:
-        assert values(read(consumer, 1)) == [b"6"]
+        assert values(read(consumer, 1)) == [b"7"]
 
 
 def test_members_share_a_topic_and_take_over_from_who_leaves(log: Log, group: str) -> None:
     topic = log.topic(4)
+    everything = frozenset(log.partitions(topic))
+    half = len(everything) // 2
     heard = Heard()
     with Consumer(log.address, group=group, **CONSUMER) as first:
         first.subscribe([topic], heard)
-        poll_until(lambda: len(first.assignment()) == 4, first)
+        poll_until(lambda: first.assignment() == everything, consumers=[first])
         with Consumer(log.at(topic), group=group, **CONSUMER) as second:
-            poll_until(lambda: len(first.assignment()) == 2 and len(second.assignment()) == 2, first, second)
+            both = [first, second]
+            poll_until(lambda: len(first.assignment()) == half == len(second.assignment()), consumers=both)
             assert not first.assignment() & second.assignment()
-            fill(log, topic, 40, 4)
+            fill(log, topic, 0, 40)
             found: set[bytes | None] = set()
             while len(found) < 40:
-                for consumer in (first, second):
+                for consumer in both:
                     batch = consumer.poll(0.1)
                     consumer.commit(batch)
                     assert not found & {record.value for record in batch}
                     found |= {record.value for record in batch}
-        poll_until(lambda: len(first.assignment()) == 4, first)
+        poll_until(lambda: first.assignment() == everything, consumers=[first])
         assert not first.poll(0.2)
-    everything = frozenset(range(4))
-    owned: set[int] = set()
+    owned: set[Partition] = set()
     history = []
     for event, partitions in heard.events:
         owned = owned | partitions if event == "assigned" else owned - partitions
         history.append(frozenset(owned))
-    assert history[-2:] == [everything, frozenset()]
-    assert any(len(each) == 2 for each in history)
+    assert everything in history
+    assert history[-1] == frozenset()
+    assert any(len(each) == half for each in history)
 
 
 def test_a_seek_in_the_listener_wins_over_the_committed_offset(log: Log, group: str) -> None:
-    topic = log.topic()
-    fill(log, topic, 10)
+    topic, partition = topic_of_one(log)
+    filled = fill(log, topic, 0, 10, partition)
 
     class Seeks(RebalanceListener):
         def assigned(self, partitions: Collection[Partition]) -> None:
-            for partition in partitions:
-                consumer.seek(partition, 6)
+            if partition in partitions:
+                consumer.seek(partition, filled.offsets[6])
 
     with Consumer(log.address, group=group, **CONSUMER) as consumer:
         consumer.subscribe([topic], Seeks())
@@ -139,8 +193,8 @@ def test_a_seek_in_the_listener_wins_over_the_committed_offset(log: Log, group: 
 
 
 def test_the_listener_can_commit_what_is_being_revoked(log: Log, group: str) -> None:
-    topic = log.topic()
-    fill(log, topic, 5)
+    topic, partition = topic_of_one(log)
+    filled = fill(log, topic, 0, 5, partition)
 
     class Commits(RebalanceListener):
         def revoked(self, partitions: Collection[Partition]) -> None:
@@ -148,34 +202,48 @@ def test_the_listener_can_commit_what_is_being_revoked(log: Log, group: str) -> 
 
     with Consumer(log.address, group=group, **CONSUMER) as consumer:
         consumer.subscribe([topic], Commits())
-        read(consumer, 3)
+        read(consumer, 5)
     with Admin(log.address) as admin:
-        assert admin.committed(group)[Partition(topic, 0)].offset == 3
+        assert admin.committed(group)[partition].offset == filled.end[partition]
 
 
+@needs(Ability.TAKES_INSTANCE_IDS)
 def test_a_second_process_with_the_same_instance_id_fences_the_first(log: Log, group: str) -> None:
     topic = log.topic(2)
+    partitions = log.partitions(topic)
     options = {**CONSUMER, "group_instance_id": "one"}
     first = Consumer(log.at(topic), group=group, **options)
     with first, Consumer(log.at(topic), group=group, **options) as second:
-        poll_until(lambda: len(first.assignment()) == 2, first)
-        poll_until(lambda: len(second.assignment()) == 2, second)
+        poll_until(lambda: first.assignment() == set(partitions), consumers=[first])
+        poll_until(lambda: second.assignment() == set(partitions), consumers=[second])
         with pytest.raises(FencedError):
-            poll_until(lambda: False, first)
+            poll_until(lambda: False, consumers=[first])
         assert first.assignment() == frozenset()
         with pytest.raises(FencedError):
-            first.commit({Partition(topic, 0): 0})
+            first.commit({partitions[0]: 0})
 
 
-def test_operators_see_groups_and_can_delete_empty_ones(log: Log, group: str) -> None:
+def test_operators_see_who_is_in_a_group(log: Log, group: str) -> None:
     topic = log.topic(2)
+    everything = set(log.partitions(topic))
+    with Admin(log.address) as admin, Consumer(log.at(topic), group=group, **CONSUMER) as consumer:
+        poll_until(lambda: consumer.assignment() == everything, consumers=[consumer])
+
+        def members() -> list[frozenset[Partition]]:
+            return [member.partitions for member in admin.describe_group(group).members]
+
+        # What a member reads may be told by its next heartbeat only.
+        poll_until(lambda: members() == [consumer.assignment()], consumers=[consumer])
+        assert admin.describe_group(group).state == "Stable"
+
+
+def test_operators_list_groups_and_delete_empty_ones(log: Log, group: str) -> None:
+    topic = log.topic()
+    fill(log, topic, 0, 3)
     with Admin(log.address) as admin:
         with Consumer(log.at(topic), group=group, **CONSUMER) as consumer:
-            poll_until(lambda: len(consumer.assignment()) == 2, consumer)
-            described = admin.describe_group(group)
-            assert described.state == "Stable"
-            assert [member.partitions for member in described.members] == [consumer.assignment()]
-            consumer.commit({Partition(topic, 0): 0})
+            read(consumer, 3)
+            consumer.commit()
         assert group in {each.group for each in admin.groups()}
         admin.delete_groups([group])
         assert group not in {each.group for each in admin.groups()}
@@ -183,8 +251,8 @@ def test_operators_see_groups_and_can_delete_empty_ones(log: Log, group: str) ->
 
 
 def test_a_consumer_without_a_group_cannot_commit(log: Log) -> None:
-    topic = log.topic()
+    topic, partition = topic_of_one(log)
     with Consumer(log.at(topic), **CONSUMER) as consumer:
         consumer.poll(0.1)
         with pytest.raises(UsageError, match="group=NAME"):
-            consumer.commit({Partition(topic, 0): 0})
+            consumer.commit({partition: 0})

@@ -6,107 +6,125 @@ import pytest
 
 from penstock.client import Admin, Consumer, NoOffset, Producer
 from penstock.errors import OffsetOutOfRange, UsageError
-from penstock.model import Partition
+from tests.conformance.abilities import Ability, needs
 from tests.conformance.conftest import CONSUMER, Log
-from tests.conformance.reading import read, values
+from tests.conformance.filling import Filled, fill
+from tests.conformance.reading import poll_until, read, values
 
 
 @pytest.fixture
-def topic(log: Log) -> str:
-    """Ten records in partition 0, one in partition 1."""
-    name = log.topic(2)
-    with Producer(log.address) as producer:
-        for number in range(10):
-            producer.send(name, b"%d" % number, partition=0, timestamp_ms=1_000 * number)
-            producer.flush()
-        producer.send(name, b"other", partition=1)
-    return name
+def filled(log: Log) -> Filled:
+    """Ten records in one partition, then one in another; there may be further, empty ones."""
+    topic = log.topic(2)
+    zero, one = log.partitions(topic)[:2]
+    ten = fill(log, topic, 0, 10, zero)
+    last = fill(log, topic, 99, 100, one)
+    return Filled(topic, [zero, one], ten.offsets + last.offsets, last.end)
 
 
-def test_seek_goes_anywhere_and_drops_what_was_fetched(log: Log, topic: str) -> None:
-    zero = Partition(topic, 0)
+def test_seek_goes_anywhere_and_drops_what_was_fetched(log: Log, filled: Filled) -> None:
+    zero = filled.partitions[0]
     with Consumer(log.address, **CONSUMER) as consumer:
         consumer.assign([zero])
         assert values(read(consumer, 3)) == [b"0", b"1", b"2"]
-        assert consumer.position(zero) == 3
-        consumer.seek(zero, 8)
-        assert consumer.position(zero) == 8
+        assert filled.offsets[2] < consumer.position(zero) <= filled.offsets[3]
+        consumer.seek(zero, filled.offsets[8])
+        assert consumer.position(zero) == filled.offsets[8]
         assert values(read(consumer, 2)) == [b"8", b"9"]
         consumer.seek_to_beginning()
         assert values(read(consumer, 1)) == [b"0"]
         consumer.seek_to_end([zero])
-        assert consumer.position(zero) == 10
+        assert consumer.position(zero) == filled.end[zero]
         assert not consumer.poll(0.2)
 
 
-def test_assign_takes_offsets_and_keeps_others_out(log: Log, topic: str) -> None:
+def test_assign_takes_offsets_and_keeps_others_out(log: Log, filled: Filled) -> None:
+    zero, one = filled.partitions
     with Consumer(log.address, **CONSUMER) as consumer:
-        consumer.assign({Partition(topic, 0): 7})
+        consumer.assign({zero: filled.offsets[7]})
         assert values(read(consumer, 3)) == [b"7", b"8", b"9"]
-        assert consumer.assignment() == {Partition(topic, 0)}
-        consumer.assign([Partition(topic, 0), Partition(topic, 1)])
-        assert values(read(consumer, 1)) == [b"other"]
+        assert consumer.assignment() == {zero}
+        consumer.assign([zero, one])
+        assert values(read(consumer, 1)) == [b"99"]
         with pytest.raises(UsageError, match="unsubscribe"):
-            consumer.subscribe([topic])
+            consumer.subscribe([filled.topic])
 
 
-def test_paused_partitions_stay_silent_and_lose_nothing(log: Log, topic: str) -> None:
-    zero, one = Partition(topic, 0), Partition(topic, 1)
+def test_paused_partitions_stay_silent_and_lose_nothing(log: Log, filled: Filled) -> None:
+    zero, one = filled.partitions
     with Consumer(log.address, **CONSUMER) as consumer:
         consumer.assign([zero, one])
         read(consumer, 1)
-        consumer.seek(zero, 0)
-        consumer.seek(one, 0)
+        consumer.seek_to_beginning([zero, one])
         consumer.pause([zero])
         assert consumer.paused() == {zero}
-        assert values(read(consumer, 1)) == [b"other"]
+        assert values(read(consumer, 1)) == [b"99"]
         assert not consumer.poll(0.2)
         consumer.resume([zero])
         assert values(read(consumer, 10)) == [b"%d" % number for number in range(10)]
 
 
-def test_a_new_group_starts_where_it_is_told_to(log: Log, topic: str, group: str) -> None:
+def test_a_new_group_starts_where_it_is_told_to(log: Log, filled: Filled, group: str) -> None:
+    topic = filled.topic
     with Consumer(log.at(topic), group=group + "-a", auto_offset_reset="earliest", **CONSUMER) as consumer:
         assert len(read(consumer, 11)) == 11
     with Consumer(log.at(topic), group=group + "-b", auto_offset_reset="latest", **CONSUMER) as consumer:
-        assert not consumer.poll(0.5)
-        assert {consumer.position(partition) for partition in consumer.assignment()} == {1, 10}
-    without = Consumer(log.at(topic), group=group + "-c", auto_offset_reset="none", **CONSUMER)
-    with without, pytest.raises(NoOffset, match=group):
-        read(without, 1)
+        poll_until(lambda: len(consumer.assignment()) == len(log.partitions(topic)), consumers=[consumer])
+        assert [consumer.position(each) for each in filled.partitions] == [
+            filled.end[each] for each in filled.partitions
+        ]
+        fill(log, topic, 100, 101, filled.partitions[1])
+        assert values(read(consumer, 1)) == [b"100"]
 
 
-def test_times_and_ends_are_found(log: Log, topic: str) -> None:
-    zero, one = Partition(topic, 0), Partition(topic, 1)
+@needs(Ability.BEGINS_NOWHERE)
+def test_a_new_group_begins_nowhere_if_it_is_told_so(log: Log, filled: Filled, group: str) -> None:
+    consumer = Consumer(log.at(filled.topic), group=group, auto_offset_reset="none", **CONSUMER)
+    with consumer, pytest.raises(NoOffset, match=group):
+        read(consumer, 1)
+
+
+def test_ends_are_found(log: Log, filled: Filled) -> None:
+    zero, one = filled.partitions
+    with Consumer(log.address, **CONSUMER) as consumer:
+        assert consumer.beginning_offsets([zero, one]) == {zero: filled.offsets[0], one: filled.offsets[10]}
+        assert consumer.end_offsets([zero, one]) == {zero: filled.end[zero], one: filled.end[one]}
+        assert list(consumer.partitions_for(filled.topic)) == log.partitions(filled.topic)
+
+
+@needs(Ability.FINDS_TIMES)
+def test_times_are_found(log: Log, filled: Filled) -> None:
+    zero = filled.partitions[0]
     with Consumer(log.address, **CONSUMER) as consumer:
         consumer.assign([zero])
-        assert consumer.beginning_offsets([zero, one]) == {zero: 0, one: 0}
-        assert consumer.end_offsets([zero, one]) == {zero: 10, one: 1}
         found = consumer.offsets_for_times({zero: 4_500})[zero]
         assert found is not None
-        assert (found.offset, found.timestamp_ms) == (5, 5_000)
+        assert (found.offset, found.timestamp_ms) == (filled.offsets[5], 5_000)
         assert consumer.offsets_for_times({zero: 99_000})[zero] is None
-        assert consumer.partitions_for(topic) == (zero, one)
 
 
-def test_an_offset_that_is_not_there_resets_or_raises(log: Log, topic: str) -> None:
-    zero = Partition(topic, 0)
+def test_an_offset_that_is_not_there_resets_or_raises(log: Log, filled: Filled) -> None:
+    zero = filled.partitions[0]
+    beyond = 50 * filled.end[zero]
     with Consumer(log.address, auto_offset_reset="earliest", **CONSUMER) as consumer:
-        consumer.assign({zero: 500})
+        consumer.assign({zero: beyond})
         assert values(read(consumer, 1)) == [b"0"]
     with Consumer(log.address, auto_offset_reset="none", **CONSUMER) as consumer:
-        consumer.assign({zero: 500})
+        consumer.assign({zero: beyond})
         with pytest.raises(OffsetOutOfRange):
             read(consumer, 1)
-        consumer.seek(zero, 9)
+        consumer.seek(zero, filled.offsets[9])
         assert values(read(consumer, 1)) == [b"9"]
 
 
 def test_new_partitions_are_found_and_read_from_their_beginning(log: Log) -> None:
     topic = log.topic(1)
+    before = log.partitions(topic)
     with Consumer(log.at(topic), **CONSUMER) as consumer, Admin(log.address) as admin:
         assert not consumer.poll(0.2)
         admin.add_partitions(topic, 3)
+        added = [place for place, each in enumerate(log.partitions(topic)) if each not in before]
+        assert len(added) >= 2
         with Producer(log.address) as producer:
-            producer.send(topic, b"late", partition=2).result(10)
+            producer.send(topic, b"late", partition=added[-1]).result(10)
         assert values(read(consumer, 1)) == [b"late"]

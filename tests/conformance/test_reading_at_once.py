@@ -4,45 +4,41 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.client import Producer, RangeReader
 from penstock.errors import PenstockError
-from tests.conformance.conftest import LOGS, NO_ROW_OFFSETS, PEERS, Log
-
-ALL = [*sorted(LOGS | NO_ROW_OFFSETS), *(pytest.param(name, marks=pytest.mark.interop) for name in PEERS)]
-
-
-def filled(log: Log) -> str:
-    topic = log.topic(3)
-    with Producer(log.address) as producer:
-        for number in range(300):
-            producer.send(topic, b"%d" % number, partition=number % 3, timestamp_ms=1_700_000_000_000 + number)
-    return topic
+from tests.conformance.abilities import Ability, lacks, needs
+from tests.conformance.conftest import Log
+from tests.conformance.filling import fill
 
 
-@pytest.mark.parametrize("log", ALL, indirect=True)
+def numbers(table: pa.Table) -> list[int]:
+    return sorted(int(value) for value in table["value"].to_pylist())
+
+
 def test_a_topic_is_read_whole_and_from_and_to_offsets(log: Log) -> None:
-    topic = filled(log)
-    table = penstock.read(log.at(topic))
-    assert sorted(int(value) for value in table["value"].to_pylist()) == list(range(300))
-    with RangeReader(log.address) as reader:
-        ends = reader.end_offsets(log.partitions(topic))
-    half = {partition: (end // 2) // (end // 100) * (end // 100) for partition, end in ends.items()}
-    before, after = (penstock.read(log.at(topic), ["value"], **bound) for bound in ({"end": half}, {"start": half}))  # type: ignore[arg-type]
-    assert (before.num_rows, after.num_rows) == (150, 150)
-    assert sorted(before["value"].to_pylist() + after["value"].to_pylist()) == sorted(table["value"].to_pylist())
-    assert penstock.read(log.at(topic), start=ends).num_rows == 0
+    topic = log.topic(3)
+    half = fill(log, topic, 0, 300).end
+    assert numbers(penstock.read(log.at(topic))) == list(range(300))
+    whole = fill(log, topic, 300, 600).end
+    assert numbers(penstock.read(log.at(topic), ["value"], end=half)) == list(range(300))
+    assert numbers(penstock.read(log.at(topic), ["value"], start=half)) == list(range(300, 600))
+    assert penstock.read(log.at(topic), start=whole).num_rows == 0
 
 
-@pytest.mark.parametrize("log", ALL, indirect=True)
-def test_a_time_is_a_bound_or_a_clear_error(log: Log, request: pytest.FixtureRequest) -> None:
-    topic = filled(log)
-    early, late = datetime(2020, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
-    if request.node.callspec.params["log"] in NO_ROW_OFFSETS:
-        with pytest.raises(PenstockError, match="time"):
-            penstock.read(log.at(topic), start=early)
-        return
-    assert penstock.read(log.at(topic), start=early, end=late).num_rows == 300
+@needs(Ability.FINDS_TIMES)
+def test_a_time_is_a_bound(log: Log) -> None:
+    topic = log.topic(3)
+    fill(log, topic, 0, 300)
+    ten, late = datetime.fromtimestamp(10, UTC), datetime(2100, 1, 1, tzinfo=UTC)
+    assert numbers(penstock.read(log.at(topic), start=ten, end=late)) == list(range(10, 300))
     assert penstock.read(log.at(topic), start=late).num_rows == 0
+
+
+@lacks(Ability.FINDS_TIMES)
+def test_a_time_is_a_clear_error(log: Log) -> None:
+    topic = log.topic()
+    with pytest.raises(PenstockError, match="time"):
+        penstock.read(log.at(topic), start=datetime(2020, 1, 1, tzinfo=UTC))

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import time
 
-import pytest
-
 from penstock.client import Consumer, Producer
 from penstock.columnar import Messages
 from penstock.model import Record
-from tests.conformance.conftest import CONSUMER, LOGS, NO_ROW_OFFSETS, PEERS, Log
+from tests.conformance.conftest import CONSUMER, Log
 from tests.conformance.reading import PATIENCE_S, read
 
 FORMS = (lambda batch: batch, lambda batch: batch.to_arrow(), lambda batch: batch.to_arrow().to_reader())
@@ -28,11 +26,6 @@ def content(records: list[Record]) -> list[tuple[object, ...]]:
     return sorted((each.value, each.key or b"", each.headers, each.timestamp_ms) for each in records)
 
 
-@pytest.mark.parametrize(
-    "log",
-    [*sorted(LOGS | NO_ROW_OFFSETS), *(pytest.param(name, marks=pytest.mark.interop) for name in PEERS)],
-    indirect=True,
-)
 def test_batches_go_from_topic_to_topic_as_they_are(log: Log) -> None:
     source, target = log.topic(3), log.topic(2)
     with Producer(log.address) as producer:

@@ -1,36 +1,73 @@
-"""The toy's server side, over the node's services: unordered answers, pushed events, a long poll."""
+"""The toy's server side, over the node's services: unordered answers, pushed notices, a long poll.
+
+A front is a data node, a name server, or both: one that is told of no name server is its own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from contextlib import suppress
 
 from penstock.errors import PenstockError, ProtocolViolation
-from penstock.model import Committed, Partition
-from penstock.seams import Buffer, Buffers, FetchPart, Frame, Peer, Promise, Services, extent, fetch_one
-from penstock.store.errors import LogOffsetOutOfRange
-from tests.toy.framing import ANSWER, EVENT, REQUEST, ToyFraming, pack, unpack
-from tests.toy.master import Key, Master, Member
+from penstock.model import Endpoint
+from penstock.net.asyncio_channel import AsyncioChannel
+from penstock.seams import Buffer, Buffers, Frame, Peer, Services
+from tests.toy.dialect import Said, ToyDialect, asked
+from tests.toy.framing import ANSWER, EVENT, ToyFraming, pack, unpack
+from tests.toy.group_verbs import GroupVerbs
+from tests.toy.log_verbs import LogVerbs
+from tests.toy.members import Groups
+from tests.toy.routes import Routes
 
-Said = dict[str, Any]
 Reply = tuple[Said, Buffer]
+Verb = Callable[[Said, memoryview], Awaitable[Reply]]
+
+REGISTER_EVERY_S = 0.2
 
 
 class ToyFront:
+    """``names``: where the name server is; None: here. ``keeps`` is False for a name server that keeps no data."""
+
     scheme = "toy"
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, names: Endpoint | None = None, *, keeps: bool = True) -> None:
         self.services = services
-        self.masters: dict[str, Master] = {}
+        self.name = f"node-{services.identity.node_id}"
+        self.routes = Routes()
+        self.groups = Groups()
+        self._names = names
+        self._keeps = keeps
+        self._channel: AsyncioChannel[None] | None = None
 
     async def start(self) -> None:
-        return
+        if self._names is not None:
+            self._channel = AsyncioChannel(ToyDialect())
+            self.services.runtime.spawn(self._register_now_and_then(), "register")
 
     async def stop(self) -> None:
-        return
+        if self._channel is not None:
+            await self._channel.close()
 
     def session(self, peer: Peer) -> ToySession:
         return ToySession(self, peer)
+
+    async def register(self) -> None:
+        """Tell the name server what is here; nothing before the node listens."""
+        here = self.services.identity.advertised.get(self.scheme)
+        if here is None or not self._keeps:
+            return
+        topics = {topic.name: topic.partitions for topic in await self.services.enode.topics()}
+        if self._channel is None or self._names is None:
+            self.routes.register(self.name, here, topics)
+            return
+        said = {"do": "register", "name": self.name, "host": here.host, "port": here.port, "topics": topics}
+        await asked(self._channel, self._names, said)
+
+    async def _register_now_and_then(self) -> None:
+        while True:
+            with suppress(PenstockError):  # the name server is away, and is told when it is back
+                await self.register()
+            await self.services.runtime.sleep(REGISTER_EVERY_S)
 
 
 class ToySession:
@@ -38,30 +75,21 @@ class ToySession:
 
     def __init__(self, front: ToyFront, peer: Peer) -> None:
         self._front = front
-        self._enode = front.services.enode
         self._peer = peer
-        self._joined: list[tuple[str, str]] = []
-        self._mine: list[Member] = []
-        self._parked: set[Promise[None]] = set()
-        self._verbs: dict[str, Callable[[Said, memoryview], Awaitable[Reply]]] = {
-            "topics": self._topics,
-            "create": self._create,
-            "bounds": self._bounds,
-            "write": self._write,
-            "read": self._read,
-            "join": self._join,
-            "leave": self._leave,
-            "released": self._released,
-            "commit": self._commit,
-            "committed": self._committed,
-            "delete": self._delete,
-            "grow": self._grow,
-            "groups": self._groups,
-            "forget": self._forget,
+        self._log = LogVerbs(front.services, front.register)
+        self._groups = GroupVerbs(front.services, front.groups, self.notice)
+        self._verbs: dict[str, Verb] = {
+            "register": self._register,
+            "routes": self._routes,
+            **self._log.verbs,
+            **self._groups.verbs,
         }
 
     def framing(self) -> ToyFraming:
         return ToyFraming()
+
+    def notice(self, group: str) -> None:
+        self._peer.push(pack(EVENT, 0, {"event": "members", "group": group}))
 
     async def handle(self, frame: Frame) -> Buffers | None:
         said, raw = unpack(frame)
@@ -71,116 +99,18 @@ class ToySession:
         try:
             answer, body = await verb(said, raw)
         except PenstockError as error:
-            answer, body = {"error": type(error).__name__, "text": str(error)}, b""
+            answer, body = {"error": type(error).__name__, "text": str(error), "retriable": error.retriable}, b""
         return pack(ANSWER, frame.correlation, answer, body)
 
     def lost(self) -> None:
-        for promise in list(self._parked):
-            promise.set(None)
-        for group, member in self._joined:
-            if self._front.masters.get(group, Master()).members.get(member) in self._mine:
-                self._front.masters[group].leave(member)
+        self._log.lost()
+        self._groups.lost()
 
-    async def _topics(self, said: Said, raw: memoryview) -> Reply:
-        return {"topics": {topic.name: topic.partitions for topic in await self._enode.topics()}}, b""
-
-    async def _create(self, said: Said, raw: memoryview) -> Reply:
-        if await self._enode.topic(said["topic"]) is None:
-            await self._enode.create_topic(said["topic"], said["partitions"], {})
+    async def _register(self, said: Said, raw: memoryview) -> Reply:
+        self._front.routes.register(said["name"], Endpoint(said["host"], said["port"]), said["topics"])
         return {}, b""
 
-    async def _bounds(self, said: Said, raw: memoryview) -> Reply:
-        partition = _partition(said)
-        first, end, _, _ = await extent(self._enode, partition)
-        if said.get("time") is not None:
-            found = await self._enode.offset_for_time(partition, said["time"])
-            return {"found": list(found) if found else None}, b""
-        return {"first": first, "end": end}, b""
-
-    async def _write(self, said: Said, raw: memoryview) -> Reply:
-        appended = await self._enode.append(_partition(said), bytearray(raw))
-        return {"offset": appended.base_offset}, b""
-
-    async def _read(self, said: Said, raw: memoryview) -> Reply:
-        partition = _partition(said)
-        end = (await extent(self._enode, partition)).end
-        if end <= said["offset"] and said["wait_ms"] > 0:
-            arrival = self._enode.arrival({partition: end})
-            timer = self._front.services.runtime.call_later(said["wait_ms"] / 1000, lambda: arrival.set(None))
-            self._parked.add(arrival)
-            await arrival
-            self._parked.discard(arrival)
-            timer.cancel()
-            self._enode.forget_arrival(arrival)
-        try:
-            found = await fetch_one(self._enode, FetchPart(partition, said["offset"], said["bytes"]))
-        except LogOffsetOutOfRange as error:
-            return {"first": error.start_offset, "end": error.end_offset}, b""
-        return {"first": found.start, "end": found.end}, found.read()
-
-    async def _join(self, said: Said, raw: memoryview) -> Reply:
-        group, member = said["group"], said["member"]
-        master = self._front.masters.setdefault(group, Master())
-        self._joined.append((group, member))
-        wanted = [
-            (topic.name, number)
-            for topic in await self._enode.topics()
-            if topic.name in said["topics"]
-            for number in range(topic.partitions)
-        ]
-
-        def tell(event: str, keys: list[Key]) -> None:
-            self._peer.push(pack(EVENT, 0, {"event": event, "group": group, "keys": keys}))
-
-        before = next((name for name, other in master.members.items() if other.instance == said["instance"]), None)
-        if said["instance"] and before not in (None, member):
-            master.members[str(before)].tell("fenced", [])
-            master.leave(str(before))
-        self._mine.append(master.join(member, tell, wanted, said["instance"]))
-        return {}, b""
-
-    async def _leave(self, said: Said, raw: memoryview) -> Reply:
-        if said["group"] in self._front.masters:
-            self._front.masters[said["group"]].leave(said["member"])
-        return {}, b""
-
-    async def _released(self, said: Said, raw: memoryview) -> Reply:
-        self._front.masters[said["group"]].released(said["member"], [(t, p) for t, p in said["keys"]])
-        return {}, b""
-
-    async def _commit(self, said: Said, raw: memoryview) -> Reply:
-        offsets = {Partition(topic, number): Committed(offset) for topic, number, offset in said["offsets"]}
-        await self._front.services.offsets.commit(said["group"], offsets)
-        return {}, b""
-
-    async def _delete(self, said: Said, raw: memoryview) -> Reply:
-        await self._enode.delete_topic(said["topic"])
-        return {}, b""
-
-    async def _grow(self, said: Said, raw: memoryview) -> Reply:
-        await self._enode.add_partitions(said["topic"], said["partitions"])
-        return {}, b""
-
-    async def _groups(self, said: Said, raw: memoryview) -> Reply:
-        known: dict[str, list[Any]] = {group: [] for group in self._front.services.offsets.groups()} | {
-            group: [[name, sorted(member.owns)] for name, member in master.members.items()]
-            for group, master in self._front.masters.items()
-        }
-        return {"groups": known}, b""
-
-    async def _forget(self, said: Said, raw: memoryview) -> Reply:
-        group = said["group"]
-        await self._front.services.offsets.forget(group, list(self._front.services.offsets.committed(group)))
-        self._front.masters.pop(group, None)
-        return {}, b""
-
-    async def _committed(self, said: Said, raw: memoryview) -> Reply:
-        found = self._front.services.offsets.committed(said["group"])
-        return {"offsets": [[at.topic, at.id, kept.offset] for at, kept in found.items()]}, b""
-
-
-def _partition(said: Said) -> Partition:
-    return Partition(said["topic"], said["partition"])
-
-
-__all__ = ["REQUEST", "ToyFront"]
+    async def _routes(self, said: Said, raw: memoryview) -> Reply:
+        if self._front.services.identity.advertised:
+            await self._front.register()
+        return {"nodes": self._front.routes.said()}, b""

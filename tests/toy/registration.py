@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from penstock.config import ClientConfig, OptionValue, SnodeConfig
 from penstock.model import Endpoint
 from penstock.seams import ChannelFactory, Services, WireProtocol
-from tests.toy.client import ToyClient, ToyDialect
+from tests.toy.client import ToyClient
+from tests.toy.dialect import ToyDialect
 from tests.toy.front import ToyFront
 
 
@@ -18,7 +19,7 @@ def client(
     extra: Mapping[str, OptionValue],
 ) -> ToyClient:
     dialect = ToyDialect()
-    return ToyClient(channel_of(dialect), dialect, bootstrap[0])
+    return ToyClient(channel_of(dialect), dialect, bootstrap)
 
 
 def front(services: Services, config: SnodeConfig) -> ToyFront:
