@@ -25,9 +25,9 @@ from penstock.protocols.kafka.offsets_log import OffsetsLog
 from penstock.seams.framing import Frame, joined
 from penstock.seams.front import Peer
 from penstock.seams.node import NodeIdentity, Services
-from penstock.snode.enodes.local import LocalEnode
 from penstock.snode.services.offsets import OffsetsService
 from penstock.store import Store, open_store
+from tests.waiting_enode import WaitingEnode
 
 
 class Client:
@@ -64,7 +64,7 @@ class Kit(Client):
     def __init__(self, store: Store, options: KafkaFrontOptions, runtime: AsyncioRuntime) -> None:
         self.store = store
         self.runtime = runtime
-        self.enode = LocalEnode(store, runtime)
+        self.enode = WaitingEnode(store, runtime)
         self.offsets = OffsetsService(self.enode, OffsetsLog(), runtime, partitions=4)
         identity = NodeIdentity(1, store.cluster_id, {"kafka": Endpoint("127.0.0.1", 9_092)}, store.epoch)
         self.front = KafkaFront(Services(identity, runtime, self.enode, self.offsets), options)

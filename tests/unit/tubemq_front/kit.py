@@ -19,9 +19,9 @@ from penstock.protocols.tubemq.rpc import read_answer, request
 from penstock.seams.framing import Buffers, Frame
 from penstock.seams.front import Peer
 from penstock.seams.node import NodeIdentity, Services
-from penstock.snode.enodes.local import LocalEnode
 from penstock.snode.services.offsets import OffsetsService
 from penstock.store import Store, open_store
+from tests.waiting_enode import WaitingEnode
 
 Q = TypeVar("Q", bound=messages.Message)
 A = TypeVar("A", bound=messages.Message)
@@ -81,7 +81,7 @@ class Kit(Client):
     def __init__(self, store: Store, options: TubeFrontOptions, runtime: AsyncioRuntime) -> None:
         self.store = store
         self.runtime = runtime
-        self.enode = LocalEnode(store, runtime)
+        self.enode = WaitingEnode(store, runtime)
         make = protocol("kafka").offsets
         assert make is not None
         self.offsets = OffsetsService(self.enode, make(), runtime, partitions=1)
