@@ -137,7 +137,10 @@ def test_pieces_are_gathered_alike_up_to_the_last_byte(data: bytes, pieces: list
     def gather() -> bytes:
         out: Bytes = np.zeros(int(ends[-1]) + 32, np.uint8)
         at = np.array([at for at, _ in pieces], np.int32)
-        kernels.load().gather(np.frombuffer(data, np.uint8), at, ends, 0, len(pieces), out)
+        array = np.frombuffer(data, np.uint8)
+        kernels.load().gather(array, at, ends, 0, len(pieces), out)
+        of_its_own = kernels.load().gathered(array, at, ends, 0, len(pieces))
+        assert of_its_own is None or of_its_own.tobytes() == out[: ends[-1]].tobytes()
         return out[: ends[-1]].tobytes()
 
     assert same(gather) == b"".join(data[at : at + length] for at, length in pieces)

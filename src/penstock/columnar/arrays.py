@@ -84,6 +84,11 @@ def headers_of(rows: Sequence[Sequence[tuple[str, bytes | None]]]) -> pa.Array:
 def binary(kernel: Kernel, kind: pa.DataType, pieces: Pieces, at: Int32s, ends: Int32s) -> pa.Array:
     """Copy the bytes that ``at`` and ``ends`` describe into a new binary or string array; -1 in ``at`` is null."""
     rows = pieces[-1][2] if pieces else 0
+    if len(pieces) == 1:
+        data, first, last = pieces[0]
+        found = kernel.gathered(data, at, ends, first, last)
+        if found is not None:
+            return binary_over(kind, rows, at, ends, pa.py_buffer(found))
     total = int(ends[rows])
     buffer = pa.allocate_buffer(total + SLACK_BYTES, resizable=True)
     out = np.frombuffer(buffer, np.uint8)

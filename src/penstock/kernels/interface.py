@@ -201,6 +201,10 @@ class Kernel(Protocol):
         """
         ...
 
+    def gathered(self, data: Bytes, at: Int32s, ends: Int32s, first: int, last: int) -> Bytes | None:
+        """Return what `gather` would write, in an array of its own; None where that is no faster."""
+        ...
+
     def encode_records(
         self,
         keys: Bytes,

@@ -8,6 +8,7 @@ from penstock.kernels._numba.batches import scan_batches as scan_batches
 from penstock.kernels._numba.crc32c import check_crcs as check_crcs
 from penstock.kernels._numba.encode import encode_records as encode_records
 from penstock.kernels._numba.gather import gather as gather
+from penstock.kernels._numba.gather import gathered as gathered
 from penstock.kernels._numba.headers import walk_headers as walk_headers
 from penstock.kernels._numba.walk import walk_records as walk_records
 
@@ -16,6 +17,7 @@ __all__ = [
     "check_crcs",
     "encode_records",
     "gather",
+    "gathered",
     "last_batch",
     "scan_batches",
     "walk_headers",

@@ -6,7 +6,7 @@ from penstock.kernels._numba.jit import BYTES, INT, INT32S, OUT_BYTES, compiled
 from penstock.kernels._numba.memory import CHUNK, copy_bytes, copy_chunk, int64
 from penstock.kernels.interface import Bytes, Int32s
 
-__all__ = ["gather"]
+__all__ = ["gather", "gathered"]
 
 _LONG = 512
 
@@ -29,3 +29,9 @@ def gather(data: Bytes, at: Int32s, ends: Int32s, first: int, last: int, out: By
                 done += CHUNK
         elif length > 0:
             copy_bytes(out, to, data, begin, length)
+
+
+def gathered(data: Bytes, at: Int32s, ends: Int32s, first: int, last: int) -> Bytes | None:
+    """See `penstock.kernels.interface.Kernel.gathered`; writing where the caller wants it is as fast."""
+    del data, at, ends, first, last
+    return None

@@ -5,6 +5,7 @@ from penstock.kernels._pure.batches import scan_batches as scan_batches
 from penstock.kernels._pure.crc32c import check_crcs as check_crcs
 from penstock.kernels._pure.encode import encode_records as encode_records
 from penstock.kernels._pure.gather import gather as gather
+from penstock.kernels._pure.gather import gathered as gathered
 from penstock.kernels._pure.headers import walk_headers as walk_headers
 from penstock.kernels._pure.walk import walk_records as walk_records
 
@@ -13,6 +14,7 @@ __all__ = [
     "check_crcs",
     "encode_records",
     "gather",
+    "gathered",
     "last_batch",
     "scan_batches",
     "walk_headers",

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.kernels._pure.varint import read_varint
+from penstock.kernels._pure.varints import pairs_of
 from penstock.kernels.interface import Bytes, Int64s
 
 __all__ = ["record_starts"]
@@ -43,16 +44,14 @@ def record_starts(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> 
 
 def _side_by_side(data: Bytes, begins: Int64s, counts: Int64s, starts: Int64s, firsts: Int64s) -> Int64s:
     """Fill ``starts``; returns where each chain ends. One that meets a length of three bytes stays where it is."""
-    pairs: npt.NDArray[np.uint16] = np.ndarray((len(data) - 1,), "<u2", data, strides=(1,))
+    pairs, jumps = pairs_of(data), _jumps()
     last = len(pairs) - 1
     order = np.argsort(-counts, kind="stable")  # so that the chains which go on are the first ones
     at, to = begins[order], firsts[order]
     going = len(order) - np.searchsorted(np.sort(counts), np.arange(int(counts.max())), "right")
-    jumps = _jumps()
-    for number in going.tolist():
+    for step, number in enumerate(going.tolist()):
         here = at[:number]
-        starts[to[:number]] = here
-        to[:number] += 1
+        starts[step:][to[:number]] = here
         here += jumps.take(pairs[np.minimum(here, last)])
     ended = np.empty_like(at)
     ended[order] = at
@@ -60,12 +59,12 @@ def _side_by_side(data: Bytes, begins: Int64s, counts: Int64s, starts: Int64s, f
 
 
 @functools.cache
-def _jumps() -> npt.NDArray[np.int16]:
+def _jumps() -> Int64s:
     """From two bytes, low one first, to the size of the record that begins with them; 0 for lengths that are longer."""
     low, high = np.meshgrid(np.arange(256), np.arange(256))
     two = 2 + ((low & 127 | high << 7) >> 1)
     jumps = np.where(low < 128, 1 + (low >> 1), np.where(high < 128, two, 0))
-    return jumps.ravel().astype(np.int16)
+    return jumps.ravel().astype(np.int64)
 
 
 def _one_by_one(data: Bytes, begin: int, end: int, count: int) -> list[int] | None:

@@ -131,30 +131,39 @@ class _Notes:
 
     def add(self, spans: npt.NDArray[np.int64], fields: Fields, counts: Int64s) -> Int64s:
         """Note the records of these batches, ``counts`` of each; returns the row after each batch's last."""
-        offset = np.repeat(spans[:, Span.BASE_OFFSET], counts) + fields.offset_delta
-        milliseconds = np.repeat(spans[:, Span.TIMESTAMP], counts)
-        moving = np.repeat(1 - spans[:, Span.APPEND_TIME], counts)
-        milliseconds += fields.timestamp_delta * moving  # the sum wraps, as in Java
-        inside = (offset >= self.start) & (offset < self.stop)
         stops = np.cumsum(counts)
-        if not inside.all():
+        bases, lasts = spans[:, Span.BASE_OFFSET], spans[:, Span.LAST_OFFSET_DELTA]
+        if len(spans) and (bases.min() < self.start or (bases + lasts).max() >= self.stop):
+            offset = np.repeat(bases, counts) + fields.offset_delta
+            inside = (offset >= self.start) & (offset < self.stop)
             fields = Fields(*(each[inside] for each in fields))
-            offset, milliseconds = offset[inside], milliseconds[inside]
             stops = np.concatenate([[0], np.cumsum(inside)])[stops]
-        row, after = self.row, self.row + len(offset)
+            counts = np.diff(stops, prepend=0)
+        row, after = self.row, self.row + len(fields.headers)
         if self.want & WANT_KEY:
             _note(self.key_at[row:after], self.key_ends[row : after + 1], fields.key_at, fields.key_length)
         if self.want & WANT_VALUE:
             _note(self.value_at[row:after], self.value_ends[row : after + 1], fields.value_at, fields.value_length)
         if self.want & WANT_OFFSET:
-            self.offsets[row:after] = offset
+            np.add(np.repeat(bases, counts), fields.offset_delta, out=self.offsets[row:after])
         if self.want & WANT_TIMESTAMP:
-            self.timestamps[row:after] = np.clip(milliseconds, -_LAST_MS, _LAST_MS) * 1000
+            _stamp(self.timestamps[row:after], spans, fields.timestamp_delta, counts)
         running = self.headers + np.cumsum(fields.headers)
         if self.want & WANT_HEADERS:
             self.header_at[row:after], self.header_ends[row + 1 : after + 1] = fields.header_at, running
         self.row, self.headers = after, int(running[-1]) if len(running) else self.headers
         return stops + row
+
+
+def _stamp(timestamps: Int64s, spans: npt.NDArray[np.int64], deltas: Int64s, counts: Int64s) -> None:
+    milliseconds = np.repeat(spans[:, Span.TIMESTAMP], counts)
+    append_time = spans[:, Span.APPEND_TIME]
+    if append_time.any():
+        deltas = deltas * np.repeat(1 - append_time, counts)
+    milliseconds += deltas  # the sum wraps, as in Java
+    if len(milliseconds) and not -_LAST_MS <= int(milliseconds.min()) <= int(milliseconds.max()) <= _LAST_MS:
+        np.clip(milliseconds, -_LAST_MS, _LAST_MS, out=milliseconds)
+    np.multiply(milliseconds, 1000, out=timestamps)
 
 
 def _note(positions: Int32s, ends: Int32s, at: Int64s, lengths: Int64s) -> None:
