@@ -17,6 +17,7 @@ WAYS: Final = ("numba", "pure", "side by side", "one by one")
 _BY_NUMPY: Final = {
     "batches": {"_FEW": 0},
     "gather": {"_FEW": 0, "_FEW_FOR_ARROW": 0},
+    "headers": {"_FEW": 0},
     "many": {"_MOST_STEPS": 3, "_FEW": 2},
     "walk": {"_FEW": 0, "_MANY": 3},
 }
