@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from penstock.columnar.encode import Producing, encode_v2
+from penstock.columnar.encode import encode_v2
+from penstock.columnar.few import Rows, columns_of
+from penstock.columnar.producing import Producing
 from penstock.errors import FencedError, PenstockError, ServerError
 from penstock.model import Codec, Committed, GroupMetadata, Node, Partition, PreparedTransaction
 from penstock.seams import Packed, Sent
@@ -57,8 +59,8 @@ class FakeSender:
     def partition_for(self, key: bytes, partitions: int) -> int:
         return sum(key) % partitions
 
-    def pack(self, partition: Partition, rows: pa.RecordBatch, codec: Codec) -> Packed:
-        packed = FakePacked(partition, rows, codec, -1, -1)
+    def pack(self, partition: Partition, rows: Rows, codec: Codec) -> Packed:
+        packed = FakePacked(partition, columns_of(rows), codec, -1, -1)
         if self._idempotent:
             if partition not in self._producers:
                 self._restart(partition)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 from penstock.columnar.builder import BatchBuilder
-from penstock.columnar.encode import Producing
+from penstock.columnar.producing import Producing
 from penstock.errors import UsageError
 from penstock.model import Codec
 from penstock.protocols.kafka.front.table import TABLE

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from penstock.columnar.compression import compress
+from penstock.columnar.few import Rows, columns_of
 from penstock.errors import PenstockError
 from penstock.model import Codec, Node, Partition
 from penstock.seams import Packed, Sent
@@ -44,8 +43,8 @@ class ToySender:
     def partition_for(self, key: bytes, partitions: int) -> int:
         return sum(key) % partitions
 
-    def pack(self, partition: Partition, rows: pa.RecordBatch, codec: Codec) -> ToyPacked:
-        messages = encode(rows, self._client.channel.now_ms())
+    def pack(self, partition: Partition, rows: Rows, codec: Codec) -> ToyPacked:
+        messages = encode(columns_of(rows), self._client.channel.now_ms())
         once = (int(self._client.channel.random() * 2**62), 0, 0) if self._once else None
         return ToyPacked(partition, rows.num_rows, compress(codec, messages) if codec else messages, codec, once)
 

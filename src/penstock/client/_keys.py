@@ -40,6 +40,10 @@ class KeyPartitions:
             int(each) % _MOST for each in hashes
         ]
 
+    def one(self, key: bytes, count: int) -> int:
+        """The partition of one key, of ``count``."""
+        return self._sender.partition_for(key, count) if count > 1 else 0
+
     def partitions(self, keys: pa.Array, count: int) -> Int32s:
         """The partition of each key, of ``count``; what a null key gets means nothing."""
         if count == 1:

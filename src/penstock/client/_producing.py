@@ -237,7 +237,7 @@ class ProducerEngine:
     def _route(self, router: TopicRouter, staged: Staging | StagedTable) -> None:
         """Whatever is wrong with these takes nothing else with it."""
         try:
-            runs = router.route(staged.rows(), staged.outcome, staged.born)
+            runs = router.route(staged.rows(), staged.outcome, staged.born, staged.named)
         except PenstockError as error:
             self._refuse(staged.outcome, error)
         except Exception as error:

@@ -14,6 +14,7 @@ from itertools import groupby
 import pyarrow as pa
 
 from penstock.client.delivery import Fate, Run
+from penstock.columnar.few import FEW, FewRows, Rows, columns_of, join
 from penstock.errors import PenstockError
 from penstock.model import Node, Partition
 from penstock.seams import Packed
@@ -40,7 +41,7 @@ class Flight:
     """
 
     segments: list[Segment]
-    rows: pa.RecordBatch
+    rows: Rows
     number: int
     packed: Packed | None = None
     failures: int = 0
@@ -145,12 +146,12 @@ class PartitionQueue:
     def take(self, most_bytes: int) -> Flight:
         """The next batch: as many of the first rows as weigh at most ``most_bytes``, but one at least."""
         segments: list[Segment] = []
-        pieces: list[pa.RecordBatch] = []
+        pieces: list[Rows] = []
         left = most_bytes
         while self._runs:
             run = self._runs[0]
             assert run.rows is not None
-            if pieces and (run.rows.schema != pieces[0].schema or left <= 0):
+            if pieces and (left <= 0 or not _fit_together(pieces[0], run.rows)):
                 break
             weight = max(run.size // run.count, 1)
             fitting = left // weight
@@ -161,7 +162,7 @@ class PartitionQueue:
             pieces.append(run.rows.slice(self._taken, rows))
             left -= rows * weight
             self._advance(run, rows)
-        return self._flight(segments, pieces[0] if len(pieces) == 1 else pa.concat_batches(pieces))
+        return self._flight(segments, _joined(pieces))
 
     def expire(self, now: float, after_s: float) -> list[Flight]:
         """Take out waiting rows that were put in ``after_s`` ago or earlier."""
@@ -180,7 +181,7 @@ class PartitionQueue:
         place = sum(1 for each in self.retries if each.number <= flight.number)
         self.retries.insert(place, flight)
 
-    def _flight(self, segments: list[Segment], rows: pa.RecordBatch) -> Flight:
+    def _flight(self, segments: list[Segment], rows: Rows) -> Flight:
         self._numbers += 1
         return Flight(segments, rows, self._numbers)
 
@@ -190,3 +191,22 @@ class PartitionQueue:
             self._runs.popleft()
             self._taken = 0
         self.bytes = max(0, self.bytes - run.size * rows // run.count) if self._runs else 0
+
+
+def _fit_together(first: Rows, behind: Rows) -> bool:
+    """Whether one batch may hold both."""
+    if isinstance(first, FewRows) and isinstance(behind, FewRows):
+        return True
+    return bool(columns_of(first).schema == columns_of(behind).schema)
+
+
+def _joined(pieces: list[Rows]) -> Rows:
+    """One behind the other; as columns, if they are many."""
+    if len(pieces) == 1:
+        return pieces[0]
+    few = [piece for piece in pieces if isinstance(piece, FewRows)]
+    if len(few) == len(pieces) and sum(piece.num_rows for piece in few) <= FEW:
+        return join(few)
+    if len(few) == len(pieces):
+        return join(few).columns()
+    return pa.concat_batches([columns_of(piece) for piece in pieces])

@@ -7,7 +7,7 @@ What must not live here: queues, sending.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -17,6 +17,7 @@ import pyarrow as pa
 from penstock.client._keys import KeyPartitions
 from penstock.client._picking import taken
 from penstock.client.delivery import Fate, Outcome, Run
+from penstock.columnar.few import FewRows, Rows
 from penstock.columnar.inputs import integers_of, valid_of
 from penstock.errors import UsageError
 from penstock.model import Partition, TopicInfo
@@ -25,6 +26,7 @@ __all__ = ["TopicRouter"]
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
+NOTHING_NAMED: Final[Mapping[int, int]] = {}
 _NOT_NAMED: Final = -(2**63)
 """In place of a partition: none was named."""
 
@@ -63,11 +65,50 @@ class TopicRouter:
         self._partitions = [each.partition for each in info.partitions]
         self._sticky = min(self._sticky, self.count - 1)
 
-    def route(self, rows: pa.RecordBatch, outcome: Outcome, born: float) -> list[Run]:
+    def route(self, rows: Rows, outcome: Outcome, born: float, named: Mapping[int, int] = NOTHING_NAMED) -> list[Run]:
         """Split rows into runs, and tell the outcome. Those for a partition that there is not are settled already.
 
-        Raises UsageError for a column of partitions that are no numbers.
+        ``named`` are the partitions of few rows, by place; columns have them in ``partition``. Raises UsageError for a
+        column of partitions that are no numbers.
         """
+        if isinstance(rows, FewRows):
+            return self._route_few(rows, outcome, born, named)
+        return self._route_columns(rows, outcome, born)
+
+    def _route_few(self, rows: FewRows, outcome: Outcome, born: float, named: Mapping[int, int]) -> list[Run]:
+        count, places = self.count, range(rows.num_rows)
+        targets = [
+            named[place] if place in named else None if key is None else self._keys.one(key, count)
+            for place, key in zip(places, rows.keys, strict=True)
+        ]
+        free = targets.count(None)
+        sticky = iter(self._sticky_few(free, outcome.size * free // rows.num_rows))
+        used: dict[int, list[int]] = {}
+        for place, target in zip(places, targets, strict=True):
+            used.setdefault(next(sticky) if target is None else target, []).append(place)
+        outcome.runs = []
+        for partition, here in sorted(used.items()):
+            picked = rows if len(used) == 1 else rows.picked(here)
+            run = self._run(outcome, partition, picked, outcome.size * len(here) // rows.num_rows, born)
+            run.free = all(targets[place] is None for place in here)
+            outcome.runs.append(run)
+        if len(used) > 1:
+            run_of, place_of = [0] * rows.num_rows, [0] * rows.num_rows
+            for number, (_, here) in enumerate(sorted(used.items())):
+                for at, place in enumerate(here):
+                    run_of[place], place_of[place] = number, at
+            outcome.places = (run_of, place_of)
+        return outcome.runs
+
+    def _sticky_few(self, rows: int, size: int) -> Sequence[int]:
+        """As `_sticky_targets`, for rows that rarely fill a batch."""
+        ill = self._avoids is not None and self._avoids(self._partitions[self._sticky])
+        if not rows or ill or self.count == 1 or self._sticky_bytes + size > self._batch_bytes:
+            return [int(each) for each in self._sticky_targets(rows, size)] if rows else ()
+        self._sticky_bytes += size
+        return (self._sticky,) * rows
+
+    def _route_columns(self, rows: pa.RecordBatch, outcome: Outcome, born: float) -> list[Run]:
         target, free = self._targets(rows, outcome.size)
         named = rows.schema.get_field_index("partition")
         if named >= 0:
@@ -108,7 +149,7 @@ class TopicRouter:
         well = [each for each in self._partitions if each != partition and not avoids(each)]
         return well[int(self._dice() * len(well))] if well else None
 
-    def _run(self, outcome: Outcome, partition: int, rows: pa.RecordBatch, size: int, born: float) -> Run:
+    def _run(self, outcome: Outcome, partition: int, rows: Rows, size: int, born: float) -> Run:
         """Rows of one partition; settled at once if there is no such."""
         if 0 <= partition < self.count:
             return Run(outcome, self._partitions[partition], rows, size, born)

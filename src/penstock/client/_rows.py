@@ -6,7 +6,7 @@ What must not live here: how tables are read (`_tables`), partitions, memory, ti
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 from penstock.client.delivery import Outcome
 from penstock.columnar.arrays import numbers
 from penstock.columnar.builder import BatchBuilder, HeadersLike
+from penstock.columnar.few import FewRows, Rows
 from penstock.errors import UsageError
 
 __all__ = ["StagedTable", "Staging", "payload", "record_size"]
@@ -105,10 +106,15 @@ class Staging:
     def __len__(self) -> int:
         return len(self._builder)
 
-    def rows(self) -> pa.RecordBatch:
-        """The records as columns; with ``partition`` if any record named one."""
-        rows = self._builder.rows()
-        if not self._partitions:
+    @property
+    def named(self) -> Mapping[int, int]:
+        """The partitions that records named, by row."""
+        return self._partitions
+
+    def rows(self) -> Rows:
+        """The records as they are where they are few; else as columns, with ``partition`` if any record named one."""
+        rows = self._builder.few_or_columns()
+        if isinstance(rows, FewRows) or not self._partitions:
             return rows
         partitions = np.full(rows.num_rows, -1, np.int32)
         partitions[list(self._partitions)] = list(self._partitions.values())
@@ -126,6 +132,11 @@ class StagedTable:
     size: int
     batch: pa.RecordBatch
 
-    def rows(self) -> pa.RecordBatch:
+    @property
+    def named(self) -> Mapping[int, int]:
+        """No partition is named beside the columns."""
+        return {}
+
+    def rows(self) -> Rows:
         """The columns."""
         return self.batch

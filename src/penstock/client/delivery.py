@@ -24,7 +24,10 @@ from penstock.model import LogRange, Partition
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import pyarrow as pa
+
+    from penstock.columnar.few import Rows
+
+    Places = npt.NDArray[Any] | Sequence[int]
 
 __all__ = ["BatchDelivery", "Delivery", "Fate", "Outcome", "RecordMetadata", "Run"]
 
@@ -72,10 +75,10 @@ class Run:
 
     __slots__ = ("born", "count", "fates", "free", "outcome", "partition", "rows", "settled", "size")
 
-    def __init__(self, outcome: Outcome, partition: Partition, rows: pa.RecordBatch, size: int, born: float) -> None:
+    def __init__(self, outcome: Outcome, partition: Partition, rows: Rows, size: int, born: float) -> None:
         self.outcome = outcome
         self.partition = partition
-        self.rows: pa.RecordBatch | None = rows
+        self.rows: Rows | None = rows
         self.count: int = rows.num_rows
         self.size = size
         self.born = born
@@ -120,7 +123,7 @@ class Outcome:
         self.size = 0
         self.rows = 0
         self.runs: list[Run] | None = None
-        self.places: tuple[npt.NDArray[Any], npt.NDArray[Any]] | None = None
+        self.places: tuple[Places, Places] | None = None
         self.error: PenstockError | None = None
         self.seen = False
         self._waiters: list[Callable[[], None]] = []

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from penstock.columnar.builder import HeadersLike as HeadersLike
     from penstock.columnar.decode import Decoded as Decoded
     from penstock.columnar.decode import decode_v2 as decode_v2
-    from penstock.columnar.encode import Producing as Producing
     from penstock.columnar.encode import encode_v2 as encode_v2
     from penstock.columnar.messages import Messages as Messages
     from penstock.columnar.messages import Part as Part
+    from penstock.columnar.producing import Producing as Producing
 
 _HOME_OF: Final = {
     "BatchBuilder": "penstock.columnar.builder",

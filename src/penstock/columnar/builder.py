@@ -13,12 +13,14 @@ import pyarrow as pa
 
 from penstock.columnar.arrays import binary_of, headers_of, numbers
 from penstock.columnar.batch import HEADER_BYTES
-from penstock.columnar.encode import Producing, encode_v2
+from penstock.columnar.encode import encode_v2
+from penstock.columnar.few import FEW, FewRows, HeaderPairs, Rows
+from penstock.columnar.producing import Producing
 from penstock.columnar.schema import HEADERS_TYPE
 from penstock.errors import UsageError
 from penstock.model import Codec
 
-__all__ = ["BatchBuilder", "HeadersLike"]
+__all__ = ["BatchBuilder", "HeadersLike", "columns_from"]
 
 HeadersLike: TypeAlias = "Mapping[str, bytes | None] | Sequence[tuple[str, bytes | None]]"
 
@@ -75,16 +77,33 @@ class BatchBuilder:
 
         Raises UsageError where a key or a value is not bytes.
         """
-        try:
-            arrays = [binary_of(self._keys), binary_of(self._values)]
-        except TypeError as error:
-            raise UsageError(f"keys and values must be bytes or None: {error}") from None
-        arrays.append(numbers(_MILLISECONDS, len(self), np.array(self._timestamps, np.int64)))
-        if not self._headers:
-            return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
-        arrays.append(headers_of([self._headers.get(row, ()) for row in range(len(self))]))
-        return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA_WITH_HEADERS)
+        return columns_from(self._keys, self._values, self._timestamps, self._headers)
+
+    def few_or_columns(self) -> Rows:
+        """The records as they are where they are few, else as columns. Nothing may be appended any more."""
+        if len(self) > FEW:
+            return self.rows()
+        return FewRows(self._keys, self._values, self._timestamps, self._headers)
 
     def build(self, codec: Codec = Codec.NONE, producing: Producing | None = None) -> memoryview:
         """Encode the records as one batch; see `penstock.columnar.encode.encode_v2`."""
         return encode_v2(self.rows(), codec=codec, producing=producing or Producing())
+
+
+def columns_from(
+    keys: Sequence[bytes | None],
+    values: Sequence[bytes | None],
+    timestamps: Sequence[int],
+    headers: Mapping[int, HeaderPairs],
+) -> pa.RecordBatch:
+    """Records as columns key, value, timestamp and, if any has some, headers. Raises UsageError for no bytes."""
+    try:
+        arrays = [binary_of(keys), binary_of(values)]
+    except TypeError as error:
+        raise UsageError(f"keys and values must be bytes or None: {error}") from None
+    count = len(timestamps)
+    arrays.append(numbers(_MILLISECONDS, count, np.array(timestamps, np.int64)))
+    if not headers:
+        return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
+    arrays.append(headers_of([headers.get(row, ()) for row in range(count)]))
+    return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA_WITH_HEADERS)

@@ -7,7 +7,6 @@ Source: Kafka protocol, record batch v2 (KIP-98).
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -19,14 +18,13 @@ from penstock.columnar.batch import CRC_START, HEADER_BYTES
 from penstock.columnar.buffers import Bytes, crc32c
 from penstock.columnar.compression import compress
 from penstock.columnar.inputs import binary_of, column_of, headers_of, timestamps_of
+from penstock.columnar.producing import ANYONE, BATCH_HEADER, TRANSACTIONAL, Producing
 from penstock.errors import UsageError
 from penstock.kernels.interface import MAX_HEADER_OVERHEAD, MAX_RECORD_OVERHEAD, SLACK_BYTES, Int64s
 from penstock.model import Codec
 
-__all__ = ["Producing", "encode_v2"]
+__all__ = ["encode_v2"]
 
-_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
-_TRANSACTIONAL: Final = 16
 _MOST_BYTES: Final = (1 << 31) - 1 - 12
 _MANY: Final = 500
 """Records that Arrow puts together faster than plain Python does."""
@@ -34,24 +32,11 @@ _ROWS_PER_BYTE: Final = 2
 """Records that Arrow puts together at the cost of a byte in plain Python: what a compiled kernel would save."""
 
 
-@dataclass(frozen=True, slots=True)
-class Producing:
-    """Who writes a batch: the fields of its header that make a producer idempotent or transactional; -1 for none."""
-
-    producer_id: int = -1
-    producer_epoch: int = -1
-    base_sequence: int = -1
-    transactional: bool = False
-
-
-_ANYONE: Final = Producing()
-
-
 def encode_v2(
     rows: pa.RecordBatch,
     *,
     codec: Codec = Codec.NONE,
-    producing: Producing = _ANYONE,
+    producing: Producing = ANYONE,
     timestamp_ms: int = -1,
     base_offset: int = 0,
     leader_epoch: int = -1,
@@ -74,9 +59,9 @@ def encode_v2(
         packed = np.empty(HEADER_BYTES + len(payload), np.uint8)
         packed[HEADER_BYTES:] = np.frombuffer(payload, np.uint8)
         records = packed
-    attributes = codec | (_TRANSACTIONAL if producing.transactional else 0)
+    attributes = codec | (TRANSACTIONAL if producing.transactional else 0)
     view = records.data
-    _HEADER.pack_into(
+    BATCH_HEADER.pack_into(
         view, 0, base_offset, len(records) - 12, leader_epoch, 2, 0, attributes, count - 1, int(timestamps[0]),
         int(timestamps.max()), producing.producer_id, producing.producer_epoch, producing.base_sequence, count,
     )  # fmt: skip

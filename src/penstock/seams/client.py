@@ -17,9 +17,8 @@ from penstock.model import Assignment, Codec, Committed, LogRange, Node, Offset,
 from penstock.seams.admin import AdminClient
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from penstock.columnar import Messages
+    from penstock.columnar.few import Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +116,11 @@ class Sender(Protocol):
         """The partition of a keyed record; keyless ones are the engine's choice."""
         ...
 
-    def pack(self, partition: Partition, rows: pa.RecordBatch, codec: Codec) -> Packed:
-        """Encode columns key, value[, timestamp, headers]; sequences are taken in the order of calls per partition."""
+    def pack(self, partition: Partition, rows: Rows, codec: Codec) -> Packed:
+        """Encode columns key, value[, timestamp, headers], or few records as they are.
+
+        Sequences are taken in the order of calls per partition.
+        """
         ...
 
     async def send(self, node: Node, batches: Sequence[Packed], *, acks: int, timeout_s: float) -> Sequence[Sent]:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from penstock.columnar import Messages, Producing, decode_v2, encode_v2
 from penstock.columnar.batch import parse_header, stamp, stamp_append_time, verify_crc
 from penstock.columnar.compression import compress, inflate
+from penstock.columnar.few import FewRows, encode_few, join
 from penstock.model import Codec, Partition, TimestampType
 from tests.property.records.strategies import Sent, batches, builder_of
 
@@ -90,3 +91,25 @@ def test_timestamps_of_any_unit_are_floored_to_milliseconds(rows: list[Sent], un
     given_rows = plain.set_column(2, "timestamp", stamps)
     expected = [stamp.value for stamp in stamps.cast(pa.timestamp("s"))]
     assert [row.timestamp_ms // 1000 for row in read(encode_v2(given_rows))] == expected
+
+
+@given(batches, st.sampled_from(Codec), st.booleans())
+def test_a_handful_is_written_as_columns_are(rows: list[Sent], codec: Codec, transactional: bool) -> None:
+    few = builder_of(rows).few_or_columns()
+    assert isinstance(few, FewRows)
+    producing = Producing(7, 3, 11, transactional=transactional)
+    assert encode_few(few, codec=codec, producing=producing) == encode_v2(
+        few.columns(), codec=codec, producing=producing
+    )
+
+
+@given(batches, st.data())
+def test_a_handful_is_cut_and_joined_as_columns_are(rows: list[Sent], data: st.DataObject) -> None:
+    few = builder_of(rows).few_or_columns()
+    assert isinstance(few, FewRows)
+    middle = data.draw(st.integers(0, len(rows)))
+    front, back = few.slice(0, middle), few.slice(middle)
+    assert (front.num_rows, back.num_rows) == (middle, len(rows) - middle)
+    assert encode_few(join([front, back])) == encode_few(few)
+    places = data.draw(st.lists(st.sampled_from(range(len(rows))), min_size=1, max_size=10))
+    assert read(encode_few(few.picked(places))) == [rows[place] for place in places]

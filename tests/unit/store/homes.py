@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from penstock.columnar import decode_v2, encode_v2
-from penstock.columnar.encode import Producing
+from penstock.columnar.producing import Producing
 from penstock.model import Codec
 from penstock.store import PartitionLog, Store, StoreConfig
 from penstock.store._directory import Directory

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.columnar import decode_v2, encode_v2
 from penstock.columnar.batch import batches
-from penstock.columnar.encode import Producing
+from penstock.columnar.producing import Producing
 from penstock.columnar.transactions import ABORT, COMMIT, control_type, end_marker
 from penstock.errors import CorruptBatch
 from penstock.store import OutOfOrderSequence, PartitionLog, StaleProducerEpoch, Store

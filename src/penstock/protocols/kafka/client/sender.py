@@ -20,6 +20,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from penstock.columnar.few import FewRows, encode_few
+from penstock.columnar.producing import ANYONE, Producing
 from penstock.errors import ConnectionLost, PenstockError, ServerError, UsageError
 from penstock.model import Codec, Endpoint, Node, Partition
 from penstock.protocols.kafka.client.cluster import Cluster
@@ -46,7 +48,7 @@ from penstock.seams.channel import Connection
 from penstock.seams.client import Packed, Sent
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from penstock.columnar.few import Rows
 
 __all__ = ["KafkaSender"]
 
@@ -82,19 +84,17 @@ class KafkaSender:
         """As Kafka's Java producer: murmur2."""
         return partition_for(key, partitions)
 
-    def pack(self, partition: Partition, rows: pa.RecordBatch, codec: Codec) -> KafkaPacked:
+    def pack(self, partition: Partition, rows: Rows, codec: Codec) -> KafkaPacked:
         """Encode rows as one batch, numbered; rows without a timestamp get the present. Raises UsageError."""
-        from penstock.protocols.kafka.records import Producing, encode
-
         now_ms = self._calls.channel.now_ms()
         if not self._idempotent:
-            return KafkaPacked(partition, rows.num_rows, encode(rows, codec=codec, timestamp_ms=now_ms))
+            return KafkaPacked(partition, rows.num_rows, _encoded(rows, codec, ANYONE, now_ms))
         if self._identity == NOT_IDEMPOTENT:
             raise UsageError("the sender is not open", hint="Await open() before pack().")
         numbering = self._numbering.setdefault(partition, Numbering(self._identity))
         identity, sequence = numbering.take(self._identity, 0)
         producing = Producing(identity.producer_id, identity.epoch, sequence, self._transactional_id is not None)
-        data = encode(rows, codec=codec, producing=producing, timestamp_ms=now_ms)
+        data = _encoded(rows, codec, producing, now_ms)
         packed = KafkaPacked(partition, rows.num_rows, data, *numbering.take(self._identity, rows.num_rows))
         numbering.waiting.append(packed)
         return packed
@@ -201,6 +201,14 @@ class KafkaSender:
             # A broker that has just started has no block of ids yet and says so with any of several codes.
             error = error_for(answer.error_code or -1, "getting a producer id failed")
             await (retry.after(error) if answer.producer_id >= 0 else retry.pause(error))
+
+
+def _encoded(rows: Rows, codec: Codec, producing: Producing, now_ms: int) -> memoryview:
+    if isinstance(rows, FewRows):
+        return encode_few(rows, codec=codec, producing=producing)
+    from penstock.protocols.kafka.records import encode
+
+    return encode(rows, codec=codec, producing=producing, timestamp_ms=now_ms)
 
 
 def _request(

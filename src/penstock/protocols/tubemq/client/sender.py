@@ -29,6 +29,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from penstock.columnar.few import columns_of
 from penstock.errors import ConnectionLost, PenstockError, RequestTimeout, ServerError
 from penstock.model import Codec, Node, Partition
 from penstock.protocols.tubemq.client.avoidance import Avoidance
@@ -42,8 +43,7 @@ from penstock.seams.channel import Connection, Pending
 from penstock.seams.client import Packed, Sent
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
+    from penstock.columnar.few import Rows
     from penstock.protocols.tubemq.client.shared import Shared
     from penstock.protocols.tubemq.records import Payloads
 
@@ -130,13 +130,13 @@ class TubeSender:
         """By CRC-32: TubeMQ has no keys, so there is nobody to agree with but ourselves."""
         return zlib.crc32(key) % partitions
 
-    def pack(self, partition: Partition, rows: pa.RecordBatch, codec: Codec) -> TubePacked:
+    def pack(self, partition: Partition, rows: Rows, codec: Codec) -> TubePacked:
         """Encode rows; messages are never compressed. Raises UsageError."""
         from penstock.protocols.tubemq.records import encode
 
         del codec
         check_topic(partition.topic)
-        payloads = encode(rows, timestamp_ms=self._shared.channel.now_ms())
+        payloads = encode(columns_of(rows), timestamp_ms=self._shared.channel.now_ms())
         packed = TubePacked(partition, payloads, [-1] * rows.num_rows)
         limits = self._shared.placements.max_message_bytes
         limit = limits.get(partition.topic) or limits.get("") or MAX_MESSAGE_BYTES

@@ -1,0 +1,151 @@
+"""A handful of records on their way out, in plain Python: below a hundred, lists cost less than columns.
+
+What must not live here: many records (`encode`), partitions, sending. Source: Kafka protocol, record batch v2 (KIP-98).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from penstock.columnar.batch import HEADER_BYTES
+from penstock.columnar.buffers import crc32c
+from penstock.columnar.producing import ANYONE, BATCH_HEADER, TRANSACTIONAL, Producing
+from penstock.model import Codec
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["FEW", "FewRows", "HeaderPairs", "Rows", "columns_of", "encode_few", "join"]
+
+FEW: Final = 100
+"""So many records, at most, are written one by one; more of them by a kernel."""
+
+HeaderPairs: TypeAlias = "Sequence[tuple[str, bytes | None]]"
+
+
+@dataclass(frozen=True, slots=True)
+class FewRows:
+    """Records in order: keys, values, timestamps in ms, and the headers of those that have some, by place."""
+
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    timestamps: Sequence[int]
+    headers: Mapping[int, HeaderPairs] = field(default_factory=dict)
+
+    @property
+    def num_rows(self) -> int:
+        """How many there are."""
+        return len(self.values)
+
+    def slice(self, first: int, length: int | None = None) -> FewRows:
+        """Some of them."""
+        end = self.num_rows if length is None else min(first + length, self.num_rows)
+        if not first and end == self.num_rows:
+            return self
+        headers = {place - first: pairs for place, pairs in self.headers.items() if first <= place < end}
+        return FewRows(self.keys[first:end], self.values[first:end], self.timestamps[first:end], headers)
+
+    def picked(self, places: Sequence[int]) -> FewRows:
+        """Those at ``places``, in that order."""
+        headers = {at: self.headers[place] for at, place in enumerate(places) if place in self.headers}
+        return FewRows(
+            [self.keys[place] for place in places],
+            [self.values[place] for place in places],
+            [self.timestamps[place] for place in places],
+            headers,
+        )
+
+    def columns(self) -> pa.RecordBatch:
+        """The same as columns key, value, timestamp and, if any record has some, headers."""
+        from penstock.columnar.builder import columns_from
+
+        return columns_from(self.keys, self.values, self.timestamps, self.headers)
+
+
+Rows: TypeAlias = "FewRows | pa.RecordBatch"
+"""What a batch is made of."""
+
+
+def columns_of(rows: Rows) -> pa.RecordBatch:
+    """As columns, whatever they were."""
+    return rows.columns() if isinstance(rows, FewRows) else rows
+
+
+def join(pieces: Sequence[FewRows]) -> FewRows:
+    """One behind the other."""
+    if len(pieces) == 1:
+        return pieces[0]
+    headers: dict[int, HeaderPairs] = {}
+    before = 0
+    for piece in pieces:
+        headers.update({before + place: pairs for place, pairs in piece.headers.items()})
+        before += piece.num_rows
+    return FewRows(
+        [key for piece in pieces for key in piece.keys],
+        [value for piece in pieces for value in piece.values],
+        [timestamp for piece in pieces for timestamp in piece.timestamps],
+        headers,
+    )
+
+
+def encode_few(rows: FewRows, *, codec: Codec = Codec.NONE, producing: Producing = ANYONE) -> memoryview:
+    """Encode ``rows`` as one batch and return its bytes, writable; the same bytes as `encode.encode_v2` returns."""
+    first_ms = rows.timestamps[0]
+    records = b"".join(_records(rows, first_ms))
+    if codec is not Codec.NONE:
+        from penstock.columnar.compression import compress
+
+        records = bytes(compress(codec, records))
+    out = bytearray(HEADER_BYTES)
+    out += records
+    attributes = codec | (TRANSACTIONAL if producing.transactional else 0)
+    count = rows.num_rows
+    BATCH_HEADER.pack_into(
+        out, 0, 0, len(out) - 12, -1, 2, 0, attributes, count - 1, first_ms, max(rows.timestamps),
+        producing.producer_id, producing.producer_epoch, producing.base_sequence, count,
+    )  # fmt: skip
+    struct.pack_into(">I", out, 17, crc32c(out, 21))
+    return memoryview(out)
+
+
+def _records(rows: FewRows, first_ms: int) -> Iterable[bytes]:
+    places = range(rows.num_rows)
+    for place, key, value, timestamp in zip(places, rows.keys, rows.values, rows.timestamps, strict=True):
+        pairs = rows.headers.get(place)
+        body = b"".join((
+            b"\0", _varint(timestamp - first_ms), _varint(place),
+            _NULL if key is None else _varint(len(key)), key or b"",
+            _NULL if value is None else _varint(len(value)), value or b"",
+            _headers(pairs) if pairs else b"\0",
+        ))  # fmt: skip
+        yield _varint(len(body))
+        yield body
+
+
+def _headers(pairs: HeaderPairs) -> bytes:
+    parts = [_varint(len(pairs))]
+    for name, value in pairs:
+        encoded = name.encode()
+        parts += (_varint(len(encoded)), encoded, _NULL if value is None else _varint(len(value)), value or b"")
+    return b"".join(parts)
+
+
+def _varint(value: int) -> bytes:
+    """Zigzag."""
+    bits = (value << 1) ^ (value >> 63)
+    if bits < 128:
+        return _ONE_BYTE[bits]
+    out = bytearray()
+    while bits > 127:
+        out.append(bits & 127 | 128)
+        bits >>= 7
+    out.append(bits)
+    return bytes(out)
+
+
+_ONE_BYTE: Final = tuple(bytes((each,)) for each in range(128))
+_NULL: Final = b"\x01"
+"""A length of -1."""

@@ -1,0 +1,29 @@
+"""Who writes a batch, and the layout of its header: what the two ways of encoding one share.
+
+Source: Kafka protocol, record batch v2 (KIP-98).
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["ANYONE", "BATCH_HEADER", "TRANSACTIONAL", "Producing"]
+
+BATCH_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+TRANSACTIONAL: Final = 16
+"""The bit of the attributes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Producing:
+    """Who writes a batch: the fields of its header that make a producer idempotent or transactional; -1 for none."""
+
+    producer_id: int = -1
+    producer_epoch: int = -1
+    base_sequence: int = -1
+    transactional: bool = False
+
+
+ANYONE: Final = Producing()
