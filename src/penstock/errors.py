@@ -105,7 +105,7 @@ class UsageError(LocalError):
 
 
 class Closed(UsageError):
-    """The object was closed before the call."""
+    """The object was closed before the call, or while it waited."""
 
 
 class StoreError(LocalError):

@@ -13,6 +13,7 @@ from penstock.config import ClientConfig, ProducerConfig, Settings, parse_addres
 from penstock.config.logs import whose_config
 from penstock.errors import ConfigError
 from penstock.net.options import TransportOptions
+from penstock.net.stopping import Stop
 from penstock.protocols import protocol
 from penstock.seams import Dialect, LogClient, WireProtocol
 
@@ -42,13 +43,13 @@ def open_asyncio(wire_protocol: WireProtocol, settings: Settings[Config]) -> Log
     )
 
 
-def open_blocking(wire_protocol: WireProtocol, settings: Settings[Config]) -> LogClient:
+def open_blocking(wire_protocol: WireProtocol, settings: Settings[Config], stop: Stop) -> LogClient:
     """A client whose coroutines never suspend: for `penstock.net.blocking_channel.run`."""
     from penstock.net.blocking_channel import BlockingChannel
 
     options = _transport(settings.config, _a_call(settings.config))
     return wire_protocol.client(
-        lambda dialect: BlockingChannel(dialect, options=_options_for(dialect, options)),
+        lambda dialect: BlockingChannel(dialect, options=_options_for(dialect, options), stop=stop),
         settings.address.endpoints,
         settings.config,
         settings.extra,

@@ -10,12 +10,12 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from penstock.errors import UsageError
+from penstock.errors import Closed, UsageError
 
 if TYPE_CHECKING:
     from penstock.config import Address
 
-__all__ = ["Handle", "check_fork", "check_loop", "check_threads", "shown_address"]
+__all__ = ["Handle", "check_fork", "check_loop", "check_threads", "closed_meanwhile", "shown_address"]
 
 _PATCHED: Final = ("threading", "select")
 _UNPATCHED: Final = "monkey.patch_all(thread=False, select=False, socket=False, queue=False) leaves it what it needs"
@@ -42,6 +42,11 @@ class Handle:
 def shown_address(address: Address) -> str:
     """Servers and topics; options may be secrets."""
     return str(type(address)(address.scheme, address.endpoints, address.topics))
+
+
+def closed_meanwhile(what: str) -> Closed:
+    """What a call is ended with by a close from elsewhere."""
+    return Closed(f"the {what} was closed while this waited", hint="What was asked for may have happened all the same")
 
 
 def check_loop(loop: asyncio.AbstractEventLoop, kind: str) -> None:

@@ -5,20 +5,21 @@ Every method has the signature of its namesake there. What must not live here: b
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Coroutine, Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from penstock.client._arguments import OffsetLike
+from penstock.client._blocking_calls import BlockingCalls
 from penstock.client._committable import OffsetsLike
 from penstock.client._connect import open_blocking
-from penstock.client._handle import Handle, check_fork
+from penstock.client._handle import Handle
 from penstock.client._lag import Lag
 from penstock.client.async_admin import AsyncAdmin
 from penstock.config import OptionValue
 from penstock.model import Committed, Partition, PartitionLike, PreparedTransaction, TopicInfo
-from penstock.net.blocking_channel import run
 from penstock.seams import FoundOffset, GroupDescription, GroupListings, NewTopic
 
 __all__ = ["Admin"]
@@ -27,9 +28,9 @@ T = TypeVar("T")
 
 
 class Admin(Handle):
-    """Looks after topics and groups. For one thread at a time. Address and options as for `penstock.AsyncConsumer`.
+    """Looks after topics and groups. For one thread at a time, except ``close``.
 
-    Raises ConfigError.
+    Address and options as for `penstock.AsyncConsumer`. Raises ConfigError.
 
     >>> with penstock.Admin("kafka://127.0.0.1:9092") as admin:              # doctest: +SKIP
     ...     admin.create_topics([NewTopic("flights", partitions=3)])
@@ -39,8 +40,9 @@ class Admin(Handle):
     def __init__(self, address: str, **options: OptionValue) -> None:
         self._inner = AsyncAdmin(address, **options)
         # Under the blocking transport no coroutine ever suspends: each of them is run to its end on the spot.
-        self._inner._open = open_blocking
-        self._pid = os.getpid()
+        self._calls = BlockingCalls("admin", self._inner._hang_up)
+        self._inner._open = partial(open_blocking, stop=self._calls.stop)
+        self._inner._waiting = nullcontext
 
     def __enter__(self) -> Self:
         return self
@@ -120,8 +122,12 @@ class Admin(Handle):
         self._run(self._inner.complete_transaction(prepared, commit=commit))
 
     def close(self) -> None:
-        """Hang up. Calling it again does nothing."""
-        self._run(self._inner.close())
+        """Hang up. Calling it again does nothing.
+
+        What waits in another task or thread, or under a signal's handler that closes, ends by Closed: at once, but for
+        the resolution of a name, which nothing can interrupt.
+        """
+        self._calls.close()
 
     # Inside.
 
@@ -129,7 +135,4 @@ class Admin(Handle):
         return self._inner._described()
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        if self._pid != os.getpid():
-            work.close()
-        check_fork(self._pid)
-        return run(work)
+        return self._calls.run(work)

@@ -6,23 +6,33 @@ What must not live here: anything the synchronous Admin would need a copy of.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import Self
 
 from penstock.client._arguments import OffsetLike, check_offsets, check_partitions
 from penstock.client._committable import OffsetsLike, as_committed
 from penstock.client._connect import open_asyncio, protocol_of
-from penstock.client._handle import Handle, check_loop, shown_address
+from penstock.client._handle import Handle, check_loop, closed_meanwhile, shown_address
+from penstock.client._interrupts import Interrupts
 from penstock.client._lag import Lag, group_lag
 from penstock.client._offsets import beginning_offsets, end_offsets, offsets_for_times
 from penstock.client._public_topics import public_topics
 from penstock.client._settings import split_options
 from penstock.client._surroundings import wall_clock_ms
-from penstock.config import OptionValue, reader_settings
+from penstock.config import ConsumerConfig, OptionValue, Settings, reader_settings
 from penstock.errors import Closed, UsageError
 from penstock.model import Committed, Partition, PartitionLike, PreparedTransaction, TopicInfo
-from penstock.seams import FoundOffset, GroupDescription, GroupListings, LogClient, NewTopic, TransactionalClient
+from penstock.seams import (
+    FoundOffset,
+    GroupDescription,
+    GroupListings,
+    LogClient,
+    NewTopic,
+    TransactionalClient,
+    WireProtocol,
+)
 
 __all__ = ["AsyncAdmin"]
 
@@ -40,7 +50,9 @@ class AsyncAdmin(Handle):
         plain, keywords, file = split_options(address, options, "client")
         self._protocol = protocol_of(plain)
         self._settings = reader_settings(plain, keywords, file=file, protocol_options=self._protocol.options)
-        self._open = open_asyncio
+        self._open: Callable[[WireProtocol, Settings[ConsumerConfig]], LogClient] = open_asyncio
+        self._interrupts = Interrupts()
+        self._waiting: Callable[[], AbstractContextManager[object]] = self._interrupts.call
         self._client: LogClient | None = None
         self._home: asyncio.AbstractEventLoop | None = None
         self._closed = False
@@ -55,86 +67,116 @@ class AsyncAdmin(Handle):
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> None:
         """Create all; returns when they can be written to. Raises ServerError for the first that could not be."""
-        await self._log().admin().create_topics(topics)
+        with self._asking() as log:
+            await log.admin().create_topics(topics)
 
     async def delete_topics(self, names: Collection[str]) -> None:
         """Delete topics and everything in them. Raises ServerError."""
-        await self._log().admin().delete_topics(names)
+        with self._asking() as log:
+            await log.admin().delete_topics(names)
 
     async def add_partitions(self, name: str, total: int) -> None:
         """Grow a topic to ``total`` partitions; keys then map to other partitions than before. Raises ServerError."""
-        await self._log().admin().add_partitions(name, total)
+        with self._asking() as log:
+            await log.admin().add_partitions(name, total)
 
     async def topics(self, names: Collection[str] | None = None, *, internal: bool = False) -> Mapping[str, TopicInfo]:
         """Topics by name; one that does not exist is absent. None: all, the log's own only with ``internal``."""
-        return public_topics(await self._log().admin().topics(names), names, internal=internal)
+        with self._asking() as log:
+            return public_topics(await log.admin().topics(names), names, internal=internal)
 
     async def topic_config(self, name: str) -> Mapping[str, str]:
         """A topic's settings, in the server's words. Raises ServerError."""
-        return await self._log().admin().topic_config(name)
+        with self._asking() as log:
+            return await log.admin().topic_config(name)
 
     async def delete_records(self, before: Mapping[Partition, OffsetLike]) -> Mapping[Partition, int]:
         """Delete what lies before an offset; returns each partition's first offset afterwards. Raises ServerError."""
-        return await self._log().admin().delete_records(check_offsets(before))
+        with self._asking() as log:
+            return await log.admin().delete_records(check_offsets(before))
 
     async def groups(self) -> GroupListings:
         """All groups; ``unreachable`` of the result are the nodes that did not answer for theirs."""
-        found = await self._log().admin().groups()
+        with self._asking() as log:
+            found = await log.admin().groups()
         return found if isinstance(found, GroupListings) else GroupListings(found)
 
     async def describe_group(self, group: str) -> GroupDescription:
         """A group's state and members; its state is "Dead" if there is no such group."""
-        return await self._log().admin().describe_group(group)
+        with self._asking() as log:
+            return await log.admin().describe_group(group)
 
     async def delete_groups(self, groups: Collection[str]) -> None:
         """Delete groups without members, and what they have committed. Raises ServerError."""
-        await self._log().admin().delete_groups(groups)
+        with self._asking() as log:
+            await log.admin().delete_groups(groups)
 
     async def committed(
         self, group: str, partitions: Collection[PartitionLike] | None = None
     ) -> Mapping[Partition, Committed]:
         """What a group has committed (None: everything it has); partitions without a commit are absent."""
         wanted = None if partitions is None else check_partitions(partitions)
-        return await self._log().admin().committed(group, wanted)
+        with self._asking() as log:
+            return await log.admin().committed(group, wanted)
 
     async def commit(self, group: str, offsets: OffsetsLike) -> None:
         """Commit for a group without being a member of it. Raises ServerError while it has members."""
-        await self._log().admin().commit(group, as_committed(offsets))
+        with self._asking() as log:
+            await log.admin().commit(group, as_committed(offsets))
 
     async def lag(self, group: str) -> Mapping[Partition, Lag]:
         """How far a group is behind, for every partition it has committed: in offsets, and in seconds."""
-        return await group_lag(self._log(), group, wall_clock_ms)
+        with self._asking() as log:
+            return await group_lag(log, group, wall_clock_ms)
 
     async def beginning_offsets(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, int]:
         """The first offset of each partition."""
-        return await beginning_offsets(self._log(), partitions)
+        with self._asking() as log:
+            return await beginning_offsets(log, partitions)
 
     async def end_offsets(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, int]:
         """The offset that the next record written to each partition will get."""
-        return await end_offsets(self._log(), partitions)
+        with self._asking() as log:
+            return await end_offsets(log, partitions)
 
     async def offsets_for_times(self, times_ms: Mapping[Partition, int]) -> Mapping[Partition, FoundOffset | None]:
         """The first record at or after a time (ms since 1970 UTC); None where there is none so young."""
-        return await offsets_for_times(self._log(), times_ms)
+        with self._asking() as log:
+            return await offsets_for_times(log, times_ms)
 
     async def complete_transaction(self, prepared: PreparedTransaction, *, commit: bool = True) -> None:
         """End a transaction that another producer has prepared; asked again, it is still ended the same way.
 
         Raises FencedError if its transactional id was initialized again since, which has aborted it; ServerError.
         """
-        log = self._log()
-        if not isinstance(log, TransactionalClient):
-            raise UsageError("this protocol has no transactions")
-        await log.complete(prepared, commit=commit)
+        with self._asking() as log:
+            if not isinstance(log, TransactionalClient):
+                raise UsageError("this protocol has no transactions")
+            await log.complete(prepared, commit=commit)
 
     async def close(self) -> None:
-        """Hang up. Calling it again does nothing."""
+        """Hang up. Calling it again does nothing.
+
+        What waits in another task or thread, or under a signal's handler that closes, ends by Closed: at once, but for
+        the resolution of a name, which nothing can interrupt.
+        """
+        self._closed = True
+        await self._interrupts.end(closed_meanwhile("admin"))
+        await self._hang_up()
+
+    def _described(self) -> str:
+        return f"{shown_address(self._settings.address)}, {'closed' if self._closed else 'open'}"
+
+    async def _hang_up(self) -> None:
         client, self._client, self._closed = self._client, None, True
         if client is not None:
             await client.close()
 
-    def _described(self) -> str:
-        return f"{shown_address(self._settings.address)}, {'closed' if self._closed else 'open'}"
+    @contextmanager
+    def _asking(self) -> Iterator[LogClient]:
+        log = self._log()
+        with self._waiting():
+            yield log
 
     def _log(self) -> LogClient:
         if self._closed:

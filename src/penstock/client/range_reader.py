@@ -5,25 +5,24 @@ What Spark's tasks and tools read with. What must not live here: how a range is 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Coroutine, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from penstock import kernels
 from penstock.client._arguments import check_partitions
+from penstock.client._blocking_calls import BlockingCalls
 from penstock.client._compiling import compile_beside
 from penstock.client._connect import open_blocking, protocol_of
-from penstock.client._handle import Handle, check_fork, shown_address
+from penstock.client._handle import Handle, shown_address
 from penstock.client._offsets import beginning_offsets, end_offsets, offsets_for_times
 from penstock.client._peeking import Peek, peek
 from penstock.client._public_topics import public_topics
 from penstock.client._settings import split_options
 from penstock.columnar import Messages
 from penstock.config import OptionValue, reader_settings
-from penstock.errors import Closed, LogTruncated, UsageError
+from penstock.errors import LogTruncated, UsageError
 from penstock.model import Committed, LogRange, OffsetSpec, Partition, PartitionLike, TopicInfo
-from penstock.net.blocking_channel import run
 from penstock.seams import FoundOffset, TellsTruncation
 
 __all__ = ["Peek", "RangeReader"]
@@ -32,7 +31,7 @@ T = TypeVar("T")
 
 
 class RangeReader(Handle):
-    """Reads what you ask for, all of it and nothing else. For one thread at a time.
+    """Reads what you ask for, all of it and nothing else. For one thread at a time, except ``close``.
 
     Address and options as for `penstock.AsyncConsumer`; groups and commits mean nothing here. Raises ConfigError.
     Connects when it is first asked for something.
@@ -47,10 +46,9 @@ class RangeReader(Handle):
         protocol = protocol_of(plain)
         settings = reader_settings(plain, keywords, file=file, protocol_options=protocol.options)
         self._address = settings.address
-        self._pid = os.getpid()
         self._fetch_bytes = settings.config.max_partition_fetch_bytes
-        self._client = open_blocking(protocol, settings)
-        self._closed = False
+        self._calls = BlockingCalls("reader", self._hang_up)
+        self._client = open_blocking(protocol, settings, self._calls.stop)
         kernels.compile_beside(compile_beside)
 
     def __enter__(self) -> Self:
@@ -76,7 +74,7 @@ class RangeReader(Handle):
         """
         if batch_rows is not None and batch_rows < 1:
             raise UsageError(f"batch_rows is {batch_rows}, allowed is 1 and more")
-        self._check_open()
+        self._calls.check()
         runs = self._read(wanted if isinstance(wanted, LogRange) else self._whole(wanted), columns)
         return runs if batch_rows is None else _cut(runs, batch_rows)
 
@@ -119,10 +117,12 @@ class RangeReader(Handle):
         return self._run(peek(self._client, wanted, max_bytes))
 
     def close(self) -> None:
-        """Hang up. Calling it again does nothing."""
-        if not self._closed:
-            self._closed = True
-            run(self._client.close())
+        """Hang up. Calling it again does nothing.
+
+        What waits in another task or thread, or under a signal's handler that closes, ends by Closed: at once, but for
+        the resolution of a name, which nothing can interrupt.
+        """
+        self._calls.close()
 
     def _whole(self, given: PartitionLike) -> LogRange:
         (partition,) = check_partitions([given])
@@ -138,18 +138,13 @@ class RangeReader(Handle):
             read.close()
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        if self._closed or self._pid != os.getpid():
-            work.close()
-        self._check_open()
-        check_fork(self._pid)
-        return run(work)
+        return self._calls.run(work)
+
+    async def _hang_up(self) -> None:
+        await self._client.close()
 
     def _described(self) -> str:
-        return f"{shown_address(self._address)}, {'closed' if self._closed else 'open'}"
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise Closed("the reader is closed")
+        return f"{shown_address(self._address)}, {'closed' if self._calls.closed else 'open'}"
 
 
 def _cut(runs: Iterator[Messages], rows: int) -> Iterator[Messages]:

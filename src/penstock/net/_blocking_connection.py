@@ -14,6 +14,7 @@ from penstock.net._buffers import allocate, join_small
 from penstock.net._links import LARGEST_CORRELATION
 from penstock.net._reasons import hung_up, lost, timed_out
 from penstock.net._silence import Silence
+from penstock.net.stopping import Stop
 from penstock.seams.channel import Dialect, Outgoing
 from penstock.seams.framing import Buffer, Buffers, Frame
 
@@ -51,10 +52,12 @@ class BlockingConnection:
         sock: socket.socket,
         dialect: Dialect[Any],
         away: Away,
+        stop: Stop,
         *,
         greeted_until: float = float("inf"),
     ) -> None:
         self._silence = Silence(endpoint, away)
+        self._stop = stop
         self._until = greeted_until
         self._endpoint = endpoint
         self._socket = sock
@@ -214,5 +217,6 @@ class BlockingConnection:
     def _break(self, error: PenstockError) -> PenstockError:
         if self._end is None:
             self._end = error
+            self._stop.drop(self._socket)
             self._socket.close()
         return error

@@ -1,7 +1,7 @@
 """BlockingChannel: a protocol's network over plain sockets, without event loop or thread.
 
 Nothing suspends: each call has finished when it returns, so ``run`` drives a whole operation with one ``send(None)``.
-For one thread at a time. What must not live here: anything that would need a second task.
+For one thread at a time, but for its `Stop`. What must not live here: anything that would need a second task.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import random
 import socket
 import time
 from collections.abc import Coroutine, Sequence
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock.errors import Closed, PenstockError, RequestTimeout, UsageError
 from penstock.model import Endpoint
@@ -20,7 +20,11 @@ from penstock.net._blocking_connection import BlockingConnection
 from penstock.net._links import NO_ADDRESS, OpenLink
 from penstock.net._reasons import no_connection, silent
 from penstock.net.options import TransportOptions
+from penstock.net.stopping import Stop
 from penstock.seams.channel import Dialect, Link
+
+if TYPE_CHECKING:
+    import ssl
 
 __all__ = ["BlockingChannel", "run"]
 
@@ -47,9 +51,12 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 class BlockingChannel(Generic[State]):
     """``penstock.seams.channel.Channel`` over plain sockets."""
 
-    def __init__(self, dialect: Dialect[State], *, options: TransportOptions | None = None) -> None:
+    def __init__(
+        self, dialect: Dialect[State], *, options: TransportOptions | None = None, stop: Stop | None = None
+    ) -> None:
         self._dialect = dialect
         self._options = options or TransportOptions()
+        self._stop = stop or Stop()
         self._backoff = Backoff(self._options)
         self._away = Away(self._options.tried_until, self._options.whose)
         self._links: dict[tuple[Endpoint, str], OpenLink[BlockingConnection, State]] = {}
@@ -63,6 +70,7 @@ class BlockingChannel(Generic[State]):
         """As ``link``; an attempt that takes longer than that is given up."""
         if self._closed:
             raise Closed("the channel is closed")
+        self._stop.check()
         link = self._links.get((endpoint, lane))
         if link is not None:
             if link.connection.usable(self._options.idle_timeout_s):
@@ -75,6 +83,8 @@ class BlockingChannel(Generic[State]):
                 endpoint, min(within_s, self._options.connect_timeout_s)
             )
         except BaseException as error:
+            if self._stop.said:
+                raise  # which says nothing about the endpoint
             self._backoff.failed(endpoint, time.monotonic(), random.random())
             if isinstance(error, PenstockError):
                 self._away.failed(endpoint, begun, time.monotonic(), error.message)
@@ -94,12 +104,13 @@ class BlockingChannel(Generic[State]):
             try:
                 results.append(await each)
             except Exception as error:
+                self._stop.check()
                 results.append(error)
         return results
 
     async def sleep(self, seconds: float) -> None:
         """Block for a while."""
-        time.sleep(seconds)  # noqa: ASYNC251 - blocking is this transport's purpose
+        self._stop.pause(seconds)
 
     def now_ms(self) -> int:
         """Wall clock, ms since 1970 UTC."""
@@ -124,7 +135,7 @@ class BlockingChannel(Generic[State]):
         """Connect, with TLS, and greet; all of it within the time."""
         until = time.monotonic() + timeout_s
         try:
-            sock = socket.create_connection((endpoint.host, endpoint.port), timeout=timeout_s)
+            sock = self._connect(endpoint, timeout_s)
         except TimeoutError as error:
             why = error if error.errno else f"not ready within {timeout_s:g} s"
             raise no_connection(endpoint, why) from None
@@ -133,21 +144,59 @@ class BlockingChannel(Generic[State]):
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._options.ssl is not None:
-                name = self._options.tls_server_name or endpoint.host
-                sock = self._options.ssl.wrap_socket(sock, server_hostname=name)
-            connection = BlockingConnection(endpoint, sock, self._dialect, self._away, greeted_until=until)
+                sock = self._secured(sock, endpoint, self._options.ssl)
+            connection = BlockingConnection(endpoint, sock, self._dialect, self._away, self._stop, greeted_until=until)
             state = await self._dialect.greet(connection)
             connection.greeted()
             return OpenLink(connection, state)
         except RequestTimeout:
-            sock.close()
+            self._let_go(sock)
             raise silent(endpoint, timeout_s) from None
         except TimeoutError:
-            sock.close()
+            self._let_go(sock)
             raise no_connection(endpoint, f"no TLS within {timeout_s:g} s", tls=True) from None
         except OSError as error:
-            sock.close()
+            self._let_go(sock)
             raise no_connection(endpoint, error, tls=self._options.ssl is not None) from None
         except BaseException:
-            sock.close()
+            self._let_go(sock)
             raise
+
+    def _connect(self, endpoint: Endpoint, timeout_s: float) -> socket.socket:
+        """As ``socket.create_connection``, whose attempts nobody could stop."""
+        failure = OSError("its name leads to no address")
+        for family, kind, protocol, _, address in socket.getaddrinfo(
+            endpoint.host, endpoint.port, type=socket.SOCK_STREAM
+        ):
+            try:
+                return self._connected(socket.socket(family, kind, protocol), address, timeout_s)
+            except OSError as error:
+                failure = error
+        raise failure
+
+    def _connected(self, sock: socket.socket, address: Any, timeout_s: float) -> socket.socket:
+        try:
+            self._stop.hold(sock)
+            sock.settimeout(timeout_s)
+            sock.connect(address)
+            self._stop.check()  # a socket that was shut down in the middle may call itself connected
+        except BaseException:
+            self._let_go(sock)
+            raise
+        return sock
+
+    def _secured(self, plain: socket.socket, endpoint: Endpoint, tls: ssl.SSLContext) -> socket.socket:
+        name = self._options.tls_server_name or endpoint.host
+        sock = tls.wrap_socket(plain, server_hostname=name, do_handshake_on_connect=False)
+        self._stop.drop(plain)
+        try:
+            self._stop.hold(sock)
+            sock.do_handshake()
+        except BaseException:
+            self._let_go(sock)
+            raise
+        return sock
+
+    def _let_go(self, sock: socket.socket) -> None:
+        self._stop.drop(sock)
+        sock.close()

@@ -26,6 +26,7 @@ from penstock.net.blocking_channel import BlockingChannel, run
 from penstock.net.memory import MemoryNetwork
 from penstock.net.options import TransportOptions
 from penstock.net.server import serve
+from penstock.net.stopping import Stop
 from penstock.protocols.kafka.client import KafkaOptions
 from penstock.protocols.kafka.client.dialect import KafkaDialect
 from penstock.seams.channel import Link
@@ -219,7 +220,7 @@ def test_a_silent_server_is_told_over_blocking_sockets(
             return ours.recv_into(into)
 
     monkeypatch.setattr(_blocking_connection, "time", SimpleNamespace(monotonic=lambda: now))
-    connection = BlockingConnection(NOWHERE, Passing(), ToyDialect(), Away())  # type: ignore[arg-type]
+    connection = BlockingConnection(NOWHERE, Passing(), ToyDialect(), Away(), Stop())  # type: ignore[arg-type]
     theirs.sendall(b"".join(encode(1, b"late", reply=True)))
     with ours, theirs, caplog.at_level(logging.WARNING, "penstock.connection"):
         assert bytes(run(connection.call(ask(b"x"), timeout_s=100)).body) == b"late"
