@@ -13,6 +13,7 @@ from typing import Any
 from penstock.client._committable import CommitCallback, FinishedCommit, finish
 from penstock.client._member import Member
 from penstock.client._member_states import State
+from penstock.client._patience import Patience
 from penstock.config.logs import ClientLog
 from penstock.errors import Closed, PenstockError, UsageError
 from penstock.model import Committed, Partition
@@ -78,9 +79,9 @@ class Commits:
         if self._auto_interval_s is not None:
             await self.commit(self._news(handled))
 
-    async def close(self, deadline: float) -> None:
-        """Wait for what is under way, until ``deadline`` (loop time)."""
-        await finish(self._running, deadline)
+    async def close(self, patience: Patience) -> None:
+        """Wait for what is under way."""
+        await finish(self._running, patience)
 
     def _news(self, handled: Mapping[Partition, int]) -> dict[Partition, Committed]:
         return {

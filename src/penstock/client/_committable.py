@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.client._arguments import LARGEST_OFFSET, check_partition, whole_number
+from penstock.client._patience import Patience
 from penstock.errors import PenstockError, UsageError
 from penstock.model import Committed, GroupMetadata, Partition
 from penstock.seams import FoundOffset
@@ -83,11 +84,15 @@ def as_group(group: str | GroupMetadata) -> GroupMetadata:
     return found
 
 
-async def finish(commits: Collection[asyncio.Task[None]], deadline: float) -> None:
-    """Return when commits that are under way are through; at ``deadline`` (loop time) the others are given up."""
-    if commits:
-        left = deadline - asyncio.get_running_loop().time()
-        _, late = await asyncio.wait(list(commits), timeout=max(0.0, left))
-        for each in late:
+async def finish(commits: Collection[asyncio.Task[None]], patience: Patience) -> None:
+    """Return when commits that are under way are through; when the time is over the others are given up."""
+    if not commits:
+        return
+    under_way = list(commits)
+    try:
+        async with patience.limit():
+            await asyncio.wait(under_way)
+    except TimeoutError:
+        for each in under_way:
             each.cancel()
-        await asyncio.gather(*late, return_exceptions=True)
+        await asyncio.gather(*under_way, return_exceptions=True)

@@ -14,6 +14,7 @@ from typing import Any
 from penstock.client._committable import CommitCallback, FinishedCommit, OffsetsLike, as_committed, finish
 from penstock.client._handing import Handing
 from penstock.client._partitions import Partitions, PartitionState
+from penstock.client._patience import Patience
 from penstock.columnar import Messages
 from penstock.config.logs import ClientLog
 from penstock.errors import Closed, PenstockError, UsageError
@@ -79,9 +80,9 @@ class Confirming:
         if self._automatic:
             await self._confirm(self._settled(), consumed=True)
 
-    async def close(self, deadline: float) -> None:
-        """Wait for what is under way, until ``deadline`` (loop time)."""
-        await finish(self._running, deadline)
+    async def close(self, patience: Patience) -> None:
+        """Wait for what is under way."""
+        await finish(self._running, patience)
 
     # Inside.
 

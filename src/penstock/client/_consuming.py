@@ -23,8 +23,8 @@ from penstock.client._handing import Handing, take_handed
 from penstock.client._interrupts import Interrupts, Wait
 from penstock.client._listening import Call
 from penstock.client._member import Alone, Member, group_options
-from penstock.client._member_states import Event, State
 from penstock.client._partitions import Partitions, PartitionState
+from penstock.client._patience import Patience
 from penstock.client._rebalancing import Rebalancing
 from penstock.client._standing import standing
 from penstock.client._starting import POLICIES, Starting
@@ -83,7 +83,7 @@ class ConsumerEngine:
         self._assigned_by_hand = False
         self.empty_reason: EmptyReason | None = None
         self.many_threads = False
-        self._closing = False
+        self.patience: Patience | None = None
 
     @property
     def for_many_threads(self) -> bool:
@@ -149,8 +149,8 @@ class ConsumerEngine:
         self._topics.want(frozenset(partition.topic for partition in starts))
         self.go_on()
 
-    async def unsubscribe(self, reason: str = "the application unsubscribed", deadline: float | None = None) -> None:
-        """Give up everything, however it was got. After ``deadline`` (loop time) nobody is told any more."""
+    async def unsubscribe(self, reason: str = "the application unsubscribed", patience: Patience | None = None) -> None:
+        """Give up everything, however it was got. When the time is over nobody is told any more."""
         rebalancing, self.rebalancing = self.rebalancing, None
         by_hand, self._by_hand = self._by_hand, None
         try:
@@ -163,7 +163,7 @@ class ConsumerEngine:
                 await self.confirming.handing.forget()
             if by_hand is not None:
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout_at(deadline):
+                    async with asyncio.timeout_at(patience.deadline if patience is not None else None):
                         await by_hand.leave(reason)
             self._assigned_by_hand = False
             self.commits.member = None
@@ -179,7 +179,7 @@ class ConsumerEngine:
             self._failure is not None
             or self._interrupts.pending
             or not (self._assigned_by_hand or self.rebalancing)
-            or (self.rebalancing is not None and self.rebalancing.member.needs_poll)
+            or (self.rebalancing is not None and self.rebalancing.needs_poll)
             or self.commits.due
             or bool(self.commits.finished)
             or (self.confirming is not None and (self.confirming.due or bool(self.confirming.finished)))
@@ -211,7 +211,7 @@ class ConsumerEngine:
         while True:
             self._news.clear()
             self._raise_failure()
-            if self._closing:
+            if self.patience is not None:
                 raise Closed("the consumer is closed")
             await self._settle(deadline, wait)
             self._raise_failure()
@@ -266,11 +266,13 @@ class ConsumerEngine:
                     hint="Name topics in the address (kafka://host/topic), or call subscribe() or assign() first",
                 )
             return
-        if self.rebalancing.member.needs_poll:
+        if self.rebalancing.needs_poll:
             before = self.partitions.assigned
-            await self.rebalancing.settle(deadline, wait.over)
-            if self.partitions.assigned != before:
-                self.commits.forget()
+            try:
+                await self.rebalancing.settle(deadline, wait.over)
+            finally:
+                if self.partitions.assigned != before:
+                    self.commits.forget()
 
     # Positions.
 
@@ -348,22 +350,24 @@ class ConsumerEngine:
 
     async def close(self, timeout_s: float) -> None:
         """Commit if that is automatic, leave the group, close connections. The first error is raised at the end."""
-        self._closing = True
-        deadline = self._loop.time() + timeout_s
-        await self._interrupts.end(Closed("the consumer was closed"))
-        try:
-            async with asyncio.timeout_at(deadline):
-                await self.unsubscribe("the consumer was closed", deadline)
-        except TimeoutError:
-            raise RequestTimeout(f"closing took longer than {timeout_s:g} s") from None
-        finally:
-            await self.commits.close(deadline)
-            if self.confirming is not None:
-                await self.confirming.close(deadline)
-            for part in (self._starting, self._fetching, self._topics, self.client):
-                await part.close()
+        with Patience(timeout_s) as self.patience:
+            await self._interrupts.end(Closed("the consumer was closed"))
+            await self._leave(self.patience)
 
     # Inside.
+
+    async def _leave(self, patience: Patience) -> None:
+        try:
+            async with patience.limit():
+                await self.unsubscribe("the consumer was closed", patience)
+        except TimeoutError:
+            raise RequestTimeout(f"closing took longer than {patience.seconds:g} s") from None
+        finally:
+            await self.commits.close(patience)
+            if self.confirming is not None:
+                await self.confirming.close(patience)
+            for part in (self._starting, self._fetching, self._topics, self.client):
+                await part.close()
 
     async def _commit_handled(self) -> None:
         if self.confirming is not None:
@@ -391,8 +395,3 @@ class ConsumerEngine:
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
-
-    def request_rejoin(self, reason: str) -> None:
-        """Ask the group to share out anew at the next poll."""
-        if self.rebalancing is not None and self.rebalancing.member.state is State.IN:
-            self.rebalancing.member.see(Event.REJOIN, reason)

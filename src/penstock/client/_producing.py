@@ -1,7 +1,6 @@
 """ProducerEngine: intake, routing and delivering put together, on the loop.
 
-What must not live here: the parts' own work (`_intake`, `_routing`, `_queues`, `_delivering`, `_topics`), and the names
-users call (`async_producer`, `producer`).
+What must not live here: the parts' own work, and the names that users call (`async_producer`, `producer`).
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from penstock.client._delivering import Delivering, Hooks
 from penstock.client._ending import Ending, undelivered
 from penstock.client._intake import Intake
 from penstock.client._keys import KeyPartitions
+from penstock.client._patience import Patience
 from penstock.client._record_size import check_sizes, largest_record, too_large
 from penstock.client._room import Room
 from penstock.client._routing import TopicRouter
@@ -39,8 +39,8 @@ from penstock.seams import Avoids, Beats, LogClient
 
 __all__ = ["ProducerEngine"]
 
-
 _MARGIN_S: Final = 1.0
+_MORE_TIME: Final = "Give close() more time"
 
 RecordToPut: TypeAlias = "tuple[str, bytes | None, bytes | None, HeadersLike | None, int | None, int, int]"
 """Topic, key, value, headers, partition, timestamp in ms, size: the arguments of ``Intake.put``."""
@@ -81,6 +81,7 @@ class ProducerEngine:
         self._unrouted: dict[str, deque[Staging | StagedTable]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
+        self.patience: Patience | None = None
         self._unknown: set[str] = set()
         self._overdue: set[str] = set()
         backoff = self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, self.surroundings.dice)
@@ -172,19 +173,18 @@ class ProducerEngine:
         Whoever waits for room ends at once. What callbacks put in meanwhile is delivered, too.
         """
         self._room.refuse(Closed("the producer was closed while this waited for room in its buffer"))
-        if timeout_s is None:
-            timeout_s = (self.config.delivery_timeout_ms + self.config.request_timeout_ms) / 1_000 + _MARGIN_S
-        open_outcomes: list[Outcome] = []
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._finish()
-        except TimeoutError:
-            pass
-        finally:
-            unseen, self._closed = self._unseen, True
-            open_outcomes = self.intake.open_outcomes()
-            self._stop(Closed("the producer was closed before this was acknowledged", hint="Give close() more time"))
-            await self._hang_up()
+        longest_s = (self.config.delivery_timeout_ms + self.config.request_timeout_ms) / 1_000 + _MARGIN_S
+        with Patience(longest_s if timeout_s is None else timeout_s) as self.patience:
+            try:
+                async with self.patience.limit():
+                    await self._finish()
+            except TimeoutError:
+                pass
+            finally:
+                unseen, self._closed = self._unseen, True
+                open_outcomes = self.intake.open_outcomes()
+                self._stop(Closed("the producer was closed before this was acknowledged", hint=_MORE_TIME))
+                await self._hang_up()
         return Ending(undelivered(open_outcomes), _error_of(unseen))
 
     async def _finish(self) -> None:

@@ -2,6 +2,9 @@
 
 Runs inside a poll (or close), so that partitions never go while user code works on their records. Order of a rebalance:
 commit what was handled, if that is automatic; revoke; join; revoke what was not given again; assign.
+
+A poll may be cancelled anywhere in this. The next one goes on there, before it hands out records: each step is noted
+until it is done, and a listener that was cut short is called again.
 """
 
 from __future__ import annotations
@@ -46,8 +49,21 @@ class Rebalancing:
         self._commit_handled = commit_handled
         self._give_back = give_back
         self._prepared = False
+        self._taking_over: Assignment | None = None
+        self._untold: frozenset[Partition] | None = None
+        self._owed: frozenset[Partition] = frozenset()
+        self._later: frozenset[Partition] = frozenset()
         self._complaint: BaseException | None = None
         self._one_poll = asyncio.Lock()
+
+    @property
+    def needs_poll(self) -> bool:
+        """Whether the next poll has something to do here before it hands out records."""
+        return self.member.needs_poll or self._half_done
+
+    @property
+    def _half_done(self) -> bool:
+        return self._taking_over is not None or self._untold is not None or bool(self._owed)
 
     async def settle(self, deadline: float, over: asyncio.Future[None] | None = None) -> None:
         """Do what the group wants before records are handed out, until ``deadline`` (loop time), or ``over`` is done.
@@ -67,9 +83,11 @@ class Rebalancing:
 
     async def _settle(self, deadline: float, over: asyncio.Future[None] | None) -> None:
         loop = asyncio.get_running_loop()
-        while self.member.needs_poll:
+        while self.needs_poll:
             if self.member.state is State.FENCED:
                 await self._give_up_fenced()
+            elif self._half_done:
+                await self._finish_half()
             elif self.member.state is State.IN:
                 await self._apply_events()
                 if self.member.events:
@@ -84,18 +102,18 @@ class Rebalancing:
                 await asyncio.wait(ends, timeout=left, return_when=asyncio.FIRST_COMPLETED)
                 if not task.done():
                     return
-                await self._take_over(self._outcome())
+                self._taking_over = self._outcome()
+                await self._take_over(self._taking_over)
             self._complain()
 
     async def end(self, reason: str) -> None:
         """Revoke everything and leave."""
         owned = self._partitions.assigned
-        holds = self.member.state in {State.IN, State.STALE}
         try:
-            if holds:
+            if self._holds:
                 await self._commit_before_losing()
             if owned:
-                await self._tell(self._listener.revoked if holds else self._listener.lost, owned)
+                await self._tell_gone(owned)
             self._partitions.drop(owned)
             await self.member.leave(reason)
         finally:
@@ -120,15 +138,28 @@ class Rebalancing:
         self._prepared = False
         return self.member.joined()
 
+    async def _finish_half(self) -> None:
+        """What a cancelled poll has left of a rebalance."""
+        if self.member.state is State.GONE:
+            self._taking_over = self._untold = None  # all of it is lost, which _prepare tells
+            await self._hand_back()
+        elif self._taking_over is not None:
+            await self._take_over(self._taking_over)
+        else:
+            await self._hand_back()
+            await self._tell_untold()
+
     async def _take_over(self, assignment: Assignment) -> None:
         owned = self._partitions.assigned
         gone = owned - assignment.partitions
         if gone:
-            await self._tell(self._listener.revoked, gone)
+            await self._tell_gone(gone)
             self._partitions.drop(gone)
             if self.member.state is State.IN:
                 self.member.see(Event.REJOIN, "partitions were given up for others to take")
-        await self._begin(assignment.partitions - owned)
+        self._add(assignment.partitions - owned)
+        self._taking_over = None
+        await self._tell_untold()
 
     async def _apply_events(self) -> None:
         """What an event-driven group took and gave, in the order it said so.
@@ -136,33 +167,60 @@ class Rebalancing:
         A partition whose batch was handed out in part goes once polls have returned the rest; the group does not wait
         for that any longer than it likes (then the partition is lost).
         """
-        later = frozenset[Partition]()
-        while self.member.events:
-            beat = self.member.events.pop(0)
-            gone = beat.revoked & self._partitions.assigned
-            in_pieces = self._partitions.in_pieces(gone)
-            later |= in_pieces
-            gone -= in_pieces
-            if gone:
-                await self._commit_before_losing()
-                await self._tell(self._listener.revoked, gone)
-                self._partitions.drop(gone)
-                if self._give_back is not None:
-                    await self._give_back(gone)
-            lost = beat.lost & self._partitions.assigned
-            if lost:
-                await self._tell(self._listener.lost, lost)
-                self._partitions.drop(lost)
-            if beat.assigned:
-                await self._begin(beat.assigned - self._partitions.assigned)
-        if later & self._partitions.assigned:
-            self.member.events.insert(0, Beat(Verdict.STEADY, revoked=later))
-            self._partitions.serve_first(later)
+        try:
+            while self.member.events:
+                await self._apply_first()
+        finally:
+            later, self._later = self._later & self._partitions.assigned, frozenset()
+            if later:
+                self.member.events.insert(0, Beat(Verdict.STEADY, revoked=later))
+                self._partitions.serve_first(later)
 
-    async def _begin(self, added: frozenset[Partition]) -> None:
+    async def _apply_first(self) -> None:
+        """The first event, which stays the first until it is through, but for its new partitions' listener."""
+        beat = self.member.events[0]
+        gone = beat.revoked & self._partitions.assigned
+        in_pieces = self._partitions.in_pieces(gone)
+        gone -= in_pieces
+        if gone:
+            await self._commit_before_losing()
+            await self._tell(self._listener.revoked, gone)
+            self._partitions.drop(gone)
+            self._owed |= gone
+        await self._hand_back()
+        lost = beat.lost & self._partitions.assigned
+        if lost:
+            await self._tell(self._listener.lost, lost)
+            self._partitions.drop(lost)
+        self.member.events.pop(0)
+        self._later |= in_pieces
+        if beat.assigned:
+            self._add(beat.assigned - self._partitions.assigned)
+            await self._tell_untold()
+
+    def _add(self, added: frozenset[Partition]) -> None:
         self._partitions.add(dict.fromkeys(sorted(added)))
+        self._untold = added
+
+    async def _tell_untold(self) -> None:
+        if self._untold is None:
+            return
+        added = self._untold
         self.member.log.info("it reads %s from now on", ", ".join(map(str, sorted(added))) or "no more than before")
         await self._tell(self._listener.assigned, added)
+        self._untold = None
+
+    async def _hand_back(self) -> None:
+        if self._owed and self._give_back is not None:
+            await self._give_back(self._owed)
+        self._owed = frozenset()
+
+    async def _tell_gone(self, partitions: frozenset[Partition]) -> None:
+        await self._tell(self._listener.revoked if self._holds else self._listener.lost, partitions)
+
+    @property
+    def _holds(self) -> bool:
+        return self.member.state in {State.IN, State.STALE}
 
     async def _give_up_fenced(self) -> None:
         owned = self._partitions.assigned

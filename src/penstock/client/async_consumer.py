@@ -74,7 +74,7 @@ class AsyncConsumer(Handle):
         self._engine: ConsumerEngine | None = None
         self._home: asyncio.AbstractEventLoop | None = None
         self._by_address = False
-        self._closing = False
+        self._closer: object = None
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -85,7 +85,7 @@ class AsyncConsumer(Handle):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is None:
-            await self._close(None, handled=True)
+            await self._end(None, handled=True)
         else:
             await self._leave(error)
 
@@ -279,13 +279,14 @@ class AsyncConsumer(Handle):
             return await offsets_for_times((await self._start()).client, times_ms)
 
     async def close(self, timeout_s: float | None = None) -> None:
-        """Commit if that is automatic, leave the group, hang up. Calling it again does nothing.
+        """Commit if that is automatic, leave the group, hang up. Calling it again does nothing; while the first one is
+        under way, it waits for that, and shortens it to ``timeout_s`` if it has longer.
 
         All of it within ``timeout_s`` (None: ``close_timeout_ms``, without that ``request_timeout_ms``), else
         RequestTimeout is raised, and the group notices by itself.
         """
         # A task that ends the work of another cannot know how far that one is with what was polled last.
-        await self._close(timeout_s, handled=self._poller in (None, asyncio.current_task()))
+        await self._end(timeout_s, handled=self._poller in (None, asyncio.current_task()))
 
     def wakeup(self) -> None:
         """End a poll that waits, or the next one, by WakeUp; an iteration just ends. The consumer stays as it is.
@@ -296,11 +297,6 @@ class AsyncConsumer(Handle):
         self._interrupts.wakeup()
 
     # Inside.
-
-    async def _close(self, timeout_s: float | None, *, handled: bool) -> None:
-        config = self._settings.config
-        patience_ms = config.request_timeout_ms if config.close_timeout_ms is None else config.close_timeout_ms
-        await self._end(patience_ms / 1_000 if timeout_s is None else timeout_s, handled=handled)
 
     def _described(self) -> str:
         group = self._settings.config.group
@@ -324,12 +320,20 @@ class AsyncConsumer(Handle):
                 await self._engine.subscribe(self._settings.address.topics, RebalanceListener())
         return self._engine
 
-    async def _end(self, timeout_s: float, *, handled: bool) -> None:
-        engine = self._engine
-        if engine is None or self._closing:
+    async def _end(self, timeout_s: float | None, *, handled: bool, who: object = None) -> None:
+        engine, config = self._engine, self._settings.config
+        who = who or asyncio.current_task()
+        if engine is None:
             self._closed = True
             return
-        self._closing = True
+        if self._closer is not None and engine.patience is not None:
+            # Whoever closes already, and does so again in a listener or a signal's handler, would wait for himself.
+            await engine.patience.hurry(timeout_s, wait=who != self._closer)
+            return
+        if timeout_s is None:
+            patience_ms = config.request_timeout_ms if config.close_timeout_ms is None else config.close_timeout_ms
+            timeout_s = patience_ms / 1_000
+        self._closer = who
         if handled:
             # A clean end: what the last poll returned was dealt with. After an exception nobody knows.
             engine.partitions.mark_handled()
@@ -339,10 +343,10 @@ class AsyncConsumer(Handle):
             self._engine, self._closed = None, True
             await self._run_finished(engine)
 
-    async def _leave(self, error: BaseException) -> None:
+    async def _leave(self, error: BaseException, who: object = None) -> None:
         """Close because of an exception, which goes on: soon, and without another one in its place."""
         try:
-            await self._end(on_error_s(self._settings.config), handled=False)
+            await self._end(on_error_s(self._settings.config), handled=False, who=who)
         except Exception as failure:  # of a listener, too
             self._log.warning("closing the consumer under an exception failed as well: %r", failure)
             tell_beside(error, f"closing the consumer failed as well: {failure!r}")

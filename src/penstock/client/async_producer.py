@@ -210,7 +210,8 @@ class AsyncProducer(Handle):
             raise RequestTimeout(f"all is stored, but callbacks took longer than {timeout_s} s") from None
 
     async def close(self, timeout_s: float | None = None) -> None:
-        """Flush for at most ``timeout_s``, then hang up. Raises as ``flush``. Calling it again does nothing.
+        """Flush for at most ``timeout_s``, then hang up. Raises as ``flush``. Calling it again does nothing; while the
+        first one is under way, it waits for that, and shortens it to ``timeout_s`` if it has longer; that one tells.
 
         None is ``close_timeout_ms``, and without that as long as delivery may take; then Closed is raised if anything
         was not acknowledged. Callbacks may send till the end. What is not acknowledged fails with Closed. A ``send``
@@ -218,18 +219,23 @@ class AsyncProducer(Handle):
         happens as soon as the record is in.
         """
         self._callbacks.refuse_inside("close()")
-        patience_ms = self._settings.config.close_timeout_ms
-        wanted_s = None if patience_ms is None else patience_ms / 1_000
-        ending = await self._end(wanted_s if timeout_s is None else timeout_s)
+        ending = await self._end(timeout_s)
         if timeout_s != 0:
             ending.tell(self._log)
         ending.complain(of_lost=timeout_s is None)
 
     async def _end(self, timeout_s: float | None) -> Ending:
+        if self._ending is not None and (under_way := self._ending.patience) is not None:
+            self._check_loop()
+            await under_way.hurry(timeout_s)
+            return Ending(Counter(), None)  # the first one tells
         engine = self._ending = self._engine  # first: a callback that sends just now must find one of the two
         self._engine, self._closed = None, True
         if engine is None:
             return Ending(Counter(), None)
+        patience_ms = self._settings.config.close_timeout_ms
+        if timeout_s is None and patience_ms is not None:
+            timeout_s = patience_ms / 1_000
         try:
             return await engine.close(timeout_s)
         finally:

@@ -68,11 +68,12 @@ class Consumer(Handle):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        me = threading.get_ident()
         if error is None:
-            self._loop.run(lambda: self._inner._close(None, handled=True))
+            self._loop.run(lambda: self._inner._end(None, handled=True, who=me))
             return
         try:
-            self._loop.run(lambda: self._inner._leave(error))
+            self._loop.run(lambda: self._inner._leave(error, me))
         except PenstockError as failure:  # this is the child of a fork
             tell_beside(error, f"closing the consumer failed as well: {failure!r}")
 
@@ -233,15 +234,17 @@ class Consumer(Handle):
             return run(lambda: self._inner.offsets_for_times(times_ms))
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Commit if that is automatic, leave the group, hang up. Calling it again does nothing.
+        """Commit if that is automatic, leave the group, hang up. Calling it again does nothing; while the first one is
+        under way, it waits for that, and shortens it to ``timeout_s`` if it has longer.
 
         All of it within ``timeout_s`` (None: ``close_timeout_ms``, without that ``request_timeout_ms``), else
         RequestTimeout is raised, and the group notices by itself.
         """
         # Whoever closes from elsewhere, or in a signal's handler, cannot know how far the work is on the last batch.
-        mine = self._inner._poller in (None, threading.get_ident())
+        me = threading.get_ident()
+        mine = self._inner._poller in (None, me)
         handled = mine and not self._polling and not self._in_hand
-        self._loop.run(lambda: self._inner._close(timeout_s, handled=handled))
+        self._loop.run(lambda: self._inner._end(timeout_s, handled=handled, who=me))
 
     def wakeup(self) -> None:
         """End a poll that waits, or the next one, by WakeUp; an iteration just ends. The consumer stays as it is.

@@ -180,7 +180,8 @@ class Producer(Handle):
         self._loop.run(partial(self._inner.flush, timeout_s))
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Flush for at most ``timeout_s``, then hang up. Raises as ``flush``. Calling it again does nothing.
+        """Flush for at most ``timeout_s``, then hang up. Raises as ``flush``. Calling it again does nothing; while the
+        first one is under way, it waits for that, and shortens it to ``timeout_s`` if it has longer; that one tells.
 
         None is ``close_timeout_ms``, and without that as long as delivery may take; then Closed is raised if anything
         was not acknowledged. Callbacks may send till the end. What is not acknowledged fails with Closed. A ``send``
