@@ -25,6 +25,8 @@ __all__ = [
     "RequestTimeout",
     "ServerError",
     "StoreError",
+    "Unsupported",
+    "UpstreamLost",
     "UsageError",
 ]
 
@@ -112,6 +114,10 @@ class StoreError(LocalError):
     """The local log cannot be opened, read or written (disk, lock, damage)."""
 
 
+class Unsupported(LocalError):
+    """What was asked is impossible with the log behind the node, today and tomorrow: see ``seams.abilities``."""
+
+
 class RemoteError(PenstockError):
     """The peer (or the network to it) did something wrong."""
 
@@ -159,6 +165,15 @@ class ErrorKind(enum.Enum):
     THROTTLED = "throttled"
     UNAVAILABLE = "unavailable"
     UNSUPPORTED = "unsupported"
+
+
+class UpstreamLost(RemoteError):
+    """What is behind the node cannot be reached or did not answer; what was asked may or may not have happened.
+
+    Not the client's fault, and no trouble of the disk: fronts answer it by a code that their clients try again on.
+    """
+
+    retriable = True
 
 
 class ServerError(RemoteError):

@@ -4,6 +4,7 @@ A protocol's client is written against ``Channel``; a protocol's front against `
 services against ``Enode``; the engine (Consumer, Producer) against ``LogClient``. Nothing here does anything.
 """
 
+from penstock.seams.abilities import Abilities
 from penstock.seams.admin import AdminClient, GroupDescription, GroupListing, GroupListings, GroupMember, NewTopic
 from penstock.seams.channel import Channel, Connection, Dialect, Link, Outgoing, Pending
 from penstock.seams.client import (
@@ -46,11 +47,14 @@ from penstock.seams.front import Front, Peer, Session
 from penstock.seams.locks import Locks
 from penstock.seams.node import NodeIdentity, Offsets, Services
 from penstock.seams.offsets import OffsetsCodec, Replayed
+from penstock.seams.opening import EnodeIdentity, OpenedEnode, OpenEnode, Surroundings
 from penstock.seams.protocol import ChannelFactory, OpenClient, OpenFront, WireProtocol
+from penstock.seams.relay import Relay
 from penstock.seams.runtime import Promise, Runtime, Timer
 from penstock.seams.transactions import TransactionalClient, TransactionalSender
 
 __all__ = [
+    "Abilities",
     "AdminClient",
     "Appended",
     "Avoids",
@@ -66,6 +70,7 @@ __all__ = [
     "Connection",
     "Dialect",
     "Enode",
+    "EnodeIdentity",
     "Extent",
     "FetchPart",
     "Fetched",
@@ -88,7 +93,9 @@ __all__ = [
     "Offsets",
     "OffsetsCodec",
     "OpenClient",
+    "OpenEnode",
     "OpenFront",
+    "OpenedEnode",
     "Outgoing",
     "Packed",
     "Peer",
@@ -100,6 +107,7 @@ __all__ = [
     "RangeRead",
     "ReadFrom",
     "ReadLimits",
+    "Relay",
     "Replayed",
     "Room",
     "Runtime",
@@ -108,6 +116,7 @@ __all__ = [
     "Services",
     "Session",
     "Stretch",
+    "Surroundings",
     "TellsTruncation",
     "Timer",
     "TopicState",

@@ -9,12 +9,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from penstock.errors import PenstockError
 from penstock.model import Partition
+from penstock.seams.abilities import Abilities
 from penstock.seams.framing import Buffer, Stretch
 from penstock.seams.runtime import Promise
+
+if TYPE_CHECKING:
+    from penstock.seams.relay import Relay
 
 __all__ = [
     "Appended",
@@ -177,8 +181,19 @@ class Enode(Protocol):
 
     Between two calls anything may happen. Appends to one partition are stored in the order in which they were called,
     also where many are under way; what was begun is finished, whatever becomes of the caller.
-    Errors: StoreError and its kin from ``penstock.store.errors``.
+    Errors: StoreError and its kin from ``penstock.store.errors``; UpstreamLost from any call where a cluster cannot be
+    reached; Unsupported for what is not among the `abilities`. What `append_all`, `fetch` and `extents` cannot do
+    stands in its place, and is not raised.
     """
+
+    @property
+    def abilities(self) -> Abilities:
+        """What can be done here; the same as long as the node runs."""
+        ...
+
+    def relay(self, scheme: str) -> Relay | None:
+        """The way past the neutral form for the front of that protocol; None where another one is spoken behind."""
+        ...
 
     # Topics.
 

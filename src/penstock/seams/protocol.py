@@ -12,6 +12,7 @@ from penstock.seams.client import LogClient
 from penstock.seams.front import Front
 from penstock.seams.node import Services
 from penstock.seams.offsets import OffsetsCodec
+from penstock.seams.opening import OpenEnode
 
 if TYPE_CHECKING:
     from penstock.config import ClientConfig, OptionValue, SnodeConfig
@@ -47,6 +48,7 @@ class WireProtocol:
     """One protocol. ``options`` are the names of client options beyond those every client has.
 
     ``offsets`` is there where the protocol has a format for committed offsets that a node may keep them in.
+    ``enode`` is there where a cluster of servers that speak the protocol can be what a node keeps its topics in.
     ``columns`` are columns that readers may ask for beside those of every record: name to the header that carries it.
     ``loads`` are the modules that a ``consumer`` and a ``producer`` import when they need them, which would be in the
     middle of traffic: clients over an event loop have them imported before.
@@ -59,6 +61,7 @@ class WireProtocol:
     front: OpenFront
     options: frozenset[str] = frozenset()
     offsets: Callable[[], OffsetsCodec] | None = None
+    enode: OpenEnode | None = None
     exact_times: bool = False
     loads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)

@@ -10,8 +10,8 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from penstock.config import ListenAddress, SnodeConfig, parse_listener
 from penstock.errors import ConfigError, PenstockError, UsageError
@@ -22,15 +22,15 @@ from penstock.net.options import ListenerOptions
 from penstock.net.runtime import AsyncioRuntime
 from penstock.net.server import Budget, Listener, Tap, serve
 from penstock.protocols import protocol, schemes
+from penstock.seams.channel import Channel, Dialect
 from penstock.seams.enode import Enode
 from penstock.seams.front import Front
 from penstock.seams.node import NodeIdentity, Services
 from penstock.seams.offsets import OffsetsCodec
+from penstock.seams.opening import OpenedEnode, Surroundings
 from penstock.seams.runtime import Promise
-from penstock.snode.enodes.local import LocalEnode
+from penstock.snode.enodes.opening import open_enode
 from penstock.snode.services.offsets import OffsetsService
-from penstock.snode.upkeep import keep_up
-from penstock.store import FlushPolicy, Store, StoreConfig, open_store
 
 __all__ = ["Node"]
 
@@ -68,8 +68,7 @@ class Node:
         self._network = network
         self._taps = dict(taps or {})
         self._runtime = self._given_runtime = runtime
-        self._store: Store | None = None
-        self._enode: Enode | None = None
+        self._enode: OpenedEnode | None = None
         self._fronts: list[Front] = []
         self._listeners: dict[str, Listener] = {}
         self._advertised: dict[str, Endpoint] = {}
@@ -93,15 +92,13 @@ class Node:
 
     @property
     def store_url(self) -> str:
-        """Where data is kept: ``memory:``, or ``file:`` and the whole path."""
-        if self.config.store == "memory:" or self._store is None:
-            return self.config.store
-        return f"file:{Path(self._store.path).absolute()}"
+        """Where data is kept: ``memory:``, ``file:`` and the whole path, or a cluster's address."""
+        return self.config.store if self._enode is None else self._enode.url
 
     @property
     def enode(self) -> Enode:
         """Where the data is kept; for whoever arranges topics without a client."""
-        if self._enode is None or self._store is None:
+        if self._enode is None:
             raise UsageError("the node is not started")
         return self._enode
 
@@ -115,7 +112,7 @@ class Node:
 
     async def start(self) -> None:
         """Open the store, take over what it knows, listen. Raises ConfigError, StoreError; nothing is open then."""
-        if self._store is not None:
+        if self._enode is not None:
             raise UsageError("the node is started already")
         try:
             await self._start()
@@ -127,19 +124,22 @@ class Node:
         config = self.config
         runtime = self._runtime = self._runtime or AsyncioRuntime(self._failed)
         self._failure = runtime.promise()
-        store = self._store = open_store(
-            config.store, config=_store_config(config), repair=config.repair, now_ms=runtime.now_ms()
-        )
-        for recovered in store.recovered:
-            _log.warning("%s", recovered)
-        enode = self._enode = LocalEnode(store, runtime)
+        enode = self._enode = open_enode(config.store, Surroundings(runtime, config, self._channel_of))
+        for found in await enode.start():
+            _log.warning("%s", found)
         offsets = OffsetsService(enode, _offsets_codec(), runtime, partitions=config.offsets_partitions)
         await offsets.load()
-        identity = NodeIdentity(store.node_id, store.cluster_id, self._advertised, store.epoch)
+        own = enode.identity
+        identity = NodeIdentity(own.node_id, own.cluster_id, self._advertised, own.epoch)
         services = Services(identity, runtime, enode, offsets, self._budget)
         for listen in config.listen:
             await self._open(listen, services)
-        keep_up(enode, runtime, retention_s=config.retention_check_ms / 1_000, flush_s=config.flush_interval_ms / 1_000)
+        enode.keep_up()
+
+    def _channel_of(self, dialect: Dialect[Any]) -> Channel[Any]:
+        from penstock.net.asyncio_channel import AsyncioChannel  # the embedded log needs none
+
+        return AsyncioChannel(dialect, network=self._network)
 
     async def _open(self, listen: ListenAddress, services: Services) -> None:
         front = protocol(listen.scheme).front(services, self.config)
@@ -182,9 +182,9 @@ class Node:
         runtime, self._runtime = self._runtime, self._given_runtime
         if runtime is not None:
             await runtime.stop()
-        store, self._store = self._store, None
-        if store is not None:
-            store.close(max(_LEAST_S, self.config.drain_ms / 1_000 - (time.monotonic() - begun)))
+        enode, self._enode = self._enode, None
+        if enode is not None:
+            await enode.close(max(_LEAST_S, self.config.drain_ms / 1_000 - (time.monotonic() - begun)))
 
     async def abort(self) -> None:
         """Stop as a killed process would, for tests: clients are cut off, parked requests die, nothing is flushed."""
@@ -196,9 +196,9 @@ class Node:
         runtime, self._runtime = self._runtime, self._given_runtime
         if runtime is not None:
             await runtime.stop()
-        store, self._store = self._store, None
-        if store is not None:
-            store.abandon()
+        enode, self._enode = self._enode, None
+        if enode is not None:
+            enode.abandon()
 
     async def __aenter__(self) -> Node:
         await self.start()
@@ -208,12 +208,6 @@ class Node:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.stop()
-
-
-def _store_config(config: SnodeConfig) -> StoreConfig:
-    return StoreConfig(
-        flush=FlushPolicy(config.flush), flush_interval_ms=config.flush_interval_ms, node_id=config.node_id
-    )
 
 
 def _offsets_codec() -> OffsetsCodec:

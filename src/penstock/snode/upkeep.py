@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 from penstock.seams.runtime import Runtime
-from penstock.snode.enodes.local import LocalEnode
+
+if TYPE_CHECKING:
+    from penstock.snode.enodes.local import LocalEnode
 
 __all__ = ["keep_up"]
 

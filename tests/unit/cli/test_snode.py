@@ -65,7 +65,7 @@ def test_one_line_says_that_it_is_ready_and_sigterm_drains(tmp_path: Path) -> No
 
 
 async def _recovered(running: object) -> list[object]:
-    return list(running._store.recovered)  # type: ignore[attr-defined]
+    return list(running.enode._store.recovered)  # type: ignore[attr-defined]
 
 
 def test_ctrl_c_drains_too() -> None:

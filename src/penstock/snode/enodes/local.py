@@ -9,30 +9,72 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import Final
 
 from penstock.errors import PenstockError
 from penstock.model import Partition
+from penstock.seams.abilities import Abilities
 from penstock.seams.enode import Appended, Budget, Extent, Fetched, FetchPart, Place, Room, TopicState, Writer
 from penstock.seams.framing import Buffer
+from penstock.seams.opening import EnodeIdentity, Surroundings
 from penstock.seams.runtime import Promise, Runtime
 from penstock.snode.enodes.arrivals import Arrivals
 from penstock.snode.enodes.group_commit import GroupCommit
 from penstock.snode.enodes.troubles import Troubles
-from penstock.store import Compacted, Compaction, FencedLeaderEpoch, PartitionLog, Store, UnknownLeaderEpoch
+from penstock.snode.upkeep import keep_up
+from penstock.store import (
+    Compacted,
+    Compaction,
+    FencedLeaderEpoch,
+    FlushPolicy,
+    PartitionLog,
+    Store,
+    StoreConfig,
+    UnknownLeaderEpoch,
+    open_store,
+)
 
-__all__ = ["LocalEnode"]
+__all__ = ["LocalEnode", "open_local"]
 
 
 class LocalEnode:
-    """``penstock.seams.enode.Enode`` over one open Store, which its owner closes."""
+    """``penstock.seams.opening.OpenedEnode`` over one open Store. Everything can be done here."""
 
-    def __init__(self, store: Store, runtime: Runtime) -> None:
+    abilities: Final = Abilities()
+
+    def __init__(
+        self, store: Store, runtime: Runtime, *, url: str = "memory:", retention_s: float = 30.0, flush_s: float = 1.0
+    ) -> None:
+        self.url = url
+        self._every_s = (retention_s, flush_s)
         self._store = store
         self._runtime = runtime
         self._arrivals = Arrivals(runtime.promise)
         self._commits = GroupCommit(runtime)
         self._troubles = Troubles(runtime)
         self._times_loaded = False
+
+    @property
+    def identity(self) -> EnodeIdentity:
+        return EnodeIdentity(self._store.node_id, self._store.cluster_id, self._store.epoch)
+
+    def relay(self, scheme: str) -> None:
+        del scheme
+
+    # Its life.
+
+    async def start(self) -> list[str]:
+        return [str(recovered) for recovered in self._store.recovered]
+
+    def keep_up(self) -> None:
+        retention_s, flush_s = self._every_s
+        keep_up(self, self._runtime, retention_s=retention_s, flush_s=flush_s)
+
+    async def close(self, within_s: float) -> None:
+        self._store.close(within_s)
+
+    def abandon(self) -> None:
+        self._store.abandon()
 
     # Topics.
 
@@ -289,6 +331,22 @@ class LocalEnode:
     def _changed(self, partitions: Iterable[Partition]) -> None:
         for partition in partitions:
             self._arrivals.changed(partition)
+
+
+def open_local(url: str, around: Surroundings) -> LocalEnode:
+    """The embedded log at ``memory:`` or ``file:DIRECTORY``. Raises ConfigError, StoreError and its kin."""
+    config, runtime = around.config, around.runtime
+    store_config = StoreConfig(
+        flush=FlushPolicy(config.flush), flush_interval_ms=config.flush_interval_ms, node_id=config.node_id
+    )
+    store = open_store(url, config=store_config, repair=config.repair, now_ms=runtime.now_ms())
+    return LocalEnode(
+        store,
+        runtime,
+        url=url if url == "memory:" else f"file:{Path(store.path).absolute()}",
+        retention_s=config.retention_check_ms / 1_000,
+        flush_s=config.flush_interval_ms / 1_000,
+    )
 
 
 def _check_epoch(log: PartitionLog, claimed: int) -> None:

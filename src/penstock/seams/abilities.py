@@ -1,0 +1,41 @@
+"""Abilities: what an enode can do beyond keeping records in order. Fronts offer what is there, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from penstock.errors import Unsupported
+
+__all__ = ["Abilities"]
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What is impossible gets the protocol's own error, or is not offered where the protocol lets one say so.
+
+    ``sequences``: an idempotent producer's batch is stored once. ``transactions``: batches of open transactions are
+    kept from readers of committed records, and markers end them. ``epochs``: leader epochs, and where each ended.
+    ``compaction``: of topics by key. ``deletion`` of records before topics' limits do it. ``exact_times``: an offset
+    found by time is that of the first record whose own timestamp is not before it. ``topics``: made, grown and deleted
+    from here; ``options`` of them changed. ``sizes`` in bytes, and what room there is.
+    """
+
+    sequences: bool = True
+    transactions: bool = True
+    epochs: bool = True
+    compaction: bool = True
+    deletion: bool = True
+    exact_times: bool = True
+    topics: bool = True
+    options: bool = True
+    sizes: bool = True
+
+    def lacks(self, names: frozenset[str]) -> frozenset[str]:
+        """Those of ``names`` that are missing."""
+        return frozenset(each.name for each in fields(self) if each.name in names and not getattr(self, each.name))
+
+    def need(self, *names: str) -> None:
+        """Raise Unsupported unless all of ``names`` are there."""
+        missing = self.lacks(frozenset(names))
+        if missing:
+            raise Unsupported(f"the log behind this node has no {', '.join(sorted(missing))}")

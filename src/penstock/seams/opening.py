@@ -1,0 +1,73 @@
+"""Opening: an enode from its URL to its end, as the node that owns it sees it. Fronts and services see `Enode` only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from penstock.seams.channel import Channel, Dialect
+from penstock.seams.enode import Enode
+from penstock.seams.runtime import Runtime
+
+if TYPE_CHECKING:
+    from penstock.config import SnodeConfig
+
+__all__ = ["EnodeIdentity", "OpenEnode", "OpenedEnode", "Surroundings"]
+
+
+@dataclass(frozen=True, slots=True)
+class EnodeIdentity:
+    """What clients know the log by: a node's number, a cluster id (22 characters), and how often it was opened.
+
+    ``epoch`` grows with each start on the same data, durably.
+    """
+
+    node_id: int
+    cluster_id: str
+    epoch: int
+
+
+class OpenedEnode(Enode, Protocol):
+    """An enode and its life: `start`, then anything, then `close` or `abandon`."""
+
+    @property
+    def url(self) -> str:
+        """Where the data is, in full: it opens the same from any folder."""
+        ...
+
+    @property
+    def identity(self) -> EnodeIdentity:
+        """Known once it has started."""
+        ...
+
+    async def start(self) -> list[str]:
+        """Be ready for calls; sentences on what somebody should know of it. Raises StoreError, UpstreamLost."""
+        ...
+
+    def keep_up(self) -> None:
+        """Begin what it does by itself now and then (retention, syncing, metadata); that ends with the runtime."""
+        ...
+
+    async def close(self, within_s: float) -> None:
+        """Leave everything clean; nothing is called afterwards. Raises WriteFailed where that was not possible."""
+        ...
+
+    def abandon(self) -> None:
+        """Let go as a killed process would, for tests."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What an enode is opened in. ``channel_of`` makes connections to a cluster: they belong to who made them."""
+
+    runtime: Runtime
+    config: SnodeConfig
+    channel_of: Callable[[Dialect[Any]], Channel[Any]]
+
+
+OpenEnode = Callable[[str, Surroundings], OpenedEnode]
+"""Makes an enode of a URL that has the protocol's scheme; nothing is connected before `OpenedEnode.start`.
+
+Raises ConfigError."""
