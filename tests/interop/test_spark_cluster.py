@@ -20,6 +20,7 @@ from penstock.model import LogRange
 from penstock.testing import NodeProcess
 from tests.eventually import comes_to
 from tests.interop import packed
+from tests.processes import below, called_with
 from tests.spark.logs import TestTopic
 from tools.peers import spark
 
@@ -154,11 +155,7 @@ def await_copies(address: str, count: int, job: Future[dict[str, Any]]) -> None:
 
 
 def kill_executor(worker: spark.Worker) -> None:
-    (executor, *_) = (
-        each
-        for each in psutil.Process(worker.process.pid).children()
-        if "CoarseGrainedExecutorBackend" in " ".join(each.cmdline())
-    )
+    executor, *_ = called_with(below(psutil.Process(worker.process.pid)), "CoarseGrainedExecutorBackend")
     executor.kill()
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import psutil
 
+from tests.processes import end
+
 PATIENCE_S = 240
 
 
@@ -26,5 +28,4 @@ def run_program(module: str, given: Mapping[str, object], output: Path) -> int:
         try:
             return int(child.wait(PATIENCE_S))
         finally:
-            for each in [child, *child.children(recursive=True)] if child.is_running() else []:
-                each.kill()
+            end(child)

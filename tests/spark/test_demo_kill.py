@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -15,6 +15,7 @@ from pyarrow import parquet
 
 from penstock.demo._delays import differences, expected_delays
 from penstock.demo._flights import flights_events, flights_table
+from tests.processes import below, called_with, end
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -35,21 +36,8 @@ def running_demo(out: Path) -> Iterator[psutil.Popen]:
     try:
         yield demo
     finally:
-        for process in [demo, *descendants(demo)]:
-            with_grace(process)
+        end(demo)
         demo.wait()
-
-
-def with_grace(process: psutil.Process) -> None:
-    if process.is_running():
-        process.kill()
-
-
-def descendants(process: psutil.Process) -> list[psutil.Process]:
-    try:
-        return list(process.children(recursive=True))
-    except psutil.NoSuchProcess:
-        return []
 
 
 def wait_until(there: Callable[[], bool], demo: psutil.Popen, moment: str) -> None:
@@ -67,11 +55,7 @@ def target(demo: psutil.Popen, what: str) -> psutil.Process | None:
     """The demo itself (""), or its child whose command line has ``what``; None while there is none."""
     if not what:
         return demo
-    for each in descendants(demo):
-        with suppress(psutil.NoSuchProcess):
-            if what in each.cmdline():
-                return each
-    return None
+    return next(iter(called_with(below(demo), what)), None)
 
 
 def stored_bytes(out: Path) -> int:

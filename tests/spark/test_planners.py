@@ -11,6 +11,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from tests.eventually import comes_to
+from tests.processes import below, named
 from tests.spark.logs import TestTopic
 from tests.spark.planned import Planned, start
 from tests.spark.programs import run_program
@@ -46,7 +47,7 @@ def planner(spark: SparkSession, folder: Path) -> tuple[StreamingQuery, psutil.P
 
 
 def jvm(spark: SparkSession) -> int:
-    (found,) = [each for each in psutil.Process().children(recursive=True) if each.name() == "java"]
+    (found,) = named(below(psutil.Process()), "java")
     return int(found.pid)
 
 

@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 import penstock.spark
+from tests.processes import answers, below, named
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,11 +31,11 @@ def test_settings(spark: SparkSession) -> None:
 
 def test_nothing_listens_on_other_than_loopback(spark: SparkSession) -> None:
     assert spark.range(1).count() == 1
-    java = [each for each in psutil.Process().children(recursive=True) if each.name() == "java"]
+    java = named(below(psutil.Process()), "java")
     listening = [
         connection.laddr.ip
-        for each in java
-        for connection in each.net_connections(kind="tcp")
+        for _, connections in answers(java, lambda each: each.net_connections(kind="tcp"))
+        for connection in connections
         if connection.status == psutil.CONN_LISTEN
     ]
     assert listening

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import psutil
 
+from tests.processes import above, named
+
 NODE = "node.pid"
 """The file in the folder that says which process the server is."""
 
@@ -33,8 +35,7 @@ def kill_node(wires: Path) -> None:
 
 def kill_jvm() -> None:
     """The JVM that this worker belongs to, and the worker."""
-    for parent in psutil.Process().parents():
-        if parent.name() == "java":
-            os.kill(parent.pid, signal.SIGKILL)
-            break
+    for jvm in named(above(psutil.Process()), "java")[:1]:
+        with suppress(psutil.NoSuchProcess):
+            jvm.kill()
     os._exit(1)

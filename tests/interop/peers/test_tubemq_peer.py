@@ -1,5 +1,7 @@
 """The peer itself: if these fail, other interop failures say nothing about penstock."""
 
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -85,17 +87,15 @@ def test_nothing_listens_beyond_loopback(tubemq_peer: tubemq.Cluster) -> None:
 
 def listening(pid: int) -> list[str]:
     """Addresses of the process's listening IPv4 sockets."""
-    ours = {link.readlink().name for link in Path(f"/proc/{pid}/fd").iterdir() if link.is_symlink() and exists(link)}
+    ours = set(opened(pid))
     rows = [line.split() for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]]
     found = [row for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in ours]
     addresses = [row[1].partition(":")[0] for row in found]
     return [bytes.fromhex(address)[::-1].hex().upper() for address in addresses]
 
 
-def exists(link: Path) -> bool:
-    """A descriptor may be closed while we look."""
-    try:
-        link.readlink()
-    except OSError:
-        return False
-    return True
+def opened(pid: int) -> Iterator[str]:
+    """What the descriptors of a process stand for; one may be closed while we look."""
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError):
+            yield link.readlink().name
