@@ -16,7 +16,6 @@ from tools import java, ranges, second_chance
 from tools.console import Stop, say, seconds
 from tools.environment import EVERYTHING, FOR_INTEROP, PYTHON, ROOT, TO_RUN, VENV, prepare
 
-NOTHING_COLLECTED = 5  # pytest's exit code
 KERNEL_TESTS = ("tests/kernels", "tests/vectors", "tests/property/records")
 
 Arguments = Sequence[str]
@@ -46,7 +45,7 @@ def test(arguments: Arguments) -> int:
         rest = [word for word in arguments if word not in ranges.ENDS]
         return max([ranges.run(end, rest) for end in ends])
     _compile_kernels()
-    code = python("-m", "pytest", *_side_by_side(arguments), *arguments)
+    code = second_chance.run(_pytest, arguments, _side_by_side(arguments), only=second_chance.SPARK)
     if code or _names_a_path(arguments):
         return code
     # Unforced, small pieces of work go to the pure kernel and large ones to numba: so each is forced once as well.
@@ -54,8 +53,12 @@ def test(arguments: Arguments) -> int:
     for kernel in ("numba", "pure") if folders else ():
         say(f"{', '.join(folders)} with the {kernel} kernel")
         again = python("-m", "pytest", "-q", *folders, *arguments, PENSTOCK_KERNEL=kernel)
-        code = code or (0 if again == NOTHING_COLLECTED else again)
+        code = code or (0 if again == second_chance.NOTHING_COLLECTED else again)
     return code
+
+
+def _pytest(*words: str) -> int:
+    return python("-m", "pytest", *words)
 
 
 def check(arguments: Arguments) -> int:
@@ -104,7 +107,7 @@ def interop(arguments: Arguments) -> int:
     chosen = [word for word in arguments if word != "--long"]
 
     def pytest(*words: str) -> int:
-        return python("-m", "pytest", "-m", which, *words)
+        return _pytest("-m", which, *words)
 
     return second_chance.run(pytest, chosen, _side_by_side(chosen))
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from tools import second_chance
 from tools.console import say, timed
 from tools.environment import PINS, PYTHON, ROOT, Environment
 
@@ -124,18 +125,21 @@ def _test(environment: Environment, warnings: Sequence[str], arguments: Sequence
     where = [] if named else [*FOLDERS, *(f"--ignore={folder}" for folder in NOT_OF_THE_WHEEL)]
     side_by_side = ["-n", "2", "--dist", "loadfile"] if os.cpu_count() != 1 and not named else []
     say(f"{', '.join(named or FOLDERS)} in {environment.folder.name}")
-    # pytest would rewrite the asserts of all of an installed plugin's package while it is imported, by several threads
-    # at once, which some Pythons cannot (seen: 3.11.7; gh-106905).
-    pytest = [
-        "-m",
-        "pytest",
-        "--assert=plain",
-        "-q",
-        "-o",
-        "pythonpath=.",
-        *warnings,
-        *side_by_side,
-        *where,
-        *arguments,
-    ]
-    return subprocess.run([environment.python, *pytest], cwd=ROOT, env=surroundings, check=False).returncode
+
+    def pytest(*words: str) -> int:
+        # pytest would rewrite the asserts of all of an installed plugin's package while it is imported, by several
+        # threads at once, which some Pythons cannot (seen: 3.11.7; gh-106905).
+        line = [
+            str(environment.python),
+            "-m",
+            "pytest",
+            "--assert=plain",
+            "-q",
+            "-o",
+            "pythonpath=.",
+            *warnings,
+            *words,
+        ]
+        return subprocess.run(line, cwd=ROOT, env=surroundings, check=False).returncode
+
+    return second_chance.run(pytest, [*where, *arguments], side_by_side, only=second_chance.SPARK)
