@@ -17,6 +17,9 @@ from penstock.errors import UsageError
 __all__ = ["ArrowArray", "ArrowStream", "RowsLike", "pieces"]
 
 _TYPES: Final = {"key": pa.binary(), "value": pa.binary(), "headers": HEADERS_TYPE, "topic": pa.string()}
+_WITHOUT_VIEWS: Final = {"key": pa.large_binary(), "value": pa.large_binary(), "topic": pa.large_string()}
+"""Large ones, which hold whatever there is; a piece of the size of a batch is then cast to those above."""
+_ROWS_WITHOUT_VIEWS: Final = 65_536
 _SENT: Final = ("key", "value", "headers", "timestamp", "partition")
 _ORIGIN: Final = frozenset({"topic", "offset"})
 """Of rows that were read: a partition that stands beside one of these is where the row came from."""
@@ -56,7 +59,7 @@ def pieces(
         names = _obeyed(topic, table.schema)
         rows = table.select(names).replace_schema_metadata(None)
         check(rows)
-        for batch in rows.to_batches():
+        for batch in _without_views(rows):
             for piece in _slices(batch, most_bytes):
                 fitting = _fitting(piece)
                 if fitting is not piece:
@@ -147,6 +150,27 @@ def _casts(kind: pa.DataType, to: pa.DataType) -> bool:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return False
     return True
+
+
+def _without_views(rows: pa.Table) -> Iterator[pa.RecordBatch]:
+    """``rows`` in types whose bytes can be told.
+
+    Views (text of Polars) share their buffers with rows that are not meant: pyarrow from 22 on counts all of them for
+    each slice, and raises before that. So these are copied, some at a time; rows without any stay what they are.
+    """
+    viewed = [name for name in _TYPES if name in rows.schema.names and _has_views(rows.schema.field(name).type)]
+    for batch in rows.to_batches(max_chunksize=_ROWS_WITHOUT_VIEWS if viewed else None):
+        for name in viewed:
+            column = _cast(name, batch.column(name), _WITHOUT_VIEWS.get(name, HEADERS_TYPE))
+            batch = batch.set_column(batch.schema.get_field_index(name), name, column)
+        yield batch
+
+
+def _has_views(kind: pa.DataType) -> bool:
+    if isinstance(kind, pa.DictionaryType):
+        return _has_views(kind.value_type)
+    is_view = pa.types.is_string_view(kind) or pa.types.is_binary_view(kind)
+    return is_view or any(_has_views(kind.field(number).type) for number in range(kind.num_fields))
 
 
 def _slices(batch: pa.RecordBatch, most_bytes: int) -> Iterator[pa.RecordBatch]:

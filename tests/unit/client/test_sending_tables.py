@@ -12,6 +12,7 @@ import pytest
 import penstock
 from penstock import LogRange, Partition
 from penstock.client import AsyncProducer, Producer, RangeReader
+from penstock.client._tables import pieces
 from penstock.columnar import Messages
 from penstock.errors import UsageError
 from penstock.model import Record
@@ -183,6 +184,23 @@ def test_what_cannot_be_sent_is_refused_at_once_and_whole(
     with Producer(ADDRESS) as producer, pytest.raises(UsageError, match=complaint):
         producer.send_batch(topic, rows)
     assert log.partitions[Partition("t", 0)].end == 0
+
+
+@pytest.mark.parametrize("column", ["value", "headers"])
+def test_views_count_for_the_rows_that_are_meant_and_not_for_all_that_share_their_buffers(column: str) -> None:
+    text = [f"{number:0100}" for number in range(20_000)]
+    columns = {"value": text, "headers": [[{"key": each, "value": each.encode()}] for each in text]}
+    frame = pl.DataFrame({"value": ["v"] * len(text)} | {column: columns[column]})
+    ((_, rows),) = pieces("t", frame[10:13], 10_000, lambda _: None)
+    assert pl.DataFrame(rows)[column].cast(frame.schema[column]).to_list() == columns[column][10:13]
+
+
+def test_views_are_cut_into_pieces_of_the_size_asked_for() -> None:
+    frame = pl.DataFrame({"value": [f"{number:0100}" for number in range(70_000)]})
+    found = [rows for _, rows in pieces("t", frame, 100_000, lambda _: None)]
+    assert max(rows.nbytes for rows in found) <= 110_000
+    assert len(found) <= 80
+    assert [each.decode() for rows in found for each in rows.column("value").to_pylist()] == frame["value"].to_list()
 
 
 def test_a_stream_is_read_as_there_is_room_and_left_where_it_fails(log: FakeLog) -> None:
