@@ -185,15 +185,18 @@ class Cluster:
             admin = self._admin()
             try:
                 admin.elect_leaders(kind, wanted).result(30)
-            except KafkaException:
+            except (KafkaException, TimeoutError):
                 return False
             return all(self.leader(topic, number) in self._electable(topic, number, unclean) for number in partitions)
 
         self._await(f"an election in {topic}", asked)
 
     def _electable(self, topic: str, number: int, unclean: bool) -> Sequence[int]:
+        if unclean:
+            # One that was killed is the leader, and nobody is elected, until the controller has noticed.
+            return [node_id for node_id in BROKERS if self._nodes[node_id].process is not None]
         found = self.partition(topic, number)
-        return BROKERS if unclean else [node.id for node in found.replicas[:1]] if found else []
+        return [node.id for node in found.replicas[:1]] if found else []
 
     # What one sees.
 

@@ -39,6 +39,7 @@ def write(cluster: Cluster, topic: str, numbers: range) -> None:
 
 def one_of_two_falls_behind(cluster: Cluster, topic: str) -> None:
     write(cluster, topic, BOTH)
+    cluster.await_in_sync(topic)  # one that was late for a while has caught up
     cluster.kill(2)
     cluster.await_in_sync(topic, 0, [1])
     write(cluster, topic, LOST)

@@ -59,6 +59,7 @@ def test_nobody_skips_what_took_the_place_of_lost_records(
         for consumer in (ours, strict):
             consumer.assign({partition: 0})
         write(kafka_cluster, topic, both)
+        kafka_cluster.await_in_sync(topic)  # one that was late for a while has caught up
         kafka_cluster.kill(2)
         kafka_cluster.await_in_sync(topic, 0, [1])
         write(kafka_cluster, topic, lost)
