@@ -15,16 +15,20 @@ from penstock.config.consumer import ConsumerConfig
 from penstock.config.fields import kind_of
 from penstock.config.producer import ProducerConfig
 from penstock.config.snode import SnodeConfig
-from penstock.config.spellings import ABSENT, SPELLINGS, Spelling
-from penstock.config.tube_spellings import TUBE_MEANINGLESS, TUBE_SPELLINGS
-from penstock.config.tubemq import TubeConfig
+from penstock.protocols import configs
+from penstock.protocols.kafka.config.spellings import ABSENT, ROWS
+from penstock.protocols.tubemq.config.options import TubeConfig
+from penstock.protocols.tubemq.config.spellings import TUBE_MEANINGLESS, TUBE_SPELLINGS
 
 __all__ = ["clients", "consumers", "elsewhere", "node", "producers", "tubemq", "tubemq_elsewhere"]
 
-_KAFKA: Mapping[str, Spelling] = {row.ours: row for row in SPELLINGS}
-_TUBE: Mapping[str, Spelling] = {row.ours: row for row in TUBE_SPELLINGS}
+_KAFKA: Mapping[str, tuple[str, ...]] = {row.ours: (row.java, row.librdkafka, *row.also) for row in ROWS}
+_TUBE: Mapping[str, tuple[str, ...]] = {row.ours: row.also for row in TUBE_SPELLINGS}
 _LISTENERS = {
-    "listen": ("where to listen, one a protocol; port 0 lets the system pick", "scheme://host:port, …"),
+    "listen": (
+        "where to listen, one a protocol; port 0 lets the system pick; by default Kafka's at 9092",
+        "scheme://host:port, …",
+    ),
     "advertised": ("what clients are told, where it is another address", "scheme://host:port, …"),
 }
 """Two options of a node whose values are no plain text: what they are, what they take."""
@@ -52,7 +56,9 @@ def tubemq() -> str:
 
 def node() -> str:
     """Options of a node."""
-    return _table(fields(SnodeConfig), None, "")
+    of_fronts = [fields(config.front) for config in configs().values() if config.front is not None]
+    own = [option for option in fields(SnodeConfig) if option.name != "fronts"]
+    return _table((*own, *(option for each in of_fronts for option in each)), None, "")
 
 
 def elsewhere() -> str:
@@ -109,17 +115,15 @@ def _readable(name: str, value: int) -> str:
 
 
 def _kafka_names(name: str) -> str:
-    return _names(_KAFKA.get(name))
+    return _names(_KAFKA.get(name, ()))
 
 
 def _tube_names(name: str) -> str:
-    return _names(_TUBE.get(name))
+    return _names(_TUBE.get(name, ()))
 
 
-def _names(row: Spelling | None) -> str:
-    if row is None:
-        return ""
-    return ", ".join(f"`{each}`" for each in dict.fromkeys((row.java, row.librdkafka, *row.also)) if each)
+def _names(others: tuple[str, ...]) -> str:
+    return ", ".join(f"`{each}`" for each in dict.fromkeys(others) if each)
 
 
 def _instead(absent: Mapping[str, str]) -> str:

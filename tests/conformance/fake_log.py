@@ -16,7 +16,7 @@ import pyarrow as pa
 from penstock.columnar import Messages, decode_v2
 from penstock.columnar.batch import batches, parse_header, stamp
 from penstock.columnar.encode import encode_v2
-from penstock.config import ClientConfig, OptionValue, SnodeConfig
+from penstock.config import ClientConfig, OptionValue, ProtocolConfig, SnodeConfig
 from penstock.errors import ErrorKind, OffsetOutOfRange, PenstockError, ServerError
 from penstock.model import (
     Committed,
@@ -337,7 +337,7 @@ class FakeLogs:
         self.logs: dict[str, FakeLog] = defaultdict(FakeLog)
 
     def protocol(self) -> WireProtocol:
-        return WireProtocol("fake", self._client, _no_front, frozenset({"tags"}))
+        return WireProtocol("fake", self._client, _no_front, ProtocolConfig(options=frozenset({"tags"})))
 
     def _client(
         self,

@@ -95,4 +95,4 @@ def over(network: Network) -> None:
             lambda dialect: AsyncioChannel(dialect, options=options, network=network), bootstrap, config, extra
         )
 
-    register(WireProtocol(SCHEME, client, kafka.front, kafka.options))
+    register(WireProtocol(SCHEME, client, kafka.front, kafka.config))

@@ -7,7 +7,7 @@ import pytest
 from tests.tidy.tree import SOURCE, name, parsed, python_files
 
 PROTOCOLS = SOURCE / "penstock" / "protocols"
-INSIDE = ("client", "front", "messages", "records")
+INSIDE = ("client", "config", "front", "messages", "records")
 
 
 def folders() -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from penstock.cli.endings import StopRequests
-from penstock.cli.given import client_options, said_as, topics_of
+from penstock.cli.given import all_said, client_options, topics_of
 from penstock.cli.options import Address, Option, examples
 from penstock.cli.output import note
 from penstock.cli.sinks import FORMATS, Sink, check_format, open_sink
@@ -60,18 +60,16 @@ def consume(
         options["auto_offset_reset"] = start
     if group:
         options["group"] = group
-    from penstock.config import parse_address
-
-    said = {**parse_address(address).options, **options}
-    reset = said_as("auto_offset_reset", said) or ("" if "config_file" in said else "earliest")
-    commits = said_as("group", said) is not None
+    said = all_said(address, options)
+    reset = said.get("auto_offset_reset") or ("" if "config_file" in said else "earliest")
+    commits = said.get("group") is not None
     from penstock.client import Consumer
 
     with Consumer(address, **options) as consumer:
         # Says so where there is no such topic.
         partitions = [partition for topic in topics for partition in consumer.partitions_for(topic)]
         ends = consumer.end_offsets(partitions) if until_end else None
-        note(f"reading {', '.join(topics)} {way_in(said_as('group', said), reset)}")
+        note(f"reading {', '.join(topics)} {way_in(said.get('group'), reset)}")
         with StopRequests() as stop:
             with open_sink(kind, out, separator) as sink:
                 reading = Reading(consumer, sink, commits=commits, way_to_the_start=way_to_the_start(commits, reset))

@@ -42,9 +42,9 @@ def doctor(
 
 def _log(address: str, option: list[str] | None) -> Iterator[Finding]:
     from penstock.client import Admin
-    from penstock.config import parse_address
+    from penstock.protocols import address_of
 
-    named = parse_address(address).topics
+    named = address_of(address).topics
     with Admin(address, **client_options(address, option, _PATIENCE)) as admin:
         try:
             topics, unlisted = _topics(admin, named)
@@ -58,7 +58,7 @@ def _log(address: str, option: list[str] | None) -> Iterator[Finding]:
     yield Finding("log", "ok", f"{address}: {what}, {len(partitions)} partitions")
     if absent := [name for name in named if name not in topics]:
         names = ", ".join(absent)
-        server = replace(parse_address(address), topics=(), options={})
+        server = replace(address_of(address), topics=(), options={})
         yield Finding(
             "topics", "missing", f"no topic named {names}: `penstock topics create {server} {' '.join(absent)}`"
         )

@@ -28,31 +28,27 @@ def client_options(address: str, given: list[str] | None, defaults: Mapping[str,
 
     A configuration file named by one of them is taken to say everything.
     """
-    from penstock.config import parse_address
-
     options = pairs(given)
-    said = {**parse_address(address).options, **options}
+    said = all_said(address, options)
     if "config_file" in said:
         return options
-    return {**{name: value for name, value in defaults.items() if said_as(name, said) is None}, **options}
+    return {**{name: value for name, value in defaults.items() if name not in said}, **options}
 
 
-def said_as(name: str, said: Mapping[str, str]) -> str | None:
-    """The value of our option ``name``, under whichever of its spellings it stands in ``said``; None if under none."""
-    from penstock.config.spellings import SPELLINGS, normal
+def all_said(address: str, options: Mapping[str, str]) -> dict[str, str]:
+    """What the address says, and then the options, by our names. Raises ConfigError."""
+    from penstock.protocols import address_of, protocol
 
-    spellings = {normal(name)}
-    for row in SPELLINGS:
-        if row.ours == name:
-            spellings |= {normal(each) for each in (row.java, row.librdkafka, *row.also)}
-    return next((value for written, value in said.items() if normal(written) in spellings), None)
+    parsed = address_of(address)
+    words = protocol(parsed.scheme).config
+    return {words.meaning(name)[0]: value for name, value in {**parsed.options, **options}.items()}
 
 
 def topics_of(address: str) -> tuple[str, ...]:
     """The topics an address names. Raises ConfigError if it names none."""
-    from penstock.config import parse_address
+    from penstock.protocols import address_of
 
-    topics = parse_address(address).topics
+    topics = address_of(address).topics
     if not topics:
         raise ConfigError(f"the address '{address}' names no topic", hint="for example kafka://127.0.0.1:9092/flights")
     return topics

@@ -16,12 +16,13 @@ from penstock.cli.endings import told
 from penstock.cli.given import pairs
 from penstock.config import snode_config
 from penstock.errors import UsageError
+from penstock.protocols import USUAL, configs, default_port
 
 if TYPE_CHECKING:
     from penstock.config import SnodeConfig
     from penstock.snode import Node
 
-_DEFAULT_LISTENER: Final = "kafka://127.0.0.1:9092"
+_DEFAULT_LISTENER: Final = f"{USUAL}://127.0.0.1:{default_port(USUAL)}"
 
 
 def snode(words: Sequence[str]) -> None:
@@ -37,7 +38,8 @@ def snode(words: Sequence[str]) -> None:
                 "allow_remote": given.allow_remote,
                 "repair": given.repair,
                 **pairs(given.set),
-            }
+            },
+            configs(),
         )
         asyncio.run(_serve(config, until_stdin_closes=given.until_stdin_closes))
 

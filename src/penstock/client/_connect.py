@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from penstock.config import ClientConfig, ProducerConfig, Settings, parse_address
+from penstock.config import ClientConfig, ProducerConfig, Settings
 from penstock.config.logs import whose_config
 from penstock.errors import ConfigError
 from penstock.net.options import TransportOptions
 from penstock.net.stopping import Stop
-from penstock.protocols import protocol
+from penstock.protocols import address_of, protocol
 from penstock.seams import Dialect, LogClient, WireProtocol
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ Config = TypeVar("Config", bound=ClientConfig)
 
 def protocol_of(address: str) -> WireProtocol:
     """The protocol of an address. Raises ConfigError for a scheme that is not there."""
-    return protocol(parse_address(address).scheme)
+    return protocol(address_of(address).scheme)
 
 
 def open_asyncio(wire_protocol: WireProtocol, settings: Settings[Config]) -> LogClient:

@@ -5,25 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from penstock.config import (
-    ConsumerConfig,
-    OptionValue,
-    ProducerConfig,
-    ini_options,
-    is_go_address,
-    parse_address,
-    parse_go_address,
-    toml_options,
-)
+from penstock.config import ConsumerConfig, OptionValue, ProducerConfig, toml_options
+from penstock.config.spellings import BOOTSTRAP, normal
 from penstock.errors import ConfigError
+from penstock.protocols import USUAL, address_of, protocol, schemes
 
 __all__ = ["FILE_OPTION", "split_options"]
 
 FILE_OPTION = "config_file"
-_SERVERS = ("bootstrap.servers", "bootstrap_servers", "metadata.broker.list")
 _FORM = "An address looks like kafka://127.0.0.1:9092/topic?group=name"
-_INI = (".ini", ".conf")
-"""As TubeMQ's C++ client names its files; all others are TOML."""
 
 
 def _check_is_text(address: object, role: str) -> None:
@@ -32,12 +22,22 @@ def _check_is_text(address: object, role: str) -> None:
         return
     if not isinstance(address, Mapping):
         raise ConfigError(f"the address is {type(address).__name__}, wanted is text", hint=_FORM)
-    servers = next((address[name] for name in _SERVERS if address.get(name)), "HOST:PORT")
+    scheme, servers = _servers_in(address)
     kind = {"consumer": "Consumer", "producer": "Producer"}.get(role, "Admin")
     raise ConfigError(
         "a configuration in a dict is not an address",
-        hint=f'Write {kind}("kafka://{servers}", **options): dotted names like "group.id" are options here, too',
+        hint=f'Write {kind}("{scheme}://{servers}", **options): dotted names like "group.id" are options here, too',
     )
+
+
+def _servers_in(given: Mapping[object, object]) -> tuple[str, object]:
+    """Whose word for servers is a key of ``given``, and its value."""
+    for scheme in schemes():
+        words = [word for row in protocol(scheme).config.spellings if row.ours == BOOTSTRAP for word in row.also]
+        for name, value in given.items():
+            if value and normal(str(name)) in map(normal, words):
+                return scheme, value
+    return USUAL, "HOST:PORT"
 
 
 def split_options(
@@ -46,9 +46,8 @@ def split_options(
     """(address without config_file, keyword options without it, what the file says). Raises ConfigError."""
     _check_is_text(address, role)
     keywords = dict(options)
-    if is_go_address(address):
-        address = str(parse_go_address(address, ProducerConfig if role == "producer" else ConsumerConfig))
-    parsed = parse_address(address)
+    parsed = address_of(address, ProducerConfig if role == "producer" else ConsumerConfig)
+    address = str(parsed)
     path = keywords.pop(FILE_OPTION, None)
     if FILE_OPTION in parsed.options:
         in_address = parsed.options[FILE_OPTION]
@@ -61,5 +60,6 @@ def split_options(
         text = Path(str(path)).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{FILE_OPTION} {path!r} cannot be read: {error}") from None
-    read = ini_options if str(path).lower().endswith(_INI) else toml_options
+    others = protocol(parsed.scheme).config.files.items()
+    read = next((read for ending, read in others if str(path).lower().endswith(ending)), toml_options)
     return address, keywords, read(text, role, str(path))

@@ -49,7 +49,7 @@ class AsyncAdmin(Handle):
     def __init__(self, address: str, **options: OptionValue) -> None:
         plain, keywords, file = split_options(address, options, "client")
         self._protocol = protocol_of(plain)
-        self._settings = reader_settings(plain, keywords, file=file, protocol_options=self._protocol.options)
+        self._settings = reader_settings(plain, keywords, file=file, protocol=self._protocol.config)
         self._open: Callable[[WireProtocol, Settings[ConsumerConfig]], LogClient] = open_asyncio
         self._interrupts = Interrupts()
         self._waiting: Callable[[], AbstractContextManager[object]] = self._interrupts.call

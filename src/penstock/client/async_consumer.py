@@ -65,7 +65,7 @@ class AsyncConsumer(Handle):
         named, on_callback_error = without_hook(options)
         plain, keywords, file = split_options(address, {**named, "group": group}, "consumer")
         self._protocol = protocol_of(plain)
-        self._settings = consumer_settings(plain, keywords, file=file, protocol_options=self._protocol.options)
+        self._settings = consumer_settings(plain, keywords, file=file, protocol=self._protocol.config)
         self._log = client_log("consumer", self._settings.config)
         self._call: Call = call_on_loop
         self._told = Told(self._log, on_callback_error)

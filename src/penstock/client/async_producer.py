@@ -54,7 +54,7 @@ class AsyncProducer(Handle):
         named, on_callback_error = without_hook(options)
         plain, keywords, file = split_options(address, named, "producer")
         self._protocol = protocol_of(plain)
-        self._settings = producer_settings(plain, keywords, file=file, protocol_options=self._protocol.options)
+        self._settings = producer_settings(plain, keywords, file=file, protocol=self._protocol.config)
         self._log = client_log("producer", self._settings.config)
         self._post: Callable[[Callable[[], None]], object] | None = None
         self._callbacks: Callbacks = LoopCallbacks(Told(self._log, on_callback_error))

@@ -44,7 +44,7 @@ class RangeReader(Handle):
     def __init__(self, address: str, **options: OptionValue) -> None:
         plain, keywords, file = split_options(address, options, "reader")
         protocol = protocol_of(plain)
-        settings = reader_settings(plain, keywords, file=file, protocol_options=protocol.options)
+        settings = reader_settings(plain, keywords, file=file, protocol=protocol.config)
         self._address = settings.address
         self._fetch_bytes = settings.config.max_partition_fetch_bytes
         self._calls = BlockingCalls("reader", self._hang_up)

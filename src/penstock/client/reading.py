@@ -13,9 +13,10 @@ import pyarrow as pa
 from penstock.client._arguments import OffsetLike, check_offset, check_offsets
 from penstock.client.range_reader import RangeReader
 from penstock.columnar.schema import COLUMNS, schema
-from penstock.config import OptionValue, parse_address
+from penstock.config import OptionValue
 from penstock.errors import ConfigError, LogTruncated, OffsetOutOfRange, UsageError
 from penstock.model import LogRange, Partition
+from penstock.protocols import address_of
 
 __all__ = ["Bound", "read", "scan"]
 
@@ -94,7 +95,7 @@ def _batches(
     batch_rows: int | None,
     options: Mapping[str, OptionValue],
 ) -> Iterator[pa.RecordBatch | None]:
-    topics = parse_address(address).topics
+    topics = address_of(address).topics
     if not topics:
         raise ConfigError(f"the address '{address}' names no topic", hint="for example kafka://127.0.0.1:9092/flights")
     with RangeReader(address, **options) as reader:

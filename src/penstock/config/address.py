@@ -1,12 +1,12 @@
 """Addresses: ``scheme://host:port[,host:port…]/topic[,topic…]?group=…&option=value``.
 
-The form of TubeMQ's Go client, for every protocol. IPv6 hosts stand in brackets; topics, names and values may be
+One form for every protocol. IPv6 hosts stand in brackets; topics, names and values may be
 percent-encoded (RFC 3986, 2.1). What must not live here: what the options mean (`options`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import quote, unquote_to_bytes
@@ -14,10 +14,7 @@ from urllib.parse import quote, unquote_to_bytes
 from penstock.errors import ConfigError
 from penstock.model import Endpoint
 
-__all__ = ["DEFAULT_PORTS", "Address", "parse_address", "parse_endpoints"]
-
-DEFAULT_PORTS: Final[Mapping[str, int]] = {"kafka": 9092, "tubemq": 8715, "rocketmq": 9876}
-"""Where servers of each scheme listen by themselves: a Kafka broker, a TubeMQ master, a RocketMQ name server."""
+__all__ = ["Address", "parse_address", "parse_endpoints"]
 
 _FORM: Final = "An address looks like kafka://127.0.0.1:9092/topic?group=name"
 
@@ -40,10 +37,16 @@ class Address:
         return text
 
 
-def parse_address(text: str) -> Address:
+def _no_port(_: str) -> None:
+    """Every host has to say its port."""
+
+
+def parse_address(text: str, port_of: Callable[[str], int | None] = _no_port) -> Address:
     """Take an address apart. Raises ConfigError, which says what is wrong in which part.
 
-    >>> parse_address("kafka://10.0.0.1,10.0.0.2:9093/flights?group=stats").endpoints
+    ``port_of`` is asked for the port of a scheme's servers where a host has none (`penstock.protocols.default_port`).
+
+    >>> parse_address("kafka://10.0.0.1:9092,10.0.0.2:9093/flights?group=stats").endpoints
     (Endpoint(host='10.0.0.1', port=9092), Endpoint(host='10.0.0.2', port=9093))
     """
     scheme, separator, rest = text.partition("://")
@@ -57,10 +60,10 @@ def parse_address(text: str) -> Address:
     before_query, _, query = rest.partition("?")
     hosts, _, path = before_query.partition("/")
     scheme = scheme.lower()
-    return Address(scheme, parse_endpoints(hosts, DEFAULT_PORTS.get(scheme)), _topics(path), _options(query))
+    return Address(scheme, parse_endpoints(hosts, lambda: port_of(scheme)), _topics(path), _options(query))
 
 
-def parse_endpoints(text: str, default_port: int | None) -> tuple[Endpoint, ...]:
+def parse_endpoints(text: str, default_port: Callable[[], int | None]) -> tuple[Endpoint, ...]:
     """``host:port,host,[::1]:port…``; empty text is no endpoint at all. Raises ConfigError."""
     if not text:
         return ()
@@ -71,7 +74,7 @@ def _is_scheme(text: str) -> bool:
     return text[:1].isalpha() and text.isascii() and text.replace("+", "").replace("-", "").replace(".", "").isalnum()
 
 
-def _endpoint(part: str, default_port: int | None, whole: str) -> Endpoint:
+def _endpoint(part: str, default_port: Callable[[], int | None], whole: str) -> Endpoint:
     if "@" in part:
         raise ConfigError(f"{whole!r} names a user", hint="Credentials are options, not part of the host")
     if part.startswith("["):
@@ -91,7 +94,7 @@ def _endpoint(part: str, default_port: int | None, whole: str) -> Endpoint:
         raise ConfigError(f"{whole!r} has an empty host")
     if any(letter.isspace() for letter in host):
         raise ConfigError(f"host {host!r} has a blank inside")
-    return Endpoint(host, _port(port, part) if colon else _default_port(default_port, part))
+    return Endpoint(host, _port(port, part) if colon else _default_port(default_port(), part))
 
 
 def _port(text: str, part: str) -> int:

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-from penstock.config.address import DEFAULT_PORTS, Address, parse_address, parse_endpoints
+from penstock.config.address import Address, parse_address, parse_endpoints
 from penstock.config.client import ClientConfig
 from penstock.config.consumer import ConsumerConfig
 from penstock.config.fields import kind_of
 from penstock.config.nearest import nearest
 from penstock.config.producer import ProducerConfig
-from penstock.config.spellings import ABSENT, BOOTSTRAP, SPELLINGS, Spelling, normal
-from penstock.config.tube_spellings import TOPICS, TUBE_MEANINGLESS, TUBE_SPELLINGS
+from penstock.config.protocol import PLAIN, ProtocolConfig
+from penstock.config.spellings import BOOTSTRAP, TOPICS, normal
 from penstock.errors import ConfigError
 
 __all__ = [
@@ -61,14 +61,14 @@ def consumer_settings(
     options: Mapping[str, OptionValue],
     *,
     file: Mapping[str, OptionValue] | None = None,
-    protocol_options: Collection[str] = (),
+    protocol: ProtocolConfig = PLAIN,
 ) -> Settings[ConsumerConfig]:
-    """Settings of a consumer. Raises ConfigError.
+    """Settings of a consumer; ``protocol`` is that of the address. Raises ConfigError.
 
-    >>> consumer_settings("kafka://h/t?group=g", {"fetch.min.bytes": "10"}).config.fetch_min_bytes
+    >>> consumer_settings("kafka://h:9092/t?group=g", {"fetch.min.bytes": "10"}).config.fetch_min_bytes
     10
     """
-    return _settings(ConsumerConfig, address, options, file or {}, protocol_options)
+    return _settings(ConsumerConfig, address, options, file or {}, protocol)
 
 
 def producer_settings(
@@ -76,10 +76,10 @@ def producer_settings(
     options: Mapping[str, OptionValue],
     *,
     file: Mapping[str, OptionValue] | None = None,
-    protocol_options: Collection[str] = (),
+    protocol: ProtocolConfig = PLAIN,
 ) -> Settings[ProducerConfig]:
     """Settings of a producer. Raises ConfigError."""
-    return _settings(ProducerConfig, address, options, file or {}, protocol_options)
+    return _settings(ProducerConfig, address, options, file or {}, protocol)
 
 
 def reader_settings(
@@ -87,10 +87,10 @@ def reader_settings(
     options: Mapping[str, OptionValue],
     *,
     file: Mapping[str, OptionValue] | None = None,
-    protocol_options: Collection[str] = (),
+    protocol: ProtocolConfig = PLAIN,
 ) -> Settings[ConsumerConfig]:
     """Settings of a range reader or an admin: those of a consumer, whose group and commits they leave alone."""
-    return _settings(ConsumerConfig, address, options, file or {}, protocol_options)
+    return _settings(ConsumerConfig, address, options, file or {}, protocol)
 
 
 def _settings(
@@ -98,16 +98,16 @@ def _settings(
     address: str,
     options: Mapping[str, OptionValue],
     file: Mapping[str, OptionValue],
-    protocol_options: Collection[str],
+    protocol: ProtocolConfig,
 ) -> Settings[Config]:
-    parsed = parse_address(address)
+    parsed = parse_address(address, lambda _: protocol.port)
     given: dict[str, OptionValue] = {}
     written: dict[str, str] = {}
     for source in (file, parsed.options, options):
-        given.update(canonical_options(role, source, protocol_options, written=written))
-    parsed = _with_endpoints(parsed, given.pop(BOOTSTRAP, None))
+        given.update(canonical_options(role, source, protocol, written=written))
+    parsed = _with_endpoints(parsed, given.pop(BOOTSTRAP, None), protocol)
     parsed = _with_topics(parsed, given.pop(TOPICS, None))
-    extra = {name: given.pop(name) for name in protocol_options if name in given}
+    extra = {name: given.pop(name) for name in protocol.options if name in given}
     with as_written(written):
         return Settings(parsed, read_options(role, given), extra)
 
@@ -124,7 +124,9 @@ def as_written(written: Mapping[str, str]) -> Iterator[None]:
         raise
 
 
-def names_written(given: Mapping[str, object], prefixes: Sequence[str]) -> dict[str, str]:
+def names_written(
+    given: Mapping[str, object], prefixes: Sequence[str], protocol: ProtocolConfig = PLAIN
+) -> dict[str, str]:
     """For ``as_written``: what options with one of these prefixes before them are called without it, and by us."""
     written: dict[str, str] = {}
     for name in given:
@@ -132,7 +134,7 @@ def names_written(given: Mapping[str, object], prefixes: Sequence[str]) -> dict[
             if name.lower().startswith(prefix):
                 bare = name[len(prefix) :]
                 written[bare] = written[bare.lower()] = name
-                written[_BY_NAME.get(normal(bare), (normal(bare), 1))[0]] = name
+                written[protocol.meaning(bare)[0]] = name
     return written
 
 
@@ -142,13 +144,13 @@ def _in_their_words(text: str, written: Mapping[str, str]) -> str:
     return _WORD.sub(lambda word: sure.get(word[0], word[0]), text)
 
 
-def _with_endpoints(address: Address, servers: OptionValue) -> Address:
+def _with_endpoints(address: Address, servers: OptionValue, protocol: ProtocolConfig) -> Address:
     if servers is None:
         if not address.endpoints:
             raise ConfigError(f"address '{address}' names no host", hint=f"Write {address.scheme}://HOST:PORT")
         return address
     text = servers if isinstance(servers, str) else ",".join(servers) if isinstance(servers, Sequence) else str(servers)
-    endpoints = parse_endpoints(text, DEFAULT_PORTS.get(address.scheme))
+    endpoints = parse_endpoints(text, lambda: protocol.port)
     if address.endpoints and address.endpoints != endpoints:
         raise ConfigError(f"address '{address}' and bootstrap.servers={text!r} name different hosts", hint="Keep one")
     return replace(address, endpoints=endpoints)
@@ -181,7 +183,7 @@ def read_options(role: type[Config], given: Mapping[str, OptionValue]) -> Config
 def canonical_options(
     role: type[ClientConfig],
     given: Mapping[str, OptionValue],
-    protocol_options: Collection[str] = (),
+    protocol: ProtocolConfig = PLAIN,
     *,
     written: dict[str, str] | None = None,
 ) -> dict[str, OptionValue]:
@@ -189,15 +191,15 @@ def canonical_options(
 
     Raises ConfigError for one that is unknown or given twice.
     """
-    known = {option.name for option in fields(role)} | {BOOTSTRAP, TOPICS} | set(protocol_options)
+    known = {option.name for option in fields(role)} | {BOOTSTRAP, TOPICS} | protocol.options
     found: dict[str, OptionValue] = {}
     here: dict[str, str] = {}
     for name, value in given.items():
         if value is None:
             continue
-        ours, unit = _BY_NAME.get(normal(name), (normal(name), 1))
+        ours, unit = protocol.meaning(name)
         if ours not in known:
-            raise _unknown(name, role, known)
+            raise _unknown(name, role, known, protocol)
         if ours in here:
             raise ConfigError(f"{here[ours]} and {name} are the same option, given twice")
         here[ours] = name
@@ -216,33 +218,15 @@ def _in_our_unit(name: str, value: OptionValue, unit: int) -> OptionValue:
         raise ConfigError(f"{name} is {value!r}, wanted is a whole number") from None
 
 
-def _names_of(spelling: Spelling) -> Iterable[tuple[str, int]]:
-    yield spelling.ours, 1
-    if spelling.java:
-        yield spelling.java, 1
-    if spelling.librdkafka:
-        yield spelling.librdkafka, spelling.unit
-    for name in spelling.also:
-        yield name, spelling.unit
-
-
-_BY_NAME: Final = {
-    normal(name): (row.ours, unit) for row in (*TUBE_SPELLINGS, *SPELLINGS) for name, unit in _names_of(row)
-}
-
-
-def _unknown(name: str, role: type[ClientConfig], known: Collection[str]) -> ConfigError:
+def _unknown(name: str, role: type[ClientConfig], known: Collection[str], protocol: ProtocolConfig) -> ConfigError:
     """The error for an option that ``role`` does not have, with the most useful thing there is to say."""
     wanted = normal(name)
-    instead = ABSENT.get(wanted) or TUBE_MEANINGLESS.get(wanted)
-    if instead:
+    if instead := protocol.absent.get(wanted):
         return ConfigError(f"there is no option {name!r} here", hint=instead)
-    ours = _BY_NAME.get(wanted, (wanted, 1))[0]
+    ours, _ = protocol.meaning(wanted)
     for other, config in _ROLES.items():
         if config is not role and any(option.name == ours for option in fields(config)):
             return ConfigError(f"{name!r} is an option of a {other}", hint=f"Give it to the {other}, or leave it out")
-    candidates = {spelled: spelled for spelled in known}
-    candidates.update({spelled: row for spelled, (row, _) in _BY_NAME.items() if row in known})
-    near = nearest(wanted, candidates)
+    near = nearest(wanted, protocol.names(known))
     hint = f"Did you mean {near[0]!r}?" if len(near) == 1 else f"The nearest are {', '.join(near)}"
     return ConfigError(f"there is no option {name!r}", hint=hint)

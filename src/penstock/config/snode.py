@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, TypeVar
 
 from penstock.config.address import parse_address
 from penstock.config.fields import INT32_MAX, check, flag, kind_of, number, text
 from penstock.config.nearest import nearest
 from penstock.config.options import OptionValue
+from penstock.config.protocol import ProtocolConfig
 from penstock.config.spellings import normal
 from penstock.errors import ConfigError
 from penstock.model import Endpoint
 
 __all__ = ["ListenAddress", "SnodeConfig", "parse_listener", "snode_config"]
+
+Front = TypeVar("Front")
 
 _WILDCARDS = frozenset({"0.0.0.0", "::", "*"})
 _FLUSH = ("os", "interval", "always")
@@ -31,13 +34,17 @@ class ListenAddress:
         return f"{self.scheme}://{self.endpoint}"
 
 
-def parse_listener(given: str) -> ListenAddress:
-    """``scheme://host[:port]``. Raises ConfigError.
+def _no_port(_: str) -> None:
+    """Every listener has to say its port."""
 
-    >>> str(parse_listener("kafka://127.0.0.1"))
+
+def parse_listener(given: str, port_of: Callable[[str], int | None] = _no_port) -> ListenAddress:
+    """``scheme://host[:port]``; ``port_of`` as for `parse_address`. Raises ConfigError.
+
+    >>> str(parse_listener("kafka://127.0.0.1:9092"))
     'kafka://127.0.0.1:9092'
     """
-    address = parse_address(given)
+    address = parse_address(given, port_of)
     if len(address.endpoints) != 1 or address.topics or address.options:
         raise ConfigError(f"listener {given!r} is not of the form scheme://host:port")
     return ListenAddress(address.scheme, address.endpoints[0])
@@ -47,6 +54,7 @@ def parse_listener(given: str) -> ListenAddress:
 class SnodeConfig:
     """``store``: ``memory:`` or ``file:DIRECTORY``. ``listen``: one a scheme; loopback, so that a laptop in a café
     serves nobody by accident. ``advertised``: the address clients are told per scheme, where it is another one.
+    ``fronts``: the options of protocols' own, an object each.
 
     ``node_id`` 1: a single node, and 0 is what clients take for "unknown" here and there. ``default_partitions`` 1:
     order over a whole topic until somebody asks for more; ``auto_create_topics`` as Kafka's brokers do.
@@ -55,11 +63,6 @@ class SnodeConfig:
     ``flush``: what an acknowledgement survives; ``os`` the death of the process, ``always`` the loss of power, too,
     ``interval`` that but for the last ``flush_interval_ms``. ``repair``: start although a log is damaged in a way that
     no crash leaves; what is cut off it is kept beside it. ``max_message_bytes``: the largest batch, Kafka's default.
-    ``initial_rebalance_delay_ms`` 0: a group's first member does not wait for others (three seconds at Kafka's).
-    ``balance_period_ms``: how often a TubeMQ group's partitions are looked at for moving; TubeMQ's own minute is what
-    people wait for their first message. ``tubemq_timeout_ms``: without a heartbeat for so long a TubeMQ client is out,
-    TubeMQ's default; its clients beat every 13 seconds. ``admin_token``: what TubeMQ's administration is to be told
-    (``confModAuthToken``) before it changes anything; without one it asks for none, as nothing else here does.
     ``offsets_partitions`` of the topic that committed offsets are kept in, Kafka's number; fixed once it is there.
     ``memory_bytes``: five of the largest requests; when it is taken, clients that hold more than a little wait, and
     those that stall meanwhile are hung up on. ``retention_check_ms``: how often old segments are looked for;
@@ -67,8 +70,9 @@ class SnodeConfig:
     """
 
     store: str = text("memory:", about="memory: or file:DIRECTORY")
-    listen: tuple[ListenAddress, ...] = (ListenAddress("kafka", Endpoint("127.0.0.1", 9092)),)
+    listen: tuple[ListenAddress, ...] = ()
     advertised: Mapping[str, Endpoint] = field(default_factory=dict)
+    fronts: tuple[object, ...] = ()
     node_id: int = number(1, low=0, about="this node's id as clients are told")
     default_partitions: int = number(1, low=1, high=100_000, about="of a topic whose creator does not say")
     auto_create_topics: bool = flag(True, about="a topic that is asked for is made")
@@ -87,12 +91,6 @@ class SnodeConfig:
     flush_interval_ms: int = number(1_000, low=1, about="with interval: what a loss of power may take, at most")
     repair: bool = flag(False, about="start over damage that no crash leaves; what is cut off is kept beside the log")
     max_message_bytes: int = number(1_048_588, low=61, about="the largest batch")
-    initial_rebalance_delay_ms: int = number(0, low=0, about="how long a new group's first member waits for others")
-    balance_period_ms: int = number(
-        1_000, low=50, about="how often a TubeMQ group's partitions are looked at for moving"
-    )
-    tubemq_timeout_ms: int = number(30_000, low=1_000, about="without a heartbeat for so long a TubeMQ client is out")
-    admin_token: str = text("", about="what TubeMQ's administration is to be told before it changes anything")
     offsets_partitions: int = number(
         50, low=1, high=1_000, about="of the topic that committed offsets are kept in; fixed once it is there"
     )
@@ -102,6 +100,10 @@ class SnodeConfig:
     def __post_init__(self) -> None:
         check(self)
         self.validate()
+
+    def front(self, kind: type[Front]) -> Front:
+        """A protocol's own options: as given, or all at their defaults."""
+        return next((each for each in self.fronts if isinstance(each, kind)), kind())
 
     def validate(self) -> None:
         """Raise ConfigError for options that contradict each other."""
@@ -133,13 +135,14 @@ def _is_loopback(host: str) -> bool:
     return host in ("localhost", "::1") or host.startswith("127.")
 
 
-def snode_config(given: Mapping[str, OptionValue]) -> SnodeConfig:
+def snode_config(given: Mapping[str, OptionValue], protocols: Mapping[str, ProtocolConfig]) -> SnodeConfig:
     """The config of a node from options as a command line or a TOML file gives them. Raises ConfigError.
 
-    ``listen`` and ``advertised`` are lists of ``scheme://host:port``.
+    ``listen`` and ``advertised`` are lists of ``scheme://host:port``; ``protocols`` are all there are, by scheme.
     """
-    kinds = {option.name: option for option in fields(SnodeConfig)}
-    values: dict[str, Any] = {}
+    own = {option.name: (SnodeConfig, option) for option in fields(SnodeConfig) if option.name != "fronts"}
+    kinds = own | dict(_of_fronts(protocols))
+    values: dict[type, dict[str, Any]] = {SnodeConfig: {}}
     for written, value in given.items():
         name = normal(written)
         if name not in kinds:
@@ -148,14 +151,29 @@ def snode_config(given: Mapping[str, OptionValue]) -> SnodeConfig:
             raise ConfigError(f"there is no option {written!r} of a node", hint=hint)
         if value is None:
             continue
-        if name == "listen":
-            values[name] = tuple(parse_listener(text) for text in _texts(name, value))
-        elif name == "advertised":
-            pairs = [parse_listener(text) for text in _texts(name, value)]
-            values[name] = {pair.scheme: pair.endpoint for pair in pairs}
-        else:
-            values[name] = kind_of(kinds[name]).read(name, value)
-    return SnodeConfig(**values)
+        owner, option = kinds[name]
+        values.setdefault(owner, {})[name] = _value(option, value, protocols)
+    shared = values.pop(SnodeConfig)
+    return SnodeConfig(**shared, fronts=tuple(owner(**options) for owner, options in values.items()))
+
+
+def _of_fronts(protocols: Mapping[str, ProtocolConfig]) -> Iterator[tuple[str, tuple[type, Field[Any]]]]:
+    for protocol in protocols.values():
+        if protocol.front is not None:
+            for option in fields(protocol.front):
+                yield option.name, (protocol.front, option)
+
+
+def _value(option: Field[Any], given: OptionValue, protocols: Mapping[str, ProtocolConfig]) -> object:
+    def port_of(scheme: str) -> int | None:
+        return protocols[scheme].port if scheme in protocols else None
+
+    if option.name == "listen":
+        return tuple(parse_listener(text, port_of) for text in _texts(option.name, given))
+    if option.name == "advertised":
+        pairs = [parse_listener(text, port_of) for text in _texts(option.name, given)]
+        return {pair.scheme: pair.endpoint for pair in pairs}
+    return kind_of(option).read(option.name, given)
 
 
 def _texts(name: str, value: OptionValue) -> list[str]:

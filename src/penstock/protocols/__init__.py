@@ -4,13 +4,19 @@ A folder registers itself by one attribute, ``PROTOCOL`` (``penstock.seams.WireP
 their scheme is first asked for; nobody else names any of them.
 """
 
+from collections.abc import Mapping
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import Final
 
+from penstock.config import Address, ClientConfig, ConsumerConfig, ProtocolConfig, parse_address
 from penstock.errors import ConfigError
 from penstock.seams import WireProtocol
 
-__all__ = ["protocol", "register", "schemes"]
+__all__ = ["USUAL", "address_of", "configs", "default_port", "of_config", "protocol", "register", "schemes"]
+
+USUAL: Final = "kafka"
+"""What is spoken where nobody says what."""
 
 _registered: dict[str, WireProtocol] = {}
 
@@ -38,3 +44,34 @@ def protocol(scheme: str) -> WireProtocol:
     found = import_module(f"{__name__}.{scheme}").PROTOCOL
     assert isinstance(found, WireProtocol)
     return found
+
+
+def configs() -> Mapping[str, ProtocolConfig]:
+    """What each protocol adds to configuration."""
+    return {scheme: protocol(scheme).config for scheme in schemes()}
+
+
+def of_config(name: str) -> object:
+    """What a protocol's configuration offers under this name; ``penstock.config`` had it. Raises LookupError."""
+    for scheme in schemes():
+        if scheme not in _registered:
+            module = import_module(f"{__name__}.{scheme}.config")
+            if name in module.__all__:
+                return getattr(module, name)
+    raise LookupError(name)
+
+
+def default_port(scheme: str) -> int | None:
+    """Where the servers of a scheme listen by themselves, for `parse_address`. Raises ConfigError for no protocol's."""
+    return protocol(scheme).config.port
+
+
+def address_of(text: str, role: type[ClientConfig] = ConsumerConfig) -> Address:
+    """Take an address apart, of our form or of one that only a protocol's own users know. Raises ConfigError."""
+    scheme, separator, _ = text.partition("://")
+    asked = (scheme.lower(),) if separator else schemes()
+    for each in asked:
+        form = protocol(each).config.address if each in schemes() else None
+        if form is not None and (found := form(text, role)) is not None:
+            return found
+    return parse_address(text, default_port)

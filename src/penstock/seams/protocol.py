@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from penstock.config import ProtocolConfig
+from penstock.config.protocol import PLAIN
 from penstock.model import Endpoint
 from penstock.seams.channel import Channel, Dialect
 from penstock.seams.client import LogClient
@@ -45,7 +47,7 @@ class OpenFront(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WireProtocol:
-    """One protocol. ``options`` are the names of client options beyond those every client has.
+    """One protocol. ``config`` is what it adds to addresses and options.
 
     ``offsets`` is there where the protocol has a format for committed offsets that a node may keep them in.
     ``enode`` is there where a cluster of servers that speak the protocol can be what a node keeps its topics in.
@@ -59,7 +61,7 @@ class WireProtocol:
     scheme: str
     client: OpenClient
     front: OpenFront
-    options: frozenset[str] = frozenset()
+    config: ProtocolConfig = PLAIN
     offsets: Callable[[], OffsetsCodec] | None = None
     enode: OpenEnode | None = None
     exact_times: bool = False

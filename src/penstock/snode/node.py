@@ -21,7 +21,7 @@ from penstock.net.network import Network
 from penstock.net.options import ListenerOptions
 from penstock.net.runtime import AsyncioRuntime
 from penstock.net.server import Budget, Listener, Tap, serve
-from penstock.protocols import protocol, schemes
+from penstock.protocols import USUAL, default_port, protocol, schemes
 from penstock.seams.channel import Channel, Dialect
 from penstock.seams.enode import Enode
 from penstock.seams.front import Front
@@ -58,11 +58,11 @@ class Node:
         taps: Mapping[str, Tap] | None = None,
         runtime: AsyncioRuntime | None = None,
     ) -> None:
-        config = config or SnodeConfig(listen=(ListenAddress("kafka", Endpoint("127.0.0.1", 0)),))
+        config = config or SnodeConfig(listen=(ListenAddress(USUAL, Endpoint("127.0.0.1", 0)),))
         if store is not None:
             config = replace(config, store=store)
         if listen is not None:
-            parsed = tuple(parse_listener(each) if isinstance(each, str) else each for each in listen)
+            parsed = tuple(parse_listener(each, default_port) if isinstance(each, str) else each for each in listen)
             config = replace(config, listen=parsed)
         self.config = config
         self._network = network

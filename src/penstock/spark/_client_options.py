@@ -1,47 +1,36 @@
-"""Client options as jobs for Spark's Kafka source give them: those of Kafka's Java consumer, without ``kafka.``.
+"""Client options as jobs give them, without ``kafka.`` or the address's scheme before them, as our client takes them.
 
-What our client knows goes to it. What only a Java client could do something with, or only a member of a group (Spark's
-readers never are), is left out, and said once. What would change the meaning of the read is an error.
-Source of the names: Apache Kafka 4.x documentation, "Consumer Configs". What must not live here: values of our client.
+Jobs come from Spark's Kafka source and sink, so the words of Kafka's clients are understood whatever the address's
+protocol is. What must not live here: those words; they are the protocol's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import functools
+from collections.abc import Mapping
 
-from penstock.config import ConsumerConfig, OptionValue
+from penstock.config import ClientConfig, OptionValue, ProtocolConfig
 from penstock.config.options import canonical_options
-from penstock.config.spellings import normal
-from penstock.spark._java_options import OF_ANY_CLIENT, without_java_options
-from penstock.spark._tls_options import without_java_tls
+from penstock.config.protocol import both
+from penstock.protocols import protocol
 
-__all__ = ["client_options"]
+__all__ = ["MOVED_FROM", "client_options", "words_of"]
 
-_OF_MEMBERS = (
-    "auto.commit.interval.ms",
-    "group.instance.id",
-    "group.protocol",
-    "group.remote.assignor",
-    "heartbeat.interval.ms",
-    "max.poll.interval.ms",
-    "partition.assignment.strategy",
-    "session.timeout.ms",
-)
-_OF_JAVA = (
-    *OF_ANY_CLIENT,
-    "check.crcs",  # ours are always checked
-    "default.list.offsets.timeout.ms",
-    "exclude.internal.topics",
-)
-_LEFT_OUT = {normal(name) for name in (*_OF_MEMBERS, *_OF_JAVA)}
-_PLAIN = {"allow_auto_create_topics": "true"}
-"""Options that ask for what happens anyway: the value that does."""
+MOVED_FROM = "kafka"
+"""Whose options Spark's own connector takes."""
+
+
+@functools.cache
+def words_of(scheme: str) -> ProtocolConfig:
+    """The words that options of a job may be in."""
+    return both(protocol(scheme).config, protocol(MOVED_FROM).config)
 
 
 def client_options(
-    given: Mapping[str, str], known_to_protocol: Collection[str]
+    role: type[ClientConfig], given: Mapping[str, str], scheme: str
 ) -> tuple[dict[str, OptionValue], tuple[str, ...]]:
     """(options in our client's spelling, names of those left out). Raises ConfigError for what cannot be honoured."""
-    secured, of_tls = without_java_tls(given, known_to_protocol)
-    kept, left_out = without_java_options(secured, _LEFT_OUT, _PLAIN, known_to_protocol)
-    return canonical_options(ConsumerConfig, kept, known_to_protocol), tuple(sorted({*left_out, *of_tls}))
+    words = words_of(scheme)
+    sort_out = protocol(MOVED_FROM).config.jobs
+    kept, left_out = sort_out(role, given, words.options) if sort_out else (given, set[str]())
+    return canonical_options(role, kept, words), tuple(sorted(left_out))

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 
-from penstock.config import ClientConfig, OptionValue, parse_address
+from penstock.config import ClientConfig, OptionValue
 from penstock.errors import ConfigError
-from penstock.protocols import schemes
+from penstock.protocols import address_of, schemes
 from penstock.spark._columns import KNOWN
 from penstock.spark._ddl import Struct, parse_ddl
 
@@ -131,7 +131,7 @@ def _dead_letters(
         )
     scheme, separator, _ = text.partition("://")
     if separator and scheme.lower() in schemes():
-        parsed = parse_address(text)
+        parsed = address_of(text)
         if len(parsed.topics) != 1:
             raise ConfigError(f"deadLetter names {len(parsed.topics)} topics, wanted is one")
         bare = type(parsed)(parsed.scheme, parsed.endpoints, (), parsed.options)

@@ -10,12 +10,12 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from penstock.config import OptionValue, parse_address, reader_settings
+from penstock.config import ConsumerConfig, OptionValue, reader_settings
 from penstock.config.options import as_written, names_written
 from penstock.errors import ConfigError
 from penstock.model import Offset
-from penstock.protocols import protocol
-from penstock.spark._client_options import client_options
+from penstock.protocols import address_of, protocol
+from penstock.spark._client_options import MOVED_FROM, client_options, words_of
 from penstock.spark._columns import DEFAULT, HEADERS, KNOWN
 from penstock.spark._decode_options import Decoding, parse_decoding
 from penstock.spark._extras import PREFIX, Extra
@@ -110,10 +110,9 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
     scheme = address.partition("://")[0]
     address_options, address_client = sorted_out(in_address, scheme, in_address=True)
     options, client = {**address_options, **options}, {**address_client, **client}
-    known_to_protocol = protocol(scheme).options
-    with as_written(names_written(given, ("kafka.", f"{scheme}."))):
-        kept, left_out = client_options(client, known_to_protocol)
-        reader_settings(address, kept, protocol_options=known_to_protocol)
+    with as_written(names_written(given, ("kafka.", f"{scheme}."), words_of(scheme))):
+        kept, left_out = client_options(ConsumerConfig, client, scheme)
+        reader_settings(address, kept, protocol=protocol(scheme).config)
     subscription = parse_subscription(options, topics)
     commit_offsets = flag(options, "commitOffsets", default=False)
     group = _group(options, subscription, commit_offsets=commit_offsets)
@@ -148,9 +147,9 @@ def _address(options: Mapping[str, str]) -> tuple[str, tuple[str, ...], Mapping[
     if not path:
         if not servers:
             raise ConfigError(f"neither an address nor {SERVERS} is given", hint='Use .load("kafka://host:port/topic")')
-        return f"kafka://{servers}", (), {}
+        return f"{MOVED_FROM}://{servers}", (), {}
     try:
-        address = parse_address(path)
+        address = address_of(path)
     except ConfigError as error:
         # The error shows the address, whose options may hold secrets.
         query = path.partition("?")[2]

@@ -10,12 +10,12 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from penstock.config import Acks, OptionValue, ProducerConfig, parse_address, producer_settings
+from penstock.config import Acks, OptionValue, ProducerConfig, producer_settings
 from penstock.config.nearest import nearest
 from penstock.config.options import as_written, names_written
 from penstock.errors import ConfigError
-from penstock.protocols import protocol
-from penstock.spark._sink_client import producer_options
+from penstock.protocols import address_of, protocol
+from penstock.spark._client_options import MOVED_FROM, client_options, words_of
 
 __all__ = ["SINK_OPTIONS", "Guarantee", "SinkOptions", "parse_sink_options"]
 
@@ -100,15 +100,15 @@ class SinkOptions:
 def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
     """Check every option. Raises ConfigError, for an unknown one with the nearest known name."""
     path = next((text for name, text in given.items() if name.lower() == "path"), "")
-    options, client = _sorted_out(given, path.partition("://")[0].lower() if "://" in path else "kafka")
+    options, client = _sorted_out(given, path.partition("://")[0].lower() if "://" in path else MOVED_FROM)
     address, topic, in_address = _address(options)
-    known = protocol(parse_address(address).scheme).options
-    with as_written(names_written(given, (_CLIENT, f"{parse_address(address).scheme}."))):
+    scheme = address.partition("://")[0]
+    with as_written(names_written(given, (_CLIENT, f"{scheme}."), words_of(scheme))):
         # What the address says is overruled by what an option says, however each is spelled.
-        kept, left_out = producer_options(client, known)
-        producer = {**producer_options(in_address, known)[0], **kept}
+        kept, left_out = client_options(ProducerConfig, client, scheme)
+        producer = {**client_options(ProducerConfig, in_address, scheme)[0], **kept}
         # The whole of it, so that contradictions are told before the query starts, and not by its first task.
-        config = producer_settings(address, producer, protocol_options=known).config
+        config = producer_settings(address, producer, protocol=protocol(scheme).config).config
     guarantee = _guarantee(options)
     made = SinkOptions(
         address=address,
@@ -159,8 +159,8 @@ def _address(options: Mapping[str, str]) -> tuple[str, str | None, Mapping[str, 
                 f"neither an address nor {_SERVERS} is given",
                 hint='Use .save("kafka://host:port/topic"); in SQL: INSERT INTO t WITH (path = "…") SELECT …',
             )
-        return f"kafka://{servers}", topic, {}
-    address = parse_address(path)
+        return f"{MOVED_FROM}://{servers}", topic, {}
+    address = address_of(path, ProducerConfig)
     if len(address.topics) > 1:
         raise ConfigError(
             f"the address names {len(address.topics)} topics", hint="Name one, or give each row its own column topic"

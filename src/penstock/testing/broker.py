@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from penstock.config import OptionValue, snode_config
 from penstock.errors import UsageError
+from penstock.protocols import configs
 from penstock.snode import Node
 from penstock.testing.faults import Faults
 from penstock.testing.kafka_wording import KafkaWording
@@ -87,7 +88,7 @@ class Broker:
             raise UsageError("the broker is running already")
         again = {"listen": self._addresses} if self._addresses else {}
         self._tap = self.faults.tap()
-        node = Node(snode_config({"store": self.store, **self._options, **again}), taps={"kafka": self._tap})
+        node = Node(snode_config({"store": self.store, **self._options, **again}, configs()), taps={"kafka": self._tap})
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=_serve, args=(self._loop,), name="penstock broker", daemon=True)
         self._thread.start()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.cli import few
-from penstock.cli.given import client_options, said_as
+from penstock.cli.given import all_said, client_options
 from penstock.cli.json_text import spelled_text
 from penstock.cli.output import Cell, show, text
 from penstock.cli.spelling import json_lines, text_lines
@@ -122,6 +122,6 @@ def test_a_configuration_file_says_everything() -> None:
 
 
 def test_a_group_is_a_group_under_each_of_its_names() -> None:
-    assert said_as("group", {"group.id": "g"}) == "g"
-    assert said_as("group", {"group": "g"}) == "g"
-    assert said_as("group", {"client.id": "g"}) is None
+    assert all_said("kafka://h/t?group.id=g", {}) == {"group": "g"}
+    assert all_said("tubemq://h/t?group=f", {"consumerGroup": "g"}) == {"group": "g"}
+    assert "group" not in all_said("kafka://h/t", {"client.id": "g"})

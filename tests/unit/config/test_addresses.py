@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from penstock.config import Address, parse_address
 from penstock.errors import ConfigError
 from penstock.model import Endpoint
+from penstock.protocols import address_of
 
 
 def test_everything_an_address_can_say() -> None:
-    found = parse_address("kafka://a.example,b:9093,[::1]:9094,[fe80::2]/flights,de%20lays?group=st%26ats&linger.ms=5")
+    found = address_of("kafka://a.example,b:9093,[::1]:9094,[fe80::2]/flights,de%20lays?group=st%26ats&linger.ms=5")
     assert found == Address(
         "kafka",
         (Endpoint("a.example", 9092), Endpoint("b", 9093), Endpoint("::1", 9094), Endpoint("fe80::2", 9092)),
@@ -21,13 +22,24 @@ def test_everything_an_address_can_say() -> None:
     )
 
 
-@pytest.mark.parametrize(("scheme", "port"), [("kafka", 9092), ("tubemq", 8715), ("rocketmq", 9876)])
+@pytest.mark.parametrize(("scheme", "port"), [("kafka", 9092), ("tubemq", 8715)])
 def test_each_scheme_has_its_port(scheme: str, port: int) -> None:
-    assert parse_address(f"{scheme}://host").endpoints == (Endpoint("host", port),)
+    assert address_of(f"{scheme}://host").endpoints == (Endpoint("host", port),)
+
+
+def test_a_scheme_without_a_protocol_has_no_port() -> None:
+    with pytest.raises(ConfigError, match="there is no protocol 'nothing'"):
+        address_of("nothing://host")
+
+
+def test_an_address_of_a_protocols_own_form_is_understood() -> None:
+    found = address_of("h:1?topic=demo&group=g&filters=red")
+    assert str(found) == "tubemq://h:1/demo?group=g&filters=demo%40red"
+    assert address_of("tubemq://h?topic=aa&topic=bb").topics == ("aa", "bb")
 
 
 def test_separators_of_tags_reach_their_protocol() -> None:
-    assert parse_address("rocketmq://h/orders?tags=Paid||Refunded").options == {"tags": "Paid||Refunded"}
+    assert parse_address("rocketmq://h:1/orders?tags=Paid||Refunded").options == {"tags": "Paid||Refunded"}
 
 
 @pytest.mark.parametrize(
@@ -59,14 +71,14 @@ def test_separators_of_tags_reach_their_protocol() -> None:
 )
 def test_a_wrong_address_is_told_what_is_wrong_with_it(text: str, complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
-        parse_address(text)
+        parse_address(text, {"kafka": 9092}.get)
 
 
 @given(st.text(max_size=60))
 def test_any_text_is_an_address_or_a_config_error(rest: str) -> None:
     for text in (rest, "kafka://" + rest, "kafka://h/" + rest, "kafka://h?" + rest):
         try:
-            found = parse_address(text)
+            found = parse_address(text, {"kafka": 9092}.get)
         except ConfigError:
             continue
         assert parse_address(str(found)) == found

@@ -14,13 +14,17 @@ from penstock.config import (
     OffsetReset,
     OptionValue,
     ProducerConfig,
+    ProtocolConfig,
     consumer_settings,
     producer_settings,
     toml_options,
 )
-from penstock.config.spellings import ABSENT, BOOTSTRAP, SPELLINGS, normal
+from penstock.config.spellings import BOOTSTRAP, normal
 from penstock.errors import ConfigError
 from penstock.model import Codec, Endpoint
+from penstock.protocols.kafka.config import ADDED as KAFKA
+from penstock.protocols.kafka.config.spellings import ABSENT, ROWS
+from penstock.protocols.tubemq.config import ADDED as TUBEMQ
 
 HERE = "kafka://h:1/t"
 
@@ -31,6 +35,7 @@ def test_what_is_said_closer_wins() -> None:
         "kafka://h/t?group=address&client_id=address",
         {"group": "argument", "rack": None, "client_rack": None},
         file=file,
+        protocol=KAFKA,
     )
     assert (found.config.group, found.config.client_id, found.config.fetch_min_bytes) == ("argument", "address", 3)
 
@@ -46,7 +51,7 @@ def test_the_first_group_of_java_options_is_understood() -> None:
         "max.poll.records": 7,
         "session.timeout.ms": "6000",
     }
-    found = consumer_settings("kafka:///t", options)
+    found = consumer_settings("kafka:///t", options, protocol=KAFKA)
     assert found.address.endpoints == (Endpoint("a", 1), Endpoint("b", 9092))
     assert found.config == ConsumerConfig(
         group="g",
@@ -61,7 +66,9 @@ def test_the_first_group_of_java_options_is_understood() -> None:
 
 def test_librdkafka_spellings_and_units_are_understood() -> None:
     consumer = {"metadata.broker.list": "a:1", "auto.offset.reset": "smallest", "queued.max.messages.kbytes": "65536"}
-    found = consumer_settings("kafka:///t", {**consumer, "fetch.message.max.bytes": 5_000, "fetch.wait.max.ms": 9})
+    found = consumer_settings(
+        "kafka:///t", {**consumer, "fetch.message.max.bytes": 5_000, "fetch.wait.max.ms": 9}, protocol=KAFKA
+    )
     assert found.config.fetch_buffer_bytes == 64 * 1024 * 1024
     assert (found.config.max_partition_fetch_bytes, found.config.fetch_max_wait_ms) == (5_000, 9)
     producer: dict[str, OptionValue] = {
@@ -72,7 +79,7 @@ def test_librdkafka_spellings_and_units_are_understood() -> None:
         "queue.buffering.max.kbytes": 2_048,
         "message.timeout.ms": 90_000,
     }
-    assert producer_settings(HERE, producer).config == ProducerConfig(
+    assert producer_settings(HERE, producer, protocol=KAFKA).config == ProducerConfig(
         linger_ms=20,
         compression=Codec.ZSTD,
         acks=Acks.LEADER,
@@ -84,14 +91,14 @@ def test_librdkafka_spellings_and_units_are_understood() -> None:
 
 @pytest.mark.parametrize("given", ["all", "-1", -1, "ALL", Acks.ALL.value])
 def test_acks_are_known_by_name_and_number(given: OptionValue) -> None:
-    assert producer_settings(HERE, {"acks": given}).config.acks is Acks.ALL
+    assert producer_settings(HERE, {"acks": given}, protocol=KAFKA).config.acks is Acks.ALL
 
 
 def test_every_row_of_the_table_names_an_option_there_is() -> None:
     ours = {field.name for role in (ConsumerConfig, ProducerConfig) for field in fields(role)} | {BOOTSTRAP}
-    assert [row.ours for row in SPELLINGS if row.ours not in ours] == []
-    assert ours - {row.ours for row in SPELLINGS} == set()
-    spelled = [{row.ours, normal(row.java), normal(row.librdkafka), *map(normal, row.also)} - {""} for row in SPELLINGS]
+    assert [row.ours for row in ROWS if row.ours not in ours] == []
+    assert ours - {row.ours for row in ROWS} == set()
+    spelled = [{row.ours, normal(row.java), normal(row.librdkafka), *map(normal, row.also)} - {""} for row in ROWS]
     everything = [name for names in spelled for name in names]
     assert len(everything) == len(set(everything))
     assert set(everything) & set(ABSENT) == set()
@@ -128,7 +135,7 @@ def test_every_row_of_the_table_names_an_option_there_is() -> None:
 )
 def test_what_cannot_be_is_refused_in_plain_words(options: dict[str, OptionValue], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
-        consumer_settings(HERE, options)
+        consumer_settings(HERE, options, protocol=KAFKA)
 
 
 @pytest.mark.parametrize(
@@ -143,19 +150,19 @@ def test_what_cannot_be_is_refused_in_plain_words(options: dict[str, OptionValue
 )
 def test_a_producer_is_refused_what_cannot_be(options: dict[str, OptionValue], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
-        producer_settings(HERE, options)
+        producer_settings(HERE, options, protocol=KAFKA)
 
 
 def test_an_address_without_a_host_says_so() -> None:
     with pytest.raises(ConfigError, match="names no host"):
-        consumer_settings("kafka:///t", {})
+        consumer_settings("kafka:///t", {}, protocol=KAFKA)
 
 
 def test_options_of_a_protocol_travel_apart() -> None:
-    found = consumer_settings("rocketmq://h/t?tags=a", {}, protocol_options={"tags"})
+    found = consumer_settings("rocketmq://h:1/t?tags=a", {}, protocol=ProtocolConfig(options=frozenset({"tags"})))
     assert found.extra == {"tags": "a"}
     with pytest.raises(ConfigError, match="no option 'tags'"):
-        consumer_settings("kafka://h/t?tags=a", {})
+        consumer_settings("kafka://h/t?tags=a", {}, protocol=KAFKA)
 
 
 def test_a_toml_file_says_what_arguments_say() -> None:
@@ -169,10 +176,10 @@ def test_a_toml_file_says_what_arguments_say() -> None:
         [producer]
         linger_ms = 9
     """
-    found = consumer_settings(HERE, {}, file=toml_options(text, "consumer")).config
+    found = consumer_settings(HERE, {}, file=toml_options(text, "consumer"), protocol=KAFKA).config
     assert (found.client_id, found.group, found.assignors) == ("here", "g", ("sticky", "range"))
     assert found.auto_offset_reset is OffsetReset.LATEST
-    assert producer_settings(HERE, {}, file=toml_options(text, "producer")).config.linger_ms == 9
+    assert producer_settings(HERE, {}, file=toml_options(text, "producer"), protocol=KAFKA).config.linger_ms == 9
 
 
 @pytest.mark.parametrize(
@@ -196,4 +203,11 @@ def test_a_wrong_toml_file_is_told_so(text: str, complaint: str) -> None:
 )
 def test_options_are_called_what_their_user_called_them(options: dict[str, OptionValue], complaint: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(complaint).replace(r"\.\*", ".*")):
-        producer_settings(HERE, options)
+        producer_settings(HERE, options, protocol=KAFKA)
+
+
+def test_what_another_protocols_clients_call_an_option_is_none_here() -> None:
+    with pytest.raises(ConfigError, match="no option 'masterAddrInfo'"):
+        consumer_settings("kafka:///t?masterAddrInfo=h:1", {}, protocol=KAFKA)
+    with pytest.raises(ConfigError, match=r"no option 'group\.id'"):
+        consumer_settings("tubemq://h:1/t?group.id=g", {}, protocol=TUBEMQ)

@@ -7,30 +7,26 @@ from dataclasses import fields
 
 import pytest
 
-from penstock.config import (
-    TUBE_OPTIONS,
-    ConsumePosition,
-    ConsumerConfig,
-    OptionValue,
-    ProducerConfig,
-    TubeConfig,
-    consumer_settings,
-    ini_options,
-    parse_go_address,
-    producer_settings,
-    tube_config,
-)
-from penstock.config.spellings import BOOTSTRAP
-from penstock.config.tube_names import check_group, check_topic, parse_filters, parse_start_offsets
-from penstock.config.tube_spellings import TOPICS, TUBE_SPELLINGS
+from penstock.config import ConsumerConfig, OptionValue, ProducerConfig, consumer_settings, producer_settings
+from penstock.config.spellings import BOOTSTRAP, TOPICS
 from penstock.errors import ConfigError
 from penstock.model import Endpoint
+from penstock.protocols.tubemq.config import (
+    ADDED,
+    ConsumePosition,
+    TubeConfig,
+    ini_options,
+    parse_go_address,
+    tube_config,
+)
+from penstock.protocols.tubemq.config.names import check_group, check_topic, parse_filters, parse_start_offsets
+from penstock.protocols.tubemq.config.spellings import TUBE_SPELLINGS
 
 HERE = "tubemq://h:1/demo"
 
 
 def consumer(options: Mapping[str, OptionValue]) -> TubeConfig:
-    return tube_config(consumer_settings(HERE, options, protocol_options=TUBE_OPTIONS).extra)
+    return tube_config(consumer_settings(HERE, options, protocol=ADDED).extra)
 
 
 def test_java_s_names_are_understood() -> None:
@@ -94,7 +90,7 @@ def test_options_that_contradict_each_other_are_refused(options: dict[str, Optio
 
 def test_an_option_of_tubemq_is_none_of_kafka_s() -> None:
     with pytest.raises(ConfigError, match="there is no option"):
-        consumer_settings("kafka://h/t?msgNotFoundWait=5", {})
+        consumer_settings("kafka://h:1/t?msgNotFoundWait=5", {})
 
 
 @pytest.mark.parametrize(("name", "said"), [("pushFetchThreadCnt", "poll"), ("trustStorePath", "tls_ca_file")])
@@ -104,21 +100,21 @@ def test_options_we_cannot_have_say_what_to_do_instead(name: str, said: str) -> 
 
 
 def test_topics_may_stand_among_the_options() -> None:
-    found = consumer_settings("tubemq://h:1?topics=a1,b1&group=g", {}, protocol_options=TUBE_OPTIONS)
+    found = consumer_settings("tubemq://h:1?topics=a1,b1&group=g", {}, protocol=ADDED)
     assert (found.address.topics, found.config.group) == (("a1", "b1"), "g")
     with pytest.raises(ConfigError, match="different topics"):
-        consumer_settings("tubemq://h:1/c1?topics=a1", {})
+        consumer_settings("tubemq://h:1/c1?topics=a1", {}, protocol=ADDED)
     with pytest.raises(ConfigError):
-        consumer_settings("tubemq://h:1?topics=a1,,b1", {})
+        consumer_settings("tubemq://h:1?topics=a1,,b1", {}, protocol=ADDED)
 
 
 def test_tls_is_an_option_of_every_client_and_its_files_need_it() -> None:
-    found = producer_settings(HERE, {"tls": "true", "tls_ca_file": "ca.pem"}, protocol_options=TUBE_OPTIONS)
+    found = producer_settings(HERE, {"tls": "true", "tls_ca_file": "ca.pem"}, protocol=ADDED)
     assert (found.config.tls, found.config.tls_ca_file) == (True, "ca.pem")
     with pytest.raises(ConfigError, match="tls is not"):
-        producer_settings(HERE, {"CACertFile": "ca.pem"}, protocol_options=TUBE_OPTIONS)
+        producer_settings(HERE, {"CACertFile": "ca.pem"}, protocol=ADDED)
     with pytest.raises(ConfigError, match="tls_certificate_file"):
-        producer_settings(HERE, {"tls": True, "tls_key_file": "k.pem"}, protocol_options=TUBE_OPTIONS)
+        producer_settings(HERE, {"tls": True, "tls_key_file": "k.pem"}, protocol=ADDED)
 
 
 # ---- Go's address strings
@@ -134,7 +130,7 @@ def test_a_go_address_with_filters_behind_their_topics() -> None:
         "group": "Group", "tls": "false", "not_found_wait_ms": "10000", "heartbeat_retries": "6",
         "filters": "Topic1@f1,f2;Topic2@f3",
     }  # fmt: skip
-    settings = consumer_settings(str(found), {}, protocol_options=TUBE_OPTIONS)
+    settings = consumer_settings(str(found), {}, protocol=ADDED)
     assert tube_config(settings.extra).not_found_wait_ms == 10_000
 
 
@@ -157,7 +153,7 @@ GO_KEYS = {
 def test_every_key_of_the_go_client_is_known() -> None:
     query = "&".join(f"{name}={value}" for name, value in GO_KEYS.items())
     found = parse_go_address(f"h:1?topic=t1&{query}")
-    settings = consumer_settings(str(found), {}, protocol_options=TUBE_OPTIONS)
+    settings = consumer_settings(str(found), {}, protocol=ADDED)
     assert (settings.config.tls_key_file, settings.config.group) == ("c", "g1")
     tube = tube_config(settings.extra)
     assert (tube.consume_position, tube.source_count, tube.select_big) == (ConsumePosition.FIRST, 3, False)
@@ -217,7 +213,7 @@ def test_an_ini_file_is_read_by_role() -> None:
     assert ini_options(INI, "producer") == {
         "masterAddrInfo": "127.0.0.1:8715", "rpc_timeout_ms": "15000", "linger_ms": "7",
     }  # fmt: skip
-    found = consumer_settings("tubemq:///demo", {}, file=ini_options(INI, "consumer"), protocol_options=TUBE_OPTIONS)
+    found = consumer_settings("tubemq:///demo", {}, file=ini_options(INI, "consumer"), protocol=ADDED)
     assert found.address.endpoints == (Endpoint("127.0.0.1", 8715),)
 
 

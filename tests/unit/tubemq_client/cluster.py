@@ -14,7 +14,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from penstock.config.tubemq import TubeConfig
 from penstock.model import Endpoint
 from penstock.net.asyncio_channel import AsyncioChannel
 from penstock.net.memory import MemoryNetwork
@@ -22,6 +21,7 @@ from penstock.net.options import TransportOptions
 from penstock.net.server import serve
 from penstock.protocols.tubemq import methods as m
 from penstock.protocols.tubemq.client import TubeClient, TubeOptions
+from penstock.protocols.tubemq.config.options import TubeConfig
 from penstock.protocols.tubemq.framing import TubeFraming
 from penstock.protocols.tubemq.messages import (
     ApprovedClientConfig,

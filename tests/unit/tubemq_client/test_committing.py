@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.config import ConsumePosition
 from penstock.errors import OffsetOutOfRange, ServerError, UsageError
 from penstock.model import Committed, Partition
 from penstock.protocols.tubemq import methods as m
+from penstock.protocols.tubemq.config import ConsumePosition
 from tests.unit.tubemq_client.cluster import FIGURES, Cluster, Held, go, stage
 
 ONE = Partition("demo", 0, "1")

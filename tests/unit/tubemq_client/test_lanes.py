@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from penstock.config.tubemq import TubeConfig
 from penstock.model import Partition
 from penstock.protocols.tubemq import methods as m
 from penstock.protocols.tubemq.client import TubeOptions
+from penstock.protocols.tubemq.config.options import TubeConfig
 from penstock.protocols.tubemq.messages import decode
 from penstock.protocols.tubemq.rpc import read_call
 from penstock.seams import Buffers, Frame, Peer

@@ -15,7 +15,6 @@ from typing import Any, cast
 
 from penstock.client import AsyncConsumer, RebalanceListener
 from penstock.config import ClientConfig, OptionValue, SnodeConfig
-from penstock.config.tubemq import TUBE_OPTIONS
 from penstock.model import Endpoint, Partition
 from penstock.net.asyncio_channel import AsyncioChannel
 from penstock.net.memory import MemoryNetwork
@@ -25,6 +24,7 @@ from penstock.protocols import register
 from penstock.protocols.tubemq import methods as m
 from penstock.protocols.tubemq.client import TubeClient
 from penstock.protocols.tubemq.client.options import options_of
+from penstock.protocols.tubemq.config import ADDED
 from penstock.protocols.tubemq.messages import (
     EventProto,
     HeartBeatResponseB2C,
@@ -238,7 +238,7 @@ async def world(cluster: GroupCluster, server: type[Server] = Server) -> AsyncIt
             options_of(config, extra),
         )
 
-    register(WireProtocol(SCHEME, client, _no_front, TUBE_OPTIONS))
+    register(WireProtocol(SCHEME, client, _no_front, ADDED))
     try:
         yield World(cluster, network)
     finally:

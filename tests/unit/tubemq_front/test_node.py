@@ -9,6 +9,7 @@ import pytest
 
 from penstock.config import snode_config
 from penstock.errors import ConfigError
+from penstock.protocols import configs
 from penstock.snode import Node
 from penstock.testing import Broker
 
@@ -32,7 +33,7 @@ def test_a_node_speaks_rpc_and_http_on_the_same_port() -> None:
 )
 def test_an_address_that_tubemq_cannot_write_is_refused_at_start(given: dict[str, list[str]]) -> None:
     async def main() -> None:
-        async with Node(snode_config(given)):
+        async with Node(snode_config(given, configs())):
             raise AssertionError("it started")
 
     with pytest.raises(ConfigError, match="cannot be told"):

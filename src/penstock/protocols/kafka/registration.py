@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
 from penstock.model import Endpoint
+from penstock.protocols.kafka.config import ADDED, AUTO_CREATE, KafkaNodeConfig
 from penstock.seams import ChannelFactory, Front, LogClient, OffsetsCodec, Services, WireProtocol
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PROTOCOL"]
 
-_AUTO_CREATE = "allow_auto_create_topics"
 _FLAGS = {"true": True, "false": False}
 
 
@@ -36,7 +36,7 @@ def _front(services: Services, config: SnodeConfig) -> Front:
         default_partitions=config.default_partitions,
         max_message_bytes=config.max_message_bytes,
         transaction_partitions=config.offsets_partitions,
-        groups=GroupSettings(initial_rebalance_delay_ms=config.initial_rebalance_delay_ms),
+        groups=GroupSettings(initial_rebalance_delay_ms=config.front(KafkaNodeConfig).initial_rebalance_delay_ms),
     )
     return KafkaFront(services, options)
 
@@ -54,7 +54,7 @@ def _options(config: ClientConfig, extra: Mapping[str, OptionValue]) -> KafkaOpt
         retry_backoff_ms=config.retry_backoff_ms,
         retry_backoff_max_ms=config.retry_backoff_max_ms,
         metadata_max_age_ms=config.metadata_max_age_ms,
-        auto_create_topics=_flag(_AUTO_CREATE, extra.get(_AUTO_CREATE, isinstance(config, ProducerConfig))),
+        auto_create_topics=_flag(AUTO_CREATE, extra.get(AUTO_CREATE, isinstance(config, ProducerConfig))),
         read_committed=reader is not None and reader.isolation_level is IsolationLevel.READ_COMMITTED,
         rack="" if reader is None else reader.client_rack,
     )
@@ -82,7 +82,7 @@ PROTOCOL = WireProtocol(
     "kafka",
     _client,
     _front,
-    frozenset({_AUTO_CREATE}),
+    ADDED,
     _offsets,
     exact_times=True,
     loads={role: (f"{_HERE}.client", f"{_HERE}.records", *modules) for role, modules in _LOADS.items()},

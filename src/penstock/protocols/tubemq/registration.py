@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from penstock.config.tubemq import TUBE_OPTIONS
 from penstock.model import Endpoint
+from penstock.protocols.tubemq.config import ADDED
 from penstock.seams import ChannelFactory, Front, LogClient, Services, WireProtocol
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ PROTOCOL = WireProtocol(
     "tubemq",
     _client,
     _front,
-    TUBE_OPTIONS,
+    ADDED,
     loads={
         "consumer": (*_ALWAYS, f"{_HERE}.records.answer", f"{_HERE}.records.decoding"),
         "producer": (*_ALWAYS, f"{_HERE}.records.encoding"),

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.config.tubemq import TubeConfig
 from penstock.model import Partition
+from penstock.protocols.tubemq.config.options import TubeConfig
 
 __all__ = ["Avoidance"]
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from penstock.config.tubemq import ConsumePosition
 from penstock.errors import OffsetOutOfRange, PenstockError, ServerError
 from penstock.model import Committed, Partition
 from penstock.protocols.tubemq.client.brokers import Booking, Position
 from penstock.protocols.tubemq.client.private_reader import next_position
 from penstock.protocols.tubemq.client.retry import Retry
+from penstock.protocols.tubemq.config.options import ConsumePosition
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.methods import ReadStatus
 from penstock.protocols.tubemq.names import check_group

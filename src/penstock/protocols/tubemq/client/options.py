@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from penstock.config.tube_names import parse_filters
-from penstock.config.tubemq import ConsumePosition, TubeConfig, tube_config
 from penstock.errors import ConfigError
 from penstock.model import Partition
 from penstock.protocols.tubemq.authentication import Credentials
+from penstock.protocols.tubemq.config.names import parse_filters
+from penstock.protocols.tubemq.config.options import ConsumePosition, TubeConfig, tube_config
 from penstock.protocols.tubemq.partition_ids import store_of, within_store
 
 if TYPE_CHECKING:

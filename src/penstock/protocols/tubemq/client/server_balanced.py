@@ -12,11 +12,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from penstock.config.tube_names import parse_start_offsets
 from penstock.errors import ProtocolViolation
 from penstock.model import Assignment, Node, Partition
 from penstock.protocols.tubemq.client.group_member import GroupMember
 from penstock.protocols.tubemq.client.shared import Shared
+from penstock.protocols.tubemq.config.names import parse_start_offsets
 from penstock.protocols.tubemq.error_codes import Code, error_of
 from penstock.protocols.tubemq.messages import (
     EventProto,

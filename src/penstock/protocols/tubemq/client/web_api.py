@@ -40,7 +40,7 @@ class WebApi:
     def __init__(self, channel: Channel[None], options: TubeOptions, masters: Sequence[Endpoint]) -> None:
         self._channel = channel
         self._options = options
-        told = parse_endpoints(options.tube.admin_address, _MASTER_PORT)
+        told = parse_endpoints(options.tube.admin_address, lambda: _MASTER_PORT)
         self._masters = list(told or masters)
         self._is_guess = not told
         self._timeout_s = _GUESS_S if self._is_guess else options.rpc_timeout_ms / 1_000

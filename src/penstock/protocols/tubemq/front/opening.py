@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
+from penstock.protocols.tubemq.config import TubeNodeConfig
 from penstock.protocols.tubemq.front.front import TubeFront
 from penstock.protocols.tubemq.front.options import TubeFrontOptions
 from penstock.seams.node import Services
@@ -25,12 +26,13 @@ def open_front(services: Services, config: SnodeConfig) -> TubeFront:
         raise ConfigError(
             f"TubeMQ clients cannot be told the address {told}", hint="Listen on, or advertise, IPv4 or a name"
         )
+    own = config.front(TubeNodeConfig)
     options = TubeFrontOptions(
-        balance_period_ms=config.balance_period_ms,
-        consumer_timeout_ms=config.tubemq_timeout_ms,
-        producer_timeout_ms=config.tubemq_timeout_ms,
-        partition_timeout_ms=config.tubemq_timeout_ms,
-        event_timeout_ms=2 * config.tubemq_timeout_ms,
-        admin_token=config.admin_token,
+        balance_period_ms=own.balance_period_ms,
+        consumer_timeout_ms=own.tubemq_timeout_ms,
+        producer_timeout_ms=own.tubemq_timeout_ms,
+        partition_timeout_ms=own.tubemq_timeout_ms,
+        event_timeout_ms=2 * own.tubemq_timeout_ms,
+        admin_token=own.admin_token,
     )
     return TubeFront(services, options)

@@ -1,4 +1,4 @@
-"""TLS as jobs for Spark's Kafka source and sink ask for it: the ``ssl.*`` options of Kafka's Java clients, as our own.
+"""TLS as jobs for other Kafka connectors ask for it: the ``ssl.*`` options of Kafka's Java clients, as our own.
 
 Java's own stores (JKS, PKCS12) only a JVM opens; Kafka's clients take PEM files as well, and so do ours, by the same
 options. Whatever would leave a connection less safe than the job asked for is an error that says what to do instead.

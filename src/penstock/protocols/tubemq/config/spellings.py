@@ -1,7 +1,7 @@
 """What TubeMQ's own clients call our options: Java's names and Go's, a row each; and what of theirs means nothing here.
 
-Names are compared as in `spellings`, so case does not matter. Sources: Apache InLong TubeMQ 2.x, ``TubeClientConfig``,
-``ConsumerConfig`` (Java) and the address strings of the Go client.
+Names are compared as in `penstock.config.spellings`, so case does not matter. Sources: Apache InLong TubeMQ
+2.x, ``TubeClientConfig``, ``ConsumerConfig`` (Java) and the address strings of the Go client.
 What must not live here: values, bounds, defaults.
 """
 
@@ -10,12 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from penstock.config.spellings import Spelling
+from penstock.config.spellings import BOOTSTRAP, TOPICS, Spelling
 
-__all__ = ["TOPICS", "TUBE_MEANINGLESS", "TUBE_SPELLINGS"]
-
-TOPICS: Final = "topics"
-"""Not a field of a config: it fills the address."""
+__all__ = ["TUBE_MEANINGLESS", "TUBE_SPELLINGS"]
 
 
 def _row(ours: str, *theirs: str) -> Spelling:
@@ -23,7 +20,7 @@ def _row(ours: str, *theirs: str) -> Spelling:
 
 
 TUBE_SPELLINGS: Final = (
-    _row("bootstrap_servers", "masterAddrInfo", "masters"),
+    _row(BOOTSTRAP, "masterAddrInfo", "masters"),
     _row(TOPICS, "topic"),
     _row("group", "consumerGroup"),
     _row("rpc_timeout_ms", "rpcTimeoutMs", "readTimeout"),

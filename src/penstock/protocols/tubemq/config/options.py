@@ -1,6 +1,6 @@
 """What a TubeMQ client has beyond any client: options of ``tubemq://`` addresses, under their own names and Java's.
 
-Data and its bounds only; other spellings (Java's, Go's) are rows in `tube_spellings`.
+Data and its bounds only; other spellings (Java's, Go's) are rows in `spellings`.
 Source: Apache InLong TubeMQ 2.x, ``TubeClientConfig`` and ``ConsumerConfig`` of the Java client.
 """
 
@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, fields
 
 from penstock.config.fields import check, choice, flag, kind_of, number, optional_flag, optional_text, ratio, text
 from penstock.config.options import OptionValue
-from penstock.config.tube_names import check_group, parse_filters, parse_start_offsets
 from penstock.errors import ConfigError
+from penstock.protocols.tubemq.config.names import check_group, parse_filters, parse_start_offsets
 
 __all__ = ["TUBE_OPTIONS", "ConsumePosition", "TubeConfig", "tube_config"]
 

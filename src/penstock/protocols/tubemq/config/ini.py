@@ -12,8 +12,8 @@ from typing import Final
 
 from penstock.config.options import OptionValue
 from penstock.config.spellings import normal
-from penstock.config.tube_spellings import TUBE_MEANINGLESS
 from penstock.errors import ConfigError
+from penstock.protocols.tubemq.config.spellings import TUBE_MEANINGLESS
 
 __all__ = ["SECTIONS", "ini_options"]
 

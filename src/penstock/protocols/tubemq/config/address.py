@@ -14,17 +14,21 @@ from penstock.config.address import Address, parse_endpoints
 from penstock.config.client import ClientConfig
 from penstock.config.consumer import ConsumerConfig
 from penstock.config.options import canonical_options
+from penstock.config.protocol import ProtocolConfig
 from penstock.config.spellings import normal
-from penstock.config.tube_names import check_topic
-from penstock.config.tube_spellings import TUBE_MEANINGLESS
-from penstock.config.tubemq import TUBE_OPTIONS, tube_config
 from penstock.errors import ConfigError
+from penstock.protocols.tubemq.config.names import check_topic
+from penstock.protocols.tubemq.config.options import TUBE_OPTIONS, tube_config
+from penstock.protocols.tubemq.config.spellings import TUBE_MEANINGLESS, TUBE_SPELLINGS
 
-__all__ = ["is_go_address", "parse_go_address"]
+__all__ = ["go_address", "is_go_address", "parse_go_address"]
+
+MASTER_PORT = 8715
+WORDS = ProtocolConfig(port=MASTER_PORT, options=TUBE_OPTIONS, spellings=TUBE_SPELLINGS, absent=TUBE_MEANINGLESS)
+"""What any TubeMQ address may say."""
 
 _TOPIC_KEYS = frozenset({"topic", "topics"})
 _REPEATED = _TOPIC_KEYS | {"filters"}
-_PORT = 8715
 
 
 def is_go_address(text: str) -> bool:
@@ -34,6 +38,11 @@ def is_go_address(text: str) -> bool:
     if separator:
         return scheme.lower() == "tubemq" and any(keys.count(key) > 1 for key in _REPEATED)
     return bool(_TOPIC_KEYS & set(keys))
+
+
+def go_address(text: str, role: type[ClientConfig]) -> Address | None:
+    """The address, if only the Go client would understand the text."""
+    return parse_go_address(text, role) if is_go_address(text) else None
 
 
 def parse_go_address(text: str, role: type[ClientConfig] = ConsumerConfig) -> Address:
@@ -60,7 +69,9 @@ def parse_go_address(text: str, role: type[ClientConfig] = ConsumerConfig) -> Ad
             raise ConfigError(f"{key} stands twice in {text!r}")
         else:
             rest[key] = value
-    address = Address("tubemq", parse_endpoints(masters, _PORT), tuple(dict.fromkeys(topics)), _ours(rest, text, role))
+    address = Address(
+        "tubemq", parse_endpoints(masters, lambda: MASTER_PORT), tuple(dict.fromkeys(topics)), _ours(rest, text, role)
+    )
     if not filters:
         return address
     joined = ";".join(f"{topic}@{','.join(items)}" for topic, items in filters.items())
@@ -96,6 +107,6 @@ def _ours(given: dict[str, str], text: str, role: type[ClientConfig]) -> dict[st
     for key in given.keys() - used.keys():
         if key not in {"logPath", "logLevel"} and not given[key].isdigit():
             raise ConfigError(f"{key} in {text!r} is {given[key]!r}, wanted are milliseconds")
-    found = {name: str(value) for name, value in canonical_options(role, used, TUBE_OPTIONS).items()}
+    found = {name: str(value) for name, value in canonical_options(role, used, WORDS).items()}
     tube_config({name: value for name, value in found.items() if name in TUBE_OPTIONS})
     return found

@@ -1,0 +1,80 @@
+"""ProtocolConfig: what one protocol adds to addresses and options; its folder hands it to the registry.
+
+What must not live here: any protocol's name, option or spelling.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from penstock.config.spellings import Spelling, normal
+
+if TYPE_CHECKING:
+    from penstock.config.address import Address
+    from penstock.config.client import ClientConfig
+    from penstock.config.fields import DataclassInstance
+    from penstock.config.options import OptionValue
+
+__all__ = ["PLAIN", "AddressForm", "FileReader", "Jobs", "ProtocolConfig", "both"]
+
+AddressForm: TypeAlias = "Callable[[str, type[ClientConfig]], Address | None]"
+"""Reads an address of another form for a role; None for a text that is none. Raises ConfigError."""
+
+FileReader: TypeAlias = "Callable[[str, str, str], dict[str, OptionValue]]"
+"""Text, role and name of a file to the options in it. Raises ConfigError."""
+
+Jobs: TypeAlias = "Callable[[type[ClientConfig], Mapping[str, str], Collection[str]], tuple[dict[str, str], set[str]]]"
+"""Options as jobs give them to another connector: (those that mean something here, names of those that do not).
+
+The role, the options, and those that the address's protocol calls its own. Raises ConfigError for what cannot be
+honoured.
+"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProtocolConfig:
+    """Every part may be missing.
+
+    ``port``: where its servers listen by themselves. ``options``: names of client options beyond those every client
+    has. ``spellings``: what its other clients call options. ``absent``: options of theirs, by their `normal` names,
+    that we know and do not have: what to do instead. ``address``: another form of address that its users know.
+    ``files``: readers of configuration files other than TOML, by how a file's name ends. ``jobs``: the options of
+    connectors that jobs move from. ``front``: the dataclass of a node's options that only its front has, made of
+    `penstock.config.fields`.
+    """
+
+    port: int | None = None
+    options: frozenset[str] = frozenset()
+    spellings: tuple[Spelling, ...] = ()
+    absent: Mapping[str, str] = field(default_factory=dict)
+    address: AddressForm | None = None
+    files: Mapping[str, FileReader] = field(default_factory=dict)
+    jobs: Jobs | None = None
+    front: type[DataclassInstance] | None = None
+
+    def meaning(self, name: str) -> tuple[str, int]:
+        """(our name of an option, what one of its units is in ours); an unknown name means itself."""
+        return _meanings(self).get(normal(name), (normal(name), 1))
+
+    def names(self, known: Collection[str]) -> Mapping[str, str]:
+        """Every name that one of these options of ours may be given under, and that option."""
+        found = {name: name for name in known}
+        return found | {name: ours for name, (ours, _) in _meanings(self).items() if ours in known}
+
+
+PLAIN: Final = ProtocolConfig()
+"""Our own names, and nothing else."""
+
+
+def both(first: ProtocolConfig, second: ProtocolConfig) -> ProtocolConfig:
+    """The first one, where what the second one's clients call options is understood as well."""
+    spellings = (*second.spellings, *first.spellings)
+    return replace(first, spellings=spellings, absent={**second.absent, **first.absent})
+
+
+@functools.cache
+def _meanings(protocol: ProtocolConfig) -> Mapping[str, tuple[str, int]]:
+    return {normal(name): (row.ours, row.unit) for row in protocol.spellings for name in row.also}

@@ -1,0 +1,111 @@
+"""What Kafka's Java clients and librdkafka call our options, a row each; and what of theirs there is not.
+
+Names are compared as in `penstock.config.spellings`. Sources: Apache Kafka 4.x documentation, "Configuration";
+librdkafka 2.x, CONFIGURATION.md. What must not live here: values, bounds, defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from penstock.config.spellings import BOOTSTRAP, Spelling
+
+__all__ = ["ABSENT", "ROWS", "SPELLINGS", "Row"]
+
+
+class Row(NamedTuple):
+    """One option: our name, Java's, librdkafka's; "" where they have none.
+
+    ``unit`` is what one of librdkafka's units is in ours (its kbytes are 1,024 of our bytes); ``also`` are aliases.
+    """
+
+    ours: str
+    java: str = ""
+    librdkafka: str = ""
+    also: tuple[str, ...] = ()
+    unit: int = 1
+
+    def spellings(self) -> Iterator[Spelling]:
+        """The same as configuration takes it; what Java and librdkafka share has Java's unit."""
+        if self.librdkafka or self.also:
+            yield Spelling(self.ours, tuple(filter(None, (self.librdkafka, *self.also))), self.unit)
+        if self.java:
+            yield Spelling(self.ours, (self.java,))
+
+
+ROWS: Final = (
+    Row(BOOTSTRAP, "bootstrap.servers", "bootstrap.servers", ("metadata.broker.list",)),
+    # every client
+    Row("client_id", "client.id", "client.id"),
+    Row("request_timeout_ms", "request.timeout.ms", "socket.timeout.ms"),
+    Row("api_timeout_ms", "default.api.timeout.ms"),
+    Row("first_contact_timeout_ms"),
+    Row("connect_timeout_ms", "socket.connection.setup.timeout.ms", "socket.connection.setup.timeout.ms"),
+    Row("reconnect_backoff_ms", "reconnect.backoff.ms", "reconnect.backoff.ms"),
+    Row("reconnect_backoff_max_ms", "reconnect.backoff.max.ms", "reconnect.backoff.max.ms"),
+    Row("retry_backoff_ms", "retry.backoff.ms", "retry.backoff.ms"),
+    Row("retry_backoff_max_ms", "retry.backoff.max.ms", "retry.backoff.max.ms"),
+    Row("metadata_max_age_ms", "metadata.max.age.ms", "topic.metadata.refresh.interval.ms"),
+    Row("close_timeout_ms"),
+    Row("close_on_error_timeout_ms"),
+    Row("tls"),
+    Row("tls_ca_file", "", "ssl.ca.location"),
+    Row("tls_certificate_file", "", "ssl.certificate.location"),
+    Row("tls_key_file", "", "ssl.key.location"),
+    Row("tls_key_password", "ssl.key.password", "ssl.key.password"),
+    Row("tls_server_name"),
+    Row("tls_check_server_name"),
+    # consumers
+    Row("group", "group.id", "group.id"),
+    Row("group_instance_id", "group.instance.id", "group.instance.id"),
+    Row("client_rack", "client.rack", "client.rack"),
+    Row("assignors", "partition.assignment.strategy", "partition.assignment.strategy"),
+    Row("session_timeout_ms", "session.timeout.ms", "session.timeout.ms"),
+    Row("heartbeat_interval_ms", "heartbeat.interval.ms", "heartbeat.interval.ms"),
+    Row("max_poll_interval_ms", "max.poll.interval.ms", "max.poll.interval.ms"),
+    Row("max_poll_records", "max.poll.records"),
+    Row("enable_auto_commit", "enable.auto.commit", "enable.auto.commit", ("auto.commit.enable",)),
+    Row("auto_commit_interval_ms", "auto.commit.interval.ms", "auto.commit.interval.ms"),
+    Row("auto_offset_reset", "auto.offset.reset", "auto.offset.reset"),
+    Row("fetch_min_bytes", "fetch.min.bytes", "fetch.min.bytes"),
+    Row("fetch_max_bytes", "fetch.max.bytes", "fetch.max.bytes"),
+    Row("fetch_max_wait_ms", "fetch.max.wait.ms", "fetch.wait.max.ms"),
+    Row("max_partition_fetch_bytes", "max.partition.fetch.bytes", "fetch.message.max.bytes"),
+    Row("fetch_buffer_bytes", "", "queued.max.messages.kbytes", unit=1_024),
+    Row("isolation_level", "isolation.level", "isolation.level"),
+    # producers
+    Row("acks", "acks", "request.required.acks"),
+    Row("enable_idempotence", "enable.idempotence", "enable.idempotence"),
+    Row("compression", "compression.type", "compression.codec"),
+    Row("batch_size_bytes", "batch.size", "batch.size"),
+    Row("linger_ms", "linger.ms", "queue.buffering.max.ms"),
+    Row("buffer_memory_bytes", "buffer.memory", "queue.buffering.max.kbytes", unit=1_024),
+    Row("max_block_ms", "max.block.ms"),
+    Row("unknown_topic_timeout_ms"),
+    Row("delivery_timeout_ms", "delivery.timeout.ms", "message.timeout.ms"),
+    Row("max_in_flight", "max.in.flight.requests.per.connection", "max.in.flight"),
+    Row("max_request_bytes", "max.request.size", "message.max.bytes"),
+    Row("transactional_id", "transactional.id", "transactional.id"),
+    Row("transaction_timeout_ms", "transaction.timeout.ms", "transaction.timeout.ms"),
+)
+
+SPELLINGS: Final = tuple(spelling for row in ROWS for spelling in row.spellings())
+
+ABSENT: Final[Mapping[str, str]] = {
+    "key_serializer": "Keys are bytes",
+    "value_serializer": "Values are bytes",
+    "key_deserializer": "Keys are bytes; decode the column you need",
+    "value_deserializer": "Values are bytes; decode the column you need",
+    "retries": "Retries go on until delivery_timeout_ms",
+    "message_send_max_retries": "Retries go on until delivery_timeout_ms",
+    "check_crcs": "Checksums are always checked",
+    "partitioner": "Keys go by murmur2 as in Java; pass partition= to send() for another choice",
+    "partitioner_class": "Keys go by murmur2 as in Java; pass partition= to send() for another choice",
+    "fetch_queue_backoff_ms": "It is not needed: fetches are sent ahead while fetch_buffer_bytes allows",
+    "security_protocol": "Say tls=true for TLS; connections are not authenticated so far",
+    "sasl_mechanism": "Connections are not authenticated so far",
+    "group_protocol": "Groups use the classic protocol so far",
+    "interceptor_classes": "Wrap poll() or send() instead",
+}
+"""Options of others that we know and do not have: what to do instead."""
