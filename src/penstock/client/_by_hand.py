@@ -30,9 +30,10 @@ class ByHand:
         partitions: Partitions,
         confirming: Confirming,
         news: Callable[[], None],
+        failed: Callable[[BaseException], None],
     ) -> None:
         self._membership = membership
-        self._member = Member(membership, _NEVER_OVERDUE_MS, news)
+        self._member = Member(membership, _NEVER_OVERDUE_MS, news, failed)
         self._topics = frozenset(topics)
         self._joined = False
         self._partitions = partitions

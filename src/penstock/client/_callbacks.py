@@ -131,14 +131,13 @@ class ThreadCallbacks(Callbacks):
 
     def put(self, loop: asyncio.AbstractEventLoop, callback: Callable[[T], object], delivery: T, topic: str) -> None:
         """Have it called. Hands over on the loop, which alone starts the thread."""
-        call = partial(self._call, callback, delivery, topic)
         if _is_running(loop):
-            self._queue(call)
+            self._queue(callback, delivery, topic)
             return
         try:
-            loop.call_soon_threadsafe(self._queue, call)
+            loop.call_soon_threadsafe(self._queue, callback, delivery, topic)
         except RuntimeError:  # that loop has ended: there is nobody left to hold up
-            call()
+            self._call(callback, delivery, topic)
 
     @property
     def inside(self) -> bool:
@@ -159,14 +158,17 @@ class ThreadCallbacks(Callbacks):
         self._closed = True
         self._end()
 
-    def _queue(self, call: Callable[[], object]) -> None:
+    def _queue(self, callback: Callable[[T], object], delivery: T, topic: str) -> None:
         self.begun += 1
         if self._thread is None:
-            self._thread = threading.Thread(
-                target=_serve, args=(self._waiting,), name="penstock callbacks", daemon=True
-            )
-            self._thread.start()
-        self._waiting.put(call)
+            thread = threading.Thread(target=_serve, args=(self._waiting,), name="penstock callbacks", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # the system has no thread for us: nobody must wait for what it would do
+                self.told(CallbackFailure(error, callback, (delivery,), (topic,)))
+                return
+            self._thread = thread
+        self._waiting.put(partial(self._call, callback, delivery, topic))
         if self._closed:
             self._end()
 

@@ -11,6 +11,7 @@ from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from penstock.client._committable import CommitCallback, FinishedCommit, finish
+from penstock.client._inside import failed_inside
 from penstock.client._member import Member
 from penstock.client._member_states import State
 from penstock.client._patience import Patience
@@ -102,6 +103,8 @@ class Commits:
                 self._log.warning("automatic commit failed, the next one will cover it: %s", error)
             else:
                 self._auto_failure = error
+        except Exception as error:
+            self._auto_failure = failed_inside("the automatic commit", error)
 
     async def _commit_and_tell(self, offsets: Mapping[Partition, Committed], callback: CommitCallback | None) -> None:
         failure: PenstockError | None = None
@@ -109,10 +112,10 @@ class Commits:
             await self.commit(offsets)
         except asyncio.CancelledError:
             failure = Closed("the consumer was closed before this was committed")
-        except PenstockError as error:
-            failure = error
+        except Exception as error:
+            failure = error if isinstance(error, PenstockError) else failed_inside("the commit", error)
             if callback is None:
-                self._log.warning("asynchronous commit failed: %s", error)
+                self._log.warning("asynchronous commit failed: %s", failure)
         if callback is not None:
             self.finished.append(FinishedCommit(callback, offsets, failure))
 

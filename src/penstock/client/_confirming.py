@@ -13,6 +13,7 @@ from typing import Any
 
 from penstock.client._committable import CommitCallback, FinishedCommit, OffsetsLike, as_committed, finish
 from penstock.client._handing import Handing
+from penstock.client._inside import failed_inside
 from penstock.client._partitions import Partitions, PartitionState
 from penstock.client._patience import Patience
 from penstock.columnar import Messages
@@ -40,6 +41,7 @@ class Confirming:
         self._one_at_a_time = asyncio.Lock()
         self._running: set[asyncio.Task[None]] = set()
         self._auto: asyncio.Task[None] | None = None
+        self._auto_failure: PenstockError | None = None
         self.finished: deque[FinishedCommit] = deque()
 
     async def commit(self, what: OffsetsLike | None) -> None:
@@ -68,10 +70,13 @@ class Confirming:
     @property
     def due(self) -> bool:
         """Whether a poll has something to confirm by itself. May be asked from any thread."""
-        return self._automatic and bool(self._settled())
+        return self._automatic and (self._auto_failure is not None or bool(self._settled()))
 
     def auto(self) -> None:
-        """Called by each poll: confirm what the polls before it returned."""
+        """Called by each poll: confirm what the polls before it returned. Raises a bug that an earlier one has met."""
+        failure, self._auto_failure = self._auto_failure, None
+        if failure is not None:
+            raise failure
         if self.due and self._auto is None:
             self._auto = self._run(self._commit_auto())
 
@@ -179,6 +184,8 @@ class Confirming:
         except PenstockError as error:
             # Nothing is lost: what the log still waits for is tried again, and what it does not will be read again.
             self._log.warning("automatic commit failed: %s", error)
+        except Exception as error:
+            self._auto_failure = failed_inside("the automatic commit", error)
 
     async def _commit_and_tell(self, contexts: Contexts, callback: CommitCallback | None) -> None:
         failure: PenstockError | None = None
@@ -186,10 +193,10 @@ class Confirming:
             await self._confirm(contexts, consumed=True)
         except asyncio.CancelledError:
             failure = Closed("the consumer was closed before this was committed")
-        except PenstockError as error:
-            failure = error
+        except Exception as error:
+            failure = error if isinstance(error, PenstockError) else failed_inside("the commit", error)
             if callback is None:
-                self._log.warning("asynchronous commit failed: %s", error)
+                self._log.warning("asynchronous commit failed: %s", failure)
         if callback is not None:
             offsets = {
                 partition: Committed(position)

@@ -112,7 +112,8 @@ class ConsumerEngine:
         membership: Membership = (
             self.client.membership(group_options(self.config)) if self.config.group else Alone(self.client)
         )
-        member = Member(membership, self.config.max_poll_interval_ms, self._news.set, client_log("group", self.config))
+        log = client_log("group", self.config)
+        member = Member(membership, self.config.max_poll_interval_ms, self._news.set, self._failed, log)
         give_back = None
         if self.confirming is not None:
             self.confirming.handing.membership = cast("BatchMembership", membership)
@@ -135,7 +136,8 @@ class ConsumerEngine:
         if self.confirming is not None and isinstance(self.client, BatchLog):
             if self._by_hand is None:
                 membership = self.client.by_hand(group_options(self.config))
-                self._by_hand = ByHand(membership, topics, self.partitions, self.confirming, self._news.set)
+                hooks = (self._news.set, self._failed)
+                self._by_hand = ByHand(membership, topics, self.partitions, self.confirming, *hooks)
             await self._by_hand.assign(starts)
             self.go_on()
             return

@@ -14,12 +14,14 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from penstock.client._queues import Flight, PartitionQueue
+from penstock.client._inside import failed_inside
+from penstock.client._queues import Flight, PartitionQueue, Segment, fail
 from penstock.client._surroundings import Backoff
 from penstock.client.delivery import Run
 from penstock.client.errors import DeliveryTimeout
 from penstock.config import Acks, ProducerConfig
-from penstock.errors import ErrorKind, PenstockError, ServerError
+from penstock.config.logs import client_log
+from penstock.errors import Closed, ErrorKind, PenstockError, ServerError
 from penstock.model import Node, Partition
 from penstock.seams import Avoids, LogClient, Sender, Sent
 
@@ -50,6 +52,7 @@ class Delivering:
         self._config = config
         self._backoff = backoff
         self._hooks = hooks
+        self._log = client_log("producer", config)
         self._loop = asyncio.get_running_loop()
         self._queues: dict[Partition, PartitionQueue] = {}
         self._requests: Counter[str] = Counter()
@@ -61,6 +64,9 @@ class Delivering:
         self._timer: asyncio.TimerHandle | None = None
         self._batch_bytes = min(config.batch_size_bytes, config.max_request_bytes)
         self._dropping: PenstockError | None = None
+        self._given_up = False
+        self._closed = False
+        self._complained = False
         self.open = False
         self.urgent = False
 
@@ -84,9 +90,18 @@ class Delivering:
         return queue.bytes if queue else 0
 
     def kick(self) -> None:
-        """Send what can be sent, give up what is too old, and come again when the next thing is due."""
+        """Send what can be sent, give up what is too old, and come again when the next thing is due.
+
+        Raises nothing: loops call it, and who waits for a delivery would never hear.
+        """
         if not self.open:
             return
+        try:
+            self._go_on()
+        except Exception as error:
+            self._hooks.failed(error)
+
+    def _go_on(self) -> None:
         now = self._loop.time()
         ready: dict[Node, list[PartitionQueue]] = {}
         wake = now + _MOST_SECONDS
@@ -127,7 +142,7 @@ class Delivering:
 
     async def close(self) -> None:
         """Stop; requests under way are forgotten."""
-        self.open = False
+        self.open, self._closed = False, True
         if self._timer is not None:
             self._timer.cancel()
         tasks = list(self._tasks)
@@ -135,19 +150,16 @@ class Delivering:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def give_up(self, error: PenstockError) -> None:
-        """Settle everything that is still open with ``error``."""
-        for queue in self._queues.values():
-            for flight in [*queue.in_flight, *queue.retries, *queue.expire(float("inf"), 0.0)]:
-                self._hooks.finished(flight.settle(-1, -1, error))
+    def give_up(self) -> None:
+        """Forget everything: whoever asks for this tells every outcome. Answers that come now are not looked at."""
+        self.open, self._given_up = False, True
         self._queues.clear()
 
     def drop(self, error: PenstockError) -> None:
         """Settle with ``error`` what is not under way, and, until ``begin``, what is and then fails."""
         self._dropping = error
         for queue in list(self._queues.values()):
-            for flight in queue.expire(float("inf"), 0.0):
-                self._settle(flight, -1, -1, error)
+            self._fail(queue.expire(float("inf"), 0.0), error)
             if queue.retries and _at_rest(queue):
                 queue.recovering = True
                 self._begin(self._at_rest(queue, self._drop_failed), "drop")
@@ -213,14 +225,26 @@ class Delivering:
             return flight
         if left < self._config.max_request_bytes and queue.bytes and left < min(queue.bytes, self._batch_bytes):
             return None
-        flight = queue.take(self._batch_bytes)
-        try:
-            flight.packed = self._sender.pack(queue.partition, flight.rows, self._config.compression)
-        except PenstockError as error:
-            self._settle(flight, -1, -1, error)
-            return None
-        queue.in_flight.append(flight)
-        return flight
+        while self._due(queue, now := self._loop.time()) <= now:
+            segments = queue.take(self._batch_bytes)
+            try:
+                flight = queue.batch(segments)
+                flight.packed = self._sender.pack(queue.partition, flight.rows, self._config.compression)
+            except PenstockError as error:
+                self._fail(segments, error)
+            except Exception as error:
+                self._fail(segments, self._unpackable(queue.partition, error))
+            else:
+                queue.in_flight.append(flight)
+                return flight
+        return None
+
+    def _unpackable(self, partition: Partition, error: Exception) -> PenstockError:
+        """A bug that one batch has met takes nothing else with it; the log hears of it once."""
+        if not self._complained:
+            self._complained = True
+            self._log.error("packing a batch of %s failed inside: %r", partition, error, exc_info=error)
+        return failed_inside("packing this", error, partition)
 
     async def _send(self, node: Node, chosen: list[tuple[PartitionQueue, Flight]]) -> None:
         batches = [flight.packed for _, flight in chosen if flight.packed is not None]
@@ -232,10 +256,14 @@ class Delivering:
             )
         finally:
             self._requests[node.name] -= 1
+        if self._given_up:
+            return
         for sent in answers:
             queue, flight = by_packed.pop(id(sent.packed))
             queue.in_flight.remove(flight)
             await self._answered(queue, flight, sent, node)
+        if by_packed:
+            raise RuntimeError(f"{len(by_packed)} batches were sent and got neither an answer nor an error")
         self.kick()
 
     async def _answered(self, queue: PartitionQueue, flight: Flight, sent: Sent, node: Node) -> None:
@@ -335,11 +363,14 @@ class Delivering:
         return min(born) + self._config.delivery_timeout_ms / 1_000 if born else now + _MOST_SECONDS
 
     def _expire(self, queue: PartitionQueue, now: float) -> None:
-        for flight in queue.expire(now, self._config.delivery_timeout_ms / 1_000):
+        for segment in queue.expire(now, self._config.delivery_timeout_ms / 1_000):
             error = _too_late(queue.partition, self._config.delivery_timeout_ms, None)
             if self._client.leader(queue.partition) is None:
                 error.message += ": nobody is known to lead its partition"
-            self._settle(flight, -1, -1, error)
+            self._fail([segment], error)
+
+    def _fail(self, segments: Sequence[Segment], error: PenstockError) -> None:
+        self._hooks.finished(fail(segments, error))
 
     def _settle(self, flight: Flight, offset: int, timestamp_ms: int, error: PenstockError | None) -> None:
         self._hooks.finished(flight.settle(offset, timestamp_ms, error))
@@ -356,7 +387,8 @@ class Delivering:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
+        error = Closed("a task of the producer was cancelled") if task.cancelled() else task.exception()
+        if error is not None and not self._closed:
             self._hooks.failed(error)
 
 

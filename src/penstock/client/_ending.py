@@ -63,8 +63,9 @@ def undelivered(outcomes: Iterable[Outcome]) -> Counter[str]:
     """Records by topic that were not stored, as far as is known, of outcomes that are settled."""
     lost: Counter[str] = Counter()
     for outcome in outcomes:
+        fates = [fate for run in outcome.runs or () for fate in run.fates]
         if outcome.error is not None:
-            lost[outcome.topic] += outcome.rows
-        for run in outcome.runs or ():
-            lost[outcome.topic] += sum(fate.rows for fate in run.fates if fate.error is not None)
+            lost[outcome.topic] += outcome.rows - sum(fate.rows for fate in fates if fate.error is None)
+        else:
+            lost[outcome.topic] += sum(fate.rows for fate in fates if fate.error is not None)
     return +lost

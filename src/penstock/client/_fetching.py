@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from penstock.client._inside import ended, guarded
 from penstock.client._partitions import Partitions, PartitionState
 from penstock.client._surroundings import Backoff
 from penstock.config import ConsumerConfig
@@ -56,6 +57,8 @@ class Fetching:
         self._reserved_bytes = 0
         self._failures: dict[str, int] = {}
         self._closed = False
+        self._kick_later = guarded(self.kick, reactions.failed)
+        self._ended = ended(reactions.failed)
 
     def kick(self) -> None:
         """Send what can be sent. Cheap when nothing can."""
@@ -123,6 +126,7 @@ class Fetching:
         limits = ReadLimits(wait_ms, self._config.fetch_min_bytes, limit)
         task = self._loop.create_task(self._pull(node, reads, limits), name=f"penstock fetch {node.name}")
         self._in_flight[node.name] = task
+        task.add_done_callback(self._ended)
 
     async def _pull(self, node: Node, reads: dict[ReadFrom, tuple[PartitionState, int]], limits: ReadLimits) -> None:
         begun = self._loop.time()
@@ -137,16 +141,13 @@ class Fetching:
                 pause = _EMPTY_HANDED_S  # a node that answers at once, and with nothing, must not make us spin
         except PenstockError as error:
             pause = self._lost(node, [state for state, _ in reads.values()], error)
-        except Exception as error:
-            self._on.failed(error)
-            return
         finally:
             self._reserved_bytes -= limits.max_bytes
             del self._in_flight[node.name]
         if pause:
-            self._loop.call_later(pause, self.kick)
+            self._loop.call_later(pause, self._kick_later)
         else:
-            self.kick()
+            self._kick_later()
 
     def _receive(self, answer: Fetched, state: PartitionState, version: int, node: Node) -> bool:
         """Keep one partition's answer; True if there was something in it."""
@@ -173,7 +174,7 @@ class Fetching:
         self._client.distrust(state.partition)
         state.failed_at = node
         state.retry_at = self._loop.time() + self._backoff.seconds(1)
-        self._loop.call_at(state.retry_at, self.kick)
+        self._loop.call_at(state.retry_at, self._kick_later)
         self._on.refresh()
         return True
 

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Final, TypeAlias, cast
 
+from penstock.client._inside import ended, guarded
 from penstock.client._partitions import Partitions, PartitionState
 from penstock.client._surroundings import Backoff
 from penstock.client._taking import take
@@ -57,6 +58,8 @@ class Handing:
         self._tasks: dict[PartitionStateId, asyncio.Task[None]] = {}
         self._failures: dict[PartitionStateId, int] = {}
         self._closed = False
+        self._go_on_later = guarded(self._go_on, failed)
+        self._ended = ended(failed)
         self.membership: BatchMembership | None = None
 
     def kick(self) -> None:
@@ -76,7 +79,8 @@ class Handing:
         free = not state.handout.context and not state.paused and self._room > 0
         if free or is_unbooked(state) or _was_empty(state):
             work = self._serve(membership, state)
-            self._tasks[id(state)] = self._loop.create_task(work, name=f"penstock pull {state.partition}")
+            task = self._tasks[id(state)] = self._loop.create_task(work, name=f"penstock pull {state.partition}")
+            task.add_done_callback(self._ended)
 
     def _tell(self, membership: BatchMembership, state: PartitionState) -> None:
         handout = state.handout
@@ -85,7 +89,7 @@ class Handing:
             membership.pause(state.partition, state.paused)
         if handout.context and handout.begun == handout.context != handout.told:
             handout.told = handout.context
-            self._loop.call_later(membership.taken(state.partition, handout.context), self._go_on, state)
+            self._loop.call_later(membership.taken(state.partition, handout.context), self._go_on_later, state)
         if handout.context and not membership.is_out(state.partition, handout.context):
             handout.context = ""  # its time is over: what polls have not returned of it comes again
 
@@ -110,15 +114,12 @@ class Handing:
             self._failures.pop(id(state), None)
         except PenstockError as error:
             pause = self._troubled(state, error)
-        except Exception as error:
-            self._failed(error)
-            return
         finally:
             del self._tasks[id(state)]
         if pause:
-            self._loop.call_later(pause, self._go_on, state)
+            self._loop.call_later(pause, self._go_on_later, state)
         else:
-            self._go_on(state)
+            self._go_on_later(state)
 
     async def _step(self, membership: BatchMembership, state: PartitionState) -> None:
         handout, version = state.handout, state.version

@@ -68,7 +68,7 @@ class LoopThread:
 
         def begin() -> None:
             _inbox.set(inbox)
-            task = self._loop.create_task(work())
+            task = self._loop.create_task(_begun(work))
             tasks.append(task)
             task.add_done_callback(lambda _: inbox.put(None))
 
@@ -123,6 +123,11 @@ class LoopThread:
             self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
         finally:
             self._loop.close()
+
+
+async def _begun(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Inside the task, so that what cannot even be begun is raised where somebody waits for it."""
+    return await work()
 
 
 async def call_in_caller(work: Callable[[], T]) -> T:

@@ -87,19 +87,26 @@ class Alone:
 
 
 class Member:
-    """One subscription's membership. ``news`` is called whenever a poll should look here.
+    """One subscription's membership. ``news`` is called whenever a poll should look here, ``failed`` with a bug
+    that a heartbeat has met, for the next poll to raise.
 
     ``last_joined`` is its last generation and its member id there, also after it lost them: who commits as that member
     must be refused, not taken for nobody in particular.
     """
 
     def __init__(
-        self, membership: Membership, max_poll_interval_ms: int, news: Callable[[], None], log: ClientLog = _LOG
+        self,
+        membership: Membership,
+        max_poll_interval_ms: int,
+        news: Callable[[], None],
+        failed: Callable[[BaseException], None],
+        log: ClientLog = _LOG,
     ) -> None:
         self.log = log
         self.membership = membership
         self._max_poll_interval_s = max_poll_interval_ms / 1_000
         self._news = news
+        self._failed = failed
         self._loop = asyncio.get_running_loop()
         self._heart: asyncio.Task[None] | None = None
         self._joining: asyncio.Task[Assignment] | None = None
@@ -196,22 +203,29 @@ class Member:
         pause = self.membership.heartbeat_interval_s
         while True:
             await asyncio.sleep(pause)
-            if self.state not in _HOLDS or self._is_overdue():
-                pause = max(self.membership.heartbeat_interval_s, _IDLE_S)
-                if self.state in _HOLDS:
-                    await self._leave_overdue()
-                continue
             try:
-                self._told(await self.membership.heartbeat())
-                pause = self.membership.heartbeat_interval_s
+                pause = await self._beat_once()
             except FencedError as error:
                 self.fenced = error
                 if self.state in _HOLDS:
                     self.see(Event.TAKEN)
                 return
-            except PenstockError as error:
-                self.log.warning("heartbeat failed: %s", error)
+            except Exception as error:
+                # Whatever it is, the member goes on: without heartbeats its partitions would be others' in silence.
                 pause = min(max(self.membership.heartbeat_interval_s, _IDLE_S), 1.0)
+                if isinstance(error, PenstockError):
+                    self.log.warning("heartbeat failed: %s", error)
+                else:
+                    self._failed(error)
+
+    async def _beat_once(self) -> float:
+        """Let the group hear of this member, if it should; returns the time until the next one."""
+        if self.state in _HOLDS and not self._is_overdue():
+            self._told(await self.membership.heartbeat())
+            return self.membership.heartbeat_interval_s
+        if self.state in _HOLDS:
+            await self._leave_overdue()
+        return max(self.membership.heartbeat_interval_s, _IDLE_S)
 
     def _told(self, beat: Beat) -> None:
         if self.state not in _HOLDS:

@@ -18,6 +18,7 @@ from penstock.client._arguments import TopicNames, check_partition_id, check_tim
 from penstock.client._callbacks import Callbacks, LoopCallbacks
 from penstock.client._delivering import Delivering, Hooks
 from penstock.client._ending import Ending, undelivered
+from penstock.client._inside import failed_inside, guarded
 from penstock.client._intake import Intake
 from penstock.client._keys import KeyPartitions
 from penstock.client._patience import Patience
@@ -82,6 +83,7 @@ class ProducerEngine:
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
         self.patience: Patience | None = None
+        self._broken = False
         self._unknown: set[str] = set()
         self._overdue: set[str] = set()
         backoff = self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, self.surroundings.dice)
@@ -209,9 +211,17 @@ class ProducerEngine:
         self._callbacks.close()
 
     def _tick(self) -> None:
-        """Give staged records that are due to their partitions, and send what can be sent."""
-        if self._closed:
-            return
+        """Give staged records that are due to their partitions, and send what can be sent.
+
+        Raises nothing: whoever put something in waits for its delivery, not for this.
+        """
+        try:
+            if not self._closed:
+                self._take_in()
+        except Exception as error:
+            self._failed(error)
+
+    def _take_in(self) -> None:
         now = self._loop.time()
         urgent = bool(self._flushing or self._room.wanted)
         linger_s = 0.0 if urgent else self.config.linger_ms / 1_000
@@ -232,7 +242,8 @@ class ProducerEngine:
             return
         self._unrouted.setdefault(staged.topic, deque()).append(staged)
         self._topics.want(self._topics.wanted | {staged.topic})
-        self._loop.call_at(staged.born + self.config.max_block_ms / 1_000, self._give_up_unrouted, staged)
+        give_up = guarded(self._give_up_unrouted, self._failed)
+        self._loop.call_at(staged.born + self.config.max_block_ms / 1_000, give_up, staged)
 
     def _route(self, router: TopicRouter, staged: Staging | StagedTable) -> None:
         """Whatever is wrong with these takes nothing else with it."""
@@ -293,18 +304,18 @@ class ProducerEngine:
         self._overdue.clear()
         for topic in self._unrouted.keys() - self._topics.known.keys() - self._unknown:
             self._unknown.add(topic)
-            self._loop.call_later(self.config.unknown_topic_timeout_ms / 1_000, self._give_up_unknown, topic)
+            give_up = guarded(self._give_up_unknown, self._failed)
+            self._loop.call_later(self.config.unknown_topic_timeout_ms / 1_000, give_up, topic)
         self._delivering.renewed()
 
     async def _open_sender(self) -> None:
         try:
             await self._sender.open()
-        except Exception as error:
-            self._failed(error)
-        else:
             self._opened()
             if isinstance(self._sender, Beats):
                 self._beating = self._loop.create_task(self._beat(self._sender), name="penstock producer heartbeat")
+        except Exception as error:
+            self._failed(error)
 
     async def _beat(self, sender: Beats) -> None:
         """Let the log hear of this producer. A beat that fails is told, and the next one comes all the same."""
@@ -363,16 +374,27 @@ class ProducerEngine:
         if isinstance(error, PenstockError):
             self._stop(error)
             return
-        failure = LocalError(f"the producer failed inside: {error!r}")
-        failure.__cause__ = error
-        self._stop(failure)
+        if not self._broken:
+            self._broken = True
+            self._log.error("the producer failed inside, and sends nothing more: %r", error, exc_info=error)
+        self._stop(failed_inside("the producer", error))
 
     def _stop(self, error: PenstockError) -> None:
-        """Nothing can be sent any more: settle everything with ``error``, and refuse what comes."""
-        outcomes = self.intake.fail(error) + self._take_unrouted()
-        self._delivering.give_up(error)
-        for outcome in outcomes:
-            self._refuse(outcome, error)
+        """Nothing can be sent any more: settle everything with ``error``, and refuse what comes.
+
+        Everything is what the intake has noted, whatever became of it since: what a bug has left half-way is in no
+        queue any more, and what has met it would be met again in the queues.
+        """
+        self.intake.fail(error)
+        self._unrouted.clear()
+        self._delivering.give_up()
+        for outcome in self.intake.open_outcomes():
+            try:
+                self._refuse(outcome, error)
+            except Exception:
+                self._log.exception("telling of a failed delivery failed inside (topic %s)", outcome.topic)
+            finally:
+                self.intake.settled(outcome)
 
     def _drop(self, error: PenstockError) -> None:
         """Settle with ``error`` what is not under way."""

@@ -19,7 +19,7 @@ from penstock.errors import PenstockError
 from penstock.model import Node, Partition
 from penstock.seams import Packed
 
-__all__ = ["Flight", "PartitionQueue", "Segment"]
+__all__ = ["Flight", "PartitionQueue", "Segment", "fail"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,7 @@ class Flight:
             finished.extend(segment.run for fate in fates if segment.run.settle(fate))
             done += segment.rows
             offset = offset + segment.rows if offset >= 0 else -1
-        for outcome in {id(segment.run.outcome): segment.run.outcome for segment in self.segments}.values():
-            outcome.changed()
+        _changed(self.segments)
         return finished
 
     def _fates(
@@ -99,6 +98,19 @@ class Flight:
             left -= here
         first = Flight(front, self.rows.slice(0, middle), self.number)
         return first, Flight(back, self.rows.slice(middle), self.number)
+
+
+def fail(segments: Sequence[Segment], error: PenstockError) -> list[Run]:
+    """Tell the outcome of rows that never became a batch; returns as ``Flight.settle``."""
+    settled = ((each.run, Fate(each.first, each.rows, -1, -1, error)) for each in segments)
+    finished = [run for run, fate in settled if run.settle(fate)]
+    _changed(segments)
+    return finished
+
+
+def _changed(segments: Sequence[Segment]) -> None:
+    for outcome in {id(segment.run.outcome): segment.run.outcome for segment in segments}.values():
+        outcome.changed()
 
 
 class PartitionQueue:
@@ -143,36 +155,43 @@ class PartitionQueue:
         """When the first waiting row was put in."""
         return self._runs[0].born if self._runs else None
 
-    def take(self, most_bytes: int) -> Flight:
-        """The next batch: as many of the first rows as weigh at most ``most_bytes``, but one at least."""
+    def take(self, most_bytes: int) -> list[Segment]:
+        """What the next batch is of: as many of the first rows as weigh at most ``most_bytes``, but one at least.
+
+        Whoever took them owes them a fate: they are not in the queue any more, and in no batch yet.
+        """
         segments: list[Segment] = []
-        pieces: list[Rows] = []
+        first: Rows | None = None
         left = most_bytes
         while self._runs:
             run = self._runs[0]
             assert run.rows is not None
-            if pieces and (left <= 0 or not _fit_together(pieces[0], run.rows)):
+            if first is not None and (left <= 0 or not _fit_together(first, run.rows)):
                 break
             weight = max(run.size // run.count, 1)
             fitting = left // weight
-            if not fitting and pieces:
+            if not fitting and segments:
                 break
+            first = run.rows if first is None else first
             rows = max(1, min(run.count - self._taken, fitting))
             segments.append(Segment(run, self._taken, rows))
-            pieces.append(run.rows.slice(self._taken, rows))
             left -= rows * weight
             self._advance(run, rows)
+        return segments
+
+    def batch(self, segments: list[Segment]) -> Flight:
+        """Rows that were taken, as one batch."""
+        pieces = [each.run.rows.slice(each.first, each.rows) for each in segments if each.run.rows is not None]
         return self._flight(segments, _joined(pieces))
 
-    def expire(self, now: float, after_s: float) -> list[Flight]:
+    def expire(self, now: float, after_s: float) -> list[Segment]:
         """Take out waiting rows that were put in ``after_s`` ago or earlier."""
         expired = []
         # The same sum as that of the timer which wakes us for this: a difference may round the other way, for ever.
         while self._runs and self._runs[0].born + after_s <= now:
             run = self._runs[0]
-            assert run.rows is not None
             rows = run.count - self._taken
-            expired.append(self._flight([Segment(run, self._taken, rows)], run.rows.slice(self._taken, rows)))
+            expired.append(Segment(run, self._taken, rows))
             self._advance(run, rows)
         return expired
 

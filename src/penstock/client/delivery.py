@@ -110,7 +110,8 @@ class Outcome:
     """What becomes of rows that were put in together. Settled on the loop, asked from any thread.
 
     ``runs`` is None until the rows are given to partitions; ``places`` then says for each row which run it went to and
-    as which row of it (None: there is one run, with the same rows). ``callbacks`` are where users' run.
+    as which row of it (None: there is one run, with the same rows). ``error`` is the fate of rows that have no other.
+    ``callbacks`` are where users' run.
     ``size`` and ``rows`` are known once nothing is added any more.
     """
 
@@ -135,12 +136,11 @@ class Outcome:
 
     def fate_of(self, row: int) -> Fate | None:
         """The fate of one row; None while it is open."""
-        if self.error is not None:
-            return Fate(row, 1, -1, -1, self.error)
-        if self.runs is None:
-            return None
-        run, place = self.run_of(row)
-        return run.fate_of(place)
+        if self.runs is not None:
+            run, place = self.run_of(row)
+            if (fate := run.fate_of(place)) is not None:
+                return fate
+        return None if self.error is None else Fate(row, 1, -1, -1, self.error)
 
     def run_of(self, row: int) -> tuple[Run, int]:
         """The run of one row, and its place there; only once ``runs`` is known."""
@@ -156,15 +156,23 @@ class Outcome:
         return next((fate.error for run in self.runs or () for fate in run.fates if fate.error is not None), None)
 
     def fail(self, error: PenstockError) -> None:
-        """Nothing of it was given to a partition."""
+        """Nothing more will become of it."""
         self.error = error
+        for run in self.runs or ():
+            run.rows = None
         self.changed()
 
     def changed(self) -> None:
         """Tell everyone who waits that some fate is known. They look for themselves, and wait again if need be."""
         waiters, self._waiters = self._waiters, []
+        failures = []
         for waiter in waiters:
-            waiter()
+            try:
+                waiter()
+            except Exception as error:  # such as a thread for callbacks that the system refuses: others wait, too
+                failures.append(error)
+        if failures:
+            raise failures[0]
 
     def on_change(self, waiter: Callable[[], None]) -> None:
         """Call ``waiter`` once, at the next change. Look again after this: a change before it is not told.

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.protocols.tubemq import methods as m
+from penstock.protocols.tubemq.client.brokers import Brokers
 from penstock.protocols.tubemq.rpc import Status
 from tests.unit.client.virtual_time import passing
 from tests.unit.tubemq_client.cluster import Thrown, go
@@ -29,5 +30,35 @@ def test_a_broker_that_stops_or_starts_is_nothing_the_application_hears_of(
                 assert await drain(consumer, 10) == numbers(10)
                 await passing(1)
                 assert next(answers, None) is None
+
+    go(work())
+
+
+def test_a_bug_in_a_heartbeat_to_a_broker_is_raised_by_the_next_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(*arguments: object) -> None:
+        raise ZeroDivisionError
+
+    async def work() -> None:
+        async with world(filled(2)) as w, w.consumer("demo") as consumer:
+            await drain(consumer, 2)
+            monkeypatch.setattr(Brokers, "heartbeat", broken)
+            with pytest.raises(ZeroDivisionError):
+                await consumer.poll(60)
+            monkeypatch.undo()
+
+    go(work())
+
+
+def test_a_bug_while_a_partition_is_taken_is_raised_by_the_next_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(*arguments: object, **options: object) -> None:
+        raise ZeroDivisionError
+
+    async def work() -> None:
+        async with world(filled(2)) as w:
+            monkeypatch.setattr(Brokers, "register", broken)
+            async with w.consumer("demo") as consumer:
+                with pytest.raises(ZeroDivisionError):
+                    await consumer.poll(60)
+                monkeypatch.undo()
 
     go(work())

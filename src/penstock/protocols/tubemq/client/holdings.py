@@ -125,7 +125,7 @@ class Holdings:
         """Ask for what is wanted and due, each at most ``rounds`` times in all; returns those that are ours now."""
         now = self._channel.monotonic()
         due = [each for each in self._all.values() if each.booked.state is State.WANTED and each.booked.until <= now]
-        await self._channel.gather([self._register_quietly(each, rounds) for each in due])
+        _all_through(await self._channel.gather([self._register_quietly(each, rounds) for each in due]))
         return frozenset(each.partition for each in due if each.held)
 
     async def register(self, holding: Holding, at: int | Offset | None = None, *, rounds: int = 1) -> int:
@@ -189,7 +189,7 @@ class Holdings:
         by_node: dict[Node, list[Partition]] = {}
         for holding in self.held.values():
             by_node.setdefault(holding.node, []).append(holding.partition)
-        await self._channel.gather([self._beat(node, partitions) for node, partitions in by_node.items()])
+        _all_through(await self._channel.gather([self._beat(node, held) for node, held in by_node.items()]))
 
     async def _beat(self, node: Node, partitions: Sequence[Partition]) -> None:
         try:
@@ -249,7 +249,7 @@ class Holdings:
                 holding.start = reached if was_out and token == holding.booked.token else None
                 holding.booked.see(Event.OVERDUE, now)
                 holding.booked.consumed = was_out and if_out
-        await self._channel.gather([self._leave(holding) for holding in leaving])
+        _all_through(await self._channel.gather([self._leave(holding) for holding in leaving]))
 
     async def give_back_all(self) -> None:
         """Everything."""
@@ -277,3 +277,10 @@ class Holdings:
             del self._all[holding.partition]
             if lost:
                 self.lost.add(holding.partition)
+
+
+def _all_through(outcomes: Iterable[BaseException | None]) -> None:
+    """Raise what nobody has dealt with: trouble with the peer is dealt with where it comes up, this is a bug."""
+    for outcome in outcomes:
+        if outcome is not None:
+            raise outcome
