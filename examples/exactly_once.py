@@ -33,7 +33,6 @@ def main(address: str, source: str, target: str) -> None:
             max_poll_records=500,  # in a transaction
         ) as consumer,
     ):
-        producer.init_transactions()  # before reading: offsets in a transaction left open are not told until it ends
         for batch in consumer:
             with producer.transaction():
                 for message in batch:

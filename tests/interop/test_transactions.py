@@ -149,11 +149,10 @@ def test_two_of_our_producers_fence_each_other_on_real_kafka(any_kafka: kafka.Br
     topic = create(any_kafka.bootstrap)
     options = {"transactional_id": f"same-{topic}"}
     address = f"kafka://{any_kafka.bootstrap}"
-    with Producer(address, **options) as old, Producer(address, **options) as new:
-        old.init_transactions()
+    with Producer(address, **options) as old:
         old.begin_transaction()
         old.send(topic, b"old").result(20)
-        with new.transaction():
+        with Producer(address, **options) as new, new.transaction():
             new.send(topic, b"new")
         with pytest.raises(FencedError):
             old.commit_transaction()

@@ -99,8 +99,9 @@ class ProducerEngine:
         if transactional is None:
             self._opening = self._loop.create_task(self._open_sender(), name="penstock open sender")
         else:
-            engine = EngineHooks(self.intake.gate, self._opened, self._reset, self._settle_all, self._drop)
-            self._transactions = Transacting(transactional, config.max_block_ms, engine, self._log)
+            drop = guarded(self._drop, self._failed)
+            engine = EngineHooks(self.intake.gate, self._opened, self._reset, self._settle_all, drop)
+            self._transactions = Transacting(transactional, config.max_block_ms, backoff, engine, self._log)
 
     @property
     def transactions(self) -> Transacting:
@@ -201,7 +202,8 @@ class ProducerEngine:
     async def _hang_up(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        background = [task for task in (self._opening, self._beating) if task is not None]
+        taking_over = None if self._transactions is None else self._transactions.taking_over
+        background = [task for task in (self._opening, self._beating, taking_over) if task is not None]
         for task in background:
             task.cancel()
         await asyncio.gather(*background, return_exceptions=True)

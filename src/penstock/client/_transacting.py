@@ -12,17 +12,20 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from penstock.client._inside import failed_inside
+from penstock.client._surroundings import Backoff
 from penstock.client._transaction_states import TABLE, Event, State, after
 from penstock.client.errors import TransactionAborted
 from penstock.config import ProducerConfig
 from penstock.config.logs import ClientLog
-from penstock.errors import PenstockError, RequestTimeout, UsageError
+from penstock.errors import Closed, PenstockError, RequestTimeout, UsageError
 from penstock.model import Committed, GroupMetadata, Partition, PreparedTransaction
 from penstock.seams import LogClient, TransactionalClient, TransactionalSender
 
 __all__ = ["EngineHooks", "Transacting", "transactional_sender"]
 
 _FAILED: Final = frozenset({State.ABORTABLE_ERROR, State.FATAL_ERROR})
+_TAKING_OVER: Final = "taking the transactional id over"
 _LEFT_OPEN: Final = frozenset({State.IN_TRANSACTION, State.ABORTABLE_ERROR, State.ABORTING})
 
 
@@ -45,8 +48,11 @@ class EngineHooks:
 class Transacting:
     """Lives on the loop. ``max_block_ms`` bounds each call to the log."""
 
-    def __init__(self, sender: TransactionalSender, max_block_ms: int, hooks: EngineHooks, log: ClientLog) -> None:
+    def __init__(
+        self, sender: TransactionalSender, max_block_ms: int, backoff: Backoff, hooks: EngineHooks, log: ClientLog
+    ) -> None:
         self._log = log
+        self._backoff = backoff
         self._sender = sender
         self._max_block_ms = max_block_ms
         self._hooks = hooks
@@ -54,19 +60,40 @@ class Transacting:
         self._turn = asyncio.Lock()
         self.state = State.UNINITIALIZED
         self.error: PenstockError | None = None
+        self._closed = False
+        self.taking_over: asyncio.Task[None] | None = None
         self._gate()
 
-    async def init(self) -> None:
-        """Take the transactional id over."""
-        async with self._turn:
+    def take_over(self) -> None:
+        """Begin to take the transactional id over; what comes of it is told to the first call that needs it.
+
+        It goes on until that is done or cannot be, or the producer is closed: a group's offsets that a predecessor has
+        left in a transaction are held until then, so its readers may be waiting.
+        """
+        if self.state is State.UNINITIALIZED:
             self._see(Event.INIT)
-            await self._ask(self._sender.open(), "taking the transactional id over")
-            self._hooks.opened()
+            self.taking_over = self._loop.create_task(self._take_over(), name="penstock take over")
+
+    async def init(self) -> None:
+        """The transactional id is taken over, by this or by what ``take_over`` has begun."""
+        async with self._turn:
+            self._refuse_closed()
+            before = self.state
+            self._see(Event.INIT)
+            if before is State.INITIALIZING:
+                await self._taken_over()
+            elif before is State.UNINITIALIZED:
+                await self._ask(self._sender.open(), _TAKING_OVER)
+                self._hooks.opened()
 
     async def begin(self) -> None:
         """Records are taken from now on."""
         async with self._turn:
+            self._refuse_closed()
             self._see(Event.BEGIN)
+            if self.state is State.INITIALIZING:
+                await self._taken_over()
+                self._see(Event.BEGIN)
             self._sender.begin()
             self._hooks.reset()
 
@@ -106,6 +133,9 @@ class Transacting:
 
     async def close(self) -> None:
         """Abort what was left open: readers wait behind it. If that fails, the log does it after its own timeout."""
+        self._closed = True
+        if self.taking_over is not None:
+            self.taking_over.cancel()
         if self.state in _LEFT_OPEN:
             self._log.warning("the producer is closed %s, which is aborted", self.state.value)
             try:
@@ -124,6 +154,51 @@ class Transacting:
             # Not now: whoever tells of a failure is in the middle of going through batches.
             self._loop.call_soon(self._drop_rest, self.error)
         self._gate()
+
+    async def _take_over(self) -> None:
+        try:
+            await self._open()
+        except Exception as error:
+            failure = error if isinstance(error, PenstockError) else failed_inside("the producer", error)
+            self._told(failure)
+            self.error = failure
+        except BaseException:
+            self._see(Event.INTERRUPTED)
+            raise
+        else:
+            self._see(Event.DONE)
+            self._hooks.opened()
+
+    async def _open(self) -> None:
+        """Nobody waits for it, perhaps: what may pass is tried again until it has."""
+        failures = 0
+        while True:
+            try:
+                await self._sender.open()
+            except PenstockError as error:
+                if not error.retriable or self._sender.fatal is not None:
+                    raise
+                failures += 1
+                self._log.warning("its transactional id is not taken over yet, which is tried on: %s", error)
+                await asyncio.sleep(self._backoff.seconds(failures))
+            else:
+                return
+
+    async def _taken_over(self) -> None:
+        """Wait for what ``take_over`` has begun. Raises what came of it, RequestTimeout."""
+        task = self.taking_over
+        assert task is not None
+        await asyncio.wait([task], timeout=self._max_block_ms / 1_000)
+        if not task.done():
+            raise self._late(_TAKING_OVER, "It goes on: call again to wait for longer")
+        self._refuse_closed()
+        if self.error is not None:
+            raise self.error
+
+    def _refuse_closed(self) -> None:
+        """A call that waited for its turn, or for the log, may find this."""
+        if self._closed:
+            raise Closed("the producer is closed")
 
     async def _settle(self, wanted: State) -> None:
         """Wait for everything put in. Raises what has failed meanwhile, if that led to another state than wanted."""
@@ -156,9 +231,10 @@ class Transacting:
             async with asyncio.timeout(self._max_block_ms / 1_000):
                 await work
         except TimeoutError:
-            raise RequestTimeout(
-                f"{what} took longer than max_block_ms={self._max_block_ms}", hint="Whether it happened is not known"
-            ) from None
+            raise self._late(what, "Whether it happened is not known") from None
+
+    def _late(self, what: str, hint: str) -> RequestTimeout:
+        return RequestTimeout(f"{what} took longer than max_block_ms={self._max_block_ms}", hint=hint)
 
     def _told(self, error: PenstockError) -> None:
         if self._sender.fatal is not None:

@@ -1,13 +1,15 @@
 """Where a transactional producer stands: a table.
 
-A producer is UNINITIALIZED until ``init_transactions`` has taken its transactional id over (INITIALIZING meanwhile).
-READY it may begin; IN_TRANSACTION it may send. COMMITTING and ABORTING last until the log has said so: whoever asks and
-gets no answer asks the same thing again. PREPARED everything is stored, and the transaction waits for its end by this
-producer or another. ABORTABLE_ERROR something of the transaction failed, so that it can only be aborted. FATAL_ERROR
-another producer has the transactional id, or the log refuses it: this one can only be closed.
+A producer is UNINITIALIZED until its transactional id is being taken over (INITIALIZING), which entering its block
+begins, and ``init_transactions`` waits for. READY it may begin; IN_TRANSACTION it may send. COMMITTING and ABORTING
+last until the log has said so: whoever asks and gets no answer asks the same thing again. PREPARED everything is
+stored, and the transaction waits for its end by this producer or another. ABORTABLE_ERROR something of the transaction
+failed, so that it can only be aborted. FATAL_ERROR another producer has the transactional id, or the log refuses it:
+this one can only be closed.
 
 Rule 1: records are taken IN_TRANSACTION and in no other state.
 Rule 2: what the application does in the wrong state changes nothing; what happens to its batches always counts.
+Rule 3: whoever asks for something that leads from INITIALIZING to itself waits until that is over, and asks again.
 Source: the words and their order are those of Kafka's Java producer (KIP-98, KIP-360, KIP-939 for PREPARED).
 """
 
@@ -59,11 +61,13 @@ TABLE: Final = Table(
     {
         _S.UNINITIALIZED: {_E.INIT: _S.INITIALIZING},
         _S.INITIALIZING: {
+            _E.INIT: _S.INITIALIZING,
+            _E.BEGIN: _S.INITIALIZING,
             _E.DONE: _S.READY,
             _E.INTERRUPTED: _S.UNINITIALIZED,
             _E.FENCED: _S.FATAL_ERROR,
         },
-        _S.READY: {_E.BEGIN: _S.IN_TRANSACTION},
+        _S.READY: {_E.INIT: _S.READY, _E.BEGIN: _S.IN_TRANSACTION},
         _S.IN_TRANSACTION: {
             _E.PREPARE: _S.PREPARED,
             _E.COMMIT: _S.COMMITTING,
@@ -114,7 +118,7 @@ def after(state: State, event: Event) -> State:
 
 
 _HINTS: Final[Mapping[State, str]] = {
-    _S.UNINITIALIZED: "Call init_transactions() first",
+    _S.UNINITIALIZED: "Call init_transactions() first, or enter the producer's block",
     _S.READY: "Call begin_transaction() first",
     _S.PREPARED: "Commit or abort what is prepared first",
     _S.COMMITTING: "Its outcome is not known yet: call commit_transaction() again",

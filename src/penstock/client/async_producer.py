@@ -70,7 +70,7 @@ class AsyncProducer(Handle):
             tell_undelivered(engine.intake)
 
     async def __aenter__(self) -> Self:
-        await self._start()
+        await self._enter()
         return self
 
     async def __aexit__(
@@ -133,8 +133,9 @@ class AsyncProducer(Handle):
     async def init_transactions(self) -> None:
         """Take the transactional id over: whoever had it before is fenced, and what that one left open is aborted.
 
-        Needed once, before the first transaction. Raises UsageError without a ``transactional_id``, ServerError,
-        RequestTimeout after ``max_block_ms``; after that it may be called again.
+        Entering the producer's block begins that, and the first transaction waits for it; this waits for it now, or
+        does it where there is no block. Raises UsageError without a ``transactional_id``, ServerError, RequestTimeout
+        after ``max_block_ms``; after that it may be called again.
         """
         await (await self._start()).transactions.init()
 
@@ -269,6 +270,11 @@ class AsyncProducer(Handle):
     def _check_loop(self) -> None:
         if self._home is not None:
             check_loop(self._home, "AsyncProducer")
+
+    async def _enter(self) -> None:
+        engine = await self._start()
+        if self._settings.config.transactional_id is not None:
+            engine.transactions.take_over()
 
     async def _begin(self) -> None:
         transactions = (await self._start()).transactions

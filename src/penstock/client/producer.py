@@ -46,7 +46,7 @@ class Producer(Handle):
         self._inner._post = self._loop.post
 
     def __enter__(self) -> Self:
-        self._start()
+        self._loop.run(self._inner._enter)
         return self
 
     def __exit__(
@@ -109,8 +109,9 @@ class Producer(Handle):
     def init_transactions(self) -> None:
         """Take the transactional id over: whoever had it before is fenced, and what that one left open is aborted.
 
-        Needed once, before the first transaction. Raises UsageError without a ``transactional_id``, ServerError,
-        RequestTimeout after ``max_block_ms``; after that it may be called again.
+        Entering the producer's block begins that, and the first transaction waits for it; this waits for it now, or
+        does it where there is no block. Raises UsageError without a ``transactional_id``, ServerError, RequestTimeout
+        after ``max_block_ms``; after that it may be called again.
         """
         self._loop.run(self._inner.init_transactions)
 

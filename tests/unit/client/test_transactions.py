@@ -272,17 +272,19 @@ def test_initializing_can_be_tried_again(log: FakeLog) -> None:
     log.faults["open"].extend([ConnectionLost("gone"), refusal()])
 
     async def main() -> None:
-        async with AsyncProducer(ADDRESS, **OPTIONS) as producer:
-            for kind in (ConnectionLost, ServerError):
-                with pytest.raises(kind):
-                    await producer.init_transactions()
-                with pytest.raises(UsageError, match="init_transactions"):
-                    await producer.begin_transaction()
-            await producer.init_transactions()
-            with pytest.raises(UsageError):
+        producer = AsyncProducer(ADDRESS, **OPTIONS)
+        for kind in (ConnectionLost, ServerError):
+            with pytest.raises(kind):
                 await producer.init_transactions()
-            async with producer.transaction():
-                await producer.send("t", b"a")
+            with pytest.raises(UsageError, match="init_transactions"):
+                await producer.begin_transaction()
+        await producer.init_transactions()
+        await producer.init_transactions()  # it is taken over already
+        async with producer.transaction():
+            await producer.send("t", b"a")
+            with pytest.raises(UsageError, match="in a transaction"):
+                await producer.init_transactions()
+        await producer.close()
 
     run(main())
     assert stored(log) == [b"a"]
@@ -291,10 +293,10 @@ def test_initializing_can_be_tried_again(log: FakeLog) -> None:
 def test_records_are_taken_in_a_transaction_only(log: FakeLog) -> None:
     async def main() -> None:
         async with AsyncProducer(ADDRESS, **OPTIONS) as producer:
-            for state in ("not initialized", "ready to begin"):
+            for state in ("initializing", "ready to begin"):
                 with pytest.raises(UsageError, match=state):
                     await producer.send("t", b"a")
-                if state == "not initialized":
+                if state == "initializing":
                     await producer.init_transactions()
             with pytest.raises(UsageError, match="takes no offsets"):
                 await producer.send_offsets_to_transaction({T: 1}, "g")

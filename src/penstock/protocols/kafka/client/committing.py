@@ -35,6 +35,7 @@ from penstock.protocols.kafka.messages.offset_fetch import (
 __all__ = ["NOBODY", "Identity", "commit", "committed", "with_epochs"]
 
 _NO_OFFSET = -1
+_UNSTABLE_OFFSET = 88
 _FIRST_WITH_STABLE = 7
 _FIRST_WITH_GROUPS = 8
 
@@ -129,6 +130,7 @@ async def committed(coordinator: Coordinator, partitions: Collection[Partition] 
     while True:
         try:
             answer = await coordinator.call(_fetch_request(coordinator.key, partitions), OffsetFetchResponse)
+            coordinator.held_offsets.told(_held(answer), calls.channel.monotonic())
             return dict(_found(coordinator, answer))
         except PenstockError as error:
             coordinator.note(error)
@@ -152,6 +154,23 @@ def _fetch_request(group: str, partitions: Collection[Partition] | None) -> ByVe
         return OffsetFetchRequest(groups=groups, require_stable=stable)
 
     return ByVersion(OffsetFetchRequest, build)
+
+
+def _held(answer: OffsetFetchResponse) -> set[Partition]:
+    """Partitions whose offset is in a transaction that has not ended yet."""
+    held = {
+        Partition(topic.name, each.partition_index)
+        for topic in answer.topics
+        for each in topic.partitions
+        if each.error_code == _UNSTABLE_OFFSET
+    }
+    return held | {
+        Partition(topic.name, each.partition_index)
+        for group in answer.groups
+        for topic in group.topics
+        for each in topic.partitions
+        if each.error_code == _UNSTABLE_OFFSET
+    }
 
 
 def _found(coordinator: Coordinator, answer: OffsetFetchResponse) -> Iterator[tuple[Partition, Committed]]:

@@ -13,6 +13,7 @@ from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation, Re
 from penstock.model import Endpoint, Node
 from penstock.protocols.kafka.client.calls import ByVersion, only
 from penstock.protocols.kafka.client.cluster import Cluster
+from penstock.protocols.kafka.client.held_offsets import HeldOffsets
 from penstock.protocols.kafka.client.retry import Retry
 from penstock.protocols.kafka.client.versions import Versions
 from penstock.protocols.kafka.errors import NONE, error_for, row
@@ -46,6 +47,7 @@ class Coordinator:
         self._lane = _LANES[kind]
         self._node: Node | None = None
         self._connection: Connection | None = None
+        self.held_offsets = HeldOffsets(cluster.calls.options.client_id, key)
 
     async def find(self) -> Node:
         """The node, asked for if unknown; waits while the cluster has none. Raises ServerError, ConnectionLost."""
