@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.client._inside import failed_inside
+from penstock.client._lateness import too_late
 from penstock.client._queues import Flight, PartitionQueue, Segment, fail
 from penstock.client._surroundings import Backoff
 from penstock.client.delivery import Run
-from penstock.client.errors import DeliveryTimeout
 from penstock.config import Acks, ProducerConfig
 from penstock.config.logs import client_log
 from penstock.errors import Closed, ErrorKind, PenstockError, ServerError
@@ -90,10 +90,7 @@ class Delivering:
         return queue.bytes if queue else 0
 
     def kick(self) -> None:
-        """Send what can be sent, give up what is too old, and come again when the next thing is due.
-
-        Raises nothing: loops call it, and who waits for a delivery would never hear.
-        """
+        """Send what can be sent, give up what is too old, come again when more is due. Raises nothing: loops call."""
         if not self.open:
             return
         try:
@@ -325,7 +322,7 @@ class Delivering:
                 continue
             assert flight.packed is not None
             await self._sender.abandon(flight.packed)
-            error = _too_late(queue.partition, self._config.delivery_timeout_ms, flight.reason)
+            error = too_late(queue.partition, self._config.delivery_timeout_ms, flight.reason)
             self._settle(flight, -1, -1, error)
 
     async def _drop_failed(self, queue: PartitionQueue) -> None:
@@ -364,7 +361,7 @@ class Delivering:
 
     def _expire(self, queue: PartitionQueue, now: float) -> None:
         for segment in queue.expire(now, self._config.delivery_timeout_ms / 1_000):
-            error = _too_late(queue.partition, self._config.delivery_timeout_ms, None)
+            error = too_late(queue.partition, self._config.delivery_timeout_ms, None)
             if self._client.leader(queue.partition) is None:
                 error.message += ": nobody is known to lead its partition"
             self._fail([segment], error)
@@ -399,14 +396,3 @@ def _at_rest(queue: PartitionQueue) -> bool:
 
 def _is_too_large(error: PenstockError) -> bool:
     return isinstance(error, ServerError) and error.kind is ErrorKind.TOO_LARGE
-
-
-def _too_late(partition: Partition, timeout_ms: int, cause: PenstockError | None) -> DeliveryTimeout:
-    error = DeliveryTimeout(
-        f"not acknowledged within delivery_timeout_ms={timeout_ms}" + (f"; the last attempt: {cause}" if cause else ""),
-        topic=partition.topic,
-        partition=partition.id,
-        hint="The record may be stored all the same" if cause else "It was never sent",
-    )
-    error.__cause__ = cause
-    return error

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, TypeAlias
-
-import pyarrow as pa
+from typing import Final
 
 from penstock.client._absent_topics import no_topic, partitions_of, unknown_topic
-from penstock.client._arguments import TopicNames, check_partition_id, check_timestamp
+from penstock.client._arguments import TopicNames
 from penstock.client._callbacks import Callbacks, LoopCallbacks
 from penstock.client._delivering import Delivering, Hooks
 from penstock.client._ending import Ending, undelivered
@@ -22,16 +20,14 @@ from penstock.client._inside import failed_inside, guarded
 from penstock.client._intake import Intake
 from penstock.client._keys import KeyPartitions
 from penstock.client._patience import Patience
-from penstock.client._record_size import check_sizes, largest_record, too_large
+from penstock.client._putting import Putting
 from penstock.client._room import Room
 from penstock.client._routing import TopicRouter
-from penstock.client._rows import StagedTable, Staging, payload, record_size
+from penstock.client._rows import StagedTable, Staging
 from penstock.client._surroundings import Backoff, Surroundings
-from penstock.client._tables import RowsLike, pieces
 from penstock.client._topics import Topics
 from penstock.client._transacting import EngineHooks, Transacting, transactional_sender
 from penstock.client.delivery import Outcome, Run
-from penstock.columnar.builder import HeadersLike
 from penstock.config import ProducerConfig
 from penstock.config.logs import client_log
 from penstock.errors import Closed, LocalError, PenstockError, UsageError
@@ -42,12 +38,6 @@ __all__ = ["ProducerEngine"]
 
 _MARGIN_S: Final = 1.0
 _MORE_TIME: Final = "Give close() more time"
-
-RecordToPut: TypeAlias = "tuple[str, bytes | None, bytes | None, HeadersLike | None, int | None, int, int]"
-"""Topic, key, value, headers, partition, timestamp in ms, size: the arguments of ``Intake.put``."""
-
-TableToPut: TypeAlias = tuple[str, pa.RecordBatch, int]
-"""Topic, rows, size: the arguments of ``Intake.put_table``."""
 
 
 class ProducerEngine:
@@ -75,7 +65,8 @@ class ProducerEngine:
         self._room = Room(self.intake, config.max_block_ms, self._tick)
         self.wait_for_room = self._room.wait
         self._names = TopicNames(client)
-        self._largest_record = largest_record(config)
+        putting = Putting(self._names, config, self.surroundings)
+        self.record, self.tables = putting.record, putting.tables
         self._flushing = 0
         self._unseen: Outcome | None = None
         self._routers: dict[str, TopicRouter] = {}
@@ -109,40 +100,6 @@ class ProducerEngine:
         if self._transactions is None:
             raise UsageError("this producer has no transactions", hint="Give it a transactional_id")
         return self._transactions
-
-    def record(
-        self,
-        topic: str,
-        value: bytes | None,
-        key: bytes | None,
-        headers: HeadersLike | None,
-        partition: int | None,
-        timestamp_ms: int | None,
-    ) -> RecordToPut:
-        """A record as the intake takes it, checked. Raises UsageError for what could never be sent."""
-        if topic.__class__ is not str or topic not in self._names.known:
-            topic = self._names.one(topic)
-        if key.__class__ is not bytes:
-            key = payload("key", key)
-        if value.__class__ is not bytes:
-            value = payload("value", value)
-        size = record_size(key, value, headers)
-        if size > self._largest_record:
-            raise too_large(size, self.config)
-        if partition is not None:
-            partition = check_partition_id(partition, topic)
-        timestamp_ms = self.surroundings.now_ms() if timestamp_ms is None else check_timestamp(timestamp_ms)
-        return topic, key, value, headers, partition, timestamp_ms, size
-
-    def tables(self, topic: str | None, rows: RowsLike) -> Iterator[TableToPut]:
-        """Rows as the intake takes them, piece by piece. Raises UsageError for columns that cannot be sent."""
-        if topic is not None:
-            topic = self._names.one(topic)
-        # Pieces are large enough to fill batches of many partitions, and small enough to bound memory.
-        most_bytes = max(1, min(16 * self.config.batch_size_bytes, self.config.buffer_memory_bytes // 4))
-        check = partial(check_sizes, config=self.config)
-        found = pieces(topic, rows, most_bytes, check)
-        return ((self._names.one(name), batch, max(batch.nbytes, 1)) for name, batch in found)
 
     async def flush(self) -> None:
         """Wait until everything put in before is settled. Raises the first error that nobody has looked at."""
