@@ -39,6 +39,12 @@ class WaitingEnode(LocalEnode):
         await self.before("set_config")
         await super().set_config(name, config)
 
+    async def append(self, partition: Partition, batch: Buffer) -> Appended:
+        await self.before("append")
+        appended = await super().append(partition, batch)
+        await self.after("append")
+        return appended
+
     async def append_all(self, batches: Sequence[tuple[Partition, Buffer]]) -> list[Appended | PenstockError]:
         await self.before("append_all")
         return await super().append_all(batches)

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from penstock.columnar.batch import CRC_START, batches
 from penstock.columnar.buffers import crc32c
+from penstock.columnar.entries import Ended, batch_of, entries_of
 from penstock.columnar.transactions import AbortedTransactions, control_type, end_marker
 from penstock.errors import CorruptBatch, PenstockError
 from penstock.model import Partition
 from penstock.protocols.kafka.offsets_log import OffsetsLog
 from penstock.protocols.kafka.transactions import State, Transaction
-from penstock.protocols.kafka.transactions.stored import batch_for, replay
-from penstock.seams.offsets import Ended
+from penstock.protocols.kafka.transactions.stored import entry_of, read_entry
 from penstock.store.aborted import from_bytes
 
 _BATCHES = Path(__file__).resolve().parents[1] / "data" / "kafka" / "batches"
@@ -46,13 +46,18 @@ def _outcome(read: object, data: bytes) -> str:
 
 
 def _ids(data: bytes) -> None:
-    for name, transaction in replay(data):
-        assert transaction is None or (transaction.transactional_id == name and transaction.state in State)
+    for each in entries_of(data):
+        said = None if isinstance(each, Ended) or each.key is None else read_entry(each.key, each.value)
+        if said is not None and said[1] is not None:
+            assert said[1].transactional_id == said[0]
+            assert said[1].state in State
 
 
 def _offsets(data: bytes) -> None:
-    for each in OffsetsLog().replay(data):
-        assert isinstance(each, Ended) or each.position >= 0
+    for each in entries_of(data):
+        assert each.position >= 0
+        if not isinstance(each, Ended) and each.key is not None:
+            OffsetsLog().read(each.key, each.value)
 
 
 def _markers(data: bytes) -> None:
@@ -78,7 +83,8 @@ def seeds() -> Iterator[bytes]:
         for header in batches(data):
             yield data[header.position : header.end]
     for state in State:
-        yield batch_for(Transaction("tx", 7, 3, 60_000, state, frozenset({Partition("t", 1)}), 5, 6, True, 1, 2), 0)
+        known = Transaction("tx", 7, 3, 60_000, state, frozenset({Partition("t", 1)}), 5, 6, True, 1, 2)
+        yield batch_of([entry_of(known)], 0)
     for commit in (True, False):
         yield end_marker(7, 3, commit=commit, coordinator_epoch=2, now_ms=0)
     yield struct.pack(">hqqqq", 0, 7, 1, 5, 6)

@@ -48,7 +48,7 @@ async def _serve(data: bytes) -> str:
             answers = [await _answer(client, frame) for frame in _frames(client, data)]
         finally:
             client.session.lost()
-            kit.front.shared.groups.balance(kit.front.shared.now, kit.front.shared.cluster.partitions)
+            await kit.front.balance()
             await _still_serves(kit)
     return ", ".join(sorted(set(answers)))
 
@@ -83,7 +83,7 @@ async def _answer(client: Client, frame: Frame) -> str:
 
 
 async def _still_serves(kit: Kit) -> None:
-    if kit.front.shared.cluster.topic("demo") is not None and not kit.front.shared.settings.topics:
+    if await kit.front.shared.cluster.topic("demo") is not None and not kit.front.shared.settings.topics:
         assert (await kit.client().ask(SEND_MESSAGE, sent(b"next"))).success
 
 

@@ -44,14 +44,14 @@ class GroupVerbs:
         return {}, b""
 
     async def _all(self, said: Said, raw: memoryview) -> Reply:
-        names = sorted({*self._offsets.groups(), *self._groups.members})
+        names = sorted({*await self._offsets.groups(), *self._groups.members})
         return {"groups": {name: self._groups.said(name) for name in names}}, b""
 
     async def _forget(self, said: Said, raw: memoryview) -> Reply:
         group = said["group"]
         if self._groups.said(group):
             raise UsageError(f"group {group} has members")
-        await self._offsets.forget(group, list(self._offsets.committed(group)))
+        await self._offsets.forget(group, lambda *_: True)
         self._groups.forget(group)
         return {}, b""
 
@@ -61,5 +61,5 @@ class GroupVerbs:
         return {}, b""
 
     async def _committed(self, said: Said, raw: memoryview) -> Reply:
-        found = self._offsets.committed(said["group"])
+        found = await self._offsets.committed(said["group"])
         return {"offsets": [[at.topic, at.id, kept.offset] for at, kept in found.items()]}, b""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from penstock.groups.latest import Latest
 from penstock.model import Committed, Partition
 
 __all__ = ["CommittedTable"]
@@ -26,22 +27,23 @@ class CommittedTable:
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[Partition, Committed]] = {}
-        self._positions: dict[tuple[str, Partition], int] = {}
+        self._order: Latest[tuple[str, Partition]] = Latest()
 
     def set(self, group: str, partition: Partition, committed: Committed | None, *, position: int) -> None:
         """What the log says at ``position``; None takes the offset away. Does nothing if something later is known."""
-        key = (group, partition)
-        if position < self._positions.get(key, -1):
+        if not self._order.takes((group, partition), position, gone=committed is None):
             return
         offsets = self._groups.setdefault(group, {})
         if committed is not None:
             offsets[partition] = committed
-            self._positions[key] = position
             return
         offsets.pop(partition, None)
-        self._positions.pop(key, None)
         if not offsets:
             del self._groups[group]
+
+    def quiet(self) -> None:
+        """Nothing is on its way any more that stands in the log before what is known."""
+        self._order.quiet()
 
     def of(self, group: str) -> Mapping[Partition, Committed]:
         """The group's offsets; empty if it has none. To be read only."""
@@ -52,4 +54,4 @@ class CommittedTable:
         return list(self._groups)
 
     def __len__(self) -> int:
-        return len(self._positions)
+        return len(self._order)

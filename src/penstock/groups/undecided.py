@@ -6,7 +6,7 @@ own. What must not live here: who may commit, and bytes.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from penstock.model import Committed, Partition
@@ -34,30 +34,33 @@ committed=Committed(offset=5, metadata='', leader_epoch=-1, timestamp_ms=-1), po
     """
 
     def __init__(self) -> None:
-        self._places: dict[int, dict[int, list[Wanted]]] = {}
+        self._places: dict[int, dict[int, dict[int, Wanted]]] = {}
 
     def add(self, place: int, producer_id: int, wanted: Wanted) -> None:
-        """A producer's open transaction wants this."""
-        self._places.setdefault(place, {}).setdefault(producer_id, []).append(wanted)
+        """A producer's open transaction wants this. Hearing of it twice is hearing of it once."""
+        self._places.setdefault(place, {}).setdefault(producer_id, {})[wanted.position] = wanted
 
     def end(self, place: int, producer_id: int) -> list[Wanted]:
         """The producer's transaction is over there; returns what it wanted, in the order of the log."""
         producers = self._places.get(place, {})
-        wanted = producers.pop(producer_id, [])
+        wanted = producers.pop(producer_id, {})
         if not producers:
             self._places.pop(place, None)
-        return wanted
+        return [wanted[position] for position in sorted(wanted)]
 
-    def any_at(self, place: int) -> bool:
-        """Whether anything is undecided there."""
-        return place in self._places
+    def forget(self, place: int, group: str, partition: Partition, position: int) -> None:
+        """The group's offset was taken away at ``position``: also what stands before that and is not decided."""
+        for all_of_one in self._places.get(place, {}).values():
+            for at, wanted in list(all_of_one.items()):
+                if at < position and (wanted.group, wanted.partition) == (group, partition):
+                    del all_of_one[at]
 
-    def of(self, group: str) -> Collection[Partition]:
-        """The partitions that somebody wants to commit for the group."""
+    def of(self, group: str) -> Mapping[Partition, Committed]:
+        """What somebody wants to commit for the group."""
         return {
-            wanted.partition
+            wanted.partition: wanted.committed
             for producers in self._places.values()
             for all_of_one in producers.values()
-            for wanted in all_of_one
+            for wanted in all_of_one.values()
             if wanted.group == group
         }

@@ -5,12 +5,13 @@ Where the data is kept is `penstock.seams.enode`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from penstock.model import Committed, Endpoint, Partition
 from penstock.seams.enode import Enode
+from penstock.seams.journal import Journals
 from penstock.seams.locks import Locks
 from penstock.seams.memory import UNLIMITED, Memory
 from penstock.seams.runtime import Runtime
@@ -30,18 +31,64 @@ class NodeIdentity:
     epoch: int
 
 
-class Offsets(Protocol):
-    """Committed offsets of all groups, whichever protocol they speak; durable before ``commit`` returns."""
+Look = Callable[[], None]
+"""Asks whether something may still be done, when nothing can come between that and the order of the log. What it raises
+is raised, and nothing is written then."""
 
-    def groups(self) -> Sequence[str]: ...
-    def committed(self, group: str) -> Mapping[Partition, Committed]: ...
-    async def commit(self, group: str, offsets: Mapping[Partition, Committed]) -> None: ...
-    async def forget(self, group: str, partitions: Collection[Partition]) -> None: ...
-    async def save_group(self, group: str, record: bytes | None) -> None:
-        """Keep a front's own description of a group beside its offsets; None deletes it."""
+Which = Callable[[Partition, Committed], bool]
+"""Says of each offset, in the same moment, whether it is meant."""
+
+
+class Standing(NamedTuple):
+    """Where a group stands at one moment; to be read only, and before anything is waited for.
+
+    ``undecided``: the partitions for which an open transaction wants to commit an offset.
+    """
+
+    committed: Mapping[Partition, Committed]
+    undecided: Collection[Partition]
+
+
+class Offsets(Protocol):
+    """Committed offsets of all groups, whichever protocol they speak; durable before ``commit`` returns.
+
+    They may lie in a cluster, so every call may wait. Of one group, what is called first is written first.
+    Errors: StoreError and its kin; ConnectionLost where they lie elsewhere.
+    """
+
+    async def groups(self) -> Sequence[str]:
+        """Groups that have offsets."""
         ...
 
-    def saved_groups(self) -> Mapping[str, bytes]: ...
+    async def committed(self, group: str) -> Mapping[Partition, Committed]:
+        """To be read only, and before anything is waited for."""
+        ...
+
+    async def standing(self, group: str) -> Standing:
+        """What is committed and what is undecided, in one moment: asked one after the other, a transaction that ends
+        in between would show its offsets in neither."""
+        ...
+
+    async def commit(self, group: str, offsets: Mapping[Partition, Committed], look: Look | None = None) -> None: ...
+    async def forget(self, group: str, which: Which, look: Look | None = None) -> None:
+        """Take offsets away, also what open transactions wanted to commit there so far."""
+        ...
+
+    async def expire(self, group: str, which: Which) -> None:
+        """Take offsets away that are too old, but none that an open transaction is about to replace."""
+        ...
+
+    async def delete_group(self, group: str, look: Callable[[bool], None]) -> None:
+        """Take its offsets and its description away; ``look`` is told whether it has offsets, or may get some."""
+        ...
+
+    async def save_group(self, group: str, record: bytes) -> None:
+        """Keep a front's own description of a group beside its offsets."""
+        ...
+
+    async def saved_groups(self) -> Mapping[str, bytes]:
+        """All descriptions; to be read only, and before anything is waited for."""
+        ...
 
     # Within transactions of a log's producers.
 
@@ -50,7 +97,12 @@ class Offsets(Protocol):
         ...
 
     async def commit_within(
-        self, group: str, offsets: Mapping[Partition, Committed], producer_id: int, epoch: int
+        self,
+        group: str,
+        offsets: Mapping[Partition, Committed],
+        producer_id: int,
+        epoch: int,
+        look: Look | None = None,
     ) -> None:
         """Commit when, and if, that producer's open transaction commits: `end_within`."""
         ...
@@ -59,14 +111,10 @@ class Offsets(Protocol):
         """Write the marker; what the producer wanted to commit there is committed, or forgotten."""
         ...
 
-    def undecided(self, group: str) -> Collection[Partition]:
-        """The partitions for which an open transaction wants to commit an offset."""
-        ...
-
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What a front is given.
+    """What a front is given. ``enode`` keeps the data, ``journals`` what fronts themselves want to keep.
 
     ``locks``: of what several fronts change, by what it is and its name: ("config", topic), ("config",) for defaults.
     """
@@ -75,6 +123,7 @@ class Services:
     runtime: Runtime
     enode: Enode
     offsets: Offsets
+    journals: Journals
     memory: Memory = UNLIMITED
     locks: Locks[tuple[str, ...]] = field(init=False)
 

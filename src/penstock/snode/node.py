@@ -30,6 +30,7 @@ from penstock.seams.offsets import OffsetsCodec
 from penstock.seams.opening import OpenedEnode, Surroundings
 from penstock.seams.runtime import Promise
 from penstock.snode.enodes.opening import open_enode
+from penstock.snode.services.journal import JournalService
 from penstock.snode.services.offsets import OffsetsService
 
 __all__ = ["Node"]
@@ -127,11 +128,12 @@ class Node:
         enode = self._enode = open_enode(config.store, Surroundings(runtime, config, self._channel_of))
         for found in await enode.start():
             _log.warning("%s", found)
-        offsets = OffsetsService(enode, _offsets_codec(), runtime, partitions=config.offsets_partitions)
+        journals = JournalService(enode, runtime)
+        offsets = OffsetsService(journals, _offsets_codec(), partitions=config.offsets_partitions)
         await offsets.load()
         own = enode.identity
         identity = NodeIdentity(own.node_id, own.cluster_id, self._advertised, own.epoch)
-        services = Services(identity, runtime, enode, offsets, self._budget)
+        services = Services(identity, runtime, enode, offsets, journals, self._budget)
         for listen in config.listen:
             await self._open(listen, services)
         enode.keep_up()

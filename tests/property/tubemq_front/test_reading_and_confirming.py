@@ -120,7 +120,7 @@ class Reader(RuleBasedStateMachine):
 
     @invariant()
     def the_groups_offset_is_kept_for_everybody_to_see(self) -> None:
-        known = self.kit.offsets.committed("g").get(DEMO)
+        known = self.run(self.kit.offsets.committed("g")).get(DEMO)
         assert (0 if known is None else known.offset) == self.committed
 
 

@@ -25,6 +25,7 @@ from penstock.protocols.kafka.offsets_log import OffsetsLog
 from penstock.seams.framing import Frame, joined
 from penstock.seams.front import Peer
 from penstock.seams.node import NodeIdentity, Services
+from penstock.snode.services.journal import JournalService
 from penstock.snode.services.offsets import OffsetsService
 from penstock.store import Store, open_store
 from tests.waiting_enode import WaitingEnode
@@ -65,9 +66,10 @@ class Kit(Client):
         self.store = store
         self.runtime = runtime
         self.enode = WaitingEnode(store, runtime)
-        self.offsets = OffsetsService(self.enode, OffsetsLog(), runtime, partitions=4)
+        self.journals = JournalService(self.enode, runtime)
+        self.offsets = OffsetsService(self.journals, OffsetsLog(), partitions=4)
         identity = NodeIdentity(1, store.cluster_id, {"kafka": Endpoint("127.0.0.1", 9_092)}, store.epoch)
-        self.front = KafkaFront(Services(identity, runtime, self.enode, self.offsets), options)
+        self.front = KafkaFront(Services(identity, runtime, self.enode, self.offsets, self.journals), options)
         super().__init__(self.front)
 
     def client(self) -> Client:

@@ -191,7 +191,7 @@ def test_a_group_with_members_stays_and_an_empty_one_goes_with_its_offsets() -> 
         await kit.ask(LeaveGroupRequest(group_id="g", members=[LeaveGroupRequestMember(member_id=joined.member_id)]), 4)
         assert await delete() == [0, ErrorCode.GROUP_ID_NOT_FOUND]
         assert await committed(kit) == (-1, "", -1)
-        assert not kit.offsets.saved_groups()
+        assert not (await kit.offsets.saved_groups())
 
     run(test)
 

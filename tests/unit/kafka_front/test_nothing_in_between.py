@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+from penstock.model import Committed, Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.messages.alter_configs import (
     IncrementalAlterConfigsRequest,
@@ -10,13 +11,14 @@ from penstock.protocols.kafka.messages.alter_configs import (
     IncrementalAlterConfigsRequestResource,
 )
 from penstock.protocols.kafka.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic
+from penstock.protocols.kafka.messages.delete_groups import DeleteGroupsRequest
 from penstock.protocols.kafka.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMember
 from penstock.protocols.kafka.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.unit.kafka_front.group_kit import commit, member
+from tests.unit.kafka_front.group_kit import commit, member, until
 from tests.unit.kafka_front.kit import Client, Kit, batch, run
 from tests.unit.kafka_front.test_configs import options_of
 from tests.unit.kafka_front.test_fetch import asking, fetch
-from tests.unit.kafka_front.transaction_kit import FIRST, Writer, seen
+from tests.unit.kafka_front.transaction_kit import FIRST, SECOND, Writer, seen
 from tests.unit.kafka_front.transaction_kit import fetch as fetch_one
 
 
@@ -101,7 +103,7 @@ def test_a_member_that_is_put_out_while_topics_are_looked_up_commits_nothing() -
         assert (await kit.client().ask(leaving, 4)).error_code == 0
         door.opened.set()
         assert await committing == ErrorCode.UNKNOWN_MEMBER_ID
-        assert not kit.offsets.committed("g")
+        assert not await kit.offsets.committed("g")
 
     run(test)
 
@@ -136,5 +138,76 @@ def test_a_topic_that_two_make_at_once_is_there_for_both() -> None:
         codes = [(await each).topics[0].error_code for each in made]
         assert codes == [ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS]
         assert (await found).topics[0].error_code == ErrorCode.NONE
+
+    run(test)
+
+
+async def closed(kit: Kit) -> Door:
+    """Where group "g" is kept something is in doubt, and the log does not say what: its turn does not come."""
+    before, kit.enode.after = kit.enode.after, never
+    lost = asyncio.ensure_future(kit.offsets.commit("g", {Partition("other", 0): Committed(1)}))
+    await others_go_on()
+    lost.cancel()
+    await asyncio.gather(lost, return_exceptions=True)
+    kit.enode.after = before
+    return Door(kit, "extents")
+
+
+async def never(call: str) -> None:
+    await asyncio.Event().wait()
+
+
+async def put_out(kit: Kit, joined: Any) -> None:
+    leaving = LeaveGroupRequest(group_id="g", members=[LeaveGroupRequestMember(member_id=joined.member_id)])
+    assert (await kit.client().ask(leaving, 4)).error_code == 0
+
+
+def test_a_member_that_is_put_out_while_its_commit_waits_for_the_log_commits_nothing() -> None:
+    async def test(kit: Kit) -> None:
+        kit.store.create_topic("t", 1)
+        joined = await member(kit)
+        door = await closed(kit)
+        asking = commit(kit, 5, generation_id_or_member_epoch=joined.generation_id, member_id=joined.member_id)
+        committing = asyncio.ensure_future(asking)
+        await door.reached.wait()
+        await put_out(kit, joined)
+        door.opened.set()
+        assert await committing == ErrorCode.UNKNOWN_MEMBER_ID
+        assert Partition("t", 0) not in await kit.offsets.committed("g")
+
+    run(test)
+
+
+def test_a_member_that_is_put_out_while_its_transaction_has_no_turn_commits_nothing_in_it() -> None:
+    async def test(kit: Kit) -> None:
+        kit.store.create_topic("t", 1)
+        joined = await member(kit)
+        writer = Writer(kit.client(), version=SECOND)
+        assert await writer.init() == 0
+        door = await closed(kit)
+        asking = writer.commit_offsets("g", "t", 5, generation_id=joined.generation_id, member_id=joined.member_id)
+        committing = asyncio.ensure_future(asking)
+        await door.reached.wait()
+        await put_out(kit, joined)
+        door.opened.set()
+        assert await committing == ErrorCode.UNKNOWN_MEMBER_ID
+        assert not (await kit.offsets.standing("g")).undecided
+
+    run(test)
+
+
+def test_a_group_that_got_members_while_its_deletion_waits_for_the_log_is_not_deleted() -> None:
+    async def test(kit: Kit) -> None:
+        kit.store.create_topic("t", 1)
+        assert await commit(kit, 5) == 0
+        door = await closed(kit)
+        deleting = asyncio.ensure_future(kit.client().ask(DeleteGroupsRequest(groups_names=["g"]), 2))
+        await door.reached.wait()
+        joining = asyncio.ensure_future(member(kit.client()))
+        await until(kit, "CompletingRebalance")
+        door.opened.set()
+        assert (await deleting).results[0].error_code == ErrorCode.NON_EMPTY_GROUP
+        await joining
+        assert (await kit.offsets.committed("g"))[Partition("t", 0)].offset == 5
 
     run(test)

@@ -108,7 +108,7 @@ def test_offsets_of_topics_that_nobody_reads_can_be_deleted() -> None:
         assert (await delete_offsets(kit, 0, topic="u")).topics[0].partitions[0].error_code == 0
         assert (await delete_offsets(kit, 9, topic="u")).topics[0].partitions[0].error_code == 3
         assert (await delete_offsets(kit, 0, group="no")).error_code == ErrorCode.GROUP_ID_NOT_FOUND
-        assert [partition.topic for partition in kit.offsets.committed("g")] == ["t"]
+        assert [partition.topic for partition in (await kit.offsets.committed("g"))] == ["t"]
 
     run(test)
 

@@ -10,6 +10,7 @@ from penstock.groups.tables import UndefinedTransition
 from penstock.model import Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front import KafkaFrontOptions
+from penstock.protocols.kafka.front.transaction_log import TransactionLog
 from penstock.protocols.kafka.messages.describe_producers import DescribeProducersRequest, DescribeProducersRequestTopic
 from penstock.protocols.kafka.messages.describe_transactions import DescribeTransactionsRequest
 from penstock.protocols.kafka.messages.list_transactions import ListTransactionsRequest
@@ -20,6 +21,7 @@ from penstock.protocols.kafka.messages.transactions import (
 )
 from penstock.protocols.kafka.transactions import TABLE, Event, State
 from penstock.seams.enode import extent
+from penstock.snode.services.journal import JournalService
 from tests.unit.kafka_front.group_kit import member
 from tests.unit.kafka_front.kit import Kit, batch, run
 from tests.unit.kafka_front.transaction_kit import (
@@ -286,7 +288,8 @@ def test_ids_that_nobody_uses_are_forgotten() -> None:
         assert [each.transactional_id for each in keeper.all()] == ["busy"]
         assert await writer.add(("t", 0)) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
         assert await busy.end(commit=True) == OK
-        assert list(await keeper._log.load()) == ["busy"]
+        stored = TransactionLog(JournalService(kit.enode, kit.runtime), 2)
+        assert list(await stored.load()) == ["busy"]
 
     run(test, KafkaFrontOptions(transaction_partitions=2))
 

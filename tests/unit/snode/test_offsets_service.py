@@ -1,4 +1,4 @@
-"""Committed offsets: durable, in the log's order, and the log that keeps them does not grow for ever."""
+"""Committed offsets: durable, in the log's order, in Kafka's format."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,34 +9,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.columnar.entries import Ended, Entry, Noted, batch_of, entries_of
 from penstock.errors import PenstockError
 from penstock.groups.committed import CommittedTable
 from penstock.model import Committed, Partition
 from penstock.net.runtime import AsyncioRuntime
 from penstock.protocols.kafka.coordinator.stored import restored
 from penstock.protocols.kafka.offsets_log import OffsetsLog
-from penstock.seams.offsets import Ended
 from penstock.snode.enodes.local import LocalEnode
+from penstock.snode.services.journal import JournalService
 from penstock.snode.services.offsets import OffsetsService
 from penstock.store import Store, open_store
 
 DATA = Path(__file__).parents[2] / "data/kafka/batches"
 
 T0, T1 = Partition("t", 0), Partition("t", 1)
-TOPIC = OffsetsLog.topic
 
 
 @asynccontextmanager
-async def service(store: Store, *, partitions: int = 1, rewrite_after: int = 10_000) -> AsyncIterator[OffsetsService]:
+async def service(store: Store, *, partitions: int = 1) -> AsyncIterator[OffsetsService]:
     failures: list[BaseException] = []
     runtime = AsyncioRuntime(failures.append)
-    offsets = OffsetsService(
-        LocalEnode(store, runtime), OffsetsLog(), runtime, partitions=partitions, rewrite_after=rewrite_after
-    )
+    offsets = OffsetsService(JournalService(LocalEnode(store, runtime), runtime), OffsetsLog(), partitions=partitions)
     await offsets.load()
     yield offsets
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    await asyncio.gather(*others, return_exceptions=True)  # a rewrite may be going on
     await runtime.stop()
     assert not failures
 
@@ -48,12 +44,12 @@ def test_the_last_commit_counts_also_after_a_restart() -> None:
             await offsets.commit("g", {T0: Committed(1), T1: Committed(2, "note", 3, 4)})
             await offsets.commit("g", {T0: Committed(9)})
             await offsets.commit("h", {T0: Committed(0)})
-            await offsets.forget("g", [Partition("t", 7)])
+            await offsets.forget("g", lambda one, _: one == Partition("t", 7))
             await offsets.save_group("g", b"record")
         async with service(store) as again:
-            assert dict(again.committed("g")) == {T0: Committed(9), T1: Committed(2, "note", 3, 4)}
-            assert sorted(again.groups()) == ["g", "h"]
-            assert dict(again.saved_groups()) == {"g": b"record"}
+            assert dict(await again.committed("g")) == {T0: Committed(9), T1: Committed(2, "note", 3, 4)}
+            assert sorted(await again.groups()) == ["g", "h"]
+            assert dict(await again.saved_groups()) == {"g": b"record"}
         store.close()
 
     asyncio.run(main())
@@ -64,15 +60,15 @@ def test_what_was_taken_away_does_not_come_back() -> None:
         store = open_store("memory:")
         async with service(store) as offsets:
             await offsets.commit("g", {T0: Committed(1), T1: Committed(2)})
-            await offsets.save_group("g", b"record")
-            await offsets.forget("g", [T0])
-            await offsets.save_group("g", None)
-            await offsets.save_group("never", None)
+            await offsets.forget("g", lambda one, _: one == T0)
+            await offsets.save_group("h", b"record")
+            await offsets.delete_group("h", lambda has_offsets: None)
+            await offsets.delete_group("never", lambda has_offsets: None)
         async with service(store) as again:
-            assert dict(again.committed("g")) == {T1: Committed(2)}
-            assert not again.saved_groups()
-            await again.forget("g", [T1])
-            assert not again.groups()
+            assert dict(await again.committed("g")) == {T1: Committed(2)}
+            assert not (await again.saved_groups())
+            await again.forget("g", lambda one, _: one == T1)
+            assert not (await again.groups())
         store.close()
 
     asyncio.run(main())
@@ -86,52 +82,7 @@ def test_a_commit_that_could_not_be_written_is_not_committed() -> None:
             store.close()
             with pytest.raises(PenstockError):
                 await offsets.commit("g", {T0: Committed(2)})
-            assert offsets.committed("g")[T0].offset == 1
-
-    asyncio.run(main())
-
-
-def test_many_commits_do_not_make_a_long_log() -> None:
-    async def main() -> None:
-        store = open_store("memory:")
-        async with service(store, rewrite_after=50) as offsets:
-            await offsets.save_group("g", b"record")
-            for number in range(500):
-                await offsets.commit(f"g{number % 3}", {T0: Committed(number)})
-                await asyncio.sleep(0)
-        log = store.log(TOPIC, 0)
-        assert log.end_offset - log.start_offset < 120
-        async with service(store) as again:
-            assert {group: again.committed(group)[T0].offset for group in again.groups()} == {
-                "g0": 498,
-                "g1": 499,
-                "g2": 497,
-            }
-            assert dict(again.saved_groups()) == {"g": b"record"}
-        store.close()
-
-    asyncio.run(main())
-
-
-def test_commits_that_wait_for_the_disk_are_not_overruled_by_a_rewrite(tmp_path: object) -> None:
-    """A rewrite between a commit's write and its acknowledgement must not put the older value behind it."""
-
-    async def main() -> None:
-        store = open_store(f"file:{tmp_path}", flush="always")
-        async with service(store, rewrite_after=5) as offsets:
-
-            async def committer(group: str) -> None:
-                for number in range(40):
-                    await offsets.commit(group, {T0: Committed(number)})
-                    assert offsets.committed(group)[T0].offset == number
-
-            await asyncio.gather(*(committer(f"g{number}") for number in range(5)))
-        store.close()
-        store = open_store(f"file:{tmp_path}")
-        async with service(store) as again:
-            assert {again.committed(group)[T0].offset for group in again.groups()} == {39}
-        assert store.log(TOPIC, 0).start_offset > 0
-        store.close()
+            assert (await offsets.committed("g"))[T0].offset == 1
 
     asyncio.run(main())
 
@@ -141,8 +92,9 @@ def test_groups_are_where_kafka_put_them_and_read_as_kafka_wrote_them(number: in
     """Segments of a real broker's offsets topic, which had five partitions."""
     log = OffsetsLog()
     for name in DATA.glob(f"segment-4.3-consumer-offsets-{number}.bin"):
-        told = list(log.replay(name.read_bytes()))
-        found = [each for each in told if not isinstance(each, Ended)]
+        told = list(entries_of(name.read_bytes()))
+        said = [log.read(each.key or b"", each.value) for each in told if not isinstance(each, Ended)]
+        found = [each for each in said if each is not None]
         assert found
         # The transactions of the recorded scenario: what they wanted to commit comes before their end.
         for place, each in enumerate(told):
@@ -163,12 +115,13 @@ ROWS = st.tuples(st.text(max_size=20), st.text(max_size=20), st.integers(0, 99),
 @given(st.lists(ROWS, max_size=30))
 def test_records_are_read_as_they_were_written(rows: list[tuple[str, str, int, int]]) -> None:
     log = OffsetsLog()
-    entries = [log.group_entry("group", b"record"), log.group_entry("gone", None)]
+    entries: list[Entry] = [log.group_entry("group", b"record"), log.group_entry("gone", None)]
     for group, topic, partition, offset in rows:
         entries.append(log.offset_entry(group, Partition(topic, partition), Committed(offset, topic, 1, 2)))
         entries.append(log.offset_entry(group, Partition(topic, partition), None))
-    found = list(log.replay(log.batch(entries, 5)))
-    assert [each.position for each in found] == list(range(len(entries)))
+    noted = [each for each in entries_of(batch_of(entries, 5)) if isinstance(each, Noted)]
+    assert [each.position for each in noted] == list(range(len(entries)))
+    found = [said for each in noted if (said := log.read(each.key or b"", each.value)) is not None]
     assert (found[0].group, found[0].record, found[1].record) == ("group", b"record", None)
     for number, (group, topic, partition, offset) in enumerate(rows):
         kept, gone = found[2 + 2 * number : 4 + 2 * number]

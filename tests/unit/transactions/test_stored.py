@@ -2,38 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from penstock.columnar.batch import batches
+from penstock.columnar.entries import Ended, Noted, batch_of, entries_of
 from penstock.errors import CorruptBatch, ProtocolViolation
 from penstock.model import Partition
 from penstock.protocols.kafka.messages.transaction_log import TransactionLogValue as Value
 from penstock.protocols.kafka.messages.transaction_log import write_transaction_key, write_transaction_value
-from penstock.protocols.kafka.plain_batches import batch_of, records_of
 from penstock.protocols.kafka.transactions import State, Transaction
-from penstock.protocols.kafka.transactions.stored import batch_for, replay
+from penstock.protocols.kafka.transactions.stored import entry_of, read_entry
 
 DATA = Path(__file__).parents[2] / "data" / "kafka" / "batches"
 RECORDED = sorted(DATA.glob("segment-4.3-transaction-state-*.bin"))
+
+
+def replay(data: bytes) -> Iterator[tuple[str, Transaction | None]]:
+    """What the entries of batches say."""
+    for each in entries_of(data):
+        if not isinstance(each, Ended) and (said := read_entry(each.key or b"", each.value)) is not None:
+            yield said
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)
 def test_what_a_real_broker_wrote_is_understood_and_written_the_same(path: Path) -> None:
     data = path.read_bytes()
     found = list(replay(data))
-    stored = [(key, value) for header in batches(data) for _, key, value in records_of(data, header)]
+    stored = [(each.key, each.value) for each in entries_of(data) if isinstance(each, Noted)]
     assert len(found) == len(stored) > 4
     for (name, transaction), (key, value) in zip(found, stored, strict=True):
         assert transaction is not None
         assert write_transaction_key(name) == key
         if transaction.second:  # the first version's producers are of version 0 there and of version 1 here
-            data = batch_for(transaction, 0)
-            (ours,) = ((k, v) for header in batches(data) for _, k, v in records_of(data, header))
-            assert _same(ours[1], value)
+            assert _same(entry_of(transaction)[1], value)
     first, last = found[0][1], found[-1][1]
     assert first is not None
     assert last is not None
@@ -84,12 +89,12 @@ TIMES = st.integers(-1, 2**62)
 )
 def test_what_was_written_is_read_back(transaction: Transaction) -> None:
     assume(transaction.state is not State.EMPTY or not transaction.partitions)
-    assert list(replay(batch_for(transaction, 5))) == [(transaction.transactional_id, transaction)]
+    assert list(replay(batch_of([entry_of(transaction)], 5))) == [(transaction.transactional_id, transaction)]
 
 
 def test_a_dead_id_is_a_tombstone() -> None:
     dead = Transaction("tx", 1, 0, state=State.DEAD)
-    assert list(replay(batch_for(dead, 0))) == [("tx", None)]
+    assert list(replay(batch_of([entry_of(dead)], 0))) == [("tx", None)]
 
 
 def test_a_state_that_nobody_knows_is_not_passed_over() -> None:

@@ -19,6 +19,7 @@ from penstock.protocols.tubemq.rpc import read_answer, request
 from penstock.seams.framing import Buffers, Frame
 from penstock.seams.front import Peer
 from penstock.seams.node import NodeIdentity, Services
+from penstock.snode.services.journal import JournalService
 from penstock.snode.services.offsets import OffsetsService
 from penstock.store import Store, open_store
 from tests.waiting_enode import WaitingEnode
@@ -84,9 +85,10 @@ class Kit(Client):
         self.enode = WaitingEnode(store, runtime)
         make = protocol("kafka").offsets
         assert make is not None
-        self.offsets = OffsetsService(self.enode, make(), runtime, partitions=1)
+        self.journals = JournalService(self.enode, runtime)
+        self.offsets = OffsetsService(self.journals, make(), partitions=1)
         identity = NodeIdentity(1, store.cluster_id, {"tubemq": Endpoint("127.0.0.1", 8_715)}, store.epoch)
-        self.front = TubeFront(Services(identity, runtime, self.enode, self.offsets), options)
+        self.front = TubeFront(Services(identity, runtime, self.enode, self.offsets, self.journals), options)
         super().__init__(self.front)
 
     def client(self) -> Client:

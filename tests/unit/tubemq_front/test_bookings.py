@@ -84,7 +84,7 @@ def test_offsets_outlive_their_reader_as_every_protocols_offsets_do() -> None:
     async def check(kit: Kit) -> None:
         await kit.put(b"a", b"b", b"c")
         await kit.book(curr_offset=56)
-        assert kit.offsets.committed("g")[Partition("demo", 0)].offset == 2
+        assert (await kit.offsets.committed("g"))[Partition("demo", 0)].offset == 2
 
     run(check)
 

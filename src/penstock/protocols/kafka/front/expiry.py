@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from penstock.model import Committed, Partition
 from penstock.protocols.kafka.coordinator import Group, State
 
-__all__ = ["expired_offsets"]
+__all__ = ["has_expired"]
 
 
-def expired_offsets(
-    group: Group | None, committed: Mapping[Partition, Committed], now_ms: int, retention_ms: int
-) -> list[Partition]:
-    """The partitions of ``committed`` whose offsets are older than ``retention_ms``, counted from where Kafka does.
+def has_expired(
+    group: Group | None, partition: Partition, committed: Committed, now_ms: int, retention_ms: int
+) -> bool:
+    """Whether an offset is older than ``retention_ms``, counted from where Kafka does.
 
     - a group without members that had some: from when the last one left, or the commit if that came later;
     - a group that never had members (``group`` None: not even one of ours): from the commit;
@@ -28,9 +26,5 @@ def expired_offsets(
         elif group.state is State.STABLE and group.subscribed is not None:
             read = group.subscribed
         else:
-            return []
-    return [
-        partition
-        for partition, offset in committed.items()
-        if partition.topic not in read and now_ms - max(since, offset.timestamp_ms) >= retention_ms
-    ]
+            return False
+    return partition.topic not in read and now_ms - max(since, committed.timestamp_ms) >= retention_ms

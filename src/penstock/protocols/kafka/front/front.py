@@ -52,7 +52,7 @@ class KafkaFront:
     async def start(self) -> None:
         """Take over groups and transactions from the log. Raises ProtocolViolation where their records are damaged."""
         await self._shared.transactions.start()
-        self._shared.groups.start()
+        await self._shared.groups.start()
         self._shared.services.runtime.spawn(self._expire(), "expire committed offsets and transactional ids")
 
     def session(self, peer: Peer) -> KafkaSession:

@@ -6,11 +6,14 @@ What must not live here: decisions about groups (`coordinator`) and wire message
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 
 from penstock.errors import PenstockError
+from penstock.model import Committed, Partition
 from penstock.protocols.kafka.coordinator import Coordinator, Group, GroupSettings, Moment, State
 from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.front.expiry import expired_offsets
+from penstock.protocols.kafka.front.expiry import has_expired
+from penstock.protocols.kafka.front.faults import Refused
 from penstock.seams.node import Offsets
 from penstock.seams.runtime import Runtime, Timer
 
@@ -31,9 +34,10 @@ class GroupKeeper:
         """Both clocks."""
         return Moment(self._runtime.monotonic(), self._runtime.now_ms())
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Take over what the log knows. Raises ProtocolViolation for a damaged record."""
-        self.coordinator.load(self._offsets.saved_groups(), self._offsets.groups(), self.now())
+        with_offsets = list(await self._offsets.groups())
+        self.coordinator.load(await self._offsets.saved_groups(), with_offsets, self.now())
         self.wake()
 
     def stop(self) -> None:
@@ -79,52 +83,71 @@ class GroupKeeper:
     # What needs both, groups and their offsets. A group of which only offsets are known, because it speaks another
     # protocol, is one without members here.
 
-    def known(self, group_id: str) -> Group | None:
+    async def known(self, group_id: str) -> Group | None:
         """A group, also where all that is known of it are its offsets; None if there is none. To be read only."""
         group = self.coordinator.group(group_id)
-        if group is None and self._offsets.committed(group_id):
-            return Group(group_id)
+        if group is None and await self._offsets.committed(group_id):
+            return self.coordinator.group(group_id) or Group(group_id)
         return group
 
-    def all_known(self) -> list[Group]:
+    async def all_known(self) -> list[Group]:
         """All of them. To be read only."""
+        with_offsets = await self._offsets.groups()
         groups = {group.group_id: group for group in self.coordinator.groups()}
-        for group_id in self._offsets.groups():
+        for group_id in with_offsets:
             groups.setdefault(group_id, Group(group_id))
         return list(groups.values())
 
-    def may_delete_offsets(self, group_id: str) -> ErrorCode:
+    def may_delete_offsets(self, group_id: str, *, has_offsets: bool) -> ErrorCode:
         """Whether OffsetDelete makes sense for the group at all."""
-        if self.coordinator.group(group_id) is None and self._offsets.committed(group_id):
+        if has_offsets and self.coordinator.group(group_id) is None:
             return ErrorCode.NONE
         return self.coordinator.may_delete_offsets(group_id)
 
     async def delete(self, group_id: str) -> ErrorCode:
         """DeleteGroups for one group, durable when it returns. Raises StoreError."""
-        answer = self.coordinator.delete(group_id, self.now())
-        if answer is ErrorCode.GROUP_ID_NOT_FOUND and self._offsets.committed(group_id):
-            answer = ErrorCode.NONE
-        self.wake()
-        if not answer:
-            # No await before the log is written to: a commit that makes the group anew stands after this in the log.
-            await self._offsets.forget(group_id, list(self._offsets.committed(group_id)))
-            await self._offsets.save_group(group_id, None)
-        return answer
+
+        def look(has_offsets: bool) -> None:
+            # At the last moment: a commit that makes the group anew stands behind this in the log.
+            answer = self.coordinator.delete(group_id, self.now())
+            self.wake()
+            if answer and not (answer is ErrorCode.GROUP_ID_NOT_FOUND and has_offsets):
+                raise Refused(answer)
+
+        return await self._delete(group_id, look)
+
+    async def _delete(self, group_id: str, look: Callable[[bool], None]) -> ErrorCode:
+        try:
+            await self._offsets.delete_group(group_id, look)
+        except Refused as refused:
+            return refused.code
+        return ErrorCode.NONE
 
     async def expire_offsets(self, retention_ms: int) -> None:
         """Take away what nobody will ask for again, and the groups that have nothing left. Raises StoreError."""
-        for group_id in self._offsets.groups():
-            committed = self._offsets.committed(group_id)
-            group = self.coordinator.group(group_id)
-            old = expired_offsets(group, committed, self._runtime.now_ms(), retention_ms)
-            undecided = self._offsets.undecided(group_id)
-            if gone := [partition for partition in old if partition not in undecided]:
-                await self._offsets.forget(group_id, gone)
+        for group_id in list(await self._offsets.groups()):
+
+            def old(partition: Partition, committed: Committed, group_id: str = group_id) -> bool:
+                group = self.coordinator.group(group_id)
+                return has_expired(group, partition, committed, self._runtime.now_ms(), retention_ms)
+
+            if any(old(*each) for each in (await self._offsets.committed(group_id)).items()):
+                await self._offsets.expire(group_id, old)
         for group in list(self.coordinator.groups()):
-            name = group.group_id
-            nothing = not (self._offsets.committed(name) or self._offsets.undecided(name))
-            if group.state is State.EMPTY and not group.pending_join and nothing:
-                await self.delete(name)
+            if group.state is State.EMPTY and not group.pending_join:
+                await self._forget_if_unused(group.group_id)
+
+    async def _forget_if_unused(self, group_id: str) -> None:
+        def look(has_offsets: bool) -> None:
+            group = self.coordinator.group(group_id)
+            if has_offsets or group is None or group.state is not State.EMPTY or group.pending_join:
+                raise Refused(ErrorCode.NON_EMPTY_GROUP)
+            self.coordinator.delete(group_id, self.now())
+            self.wake()
+
+        standing = await self._offsets.standing(group_id)
+        if not standing.committed and not standing.undecided:
+            await self._delete(group_id, look)
 
     def _new_id(self) -> str:
         return str(uuid.UUID(bytes=self._runtime.random_bytes(16), version=4))

@@ -33,7 +33,7 @@ from penstock.protocols.kafka.transactions import (
     may_write,
     step,
 )
-from penstock.seams.node import Services
+from penstock.seams.node import Look, Services
 from penstock.seams.runtime import Promise, Timer
 
 __all__ = ["Ended", "TransactionKeeper"]
@@ -55,7 +55,7 @@ class TransactionKeeper:
         self._runtime = services.runtime
         self._ids = ids
         self._max_timeout_ms = max_timeout_ms
-        self._log = TransactionLog(services.enode, partitions, services.locks)
+        self._log = TransactionLog(services.journals, partitions)
         self._known: dict[str, Transaction] = {}
         self._turns: dict[str, Promise[None]] = {}
         self._timers: dict[str, Timer] = {}
@@ -149,10 +149,14 @@ class TransactionKeeper:
         epoch: int,
         group: str,
         offsets: Mapping[Partition, Committed],
+        look: Look,
         *,
         second: bool,
     ) -> ErrorCode:
-        """Offsets of a group whose place takes part; in the second version it does by this."""
+        """Offsets of a group whose place takes part; in the second version it does by this.
+
+        ``look`` asks the group, at the last moment: the id's turn may have been long in coming.
+        """
 
         async def work() -> ErrorCode:
             place = await self._services.offsets.place_of(group)
@@ -160,7 +164,7 @@ class TransactionKeeper:
                 return fault
             code = self.may_write(transactional_id, producer_id, epoch, place)
             if not code:
-                await self._services.offsets.commit_within(group, offsets, producer_id, epoch)
+                await self._services.offsets.commit_within(group, offsets, producer_id, epoch, look)
             return code
 
         return await self._exclusively(transactional_id, work)
@@ -246,7 +250,7 @@ class TransactionKeeper:
         return marked
 
     async def _store(self, it: Transaction) -> None:
-        await self._log.store(it, self._runtime.now_ms())
+        await self._log.store(it)
         if it.state is State.DEAD:
             self._known.pop(it.transactional_id, None)
         else:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from penstock.columnar.batch import batches, verify_crc
+from penstock.columnar.entries import Entry
 from penstock.errors import ProtocolViolation
-from penstock.model import Codec, Partition
+from penstock.model import Partition
 from penstock.protocols.kafka.messages.transaction_log import (
     TransactionLogPartitions,
     TransactionLogValue,
@@ -16,19 +16,11 @@ from penstock.protocols.kafka.messages.transaction_log import (
     write_transaction_key,
     write_transaction_value,
 )
-from penstock.protocols.kafka.plain_batches import batch_of, records_of
 from penstock.protocols.kafka.transactions.states import State
 from penstock.protocols.kafka.transactions.transaction import Transaction
-from penstock.seams.framing import Buffer
 
-__all__ = ["CONFIG", "batch_for", "replay"]
+__all__ = ["entry_of", "read_entry"]
 
-CONFIG: Final[Mapping[str, str]] = {
-    "cleanup.policy": "compact",
-    "compression.type": "uncompressed",
-    "segment.bytes": str(16 << 20),
-}
-"""Smaller segments than Kafka's 100 MiB: only closed ones are compacted, and all are read at start."""
 
 _NUMBERS: Final[Mapping[State, int]] = {
     State.EMPTY: 0,
@@ -44,23 +36,18 @@ _STATES: Final = {number: state for state, number in _NUMBERS.items()}
 _VERSION_1, _VERSION_2 = 1, 2
 
 
-def batch_for(transaction: Transaction, now_ms: int) -> bytes:
-    """One batch with the record of ``transaction``; a tombstone if it is DEAD."""
+def entry_of(transaction: Transaction) -> Entry:
+    """The record of ``transaction``; one without a value if it is DEAD."""
     value = None if transaction.state is State.DEAD else write_transaction_value(_value(transaction))
-    return batch_of([(write_transaction_key(transaction.transactional_id), value)], now_ms)
+    return write_transaction_key(transaction.transactional_id), value
 
 
-def replay(data: Buffer) -> Iterator[tuple[str, Transaction | None]]:
-    """What the batches in ``data`` say, in order; None takes an id away. Raises CorruptBatch, ProtocolViolation."""
-    view = bytes(data)
-    for header in batches(view):
-        if header.control or header.codec is not Codec.NONE:
-            continue  # never written by us
-        verify_crc(view, header)
-        for _, key, value in records_of(view, header):
-            transactional_id = read_transaction_key(key)
-            if transactional_id is not None:
-                yield transactional_id, None if value is None else _transaction(transactional_id, value)
+def read_entry(key: bytes, value: bytes | None) -> tuple[str, Transaction | None] | None:
+    """An id, and what is known of it; None takes it away. Nothing for other keys. Raises ProtocolViolation."""
+    transactional_id = read_transaction_key(key)
+    if transactional_id is None:
+        return None
+    return transactional_id, None if value is None else _transaction(transactional_id, value)
 
 
 def _value(it: Transaction) -> TransactionLogValue:

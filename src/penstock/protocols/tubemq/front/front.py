@@ -43,7 +43,7 @@ class TubeFront:
             options,
             Cluster(services, settings),
             settings,
-            SettingsLog(settings, services.enode, runtime),
+            SettingsLog(settings, services.journals, runtime),
             Groups(patience, self._dice),
             Producers(options.producer_timeout_ms / 1_000, options.max_clients),
             Bookings(options.partition_timeout_ms / 1_000, options.max_bookings),

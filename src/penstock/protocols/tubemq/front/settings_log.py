@@ -1,7 +1,7 @@
-"""What operators have set, over a restart: records of an internal topic, one for each thing set, the last one counts.
+"""What operators have set, over a restart: entries of a journal, one for each thing set, the last one counts.
 
 A key is a list of protocol, kind and name, a value the setting's fields, both JSON; a record without a value takes the
-setting away. The topic is compacted by the store. What cannot be read (somebody wrote to the topic) is said aloud and
+setting away. Who keeps the journal compacts it. What cannot be read (somebody wrote to it) is said aloud and
 left out: a node that does not start helps nobody.
 """
 
@@ -13,10 +13,8 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from penstock.errors import PenstockError
-from penstock.model import Partition
-from penstock.protocols.tubemq.front.broker.batches import Stored, encode_batch, stored_records
 from penstock.protocols.tubemq.front.settings import FlowRules, GroupSettings, Limits, Settings, TopicSettings
-from penstock.seams.enode import Enode, FetchPart, extent, fetch_one
+from penstock.seams.journal import Ended, Entry, Journals, Noted
 from penstock.seams.locks import Locks
 from penstock.seams.runtime import Runtime
 
@@ -27,56 +25,52 @@ _log = logging.getLogger("penstock.node")
 _TOPIC: Final = "__penstock_settings"
 _CONFIG: Final = {"cleanup.policy": "compact"}
 _PROTOCOL: Final = "tubemq"
-_READ_BYTES: Final = 1 << 20
 
 
 class SettingsLog:
     """Reads once at start, writes what is unsaved when it is told to."""
 
-    def __init__(self, settings: Settings, enode: Enode, runtime: Runtime) -> None:
+    def __init__(self, settings: Settings, journals: Journals, runtime: Runtime) -> None:
         self._settings = settings
-        self._enode = enode
-        self._now_ms = runtime.now_ms
+        self._journal = journals.journal(_TOPIC, places=1, config=_CONFIG)
         self._saving: Locks[str] = Locks(runtime.promise)
 
     async def load(self) -> None:
         """Bring back what was set. Raises StoreError, CorruptBatch."""
-        if await self._enode.topic(_TOPIC) is None:
-            return
-        partition = Partition(_TOPIC, 0)
-        at, end, _, _ = await extent(self._enode, partition)
-        while at < end:
-            found = await fetch_one(self._enode, FetchPart(partition, at, _READ_BYTES))
-            for record in stored_records(found.read(), at):
-                self._apply(record)
-            at = found.next_offset
+        await self._journal.replay(self._apply)
         self._settings.unsaved.clear()
 
-    def _apply(self, record: Stored) -> None:
+    def _apply(self, place: int, found: Noted | Ended) -> None:
+        if isinstance(found, Ended):
+            return
         try:
-            protocol, kind, name = json.loads(record.key or b"")
+            protocol, kind, name = json.loads(found.key or b"")
             if protocol == _PROTOCOL:
-                _restore(self._settings, kind, name, json.loads(record.value) if record.value else None)
+                _restore(self._settings, kind, name, json.loads(found.value) if found.value else None)
         except (AttributeError, ValueError, TypeError, RecursionError, PenstockError) as error:
-            _log.warning("%s holds a setting at offset %d that cannot be read: %s", _TOPIC, record.offset, error)
+            _log.warning("%s holds a setting at offset %d that cannot be read: %s", _TOPIC, found.position, error)
 
     async def save(self) -> None:
         """Write what is unsaved; durable when this returns. Raises StoreError, and then it is still unsaved."""
+        # One after the other: what another one is writing is not saved yet, and is unsaved again where that fails.
         async with self._saving.held(_TOPIC):
-            await self._save()
+            if self._settings.unsaved:
+                await self._save()
 
     async def _save(self) -> None:
-        unsaved = sorted(self._settings.unsaved)
-        if not unsaved:
-            return
-        if await self._enode.topic(_TOPIC) is None:
-            await self._enode.create_topic(_TOPIC, 1, _CONFIG)
-        now_ms = self._now_ms()
-        records = [
-            Stored(0, now_ms, True, _json([_PROTOCOL, *key]), _value(self._settings, *key), ()) for key in unsaved
-        ]
-        await self._enode.append(Partition(_TOPIC, 0), encode_batch(records))
-        self._settings.unsaved.difference_update(unsaved)
+        taken: list[tuple[str, str]] = []
+
+        def compose() -> list[Entry]:
+            taken.extend(sorted(self._settings.unsaved))
+            # What is set anew while this is written has to be written once more.
+            self._settings.unsaved.clear()
+            return [(_json([_PROTOCOL, *key]), _value(self._settings, *key)) for key in taken]
+
+        try:
+            await self._journal.append(0, compose)
+        except BaseException:
+            self._settings.unsaved.update(taken)
+            raise
 
 
 def _value(settings: Settings, kind: str, name: str) -> bytes | None:

@@ -62,11 +62,11 @@ async def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindC
 async def describe_groups(call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     """Serve DescribeGroups; a group that does not exist is Dead, and from v6 on also an error."""
     operations = shown(GROUP_OPERATIONS, request.include_authorized_operations)
-    return DescribeGroupsResponse(groups=[_described(call, name, operations) for name in request.groups])
+    return DescribeGroupsResponse(groups=[await _described(call, name, operations) for name in request.groups])
 
 
-def _described(call: Call, name: str, operations: int) -> DescribeGroupsResponseGroup:
-    group = call.shared.groups.known(name)
+async def _described(call: Call, name: str, operations: int) -> DescribeGroupsResponseGroup:
+    group = await call.shared.groups.known(name)
     if group is None:
         told = call.version >= _NOT_FOUND_SINCE
         return DescribeGroupsResponseGroup(
@@ -110,7 +110,7 @@ async def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsRespo
             group_state=group.state,
             group_type=_CLASSIC,
         )
-        for group in call.shared.groups.all_known()
+        for group in await call.shared.groups.all_known()
         if not states or group.state.lower() in states
     ]
     return ListGroupsResponse(groups=groups)

@@ -13,6 +13,7 @@ from penstock.model import Committed, Partition
 from penstock.protocols.kafka.coordinator import CommitIdentity
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call
+from penstock.protocols.kafka.front.faults import Refused
 from penstock.protocols.kafka.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -49,7 +50,7 @@ async def commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespon
     """Serve OffsetCommit: durable before it is answered."""
     asked = [Partition(topic.name, part.partition_index) for topic in request.topics for part in topic.partitions]
     known = {partition for partition in asked if await call.shared.exists(partition)}
-    # Last, so that no rebalance comes between this and the commit.
+    # And once more at the last moment, so that no rebalance comes between this and the commit.
     code = _may_commit(call, request)
     now_ms = call.shared.services.runtime.now_ms()
     offsets: dict[Partition, Committed] = {}
@@ -65,7 +66,9 @@ async def commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespon
                 offsets[partition] = Committed(part.committed_offset, metadata, part.committed_leader_epoch, now_ms)
     if offsets:
         try:
-            await call.shared.offsets.commit(request.group_id, offsets)
+            await call.shared.offsets.commit(request.group_id, offsets, lambda: _look(call, request))
+        except Refused as refused:
+            faults.update(dict.fromkeys(offsets, refused.code))
         except PenstockError:
             faults.update(dict.fromkeys(offsets, ErrorCode.COORDINATOR_NOT_AVAILABLE))
     return OffsetCommitResponse(
@@ -97,6 +100,11 @@ def _may_commit(call: Call, request: OffsetCommitRequest) -> ErrorCode:
     return code
 
 
+def _look(call: Call, request: OffsetCommitRequest) -> None:
+    if code := _may_commit(call, request):
+        raise Refused(code)
+
+
 def _commit_fault(call: Call, part: OffsetCommitRequestPartition, group_fault: ErrorCode) -> ErrorCode:
     if group_fault:
         return group_fault
@@ -113,7 +121,7 @@ async def fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
     if call.version >= _MANY_GROUPS_SINCE:
         return OffsetFetchResponse(
             groups=[
-                _group(
+                await _group(
                     call,
                     group.group_id,
                     None if group.topics is None else _asked(group.topics),
@@ -123,7 +131,7 @@ async def fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
             ]
         )
     wanted = None if request.topics is None else _asked(request.topics)
-    found = _found(call, request.group_id, wanted, stable=request.require_stable)
+    found = await _found(call, request.group_id, wanted, stable=request.require_stable)
     return OffsetFetchResponse(
         topics=[
             OffsetFetchResponseTopic(
@@ -148,25 +156,26 @@ def _asked(topics: Sequence[OffsetFetchRequestTopic | OffsetFetchRequestGroupTop
     return [Partition(topic.name, number) for topic in topics for number in topic.partition_indexes]
 
 
-def _found(
+async def _found(
     call: Call, group: str, wanted: Sequence[Partition] | None, *, stable: bool
 ) -> dict[str, dict[int, tuple[Committed, ErrorCode]]]:
     """By topic and partition; everything the group has where ``wanted`` is None.
 
     ``stable``: where an open transaction wants to commit an offset, the answer is to ask again later (KIP-447).
     """
-    committed = call.shared.offsets.committed(group)
-    undecided = call.shared.offsets.undecided(group) if stable else ()
+    committed, undecided = await call.shared.offsets.standing(group)
     found: dict[str, dict[int, tuple[Committed, ErrorCode]]] = {}
     for partition in committed if wanted is None else wanted:
         one = (committed.get(partition, _NONE), ErrorCode.NONE)
-        if partition in undecided:
+        if stable and partition in undecided:
             one = (_NONE, ErrorCode.UNSTABLE_OFFSET_COMMIT)
         found.setdefault(partition.topic, {})[partition.id] = one
     return found
 
 
-def _group(call: Call, group: str, wanted: Sequence[Partition] | None, *, stable: bool) -> OffsetFetchResponseGroup:
+async def _group(
+    call: Call, group: str, wanted: Sequence[Partition] | None, *, stable: bool
+) -> OffsetFetchResponseGroup:
     topics = [
         OffsetFetchResponseGroupTopic(
             name=topic,
@@ -181,7 +190,7 @@ def _group(call: Call, group: str, wanted: Sequence[Partition] | None, *, stable
                 for number, (one, code) in parts.items()
             ],
         )
-        for topic, parts in _found(call, group, wanted, stable=stable).items()
+        for topic, parts in (await _found(call, group, wanted, stable=stable)).items()
     ]
     return OffsetFetchResponseGroup(group_id=group, topics=topics)
 
@@ -194,13 +203,19 @@ async def delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteRespon
     group = request.group_id
     asked = [Partition(topic.name, part.partition_index) for topic in request.topics for part in topic.partitions]
     known = {partition: await call.shared.exists(partition) for partition in asked}
-    # From here on nothing is waited for: no member joins and reads them in between.
-    code = call.shared.groups.may_delete_offsets(group)
-    if code:
-        return OffsetDeleteResponse(error_code=code)
-    faults = {partition: _delete_fault(call, group, partition.topic, exists) for partition, exists in known.items()}
+    has_offsets = bool(await call.shared.offsets.committed(group))
+    faults: dict[Partition, ErrorCode] = {}
+
+    def look() -> None:
+        # At the last moment: no member joins and reads them in between.
+        if code := call.shared.groups.may_delete_offsets(group, has_offsets=has_offsets):
+            raise Refused(code)
+        faults.update((each, _delete_fault(call, group, each.topic, exists)) for each, exists in known.items())
+
     try:
-        await call.shared.offsets.forget(group, [partition for partition, fault in faults.items() if not fault])
+        await call.shared.offsets.forget(group, lambda each, _: faults.get(each) is ErrorCode.NONE, look)
+    except Refused as refused:
+        return OffsetDeleteResponse(error_code=refused.code)
     except PenstockError:
         return OffsetDeleteResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return OffsetDeleteResponse(topics=_deleted(request, faults))

@@ -175,10 +175,9 @@ async def _delete(call: Call, topic: DeleteTopicsRequestTopic) -> DeleteTopicsRe
 
 async def _forget_offsets(call: Call, topic: str) -> None:
     offsets = call.shared.offsets
-    for group in offsets.groups():
-        gone = [partition for partition in offsets.committed(group) if partition.topic == topic]
-        if gone:
-            await offsets.forget(group, gone)
+    for group in list(await offsets.groups()):
+        if any(partition.topic == topic for partition in await offsets.committed(group)):
+            await offsets.forget(group, lambda partition, _: partition.topic == topic)
 
 
 # CreatePartitions.

@@ -13,6 +13,7 @@ from penstock.model import Committed, Partition
 from penstock.protocols.kafka.coordinator import CommitIdentity
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import INTERNAL_TOPICS, Call
+from penstock.protocols.kafka.front.faults import Refused
 from penstock.protocols.kafka.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
@@ -112,7 +113,7 @@ async def commit_offsets(call: Call, request: TxnOffsetCommitRequest) -> TxnOffs
         for each in topic.partitions
     }
     offsets = await _offsets(call, request, told)
-    # Last, so that no rebalance comes between this and what it allows.
+    # And once more when it is this request's turn.
     code = _may_commit(call, request)
     if code:
         told = dict.fromkeys(told, code)
@@ -145,6 +146,11 @@ def _may_commit(call: Call, request: TxnOffsetCommitRequest) -> ErrorCode:
     return code
 
 
+def _look(call: Call, request: TxnOffsetCommitRequest) -> None:
+    if code := _may_commit(call, request):
+        raise Refused(code)
+
+
 async def _offsets(
     call: Call, request: TxnOffsetCommitRequest, told: dict[Partition, ErrorCode]
 ) -> Mapping[Partition, Committed]:
@@ -171,8 +177,11 @@ async def _commit(call: Call, request: TxnOffsetCommitRequest, offsets: Mapping[
             request.producer_epoch,
             request.group_id,
             offsets,
+            lambda: _look(call, request),
             second=call.version >= _SECOND_COMMIT_SINCE,
         )
+    except Refused as refused:
+        return refused.code
     except PenstockError:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED else code

@@ -49,8 +49,8 @@ async def query(call: AdminCall) -> Answer:
     """Serve admin_query_offset: each group's offset and lag in each partition."""
     wanted = call.parameters.names("groupName")
     rows = []
-    for group in wanted or call.shared.offsets.groups():
-        known = call.shared.offsets.committed(group)
+    for group in wanted or list(await call.shared.offsets.groups()):
+        known = list(await call.shared.offsets.committed(group))
         topics = [topic for topic in await _chosen(call) if any(partition.topic == topic.name for partition in known)]
         if topics:
             parts = [await _topic_offsets(call, group, topic) for topic in topics]
@@ -65,7 +65,7 @@ async def _topic_offsets(call: AdminCall, group: str, topic: TopicState) -> dict
 
 async def _offset(call: AdminCall, group: str, partition: Partition) -> dict[str, Any]:
     end = (await extent(call.shared.enode, partition)).end
-    committed = call.shared.positions.of(group, partition)
+    committed = await call.shared.positions.of(group, partition)
     booking = call.shared.bookings.get(Key(group, partition))
     flight = 0
     if booking is not None and booking.flight_end is not None and committed is not None:
@@ -100,7 +100,7 @@ async def query_one(call: AdminCall) -> Answer:
 
 async def groups(call: AdminCall) -> Answer:
     """Serve admin_get_booked_groupname: every group that has offsets."""
-    names = list(call.shared.offsets.groups())
+    names = list(await call.shared.offsets.groups())
     return from_broker([{"type": "all", "groupName": names, "groupCount": len(names)}], "dataCount")
 
 
@@ -132,7 +132,7 @@ async def set_one(call: AdminCall) -> Answer:
     group, partition = await _one(call)
     call.parameters.user("modifyUser")
     offset = to_record(call.parameters.number("manualOffset", low=0))
-    before = call.shared.positions.of(group, partition)
+    before = await call.shared.positions.of(group, partition)
     await _move(call, group, partition, offset)
     text = "Manual update current Offset success!"
     return {"errMsg": text, "oldOffset": UNSET if before is None else to_wire(before)}
@@ -145,7 +145,7 @@ async def clone(call: AdminCall) -> Answer:
     given.user("modifyUser")
     given.names("topicName", required=True)
     topics = {topic.name for topic in await _chosen(call)}
-    for partition, committed in list(call.shared.offsets.committed(source).items()):
+    for partition, committed in list((await call.shared.offsets.committed(source)).items()):
         if partition.topic in topics:
             for target in targets:
                 await _move(call, target, partition, committed.offset)
@@ -158,8 +158,7 @@ async def remove(call: AdminCall) -> Answer:
     call.parameters.user("modifyUser")
     topics = {topic.name for topic in await _chosen(call)}
     for group in names:
-        known = call.shared.offsets.committed(group)
-        await call.shared.offsets.forget(group, [partition for partition in known if partition.topic in topics])
+        await call.shared.offsets.forget(group, lambda partition, _: partition.topic in topics)
     return {"data": []}
 
 

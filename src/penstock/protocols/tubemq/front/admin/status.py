@@ -94,7 +94,7 @@ async def consumers(call: AdminCall) -> Answer:
     for row, booking in enumerate(_chosen(call), 1):
         group, partition = booking.key
         start, end, _, _ = await extent(call.shared.enode, partition)
-        committed = call.shared.positions.of(group, partition)
+        committed = await call.shared.positions.of(group, partition)
         rows.append(
             {
                 "index": row,

@@ -121,8 +121,9 @@ async def remove(call: AdminCall) -> Answer:
         await call.shared.enode.delete_topic(name)
         call.shared.settings.forget_topic(name)
         offsets = call.shared.offsets
-        for group in offsets.groups():
-            await offsets.forget(group, [each for each in offsets.committed(group) if each.topic == name])
+        for group in list(await offsets.groups()):
+            if any(each.topic == name for each in await offsets.committed(group)):
+                await offsets.forget(group, lambda each, _: each.topic == name)
 
     return await _each(call, call.parameters.names("topicName", required=True), take_away)
 

@@ -115,7 +115,7 @@ async def _start(shared: Shared, booking: Booking, request: GetMessageRequestC2B
         if request.last_pack_consumed and flight_end is not None:
             await _move(shared, booking, flight_end)
         booking.flight_end = None
-    committed = shared.positions.of(group, partition)
+    committed = await shared.positions.of(group, partition)
     return booking.stands if committed is None else committed
 
 
@@ -159,7 +159,7 @@ async def commit(call: Call, request: CommitOffsetRequestC2B) -> CommitOffsetRes
         if consumed and booking.flight_end is not None:
             await _move(shared, booking, booking.flight_end)
         booking.flight_end = None
-        committed = shared.positions.of(group, partition)
+        committed = await shared.positions.of(group, partition)
     end = (await extent(shared.enode, partition)).end
     return CommitOffsetResponseB2C(
         success=True,

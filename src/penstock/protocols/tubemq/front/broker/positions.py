@@ -23,14 +23,14 @@ class Positions:
         self._enode = enode
         self._now_ms = now_ms
 
-    def of(self, group: str, partition: Partition) -> int | None:
+    async def of(self, group: str, partition: Partition) -> int | None:
         """The group's committed offset; None if it has none."""
-        found = self._offsets.committed(group).get(partition)
+        found = (await self._offsets.committed(group)).get(partition)
         return None if found is None else found.offset
 
     async def set(self, group: str, partition: Partition, offset: int) -> None:
         """Commit, also backwards: who asks for that means it. Raises StoreError."""
-        if self.of(group, partition) != offset:
+        if await self.of(group, partition) != offset:
             committed = Committed(offset, timestamp_ms=self._now_ms())
             await self._offsets.commit(group, {partition: committed})
 
@@ -41,7 +41,7 @@ class Positions:
         start. ``always`` the end.
         """
         start, end, _, _ = await extent(self._enode, partition)
-        known = self.of(group, partition)
+        known = await self.of(group, partition)
         if always:
             offset = end
         elif wanted is not None:
