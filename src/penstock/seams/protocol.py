@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.config import ProtocolConfig
 from penstock.config.protocol import PLAIN
+from penstock.extras import Extra
 from penstock.model import Endpoint
 from penstock.seams.channel import Channel, Dialect
 from penstock.seams.client import LogClient
+from penstock.seams.faults import Wording
 from penstock.seams.front import Front
 from penstock.seams.node import Services
 from penstock.seams.offsets import OffsetsCodec
@@ -55,6 +57,8 @@ class WireProtocol:
     ``loads`` are the modules that a ``consumer`` and a ``producer`` import when they need them, which would be in the
     middle of traffic: clients over an event loop have them imported before.
     ``kernels`` is the package of its own loops over bytes, if it has any: `_pure` and `_numba` in it.
+    ``faults`` makes what fault injection in tests needs. ``greeting`` is how its connections begin, if they all begin
+    alike, and ``title`` what a person calls it. ``extra`` is what it needs beyond the package.
     ``exact_times``: an offset found by time is that of the first record whose own timestamp is not before it.
     """
 
@@ -68,3 +72,7 @@ class WireProtocol:
     loads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
     kernels: str = ""
+    faults: Callable[[], Wording] | None = None
+    greeting: bytes = b""
+    title: str = ""
+    extra: Extra | None = None

@@ -14,10 +14,9 @@ from typing import Any, TypeVar
 
 from penstock.config import OptionValue, snode_config
 from penstock.errors import UsageError
-from penstock.protocols import configs
+from penstock.protocols import USUAL, configs, protocol
 from penstock.snode import Node
-from penstock.testing.faults import Faults
-from penstock.testing.kafka_wording import KafkaWording
+from penstock.testing.faults import Faults, FaultTap
 
 T = TypeVar("T")
 _PATIENCE_SECONDS = 30.0
@@ -27,7 +26,8 @@ class Broker:
     """A running node.
 
     ``store`` is ``memory:`` or ``file:DIRECTORY``; further options are those of ``SnodeConfig``: ``listen`` names the
-    protocols, Kafka alone if it is left out. ``faults`` injects delays, errors and dropped connections (into Kafka's).
+    protocols, Kafka alone if it is left out. ``faults`` injects delays, errors and dropped connections (into Kafka's;
+    ``faults_of`` into another protocol's that knows how).
 
     >>> from penstock.testing import Broker
     >>> with Broker() as broker:                       # doctest: +SKIP
@@ -39,10 +39,10 @@ class Broker:
 
     def __init__(self, store: str = "memory:", **options: OptionValue) -> None:
         self.store = store
-        self.faults = Faults(KafkaWording())
-        self._options: dict[str, OptionValue] = {"listen": "kafka://127.0.0.1:0", **options}
+        self._options: dict[str, OptionValue] = {"listen": f"{USUAL}://127.0.0.1:0", **options}
         self._addresses: list[str] = []
-        self._tap = self.faults.tap()
+        self._faults: dict[str, Faults] = {}
+        self._taps: list[FaultTap] = []
         self._node: Node | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -52,12 +52,26 @@ class Broker:
     @property
     def bootstrap(self) -> str:
         """``127.0.0.1:PORT``, as Kafka clients want it."""
-        return self.address.removeprefix("kafka://")
+        return self.address.partition("://")[2]
 
     @property
     def address(self) -> str:
         """``kafka://127.0.0.1:PORT``."""
-        return self.url("kafka")
+        return self.url(USUAL)
+
+    @property
+    def faults(self) -> Faults:
+        """Those of Kafka's front."""
+        return self.faults_of(USUAL)
+
+    def faults_of(self, scheme: str) -> Faults:
+        """Delays, errors and dropped connections of a protocol's front. Raises UsageError for one that has none."""
+        wording = protocol(scheme).faults
+        if wording is None:
+            raise UsageError(f"there is no fault injection for {scheme}")
+        if scheme not in self._faults:
+            self._faults[scheme] = Faults(wording())
+        return self._faults[scheme]
 
     def url(self, scheme: str) -> str:
         """Where the front of a protocol listens."""
@@ -87,8 +101,11 @@ class Broker:
         if self._node is not None:
             raise UsageError("the broker is running already")
         again = {"listen": self._addresses} if self._addresses else {}
-        self._tap = self.faults.tap()
-        node = Node(snode_config({"store": self.store, **self._options, **again}, configs()), taps={"kafka": self._tap})
+        config = snode_config({"store": self.store, **self._options, **again}, configs())
+        wanted = [listen.scheme for listen in config.listen if protocol(listen.scheme).faults is not None]
+        taps = {scheme: self.faults_of(scheme).tap() for scheme in wanted}
+        self._taps = list(taps.values())
+        node = Node(config, taps=taps)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=_serve, args=(self._loop,), name="penstock broker", daemon=True)
         self._thread.start()
@@ -115,7 +132,8 @@ class Broker:
         self._leave(self.node.abort())
 
     async def _drain(self, node: Node) -> None:
-        self._tap.end_delays()
+        for tap in self._taps:
+            tap.end_delays()
         await node.stop()
 
     def _leave(self, how: Coroutine[Any, Any, None]) -> None:

@@ -9,39 +9,15 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from penstock.errors import RequestTimeout, UsageError
 from penstock.seams import Frame, Peer, Pieces
+from penstock.seams.faults import Handle, Wording
 
-Handle = Callable[[Frame], Awaitable[Pieces | None]]
 Moment = Literal["before", "after"]
-
-
-class Wording(Protocol):
-    """One protocol's part: names of APIs, and answers that say no."""
-
-    def check(self, api: str, error: str = "") -> None:
-        """Raise UsageError for a name of an API or of an error that the protocol does not have."""
-        ...
-
-    def api_of(self, frame: Frame) -> str:
-        """The API's name as the protocol spells it, "" for a request that cannot be read."""
-        ...
-
-    async def refusal(self, frame: Frame, error: str, handle: Handle) -> Pieces | None:
-        """An answer to ``frame`` that carries ``error`` wherever its API can; None where it takes no answer.
-
-        ``handle`` gives the true answer, for requests that have no effect.
-        """
-        ...
-
-    def spoilt(self, frame: Frame, answer: Pieces, error: str) -> Pieces:
-        """The true answer with ``error`` written over its error codes."""
-        ...
 
 
 @dataclass(slots=True)

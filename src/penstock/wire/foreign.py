@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 __all__ = ["looks_like_tls", "spoken"]
 
 _TLS_RECORDS: Final = range(0x14, 0x18)
-_TUBEMQ: Final = b"\xff\x7f\xf4\xfe"
 _WEB: Final = (b"HTTP", b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"<!DO", b"<htm", b"<HTM")
 
 
-def spoken(first: bytes) -> str:
-    """A protocol by the first four bytes of a connection; "" if they tell nothing."""
+def spoken(first: bytes, greetings: Mapping[bytes, str]) -> str:
+    """A protocol by the first four bytes of a connection; "" if they tell nothing.
+
+    ``greetings`` are those of logs: how their connections begin, and whose they are.
+    """
     if looks_like_tls(first):
         return "TLS"
     if first.startswith(_WEB):
         return "HTTP"
     if first.startswith(b"SSH-"):
         return "SSH"
-    if first.startswith(_TUBEMQ):
-        return "TubeMQ's protocol"
+    for greeting, whose in greetings.items():
+        if first.startswith(greeting):
+            return f"{whose}'s protocol"
     if len(first) == 4 and first[:3].isdigit() and first[3:] in b" -":
         return "a protocol of mail or files"
     return ""

@@ -42,7 +42,7 @@ def test_a_listener_without_a_port_has_that_of_its_protocol() -> None:
 
 
 def test_no_two_of_a_nodes_options_have_one_name() -> None:
-    fronts = [fields(config.front) for config in configs().values() if config.front is not None]
+    fronts = [fields(kind) for kind in {config.front for config in configs().values()} if kind is not None]
     names = [option.name for options in (fields(SnodeConfig), *fronts) for option in options]
     assert len(names) == len(set(names))
 

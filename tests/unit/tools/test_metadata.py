@@ -15,7 +15,7 @@ import pytest
 from markdown_it import MarkdownIt
 from packaging.requirements import Requirement
 
-from penstock.extras import EXTRAS
+from penstock import extras, protocols
 from tools.environment import ROOT
 from tools.ranges import IN_A_WHEEL
 
@@ -23,6 +23,7 @@ DECLARED: Mapping[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read
     "optional-dependencies"
 ]
 BUILD = "import sys; from setuptools import build_meta; build_meta.prepare_metadata_for_build_wheel(sys.argv[1])"
+EXTRAS = {**extras.EXTRAS, **{each.name: each for each in protocols.extras()}}
 PACKAGES = {"google.protobuf": "protobuf"}
 
 

@@ -46,7 +46,9 @@ class KafkaFraming:
         return Frame(correlation, self._answers, chunk)
 
     def _foreign(self, head: bytes, size: int) -> ProtocolViolation:
-        said = spoken(head) if self._first else ""
+        from penstock.protocols import greetings  # not above: the registry imports this folder
+
+        said = spoken(head, greetings()) if self._first else ""
         if not said:
             return ProtocolViolation(
                 f"a frame of {size} bytes; {_LEAST[self._answers]} to {self._limit} are allowed",

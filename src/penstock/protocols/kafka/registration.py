@@ -9,6 +9,7 @@ from penstock.errors import ConfigError
 from penstock.model import Endpoint
 from penstock.protocols.kafka.config import ADDED, AUTO_CREATE, KafkaNodeConfig
 from penstock.seams import ChannelFactory, Front, LogClient, OffsetsCodec, Services, WireProtocol
+from penstock.seams.faults import Wording
 
 if TYPE_CHECKING:
     from penstock.config import ClientConfig, OptionValue, SnodeConfig
@@ -73,6 +74,12 @@ def _offsets() -> OffsetsCodec:
     return OffsetsLog()
 
 
+def _faults() -> Wording:
+    from penstock.protocols.kafka.faults import KafkaWording
+
+    return KafkaWording()
+
+
 _HERE = "penstock.protocols.kafka"
 _LOADS = {
     "consumer": (f"{_HERE}.client.reading", f"{_HERE}.client.membership", f"{_HERE}.client.committing"),
@@ -85,5 +92,7 @@ PROTOCOL = WireProtocol(
     ADDED,
     _offsets,
     exact_times=True,
+    faults=_faults,
+    title="Kafka",
     loads={role: (f"{_HERE}.client", f"{_HERE}.records", *modules) for role, modules in _LOADS.items()},
 )

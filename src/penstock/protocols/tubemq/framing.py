@@ -13,12 +13,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from penstock.errors import ProtocolViolation, UsageError
+from penstock.protocols.tubemq.needs import GREETING
 from penstock.seams.framing import Buffer, Buffers, Frame
 from penstock.wire.foreign import spoken
 
 __all__ = ["BLOCK_BYTES", "MAX_BLOCKS", "MAX_FRAME_BYTES", "TOKEN", "TubeFraming", "frame"]
 
-TOKEN: Final = 0xFF7FF4FE
+TOKEN: Final = int.from_bytes(GREETING, "big")
 BLOCK_BYTES: Final = 8192
 MAX_BLOCKS: Final = 3584
 MAX_FRAME_BYTES: Final = MAX_BLOCKS * BLOCK_BYTES
@@ -69,7 +70,9 @@ class TubeFraming:
         self._need = _LENGTH.size
 
     def _foreign(self, head: bytes, token: int) -> ProtocolViolation:
-        said = spoken(head)
+        from penstock.protocols import greetings  # not above: the registry imports this folder
+
+        said = spoken(head, greetings())
         if not said:
             return ProtocolViolation(
                 f"a frame begins with {token:#010x}; TubeMQ's begin with {TOKEN:#010x}",

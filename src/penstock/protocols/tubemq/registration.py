@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.model import Endpoint
 from penstock.protocols.tubemq.config import ADDED
+from penstock.protocols.tubemq.needs import EXTRA, GREETING
 from penstock.seams import ChannelFactory, Front, LogClient, Services, WireProtocol
 
 if TYPE_CHECKING:
@@ -41,4 +42,7 @@ PROTOCOL = WireProtocol(
         "producer": (*_ALWAYS, f"{_HERE}.records.encoding"),
     },
     kernels=f"{_HERE}.kernels",
+    greeting=GREETING,
+    title="TubeMQ",
+    extra=EXTRA,
 )

@@ -18,11 +18,12 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar, cast, dataclass_transform
 
 from penstock.extras import refusal
+from penstock.protocols.tubemq.needs import EXTRA
 
 try:
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 except ModuleNotFoundError:
-    raise refusal("tubemq", "TubeMQ's protocol") from None
+    raise refusal(EXTRA, "TubeMQ's protocol") from None
 
 
 __all__ = ["Listed", "Maybe", "Message", "Type", "has", "message", "optional", "repeated", "required"]

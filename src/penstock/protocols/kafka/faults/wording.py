@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from penstock.errors import ProtocolViolation, UsageError
 from penstock.protocols.kafka.errors import ROWS, code_of
+from penstock.protocols.kafka.faults.refusals import refused, takes_no_answer
 from penstock.protocols.kafka.messages import api_of, known, read_header, read_request, read_response, response
 from penstock.protocols.kafka.messages.declare import Wire
 from penstock.seams import Frame, Pieces, joined
-from penstock.testing.faults import Handle
-from penstock.testing.kafka_refusals import refused, takes_no_answer
+from penstock.seams.faults import Handle
 
 _APIS: Final = {pair.name for key in known() if (pair := api_of(key)) is not None}
 _ERRORS: Final = {row.name for row in ROWS.values() if row.code}

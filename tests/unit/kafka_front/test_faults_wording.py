@@ -9,11 +9,11 @@ import pytest
 
 from penstock.errors import UsageError
 from penstock.protocols.kafka.errors import code_of
+from penstock.protocols.kafka.faults import KafkaWording
 from penstock.protocols.kafka.messages import api_of, read_request, read_response, request
 from penstock.protocols.kafka.messages.fetch import FetchRequest
 from penstock.protocols.kafka.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
 from penstock.seams import Buffers, Frame
-from penstock.testing.kafka_wording import KafkaWording
 from tests.vectors.kafka_frames.recorded import Recorded, files, recorded
 
 ERROR = "NOT_COORDINATOR"
