@@ -15,9 +15,10 @@ class Abilities:
 
     ``sequences``: an idempotent producer's batch is stored once. ``transactions``: batches of open transactions are
     kept from readers of committed records, and markers end them. ``epochs``: leader epochs, and where each ended.
-    ``compaction``: of topics by key. ``deletion`` of records before topics' limits do it. ``exact_times``: an offset
-    found by time is that of the first record whose own timestamp is not before it. ``topics``: made, grown and deleted
-    from here; ``options`` of them changed. ``sizes`` in bytes, and what room there is.
+    ``compaction``: of topics by key. ``deletion`` of records before topics' limits do it. ``times``: offsets are found
+    by time; ``exact_times``: they are those of the first record whose own timestamp is not before it, not of some
+    record before that. ``topics``: made, grown and deleted from here; ``options`` of them changed. ``sizes`` in bytes,
+    and what room there is.
     """
 
     sequences: bool = True
@@ -25,6 +26,7 @@ class Abilities:
     epochs: bool = True
     compaction: bool = True
     deletion: bool = True
+    times: bool = True
     exact_times: bool = True
     topics: bool = True
     options: bool = True

@@ -22,6 +22,7 @@ from penstock.protocols.kafka.messages.produce import (
     ProduceResponsePartition,
 )
 from penstock.protocols.kafka.offsets_log import OffsetsLog
+from penstock.seams.abilities import Abilities
 from penstock.seams.framing import Frame, joined
 from penstock.seams.front import Peer
 from penstock.seams.node import NodeIdentity, Services
@@ -62,10 +63,12 @@ class Client:
 class Kit(Client):
     """A front, everything below it, and a first client."""
 
-    def __init__(self, store: Store, options: KafkaFrontOptions, runtime: AsyncioRuntime) -> None:
+    def __init__(
+        self, store: Store, options: KafkaFrontOptions, runtime: AsyncioRuntime, able: Abilities | None = None
+    ) -> None:
         self.store = store
         self.runtime = runtime
-        self.enode = WaitingEnode(store, runtime)
+        self.enode = WaitingEnode(store, runtime, able)
         self.journals = JournalService(self.enode, runtime)
         self.offsets = OffsetsService(self.journals, OffsetsLog(), partitions=4)
         identity = NodeIdentity(1, store.cluster_id, {"kafka": Endpoint("127.0.0.1", 9_092)}, store.epoch)
@@ -91,12 +94,14 @@ class Kit(Client):
 
 
 @asynccontextmanager
-async def serving(options: KafkaFrontOptions | None = None, store: Store | None = None) -> AsyncIterator[Kit]:
+async def serving(
+    options: KafkaFrontOptions | None = None, store: Store | None = None, able: Abilities | None = None
+) -> AsyncIterator[Kit]:
     """A started front; its store is closed at the end unless it was given."""
     opened = store or open_store("memory:")
     failures: list[BaseException] = []
     runtime = AsyncioRuntime(failures.append)
-    kit = Kit(opened, options or KafkaFrontOptions(), runtime)
+    kit = Kit(opened, options or KafkaFrontOptions(), runtime, able)
     await kit.offsets.load()
     await kit.front.start()
     try:
@@ -109,11 +114,15 @@ async def serving(options: KafkaFrontOptions | None = None, store: Store | None 
     assert not failures
 
 
-def run(test: Callable[[Kit], Coroutine[Any, Any, None]], options: KafkaFrontOptions | None = None) -> None:
+def run(
+    test: Callable[[Kit], Coroutine[Any, Any, None]],
+    options: KafkaFrontOptions | None = None,
+    able: Abilities | None = None,
+) -> None:
     """Run ``test`` with a started front."""
 
     async def main() -> None:
-        async with serving(options) as kit:
+        async with serving(options, able=able) as kit:
             await test(kit)
 
     asyncio.run(main())

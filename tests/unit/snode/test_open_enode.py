@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.config import SnodeConfig
+from penstock.config import SnodeConfig, parse_listener
 from penstock.errors import ConfigError
 from penstock.model import Partition
 from penstock.net.runtime import AsyncioRuntime
@@ -19,12 +19,14 @@ from penstock.snode.enodes.local import LocalEnode, open_local
 from penstock.snode.enodes.opening import open_enode
 from tests.unit.kafka_front.kit import batch
 
+CONFIG = SnodeConfig(listen=(parse_listener("kafka://127.0.0.1"),))
+
 
 def around(runtime: AsyncioRuntime) -> Surroundings:
     def no_channel(dialect: object) -> object:
         raise AssertionError("nobody is called")
 
-    return Surroundings(runtime, SnodeConfig(), no_channel)  # type: ignore[arg-type]
+    return Surroundings(runtime, CONFIG, no_channel)  # type: ignore[arg-type]
 
 
 @pytest.fixture

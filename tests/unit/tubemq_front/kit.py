@@ -16,6 +16,7 @@ from penstock.protocols.tubemq.front import TubeFront, TubeFrontOptions
 from penstock.protocols.tubemq.front.session import TubeSession
 from penstock.protocols.tubemq.methods import GET_MESSAGE, REGISTER_PARTITION, SEND_MESSAGE, Method
 from penstock.protocols.tubemq.rpc import read_answer, request
+from penstock.seams.abilities import Abilities
 from penstock.seams.framing import Buffers, Frame
 from penstock.seams.front import Peer
 from penstock.seams.node import NodeIdentity, Services
@@ -79,10 +80,12 @@ def unframed(data: bytes) -> Frame:
 class Kit(Client):
     """A front, everything below it, and a first client."""
 
-    def __init__(self, store: Store, options: TubeFrontOptions, runtime: AsyncioRuntime) -> None:
+    def __init__(
+        self, store: Store, options: TubeFrontOptions, runtime: AsyncioRuntime, able: Abilities | None = None
+    ) -> None:
         self.store = store
         self.runtime = runtime
-        self.enode = WaitingEnode(store, runtime)
+        self.enode = WaitingEnode(store, runtime, able)
         make = protocol("kafka").offsets
         assert make is not None
         self.journals = JournalService(self.enode, runtime)
@@ -134,12 +137,14 @@ def bodies(answer: messages.GetMessageResponseB2C) -> list[bytes]:
 
 
 @asynccontextmanager
-async def serving(options: TubeFrontOptions | None = None, store: Store | None = None) -> AsyncIterator[Kit]:
+async def serving(
+    options: TubeFrontOptions | None = None, store: Store | None = None, able: Abilities | None = None
+) -> AsyncIterator[Kit]:
     """A started front with topic "demo" of two partitions; its store is closed at the end unless it was given."""
     opened = store or open_store("memory:")
     failures: list[BaseException] = []
     runtime = AsyncioRuntime(failures.append)
-    kit = Kit(opened, options or TubeFrontOptions(), runtime)
+    kit = Kit(opened, options or TubeFrontOptions(), runtime, able)
     if (await kit.enode.topic("demo")) is None:
         opened.create_topic("demo", 2)
     await kit.offsets.load()
@@ -154,11 +159,15 @@ async def serving(options: TubeFrontOptions | None = None, store: Store | None =
     assert not failures
 
 
-def run(test: Callable[[Kit], Coroutine[Any, Any, None]], options: TubeFrontOptions | None = None) -> None:
+def run(
+    test: Callable[[Kit], Coroutine[Any, Any, None]],
+    options: TubeFrontOptions | None = None,
+    able: Abilities | None = None,
+) -> None:
     """Run ``test`` with a started front."""
 
     async def main() -> None:
-        async with serving(options) as kit:
+        async with serving(options, able=able) as kit:
             await test(kit)
 
     asyncio.run(main())

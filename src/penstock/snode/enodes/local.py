@@ -37,10 +37,11 @@ from penstock.store import (
 __all__ = ["LocalEnode", "open_local"]
 
 
+_EVERYTHING: Final = Abilities()
+
+
 class LocalEnode:
     """``penstock.seams.opening.OpenedEnode`` over one open Store. Everything can be done here."""
-
-    abilities: Final = Abilities()
 
     def __init__(
         self, store: Store, runtime: Runtime, *, url: str = "memory:", retention_s: float = 30.0, flush_s: float = 1.0
@@ -57,6 +58,10 @@ class LocalEnode:
     @property
     def identity(self) -> EnodeIdentity:
         return EnodeIdentity(self._store.node_id, self._store.cluster_id, self._store.epoch)
+
+    @property
+    def abilities(self) -> Abilities:
+        return _EVERYTHING
 
     def relay(self, scheme: str) -> None:
         del scheme

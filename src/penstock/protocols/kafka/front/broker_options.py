@@ -28,10 +28,11 @@ async def broker_options(call: Call, name: str) -> list[Described]:
     if name == EVERY_BROKER:
         return [each for row in _of_topics(call, said) for each in _of_every_broker(row)]
     check_number(call, name, "Broker id must be an integer, but it is", f"{call.shared.node_id} or empty string,")
-    room = await call.shared.enode.room()
+    sizes = call.shared.enode.abilities.sizes
+    folder = (await call.shared.enode.room()).path if sizes else ""
     offsets_topic = await call.shared.enode.topic(OffsetsLog.topic)
     fixed = (
-        *_of_the_node(call, room.path),
+        *_of_the_node(call, folder),
         *_of_groups(call, offsets_topic),
         *_of_transactions(call),
     )

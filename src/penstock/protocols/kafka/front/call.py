@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from penstock.protocols.kafka.front.fetch_sessions import FetchSessions
     from penstock.protocols.kafka.front.group_keeper import GroupKeeper
     from penstock.protocols.kafka.front.producer_ids import ProducerIds
+    from penstock.protocols.kafka.front.table import Row
     from penstock.protocols.kafka.front.transaction_keeper import TransactionKeeper
 
 __all__ = ["INTERNAL_TOPICS", "Call", "Handler", "Line", "Shared"]
@@ -28,7 +29,7 @@ INTERNAL_TOPICS = frozenset({OffsetsLog.topic, "__penstock_settings", "__transac
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What all handlers of a front share."""
+    """What all handlers of a front share. ``offered``: the rows of the table that this node serves."""
 
     services: Services
     options: KafkaFrontOptions
@@ -38,6 +39,7 @@ class Shared:
     transactions: TransactionKeeper
     beside: Beside
     turns: Turns
+    offered: Mapping[int, Row]
 
     @property
     def enode(self) -> Enode:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.errors import CorruptBatch, PenstockError
+from penstock.errors import CorruptBatch, PenstockError, Unsupported, UpstreamLost
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.store import errors as store
 
@@ -22,6 +22,8 @@ class Refused(PenstockError):
 
 _ROWS: Final[tuple[tuple[type[PenstockError], ErrorCode], ...]] = (
     (CorruptBatch, ErrorCode.CORRUPT_MESSAGE),
+    (UpstreamLost, ErrorCode.NOT_LEADER_OR_FOLLOWER),  # the one that every client tries again on, whatever it asked
+    (Unsupported, ErrorCode.UNSUPPORTED_VERSION),
     (store.UnknownTopic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     (store.UnknownPartition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     (store.TopicExists, ErrorCode.TOPIC_ALREADY_EXISTS),

@@ -11,6 +11,7 @@ from penstock.protocols.kafka.front.group_keeper import GroupKeeper
 from penstock.protocols.kafka.front.options import KafkaFrontOptions
 from penstock.protocols.kafka.front.producer_ids import ProducerIds
 from penstock.protocols.kafka.front.session import KafkaSession
+from penstock.protocols.kafka.front.table import offered
 from penstock.protocols.kafka.front.transaction_keeper import TransactionKeeper
 from penstock.seams.beside import Beside, Turns
 from penstock.seams.front import Peer
@@ -43,6 +44,7 @@ class KafkaFront:
             ),
             Beside(runtime, services.memory),
             Turns(runtime),
+            offered(services.enode.abilities),
         )
 
     @property

@@ -29,29 +29,32 @@ _NOWHERE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC
 """Here Kafka answers with an empty list of aborted transactions, with other errors with none."""
 
 
-async def partitions_of(shared: Shared, keys: Iterable[Key]) -> dict[Key, Partition | None]:
-    """The partitions that a request names by topic name or topic id; None for an id that nobody has."""
-    names: dict[str | bytes, str | None] = {}
-    partitions: dict[Key, Partition | None] = {}
+async def partitions_of(shared: Shared, keys: Iterable[Key]) -> dict[Key, Partition | ErrorCode]:
+    """The partitions that a request names by topic name or topic id; a code for an id that nobody has."""
+    names: dict[str | bytes, str | ErrorCode] = {}
+    partitions: dict[Key, Partition | ErrorCode] = {}
     for key in keys:
         topic, number = key
         if topic not in names:
             names[topic] = topic if isinstance(topic, str) else await _name_of(shared, topic)
         name = names[topic]
-        partitions[key] = None if name is None else Partition(name, number)
+        partitions[key] = name if isinstance(name, ErrorCode) else Partition(name, number)
     return partitions
 
 
-async def _name_of(shared: Shared, topic_id: bytes) -> str | None:
-    found = await shared.enode.topic_by_id(topic_id)
-    return None if found is None else found.name
+async def _name_of(shared: Shared, topic_id: bytes) -> str | ErrorCode:
+    try:
+        found = await shared.enode.topic_by_id(topic_id)
+    except PenstockError as error:
+        return code_of(error)
+    return ErrorCode.UNKNOWN_TOPIC_ID if found is None else found.name
 
 
 async def read_partitions(
     shared: Shared, parts: Mapping[Key, FetchRequestPartition], isolation_level: int, budget: Budget
 ) -> dict[Key, FetchResponsePartition]:
     """The answer for each partition; errors become its error code."""
-    committed = bool(isolation_level)
+    committed, epochs = bool(isolation_level), shared.enode.abilities.epochs
     partitions = await partitions_of(shared, parts)
     wanted = [
         FetchPart(
@@ -59,15 +62,15 @@ async def read_partitions(
             part.fetch_offset,
             part.partition_max_bytes,
             committed,
-            part.current_leader_epoch,
-            part.last_fetched_epoch,
+            part.current_leader_epoch if epochs else -1,
+            part.last_fetched_epoch if epochs else -1,
         )
         for key, part in parts.items()
-        if (partition := partitions[key]) is not None
+        if isinstance(partition := partitions[key], Partition)
     ]
     found = iter(await shared.enode.fetch(wanted, budget))
     return {
-        key: _refused(key, ErrorCode.UNKNOWN_TOPIC_ID) if partition is None else _answer(key, next(found), committed)
+        key: _answer(key, next(found), committed) if isinstance(partition, Partition) else _refused(key, partition)
         for key, partition in partitions.items()
     }
 

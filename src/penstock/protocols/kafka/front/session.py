@@ -41,7 +41,7 @@ class KafkaSession:
     async def handle(self, frame: Frame) -> Pieces | None:
         """Serve one request. Raises ProtocolViolation for what cannot be answered, as Kafka hangs up then."""
         header, body = read_header(frame.body)
-        row = TABLE.get(header.api_key)
+        row = self._shared.offered.get(header.api_key)
         if row is None or not row.lowest <= header.api_version <= row.highest:
             return self._refuse(header)
         pair = api_of(header.api_key)

@@ -1,6 +1,7 @@
-"""Which API keys the front serves, in which versions, and by whom: the only place that says so.
+"""Which API keys the front serves, in which versions, by whom, and what the log behind must be able to do for it.
 
-ApiVersions advertises exactly these rows. Ranges begin as low as they can be served, because librdkafka before 2.12
+ApiVersions advertises exactly these rows, but for those that need what the log lacks: clients then say themselves that
+the broker cannot do it. Ranges begin as low as they can be served, because librdkafka before 2.12
 asks for an overlap with old versions before it turns features on. KIP-848 (68, 69) and SASL (17, 36) are not served,
 so they are not here and clients do not try them.
 """
@@ -13,8 +14,9 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from penstock.protocols.kafka.front.call import Handler
+from penstock.seams.abilities import Abilities
 
-__all__ = ["FEATURES", "TABLE", "Row", "handler"]
+__all__ = ["FEATURES", "TABLE", "Row", "features", "handler", "offered"]
 
 
 class Row(NamedTuple):
@@ -23,8 +25,13 @@ class Row(NamedTuple):
     handler: str
     lowest: int
     highest: int
+    needs: frozenset[str] = frozenset()
+    """`Abilities` without which nobody is told of it."""
 
 
+_TOPICS, _OPTIONS, _SIZES, _DELETION, _SEQUENCES, _EPOCHS, _TRANSACTIONS = (
+    frozenset({each}) for each in ("topics", "options", "sizes", "deletion", "sequences", "epochs", "transactions")
+)
 TABLE: Final[Mapping[int, Row]] = {
     # Versions 0-2 carry message formats that nobody may produce any more; they are answered with an error (KAFKA-18659:
     # librdkafka turns its producer off where they are not advertised).
@@ -42,24 +49,24 @@ TABLE: Final[Mapping[int, Row]] = {
     15: Row("group_admin.describe_groups", 0, 6),
     16: Row("group_admin.list_groups", 0, 5),
     18: Row("api_versions.api_versions", 0, 4),
-    19: Row("topics.create_topics", 0, 7),
-    20: Row("topics.delete_topics", 0, 6),
-    21: Row("topics.delete_records", 0, 2),
-    22: Row("init_producer_id.init_producer_id", 0, 5),
-    23: Row("cluster.offset_for_leader_epoch", 0, 4),
-    24: Row("transactions.add_partitions", 0, 3),
-    25: Row("transactions.add_offsets", 0, 4),
-    26: Row("transactions.end", 0, 5),
-    27: Row("transaction_admin.write_markers", 1, 2),
-    28: Row("transactions.commit_offsets", 0, 5),
+    19: Row("topics.create_topics", 0, 7, _TOPICS),
+    20: Row("topics.delete_topics", 0, 6, _TOPICS),
+    21: Row("topics.delete_records", 0, 2, _DELETION),
+    22: Row("init_producer_id.init_producer_id", 0, 5, _SEQUENCES),
+    23: Row("cluster.offset_for_leader_epoch", 0, 4, _EPOCHS),
+    24: Row("transactions.add_partitions", 0, 3, _TRANSACTIONS),
+    25: Row("transactions.add_offsets", 0, 4, _TRANSACTIONS),
+    26: Row("transactions.end", 0, 5, _TRANSACTIONS),
+    27: Row("transaction_admin.write_markers", 1, 2, _TRANSACTIONS),
+    28: Row("transactions.commit_offsets", 0, 5, _TRANSACTIONS),
     32: Row("configs.describe_configs", 0, 4),
-    33: Row("configs.alter_configs", 0, 2),
-    34: Row("log_dirs.alter_replica_log_dirs", 1, 2),
-    35: Row("log_dirs.describe_log_dirs", 1, 5),
-    37: Row("topics.create_partitions", 0, 3),
+    33: Row("configs.alter_configs", 0, 2, _OPTIONS),
+    34: Row("log_dirs.alter_replica_log_dirs", 1, 2, _SIZES),
+    35: Row("log_dirs.describe_log_dirs", 1, 5, _SIZES),
+    37: Row("topics.create_partitions", 0, 3, _TOPICS),
     42: Row("group_admin.delete_groups", 0, 2),
     43: Row("replicas.elect_leaders", 0, 2),
-    44: Row("configs.incremental_alter_configs", 0, 1),
+    44: Row("configs.incremental_alter_configs", 0, 1, _OPTIONS),
     45: Row("replicas.alter_reassignments", 0, 1),
     46: Row("replicas.list_reassignments", 0, 0),
     47: Row("offsets.delete", 0, 0),
@@ -68,9 +75,9 @@ TABLE: Final[Mapping[int, Row]] = {
     50: Row("quotas.describe_scram_credentials", 0, 0),
     55: Row("quorum.describe_quorum", 0, 2),
     60: Row("cluster.describe_cluster", 0, 1),
-    61: Row("transaction_admin.describe_producers", 0, 0),
-    65: Row("transaction_admin.describe", 0, 0),
-    66: Row("transaction_admin.list_all", 0, 1),
+    61: Row("transaction_admin.describe_producers", 0, 0, _SEQUENCES),
+    65: Row("transaction_admin.describe", 0, 0, _TRANSACTIONS),
+    66: Row("transaction_admin.list_all", 0, 1, _TRANSACTIONS),
     74: Row("configs.list_config_resources", 0, 1),
     75: Row("cluster.describe_topic_partitions", 0, 0),
 }
@@ -78,7 +85,17 @@ TABLE: Final[Mapping[int, Row]] = {
 
 FEATURES: Final[Mapping[str, int]] = {"transaction.version": 2}
 """Features by the level that is on (KIP-584). Transactions of the second version (KIP-890) begin with Produce v12 and
-TxnOffsetCommit v5; clients that do not know them, or are told less, use the first."""
+TxnOffsetCommit v5; clients that do not know them, or are told less, use the first. What is not served has no level."""
+
+
+def offered(abilities: Abilities) -> Mapping[int, Row]:
+    """The rows for which the log behind can do what they need."""
+    return {key: row for key, row in TABLE.items() if not abilities.lacks(row.needs)}
+
+
+def features(abilities: Abilities) -> Mapping[str, int]:
+    """The features that are on over such a log."""
+    return FEATURES if abilities.transactions else {}
 
 
 @functools.cache

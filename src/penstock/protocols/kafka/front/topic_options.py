@@ -24,6 +24,7 @@ from penstock.protocols.kafka.front.config_values import (
 )
 from penstock.protocols.kafka.front.faults import Refused
 from penstock.protocols.kafka.front.options import DAY_MS
+from penstock.seams.abilities import Abilities
 
 __all__ = ["BROKER_NAMES", "OPTIONS", "check_options"]
 
@@ -286,8 +287,8 @@ BROKER_NAMES: Final[Mapping[str, str]] = {
 """By a topic's option the broker's one, in the same unit, that gives its default while the broker runs."""
 
 
-def check_options(given: Mapping[str, str | None]) -> dict[str, str]:
-    """The options that are set, known and well-formed, in canonical form. Raises Refused."""
+def check_options(given: Mapping[str, str | None], abilities: Abilities | None = None) -> dict[str, str]:
+    """The options that are set, known and well-formed, in canonical form; and possible there. Raises Refused."""
     for name, value in given.items():
         if value is None:
             raise Refused(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {name}")
@@ -298,6 +299,8 @@ def check_options(given: Mapping[str, str | None]) -> dict[str, str]:
             raise Refused(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
         checked[name] = canonical(name, option, value or "")
     _check_together(checked)
+    if abilities is not None and not abilities.compaction and "compact" in checked.get("cleanup.policy", ""):
+        raise Refused(ErrorCode.INVALID_CONFIG, "Invalid value compact for configuration cleanup.policy: not kept here")
     return checked
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.errors import CorruptBatch, PenstockError
+from penstock.errors import CorruptBatch, PenstockError, Unsupported, UpstreamLost
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.store import errors as store
 
@@ -34,6 +34,8 @@ _ROWS: Final[tuple[tuple[type[PenstockError], int], ...]] = (
     (store.BatchTooLarge, Code.BAD_REQUEST),
     (store.LogOffsetOutOfRange, Code.MOVED),
     (store.WriteFailed, Code.SERVICE_UNAVAILABLE),
+    (UpstreamLost, Code.SERVICE_UNAVAILABLE),
+    (Unsupported, Code.BAD_REQUEST),
     (CorruptBatch, Code.INTERNAL_SERVER_ERROR),
 )
 

@@ -1,4 +1,7 @@
-"""ApiVersions: what the table says. Source: Kafka protocol, ApiVersions v0-v4; KIP-511 (names), KIP-584 (features)."""
+"""ApiVersions: what the table says, as far as the log behind can do it.
+
+Source: Kafka protocol, ApiVersions v0-v4; KIP-511 (names), KIP-584 (features).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import re
 
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call
-from penstock.protocols.kafka.front.table import FEATURES, TABLE
+from penstock.protocols.kafka.front.table import features
 from penstock.protocols.kafka.messages.api_versions import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -26,19 +29,20 @@ async def api_versions(call: Call, request: ApiVersionsRequest) -> ApiVersionsRe
     names = (request.client_software_name, request.client_software_version)
     if call.version >= _NAMES_SINCE and not all(_NAME.fullmatch(name) for name in names):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    levels = features(call.shared.enode.abilities)
     keys = [
         ApiVersionsResponseApiKey(api_key=key, min_version=row.lowest, max_version=row.highest)
-        for key, row in TABLE.items()
+        for key, row in call.shared.offered.items()
     ]
     return ApiVersionsResponse(
         api_keys=keys,
         supported_features=[
             ApiVersionsResponseSupportedFeature(name=name, min_version=0, max_version=level)
-            for name, level in FEATURES.items()
+            for name, level in levels.items()
         ],
         finalized_features_epoch=0,
         finalized_features=[
             ApiVersionsResponseFinalizedFeature(name=name, min_version_level=level, max_version_level=level)
-            for name, level in FEATURES.items()
+            for name, level in levels.items()
         ],
     )

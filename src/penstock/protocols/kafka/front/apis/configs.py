@@ -254,7 +254,7 @@ async def _set(call: Call, kind: int, name: str, wanted: Mapping[str, str | None
     if kind != _TOPIC:
         return
     await _topic(call, name)
-    options = check_options(wanted)
+    options = check_options(wanted, call.shared.enode.abilities)
     if not validate_only:
         await call.shared.enode.set_config(name, options)
 

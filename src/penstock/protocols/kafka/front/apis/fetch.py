@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from penstock.model import Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call
 from penstock.protocols.kafka.front.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchSession, Key, Watched
@@ -116,7 +117,11 @@ async def _read_enough(call: Call, request: FetchRequest, plan: _Plan) -> dict[K
         if left <= 0 or taken >= request.min_bytes or call.line.over or _is_urgent(answers):
             return answers
         partitions = await partitions_of(shared, plan.parts)
-        known = {partition: answers[key].high_watermark for key, partition in partitions.items() if partition}
+        known = {
+            partition: answers[key].high_watermark
+            for key, partition in partitions.items()
+            if isinstance(partition, Partition)
+        }
         arrival = shared.enode.arrival(known)
         timer = runtime.call_later(left, lambda: arrival.set(None))  # noqa: B023 - awaited before the next round
         try:

@@ -21,6 +21,10 @@ async def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitPr
         return InitProducerIdResponse(producer_id=call.shared.producer_ids.new(), producer_epoch=0)
     if not request.transactional_id or (request.producer_id < 0) != (request.producer_epoch < 0):
         return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_id=-1, producer_epoch=-1)
+    if not call.shared.enode.abilities.transactions:
+        # Of all codes the one that producers give up on: librdkafka asks on for ever where a version is unsupported.
+        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
     try:
         code, producer_id, epoch = await call.shared.transactions.init(
             request.transactional_id, request.transaction_timeout_ms, request.producer_id, request.producer_epoch

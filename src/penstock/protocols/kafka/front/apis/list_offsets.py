@@ -53,7 +53,12 @@ async def _answer(
         if twice:
             raise Refused(ErrorCode.INVALID_REQUEST)
         here = await extent(call.shared.enode, partition)
-        check_leader_epoch(here.epoch, part.current_leader_epoch)
+        abilities = call.shared.enode.abilities
+        if abilities.epochs:
+            check_leader_epoch(here.epoch, part.current_leader_epoch)
+        if not abilities.times and (part.timestamp >= 0 or part.timestamp == MAX_TIMESTAMP):
+            # As of logs without timestamps; clients take it for "there is none".
+            raise Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
         offset, timestamp = await _find(call, partition, here, part.timestamp, committed=committed)
     except PenstockError as error:
         return ListOffsetsResponsePartition(partition_index=partition.id, error_code=code_of(error))
@@ -61,7 +66,7 @@ async def _answer(
         partition_index=partition.id,
         timestamp=timestamp,
         offset=offset,
-        leader_epoch=here.epoch if offset >= 0 else -1,
+        leader_epoch=here.epoch if offset >= 0 and abilities.epochs else -1,
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, UpstreamLost
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import INTERNAL_TOPICS, Call
 from penstock.protocols.kafka.front.faults import code_of
@@ -54,6 +54,14 @@ async def _in_turn(call: Call, request: MetadataRequest, topic: TopicState) -> M
 
 
 async def _asked(call: Call, request: MetadataRequest, topic: MetadataRequestTopic) -> MetadataResponseTopic:
+    try:
+        return await _found(call, request, topic)
+    except UpstreamLost:
+        code = ErrorCode.LEADER_NOT_AVAILABLE
+        return MetadataResponseTopic(error_code=code, name=topic.name or "", topic_id=topic.topic_id)
+
+
+async def _found(call: Call, request: MetadataRequest, topic: MetadataRequestTopic) -> MetadataResponseTopic:
     enode = call.shared.enode
     if topic.name is None:
         by_id = await enode.topic_by_id(topic.topic_id)
@@ -67,7 +75,8 @@ async def _asked(call: Call, request: MetadataRequest, topic: MetadataRequestTop
         return await _topic(call, request, found)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     options = call.shared.options
-    if options.auto_create_topics and request.allow_auto_topic_creation and topic.name not in INTERNAL_TOPICS:
+    creates = options.auto_create_topics and enode.abilities.topics
+    if creates and request.allow_auto_topic_creation and topic.name not in INTERNAL_TOPICS:
         try:
             found = await enode.create_topic(topic.name, options.default_partitions, {})
         except TopicExists:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from penstock.columnar.batch import HEADER_BYTES, parse_header
-from penstock.errors import PenstockError, ProtocolViolation
+from penstock.errors import PenstockError, ProtocolViolation, UpstreamLost
 from penstock.model import Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import INTERNAL_TOPICS, Call
@@ -36,6 +36,7 @@ from penstock.protocols.kafka.messages.produce import (
     ProduceResponseRecordError,
     ProduceResponseTopic,
 )
+from penstock.seams.abilities import Abilities
 from penstock.seams.enode import Appended, TopicState, extent
 from penstock.seams.framing import Buffer
 
@@ -65,7 +66,10 @@ async def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None
     """Serve Produce. With acks=0 there is no answer, and an error ends the connection so that the client notices."""
     if any(loads_arrow(part.records) for topic in request.topic_data for part in topic.partition_data):
         await call.shared.services.runtime.in_thread(load_arrow)
-    refusal = await _take_part(call, request)
+    try:
+        refusal = await _take_part(call, request)
+    except UpstreamLost as error:
+        refusal = code_of(error)
     checked = [await _parts(call, request, topic) for topic in request.topic_data]
     everything = [part for parts in checked for part in parts]
     await _look_into(call, everything, request.transactional_id)
@@ -83,10 +87,16 @@ async def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None
 
 async def _parts(call: Call, request: ProduceRequest, topic: ProduceRequestTopic) -> list[_Part]:
     """Each partition with its rules, or with what is wrong whatever its batch is like."""
-    found = await call.shared.enode.topic(topic.name)
-    rules = rules_for(await call.shared.config_of(found), call.shared.options) if found else None
-    parts = [_Part(Partition(topic.name, part.index), part.records, rules=rules) for part in topic.partition_data]
+    parts = [_Part(Partition(topic.name, part.index), part.records) for part in topic.partition_data]
+    try:
+        found = await call.shared.enode.topic(topic.name)
+        rules = rules_for(await call.shared.config_of(found), call.shared.options) if found else None
+    except PenstockError as error:
+        for part in parts:
+            part.fault = error
+        return parts
     for part in parts:
+        part.rules = rules
         try:
             _check_request(call, request)
             _check_partition(found, part.partition)
@@ -105,6 +115,7 @@ async def _look_into(call: Call, parts: Sequence[_Part], transactional_id: str |
         try:
             part.batch = check_batch(part.records, call.version, rules, runtime.now_ms())
             _check_transactional(transactional_id, part.batch)
+            _check_abilities(call.shared.enode.abilities, part.batch)
         except PenstockError as error:
             part.fault = bare(error)
 
@@ -204,6 +215,14 @@ def _check_transactional(transactional_id: str | None, batch: Buffer) -> None:
     transactional = bool(batch[_ATTRIBUTES_LOW_AT] & _TRANSACTIONAL)
     if transactional != (transactional_id is not None):
         raise Refused(ErrorCode.INVALID_TXN_STATE, "transactional are both, the request and its batches, or neither")
+
+
+def _check_abilities(abilities: Abilities, batch: Buffer) -> None:
+    """What brokers say whose log is in a format that knows no producers, where the log behind knows none."""
+    if not abilities.sequences and _PRODUCER.unpack_from(batch, _PRODUCER_AT)[0] >= 0:
+        raise Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "the log behind this node has no sequence numbers")
+    if not abilities.transactions and batch[_ATTRIBUTES_LOW_AT] & _TRANSACTIONAL:
+        raise Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "the log behind this node has no transactions")
 
 
 def _check_transactions(call: Call, transactional_id: str | None, parts: Sequence[_Part], refusal: ErrorCode) -> None:

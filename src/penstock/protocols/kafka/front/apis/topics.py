@@ -81,7 +81,7 @@ async def _create(call: Call, topic: CreateTopicsRequestTopic, validate_only: bo
     enode = call.shared.enode
     config = {each.name: each.value for each in topic.configs}
     partitions = _partitions(call, topic)
-    options = check_options(config)
+    options = check_options(config, enode.abilities)
     if topic.name in INTERNAL_TOPICS:
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, "an internal topic")
     if not _NAME.fullmatch(topic.name) or topic.name in (".", ".."):

@@ -35,6 +35,7 @@ _MB: Final = 1 << 20
 
 async def add(call: AdminCall) -> Answer:
     """Serve admin_add_topic_deploy_info: make topics."""
+    _check_able(call, "topics")
     given = call.parameters
     topics = given.new_topics()
     given.text("brokerId")
@@ -75,8 +76,10 @@ async def update(call: AdminCall) -> Answer:
             size = f"{before.stores} stores of {before.partitions} partitions"
             raise Refused(Code.BAD_REQUEST, f"topic {name} has {size}, and keeps them")
         if config:
+            _check_able(call, "options")
             await call.shared.enode.set_config(name, {**topic.config, **config})
         if stores * partitions > topic.partitions:
+            _check_able(call, "topics")
             await call.shared.enode.add_partitions(name, stores * partitions)
         if partitions > 1:
             # What anybody added until now keeps the ids that it has.
@@ -117,6 +120,7 @@ async def remove(call: AdminCall) -> Answer:
     call.parameters.user("modifyUser")
 
     async def take_away(name: str) -> None:
+        _check_able(call, "topics")
         await _check_closed(call, name)
         await call.shared.enode.delete_topic(name)
         call.shared.settings.forget_topic(name)
@@ -194,6 +198,10 @@ async def _check_closed(call: AdminCall, name: str) -> None:
             "The values of acceptPublish and acceptSubscribe must be false before change status of "
             f"brokerId-topicName({_broker(call)}:{name}) record!",
         )
+
+
+def _check_able(call: AdminCall, ability: str) -> None:
+    call.shared.enode.abilities.need(ability)
 
 
 def _size(call: AdminCall, stores: int, partitions: int) -> tuple[int, int]:
