@@ -2,7 +2,7 @@
 
 Offsets, timestamps, producers and codecs of what is kept do not change; records without a key are kept, and a
 tombstone (a null value) until it is older than ``delete.retention.ms``. Small segments are written together. Where a
-transaction is open nothing is compacted; records of aborted ones go, markers stay.
+transaction is open nothing is compacted; records of aborted ones go, and markers some time after what they ended.
 
 `Compaction.run` writes new segments beside the old ones, under names that recovery does not believe, and may take
 its time in another thread. `Compaction.finish` puts them in place (`_swap`).
@@ -22,6 +22,7 @@ from penstock.columnar.buffers import crc32c
 from penstock.errors import CorruptBatch
 from penstock.model import TimestampType
 from penstock.store._folder import PartitionFolder
+from penstock.store._markers import Markers
 from penstock.store._scan import VerifiedBatches
 from penstock.store._segment import OpenSegments, Segment, segment_name
 from penstock.store._state import LogState
@@ -109,6 +110,7 @@ class Compaction:
         self._pool = pool
         self._now_ms = now_ms
         self._aborted = state.aborted.within(segments[0].base, segments[-1].next_offset)
+        self._markers = Markers(now_ms - config.tombstone_ms)
         self._outputs: list[Segment] = []
         self._begun = self._complete = False
 
@@ -172,8 +174,14 @@ class Compaction:
 
     def _filter(self, raw: bytes, header: BatchHeader, newest: Mapping[bytes, int]) -> bytes | None:
         """The batch without superseded records; None if nothing is left, or if it was aborted."""
-        if self._was_aborted(header):
-            return None
+        if header.control:
+            return raw if self._markers.stays(raw, header) else None
+        kept = None if self._was_aborted(header) else self._without_superseded(raw, header, newest)
+        if kept is not None:
+            self._markers.keeps(header)
+        return kept
+
+    def _without_superseded(self, raw: bytes, header: BatchHeader, newest: Mapping[bytes, int]) -> bytes | None:
         rows = _decoded(raw, header, ["key", "value", "offset", "timestamp"])
         if rows is None:
             return raw
@@ -204,9 +212,12 @@ class Compaction:
         )
 
     def _save_aborted(self, output: Segment) -> None:
-        """Markers stay, and with them what is known of the transactions that they ended."""
-        entries = [each for each in self._aborted if output.base <= each.last < output.next_offset]
-        if entries:
+        """What is known of the transactions that markers ended stays, and goes, with these."""
+        gone = self._markers.dropped
+        entries = [
+            each for each in self._aborted if output.base <= each.last < output.next_offset and each.last not in gone
+        ]
+        if entries or gone:  # in the place of one that knows more
             self._directory.replace(output.name + ".txnindex", to_bytes(entries), durable=True)
 
     def _begin(self, base: int) -> None:
@@ -250,6 +261,7 @@ class Compaction:
             segment.adopt(self._pool)
         state.segments[:count] = self._outputs
         state.cleaned = self._cleaned
+        state.aborted.forget(self._markers.dropped)
         before, after = (sum(segment.size for segment in segments) for segments in (self._inputs, self._outputs))
         return Compacted(self._folder.topic, self._folder.partition, before, after, count, len(self._outputs))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final, NamedTuple
 
 __all__ = ["Aborted", "AbortedIndex", "from_bytes", "to_bytes"]
@@ -60,6 +60,11 @@ class AbortedIndex:
     def cut_start(self, start: int) -> None:
         """The log begins at ``start`` now."""
         del self._entries[: bisect_left(self._entries, start, key=_last)]
+
+    def forget(self, markers: Collection[int]) -> None:
+        """The markers at these offsets are gone, and nothing of what they ended is there."""
+        if markers:
+            self._entries = [entry for entry in self._entries if entry.last not in markers]
 
     def _from(self, start: int) -> Iterable[Aborted]:
         return self._entries[bisect_left(self._entries, start, key=_last) :]

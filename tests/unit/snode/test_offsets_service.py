@@ -1,6 +1,7 @@
 """Committed offsets: durable, in the log's order, in Kafka's format."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.columnar.entries import Ended, Entry, Noted, batch_of, entries_of
+from penstock.columnar.transactions import end_marker
 from penstock.errors import PenstockError
 from penstock.groups.committed import CommittedTable
 from penstock.model import Committed, Partition
@@ -20,10 +22,13 @@ from penstock.snode.enodes.local import LocalEnode
 from penstock.snode.services.journal import JournalService
 from penstock.snode.services.offsets import OffsetsService
 from penstock.store import Store, open_store
+from tests.unit.store.test_compaction import compact
 
 DATA = Path(__file__).parents[2] / "data/kafka/batches"
 
 T0, T1 = Partition("t", 0), Partition("t", 1)
+AFTERWARDS = 10**13
+"""Far beyond what must be remembered for a time."""
 
 
 @asynccontextmanager
@@ -83,6 +88,54 @@ def test_a_commit_that_could_not_be_written_is_not_committed() -> None:
             with pytest.raises(PenstockError):
                 await offsets.commit("g", {T0: Committed(2)})
             assert (await offsets.committed("g"))[T0].offset == 1
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_log_of_offsets_that_the_store_compacts_stays_short_and_says_what_it_said(seed: int) -> None:
+    """Commits, transactions that end in either way and stay open for long, offsets and groups that are taken away."""
+    dice = random.Random(seed)
+
+    async def main() -> None:
+        store = open_store("memory:")
+        async with service(store) as offsets:
+            place = await offsets.place_of("g")
+            log = store.log(place.topic, place.id)
+            for number in range(600):
+                group, partition, producer = (
+                    f"g{dice.randrange(3)}",
+                    Partition("t", dice.randrange(3)),
+                    dice.randrange(3),
+                )
+                kind = dice.random()
+                if kind < 0.6:
+                    await offsets.commit(group, {partition: Committed(number)})
+                elif kind < 0.75:
+                    await offsets.commit_within(group, {partition: Committed(number)}, producer, 0)
+                elif kind < 0.85:
+                    commit = dice.random() < 0.5
+                    marker = end_marker(producer, 0, commit=commit, coordinator_epoch=0, now_ms=0)
+                    await offsets.end_within(place, producer, marker, commit=commit)
+                elif kind < 0.92:
+                    await offsets.forget(group, lambda one, _, partition=partition: one == partition)  # type: ignore[misc]
+                elif kind < 0.95:
+                    await offsets.save_group(group, b"%d" % number)
+                else:
+                    log.roll()
+                    compact(store, AFTERWARDS)
+            for producer in range(3):
+                marker = end_marker(producer, 0, commit=True, coordinator_epoch=0, now_ms=0)
+                await offsets.end_within(place, producer, marker, commit=True)
+            log.roll()
+            compact(store, AFTERWARDS)
+            assert len(list(entries_of(log.read(log.start_offset, 1 << 20).data))) < 50
+            known = {group: dict(await offsets.committed(group)) for group in await offsets.groups()}
+            saved = dict(await offsets.saved_groups())
+        async with service(store) as again:
+            assert {group: dict(await again.committed(group)) for group in await again.groups()} == known
+            assert dict(await again.saved_groups()) == saved
+        store.close()
 
     asyncio.run(main())
 

@@ -215,6 +215,77 @@ def test_compaction_stops_at_an_open_transaction(home: Home) -> None:
     assert visible(log)[-2:] == [b"last", b"last"]
 
 
+def test_the_end_of_a_transaction_stays_as_long_as_anything_of_it_and_not_much_longer(home: Home) -> None:
+    store, log = opened(home, segment_bytes="300", cleanup_policy="compact", delete_retention_ms="1000")
+    append(log, sent(1, 0, b"kept", key=b"k"), marker(1, commit=True))
+    append(log, sent(1, 1, b"bad", key=b"k"), marker(1, commit=False))
+    append(log, sent(1, 2, b"old", key=b"j"), marker(1, commit=True), batch([b"new"], keys=[b"j"]))
+    append(log, *[batch([b"filler"], keys=[b"f%d" % each]) for each in range(8)])
+    log.roll()
+    assert compact(store, NOW + 1_000) == 1
+    assert markers_of(log) == [1, 3, 5]
+    append(log, *[batch([b"filler"], keys=[b"f%d" % each]) for each in range(20)])
+    log.roll()
+    assert compact(store, NOW + 1_001) == 1
+    for each in (log, opened(home.crash())[1]):
+        assert markers_of(each) == [1]
+        assert [value for value in visible(each) if value != b"filler"] == [b"kept", b"new"]
+        assert each.aborted(0, 99) == []
+        assert each.stable_offset == each.end_offset
+
+
+def markers_of(log: PartitionLog) -> list[int]:
+    """Offsets of the markers."""
+    found, offset = [], log.start_offset
+    while offset < log.end_offset:
+        piece = log.read(offset, BIG)
+        found += [header.base_offset for header in batches(piece.data) if header.control]
+        offset = piece.next_offset
+    return found
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_log_of_transactions_that_was_compacted_again_and_again_says_what_it_said(home: Home, seed: int) -> None:
+    """However old its markers are, and also after a crash."""
+    store, log = opened(home, segment_bytes="400", cleanup_policy="compact", delete_retention_ms="0")
+    dice, latest, now = random.Random(seed), dict[bytes, tuple[int, bytes]](), NOW
+    wanted: dict[int, list[tuple[bytes, int, bytes]]] = {}
+    sequences = dict.fromkeys(range(3), 0)
+    for number in range(150):
+        producer, key, value = dice.randrange(3), b"k%d" % dice.randrange(6), b"%d" % number
+        if dice.random() < 0.4 and producer in wanted:
+            commit = dice.random() < 0.5
+            append(log, marker(producer, commit=commit))
+            for name, at, said in wanted.pop(producer) if commit else ():
+                latest[name] = max(latest.get(name, (-1, b"")), (at, said))
+            wanted.pop(producer, None)
+        elif dice.random() < 0.5:
+            (at,) = append(log, sent(producer, sequences[producer], value, key=key))
+            sequences[producer] += 1
+            wanted.setdefault(producer, []).append((key, at, value))
+        else:
+            (at,) = append(log, batch([value], keys=[key]))
+            latest[key] = max(latest.get(key, (-1, b"")), (at, value))
+        if dice.random() < 0.1:
+            now += 10
+            compact(store, now)
+    append(log, *(marker(producer, commit=False) for producer in wanted))
+    log.roll()
+    compact(store, now + 10)
+    for each in (log, opened(home.crash())[1]):
+        said = dict[bytes, bytes]()
+        offset = each.start_offset
+        while offset < each.stable_offset:
+            piece = each.read(offset, BIG, stable=True)
+            aborted = [(one.producer_id, one.first) for one in each.aborted(offset, piece.next_offset)]
+            if piece.data:
+                rows = decode_v2(piece.data, start=offset, aborted=aborted).batch
+                said.update(zip(rows.column("key").to_pylist(), rows.column("value").to_pylist(), strict=True))
+            offset = piece.next_offset
+        assert said == {key: value for key, (_, value) in latest.items()}
+        assert each.stable_offset == each.end_offset
+
+
 @dataclass
 class Model:
     """What a log must show: values in order, each with its transaction's producer, None while that is open."""

@@ -90,3 +90,32 @@ def test_garbage_among_them_is_told_and_left_out(
 
     asyncio.run(main())
     assert "cannot be read" in caplog.text
+
+
+def test_what_is_set_while_it_is_written_is_written_once_more() -> None:
+    async def main() -> None:
+        store = open_store("memory:")
+        async with serving(store=store) as kit:
+            reached, opened = asyncio.Event(), asyncio.Event()
+
+            async def before(name: str) -> None:
+                if name == "append":
+                    reached.set()
+                    await opened.wait()
+
+            kit.enode.before = before
+            setting = "admin_set_cluster_default_setting"
+            first = asyncio.ensure_future(call(kit, setting, maxMsgSizeInMB=2, createUser="me"))
+            await reached.wait()
+            second = asyncio.ensure_future(call(kit, setting, maxMsgSizeInMB=3, createUser="me"))
+            for _ in range(50):
+                await asyncio.sleep(0)
+            assert not second.done()
+            opened.set()
+            await asyncio.gather(first, second)
+            assert not kit.front.shared.settings.unsaved
+        async with serving(store=store) as again:
+            assert again.front.shared.settings.limits.max_message_bytes == 3 << 20
+        store.close()
+
+    asyncio.run(main())

@@ -7,11 +7,11 @@ there. A gap between what was answered and what is known means the same. What mu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from penstock.columnar.entries import Ended, Noted, batch_of, entries_of
+from penstock.columnar.entries import Ended, Entry, Noted, batch_of, entries_of
 from penstock.errors import ConnectionLost, PenstockError, RequestTimeout
 from penstock.model import Partition
 from penstock.seams.enode import Appended, Enode, FetchPart, TopicState, extent, fetch_one
@@ -24,6 +24,7 @@ __all__ = ["EnodeJournal", "JournalService"]
 
 _READ_BYTES: Final = 1 << 20
 _ENTRIES_PER_BATCH: Final = 500
+_BYTES_PER_BATCH: Final = 1 << 20
 _LOST: Final = (ConnectionLost, RequestTimeout)
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 _MAKING: Final = -1
@@ -180,7 +181,7 @@ class EnodeJournal:
         entries = compose()
         producer = within or Within(-1, -1)
         now_ms = self._runtime.now_ms()
-        parts = [entries[at : at + _ENTRIES_PER_BATCH] for at in range(0, len(entries), _ENTRIES_PER_BATCH)]
+        parts = list(_parts(entries))
         bases = await self._write(
             place,
             [batch_of(part, now_ms, *producer) for part in parts],
@@ -252,6 +253,18 @@ class EnodeJournal:
         finally:
             for each in lost:
                 tail.sought.remove(each)
+
+
+def _parts(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
+    """In batches that fit into any segment, as long as each entry does."""
+    begin = size = 0
+    for row, (key, value) in enumerate(entries):
+        size += len(key) + len(value or b"")
+        if row > begin and (row - begin >= _ENTRIES_PER_BATCH or size > _BYTES_PER_BATCH):
+            yield entries[begin:row]
+            begin, size = row, len(key) + len(value or b"")
+    if begin < len(entries):
+        yield entries[begin:]
 
 
 def _nobody(place: int, found: Noted | Ended) -> None:
