@@ -19,7 +19,7 @@ from penstock.snode.enodes.local import LocalEnode, open_local
 from penstock.snode.enodes.opening import open_enode
 from tests.unit.kafka_front.kit import batch
 
-CONFIG = SnodeConfig(listen=(parse_listener("kafka://127.0.0.1"),))
+CONFIG = SnodeConfig(listen=(parse_listener("kafka://127.0.0.1:0"),))
 
 
 def around(runtime: AsyncioRuntime) -> Surroundings:
