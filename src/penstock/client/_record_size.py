@@ -28,7 +28,7 @@ def too_large(size: int, config: ProducerConfig) -> UsageError:
     limit = "max_request_bytes" if size > config.max_request_bytes else "buffer_memory_bytes"
     return UsageError(
         f"a record of {size} bytes is more than {limit}={getattr(config, limit)} allows",
-        hint="Raise it, and the server's limit too (Kafka: max.message.bytes of the topic)",
+        hint="Raise it, and the server's limit too",
     )
 
 

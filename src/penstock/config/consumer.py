@@ -11,17 +11,7 @@ from penstock.errors import ConfigError
 
 __all__ = ["ASSIGNORS", "ConsumerConfig", "IsolationLevel", "OffsetReset"]
 
-_JAVA_PACKAGE = "org.apache.kafka.clients.consumer."
-ASSIGNORS = {
-    "range": "range",
-    "roundrobin": "roundrobin",
-    "sticky": "sticky",
-    "cooperative-sticky": "cooperative-sticky",
-    _JAVA_PACKAGE + "RangeAssignor": "range",
-    _JAVA_PACKAGE + "RoundRobinAssignor": "roundrobin",
-    _JAVA_PACKAGE + "StickyAssignor": "sticky",
-    _JAVA_PACKAGE + "CooperativeStickyAssignor": "cooperative-sticky",
-}
+ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
 
 class OffsetReset(enum.Enum):
@@ -30,16 +20,6 @@ class OffsetReset(enum.Enum):
     EARLIEST = "earliest"
     LATEST = "latest"
     NONE = "none"
-
-
-_RESET_ALIASES = {
-    "smallest": OffsetReset.EARLIEST,
-    "beginning": OffsetReset.EARLIEST,
-    "largest": OffsetReset.LATEST,
-    "end": OffsetReset.LATEST,
-    "error": OffsetReset.NONE,
-}
-"""librdkafka's words."""
 
 
 class IsolationLevel(enum.Enum):
@@ -76,7 +56,7 @@ class ConsumerConfig(ClientConfig):
     )
     client_rack: str = text("", about="where this client is, as the brokers' racks are named")
     assignors: tuple[str, ...] = names(
-        ("range",), aliases=ASSIGNORS, about="how the group may share out partitions, the first choice first"
+        ("range",), known=ASSIGNORS, about="how the group may share out partitions, the first choice first"
     )
     session_timeout_ms: int = number(
         45_000, low=1, about="without a heartbeat for so long, the group goes on without this member"
@@ -94,7 +74,6 @@ class ConsumerConfig(ClientConfig):
         default=OffsetReset.EARLIEST,
         metadata=choice(
             OffsetReset,
-            _RESET_ALIASES,
             about="where to begin in a partition without a committed offset, or with one that is gone",
         ),
     )

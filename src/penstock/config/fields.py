@@ -186,15 +186,14 @@ def secret(*, about: str) -> str | None:
     return field(default=None, repr=False, metadata={_KEY: Kind(_as_given, check_text, about, "text")})
 
 
-def names(default: tuple[str, ...], *, aliases: Mapping[str, str], about: str) -> tuple[str, ...]:
-    """Names from the values of ``aliases``, separated by commas; its keys are other spellings of them."""
-    known = tuple(dict.fromkeys(aliases.values()))
+def names(default: tuple[str, ...], *, known: tuple[str, ...], about: str) -> tuple[str, ...]:
+    """Some of these names, separated by commas."""
 
     def read(name: str, given: object) -> object:
         if isinstance(given, str):
             given = [part.strip() for part in given.split(",") if part.strip()]
         if isinstance(given, Sequence):
-            return tuple(aliases.get(part, part) if isinstance(part, str) else part for part in given)
+            return tuple(given)
         return given
 
     def check_names(name: str, value: object) -> None:

@@ -203,7 +203,7 @@ def canonical_options(
         if ours in here:
             raise ConfigError(f"{here[ours]} and {name} are the same option, given twice")
         here[ours] = name
-        found[ours] = _in_our_unit(name, value, unit)
+        found[ours] = protocol.value(ours, _in_our_unit(name, value, unit))
     if written is not None:
         written.update(here)
     return found

@@ -6,7 +6,7 @@ What must not live here: any protocol's name, option or spelling.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -40,7 +40,8 @@ class ProtocolConfig:
 
     ``port``: where its servers listen by themselves. ``options``: names of client options beyond those every client
     has. ``spellings``: what its other clients call options. ``absent``: options of theirs, by their `normal` names,
-    that we know and do not have: what to do instead. ``address``: another form of address that its users know.
+    that we know and do not have: what to do instead. ``values``: their words for values of an option of ours, in small
+    letters. ``address``: another form of address that its users know.
     ``files``: readers of configuration files other than TOML, by how a file's name ends. ``jobs``: the options of
     connectors that jobs move from. ``front``: the dataclass of a node's options that only its front has, made of
     `penstock.config.fields`.
@@ -50,6 +51,7 @@ class ProtocolConfig:
     options: frozenset[str] = frozenset()
     spellings: tuple[Spelling, ...] = ()
     absent: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     address: AddressForm | None = None
     files: Mapping[str, FileReader] = field(default_factory=dict)
     jobs: Jobs | None = None
@@ -58,6 +60,16 @@ class ProtocolConfig:
     def meaning(self, name: str) -> tuple[str, int]:
         """(our name of an option, what one of its units is in ours); an unknown name means itself."""
         return _meanings(self).get(normal(name), (normal(name), 1))
+
+    def value(self, ours: str, given: OptionValue) -> OptionValue:
+        """The value of an option of ours, where it was given in their words; else as it was given."""
+        words = self.values.get(ours)
+        if words is None:
+            return given
+        if isinstance(given, str):
+            parts = [part.strip() for part in given.split(",")]
+            return given if words.keys().isdisjoint(map(str.lower, parts)) else ",".join(_translated(parts, words))
+        return _translated(given, words) if isinstance(given, Sequence) else given
 
     def names(self, known: Collection[str]) -> Mapping[str, str]:
         """Every name that one of these options of ours may be given under, and that option."""
@@ -72,7 +84,12 @@ PLAIN: Final = ProtocolConfig()
 def both(first: ProtocolConfig, second: ProtocolConfig) -> ProtocolConfig:
     """The first one, where what the second one's clients call options is understood as well."""
     spellings = (*second.spellings, *first.spellings)
-    return replace(first, spellings=spellings, absent={**second.absent, **first.absent})
+    absent = {**second.absent, **first.absent}
+    return replace(first, spellings=spellings, absent=absent, values={**second.values, **first.values})
+
+
+def _translated(parts: Sequence[str], words: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(words.get(str(part).lower(), part) for part in parts)
 
 
 @functools.cache

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 
 from penstock.errors import UsageError
+from penstock.protocols import USUAL
 
 _STOP_SECONDS = 20.0
 _READY = re.compile(r" ready: .*kafka://127\.0\.0\.1:(\d+)")
@@ -35,7 +36,7 @@ class NodeProcess:
     @property
     def address(self) -> str:
         """``kafka://127.0.0.1:PORT``."""
-        return f"kafka://{self.bootstrap}"
+        return f"{USUAL}://{self.bootstrap}"
 
     @property
     def bootstrap(self) -> str:
@@ -53,7 +54,7 @@ class NodeProcess:
         """Start and wait for the ready line; after the first time on the same port. Raises UsageError."""
         if self._process is not None:
             raise UsageError("the node is running already")
-        listen = f"kafka://127.0.0.1:{self._port}"
+        listen = f"{USUAL}://127.0.0.1:{self._port}"
         command = [sys.executable, "-m", "penstock.cli", "snode", "--store", f"file:{self._store}"]
         process = subprocess.Popen(
             [*command, "--listen", listen, "--flush", self._flush, "--until-stdin-closes", *self._arguments],

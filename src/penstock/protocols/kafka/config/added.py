@@ -7,7 +7,7 @@ from typing import Final
 from penstock.config import ProtocolConfig
 from penstock.protocols.kafka.config.front import KafkaNodeConfig
 from penstock.protocols.kafka.config.jobs import of_jobs
-from penstock.protocols.kafka.config.spellings import ABSENT, SPELLINGS
+from penstock.protocols.kafka.config.spellings import ABSENT, SPELLINGS, VALUES
 
 __all__ = ["ADDED", "AUTO_CREATE"]
 
@@ -18,6 +18,7 @@ ADDED: Final = ProtocolConfig(
     options=frozenset({AUTO_CREATE}),
     spellings=SPELLINGS,
     absent=ABSENT,
+    values=VALUES,
     jobs=of_jobs,
     front=KafkaNodeConfig,
 )

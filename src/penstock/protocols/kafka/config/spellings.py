@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from penstock.config.spellings import BOOTSTRAP, Spelling
 
-__all__ = ["ABSENT", "ROWS", "SPELLINGS", "Row"]
+__all__ = ["ABSENT", "ROWS", "SPELLINGS", "VALUES", "Row"]
 
 
 class Row(NamedTuple):
@@ -109,3 +109,21 @@ ABSENT: Final[Mapping[str, str]] = {
     "interceptor_classes": "Wrap poll() or send() instead",
 }
 """Options of others that we know and do not have: what to do instead."""
+
+_JAVA_PACKAGE: Final = "org.apache.kafka.clients.consumer."
+VALUES: Final[Mapping[str, Mapping[str, str]]] = {
+    "auto_offset_reset": {  # librdkafka's
+        "smallest": "earliest",
+        "beginning": "earliest",
+        "largest": "latest",
+        "end": "latest",
+        "error": "none",
+    },
+    "assignors": {  # Java's classes
+        f"{_JAVA_PACKAGE}RangeAssignor".lower(): "range",
+        f"{_JAVA_PACKAGE}RoundRobinAssignor".lower(): "roundrobin",
+        f"{_JAVA_PACKAGE}StickyAssignor".lower(): "sticky",
+        f"{_JAVA_PACKAGE}CooperativeStickyAssignor".lower(): "cooperative-sticky",
+    },
+}
+"""What their users write as values of our options."""
