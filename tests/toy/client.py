@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.columnar import Messages
-from penstock.errors import ConnectionLost, OffsetOutOfRange, PenstockError, ServerError, UsageError
+from penstock.errors import ConnectionLost, CorruptBatch, OffsetOutOfRange, PenstockError, ServerError, UsageError
 from penstock.model import (
     Committed,
     Endpoint,
@@ -21,6 +21,7 @@ from penstock.model import (
 from penstock.seams import Buffer, Channel, FoundOffset, GroupOptions, ReadFrom, ReadLimits
 from tests.toy.admin import ToyAdmin
 from tests.toy.dialect import TIMEOUT_S, Said, ToyDialect, asked
+from tests.toy.kernels import checksum
 from tests.toy.membership import ToyMembership
 from tests.toy.records import decode
 from tests.toy.sender import ToySender
@@ -47,7 +48,10 @@ class ToyFetched:
 
 
 class ToyClient:
-    def __init__(self, channel: Channel[None], dialect: ToyDialect, names: Sequence[Endpoint]) -> None:
+    def __init__(
+        self, channel: Channel[None], dialect: ToyDialect, names: Sequence[Endpoint], *, check_sums: bool = True
+    ) -> None:
+        self._check_sums = check_sums
         self.channel = channel
         self.dialect = dialect
         self._names = names
@@ -139,7 +143,9 @@ class ToyClient:
         fetched, at = [], 0
         for read, said in zip(reads, answer["found"], strict=True):
             data, at = body[at : at + said["size"]], at + said["size"]
-            error = None
+            error: PenstockError | None = None
+            if self._check_sums and checksum(data) != said["sum"]:
+                error = CorruptBatch("the checksum is wrong", offset=read.offset)
             if not said["first"] <= read.offset <= said["end"]:
                 error = OffsetOutOfRange("not there", code=3, name="OFFSET_MOVED", offset=read.offset)
             fetched.append(

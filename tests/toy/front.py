@@ -30,8 +30,11 @@ class ToyFront:
 
     scheme = "toy"
 
-    def __init__(self, services: Services, names: Endpoint | None = None, *, keeps: bool = True) -> None:
+    def __init__(
+        self, services: Services, names: Endpoint | None = None, *, keeps: bool = True, spoil_sums: bool = False
+    ) -> None:
         self.services = services
+        self.spoil_sums = spoil_sums
         self.name = f"node-{services.identity.node_id}"
         self.routes = Routes()
         self.groups = Groups()
@@ -76,7 +79,7 @@ class ToySession:
     def __init__(self, front: ToyFront, peer: Peer) -> None:
         self._front = front
         self._peer = peer
-        self._log = LogVerbs(front.services, front.register)
+        self._log = LogVerbs(front.services, front.register, spoil_sums=front.spoil_sums)
         self._groups = GroupVerbs(front.services, front.groups, self.notice)
         self._verbs: dict[str, Verb] = {
             "register": self._register,

@@ -12,6 +12,7 @@ from penstock.seams import Buffer, Promise, Services
 from penstock.seams.enode import Budget, Fetched, FetchPart, extent
 from penstock.store.errors import LogOffsetOutOfRange
 from tests.toy.dialect import Said
+from tests.toy.kernels import checksum
 from tests.toy.records import columns_of, encode, unpack_all
 
 Reply = tuple[Said, Buffer]
@@ -20,7 +21,8 @@ Reply = tuple[Said, Buffer]
 class LogVerbs:
     """Of one connection. ``changed`` tells the name server that there are other topics, or partitions."""
 
-    def __init__(self, services: Services, changed: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, services: Services, changed: Callable[[], Awaitable[None]], *, spoil_sums: bool = False) -> None:
+        self._spoil_sums = spoil_sums
         self._enode = services.enode
         self._runtime = services.runtime
         self._changed = changed
@@ -88,7 +90,8 @@ class LogVerbs:
             await self._arrival(idle, said["wait_ms"] / 1_000)
             found = await self._enode.fetch(parts, Budget())
         answers = [_answer(part, each) for part, each in zip(parts, found, strict=True)]
-        return {"found": [{**told, "size": len(body)} for told, body in answers]}, b"".join(body for _, body in answers)
+        told = [{**said, "size": len(body), "sum": checksum(body) + self._spoil_sums} for said, body in answers]
+        return {"found": told}, b"".join(body for _, body in answers)
 
     async def _arrival(self, known: Mapping[Partition, int], seconds: float) -> None:
         arrival = self._enode.arrival(known)

@@ -9,7 +9,10 @@ from penstock.model import Endpoint
 from penstock.seams import ChannelFactory, Services, WireProtocol
 from tests.toy.client import ToyClient
 from tests.toy.dialect import ToyDialect
+from tests.toy.faults import ToyWording
 from tests.toy.front import ToyFront
+from tests.toy.kernels.choice import HOME
+from tests.toy.options import ADDED, ToyNodeConfig
 
 
 def client(
@@ -19,11 +22,12 @@ def client(
     extra: Mapping[str, OptionValue],
 ) -> ToyClient:
     dialect = ToyDialect()
-    return ToyClient(channel_of(dialect), dialect, bootstrap)
+    checks = str(extra.get("check_sums", True)).lower() == "true"
+    return ToyClient(channel_of(dialect), dialect, bootstrap, check_sums=checks)
 
 
 def front(services: Services, config: SnodeConfig) -> ToyFront:
-    return ToyFront(services)
+    return ToyFront(services, spoil_sums=config.front(ToyNodeConfig).spoil_sums)
 
 
-PROTOCOL = WireProtocol("toy", client, front)
+PROTOCOL = WireProtocol("toy", client, front, ADDED, kernels=HOME, faults=ToyWording, title="The toy")

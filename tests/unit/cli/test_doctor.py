@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock import protocols
 from penstock.cli import findings
 from penstock.cli.findings import Finding
 from penstock.testing import Broker
@@ -90,6 +91,7 @@ def test_an_old_python_is_missing_what_we_use(version: tuple[int, ...], status: 
 def test_the_kernel_that_would_run_is_told(monkeypatch: pytest.MonkeyPatch, forced: str, status: str) -> None:
     from penstock.kernels.choose import _State
 
+    monkeypatch.setattr(protocols, "_registered", {})  # what other tests have brought may not be compiled
     monkeypatch.setattr(_State, "chosen", None)
     monkeypatch.setenv("PENSTOCK_KERNEL", forced)
     assert findings.kernel().status == status

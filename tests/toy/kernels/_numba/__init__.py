@@ -1,0 +1,16 @@
+"""The same, compiled."""
+
+from penstock.kernels._numba.jit import BYTES, compiled
+from penstock.kernels._numba.memory import byte_at
+from penstock.kernels.interface import Bytes
+
+__all__ = ["checksum"]
+
+
+@compiled(BYTES)
+def checksum(data: Bytes) -> int:
+    low, high = 1, 0
+    for place in range(len(data)):
+        low = (low + byte_at(data, place)) % 65_521
+        high = (high + low) % 65_521
+    return high << 16 | low
