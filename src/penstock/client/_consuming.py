@@ -24,7 +24,7 @@ from penstock.client._interrupts import Interrupts, Wait
 from penstock.client._listening import Call
 from penstock.client._member import Alone, Member, group_options
 from penstock.client._partitions import Partitions, PartitionState
-from penstock.client._patience import Patience
+from penstock.client._patience import Patience, hang_up
 from penstock.client._rebalancing import Rebalancing
 from penstock.client._standing import standing
 from penstock.client._starting import POLICIES, Starting
@@ -368,8 +368,9 @@ class ConsumerEngine:
             await self.commits.close(patience)
             if self.confirming is not None:
                 await self.confirming.close(patience)
-            for part in (self._starting, self._fetching, self._topics, self.client):
+            for part in (self._starting, self._fetching, self._topics):
                 await part.close()
+            await hang_up(self.client)
 
     async def _commit_handled(self) -> None:
         if self.confirming is not None:

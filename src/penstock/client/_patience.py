@@ -7,10 +7,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Self
+from contextlib import asynccontextmanager, suppress
+from typing import Final, Self
 
-__all__ = ["Patience"]
+from penstock.seams import LogClient
+
+__all__ = ["Patience", "hang_up"]
+
+_FAREWELL_S: Final = 3.0
+
+
+async def hang_up(client: LogClient) -> None:
+    """Close it; servers that are told, and do not answer, are waited for no longer than a moment."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_FAREWELL_S):
+            await client.close()
 
 
 class Patience:

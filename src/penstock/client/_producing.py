@@ -19,7 +19,7 @@ from penstock.client._ending import Ending, undelivered
 from penstock.client._inside import failed_inside, guarded
 from penstock.client._intake import Intake
 from penstock.client._keys import KeyPartitions
-from penstock.client._patience import Patience
+from penstock.client._patience import Patience, hang_up
 from penstock.client._putting import Putting
 from penstock.client._room import Room
 from penstock.client._routing import TopicRouter
@@ -166,7 +166,7 @@ class ProducerEngine:
         await asyncio.gather(*background, return_exceptions=True)
         await self._delivering.close()
         await self._topics.close()
-        await self._client.close()
+        await hang_up(self._client)
         self._callbacks.close()
 
     def _tick(self) -> None:

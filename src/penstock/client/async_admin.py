@@ -18,6 +18,7 @@ from penstock.client._handle import Handle, check_loop, closed_meanwhile, shown_
 from penstock.client._interrupts import Interrupts
 from penstock.client._lag import Lag, group_lag
 from penstock.client._offsets import beginning_offsets, end_offsets, offsets_for_times
+from penstock.client._patience import hang_up
 from penstock.client._public_topics import public_topics
 from penstock.client._settings import split_options
 from penstock.client._surroundings import wall_clock_ms
@@ -162,7 +163,9 @@ class AsyncAdmin(Handle):
         """
         self._closed = True
         await self._interrupts.end(closed_meanwhile("admin"))
-        await self._hang_up()
+        client, self._client = self._client, None
+        if client is not None:
+            await hang_up(client)
 
     def _described(self) -> str:
         return f"{shown_address(self._settings.address)}, {'closed' if self._closed else 'open'}"
