@@ -29,6 +29,7 @@ from penstock.seams.node import NodeIdentity, Services
 from penstock.snode.services.journal import JournalService
 from penstock.snode.services.offsets import OffsetsService
 from penstock.store import Store, open_store
+from tests.late_enode import far
 from tests.waiting_enode import WaitingEnode
 
 
@@ -61,7 +62,7 @@ class Client:
 
 
 class Kit(Client):
-    """A front, everything below it, and a first client."""
+    """A front, everything below it, and a first client. Tests ask ``enode`` at once, however far away it is."""
 
     def __init__(
         self, store: Store, options: KafkaFrontOptions, runtime: AsyncioRuntime, able: Abilities | None = None
@@ -69,10 +70,11 @@ class Kit(Client):
         self.store = store
         self.runtime = runtime
         self.enode = WaitingEnode(store, runtime, able)
-        self.journals = JournalService(self.enode, runtime)
+        enode = far(self.enode, runtime)
+        self.journals = JournalService(enode, runtime)
         self.offsets = OffsetsService(self.journals, OffsetsLog(), partitions=4)
         identity = NodeIdentity(1, store.cluster_id, {"kafka": Endpoint("127.0.0.1", 9_092)}, store.epoch)
-        self.front = KafkaFront(Services(identity, runtime, self.enode, self.offsets, self.journals), options)
+        self.front = KafkaFront(Services(identity, runtime, enode, self.offsets, self.journals), options)
         super().__init__(self.front)
 
     def client(self) -> Client:

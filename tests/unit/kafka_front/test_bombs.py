@@ -19,6 +19,8 @@ from penstock.protocols.kafka.front.inner_records import count_records, record_h
 from penstock.protocols.kafka.messages.api_versions import ApiVersionsRequest
 from tests.unit.kafka_front.kit import Kit, batch, record, run
 
+pytestmark = pytest.mark.near  # it is about the other threads that inflate
+
 MB = 1 << 20
 CODECS = [Codec.GZIP, Codec.LZ4, Codec.ZSTD]
 

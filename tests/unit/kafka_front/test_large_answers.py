@@ -22,6 +22,8 @@ from penstock.seams.beside import STEP_BYTES, Turns
 from penstock.seams.framing import Buffer, Frame, Pieces, joined
 from tests.unit.kafka_front.kit import Kit, batch, run
 
+pytestmark = pytest.mark.near  # it is about turns of a real loop
+
 MB = 1 << 20
 
 

@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from penstock.model import Committed, Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.messages.alter_configs import (
@@ -20,6 +22,8 @@ from tests.unit.kafka_front.test_configs import options_of
 from tests.unit.kafka_front.test_fetch import asking, fetch
 from tests.unit.kafka_front.transaction_kit import FIRST, SECOND, Writer, seen
 from tests.unit.kafka_front.transaction_kit import fetch as fetch_one
+
+pytestmark = pytest.mark.near  # it is about calls that the tests hold themselves
 
 
 class Door:

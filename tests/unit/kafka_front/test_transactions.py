@@ -243,11 +243,15 @@ def test_a_transaction_cannot_be_open_for_ever(timeout_ms: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_transaction_that_is_open_for_too_long_is_aborted_and_its_producer_fenced(version: int) -> None:
+def test_a_transaction_that_is_open_for_too_long_is_aborted_and_its_producer_fenced(
+    version: int, distance: int
+) -> None:
+    timeout_ms = 1_000 if distance else 30
+
     async def test(kit: Kit) -> None:
         kit.store.create_topic("t", 1)
         writer = Writer(kit, "tx", version)
-        assert await writer.init(timeout_ms=30) == OK
+        assert await writer.init(timeout_ms=timeout_ms) == OK
         assert await writer.write("t", b"slow") == OK
         part = Partition("t", 0)
         while (await extent(kit.enode, part)).stable == 0:

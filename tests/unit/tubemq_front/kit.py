@@ -23,6 +23,7 @@ from penstock.seams.node import NodeIdentity, Services
 from penstock.snode.services.journal import JournalService
 from penstock.snode.services.offsets import OffsetsService
 from penstock.store import Store, open_store
+from tests.late_enode import far
 from tests.waiting_enode import WaitingEnode
 
 Q = TypeVar("Q", bound=messages.Message)
@@ -78,7 +79,7 @@ def unframed(data: bytes) -> Frame:
 
 
 class Kit(Client):
-    """A front, everything below it, and a first client."""
+    """A front, everything below it, and a first client. Tests ask ``enode`` at once, however far away it is."""
 
     def __init__(
         self, store: Store, options: TubeFrontOptions, runtime: AsyncioRuntime, able: Abilities | None = None
@@ -86,12 +87,13 @@ class Kit(Client):
         self.store = store
         self.runtime = runtime
         self.enode = WaitingEnode(store, runtime, able)
+        enode = far(self.enode, runtime)
         make = protocol("kafka").offsets
         assert make is not None
-        self.journals = JournalService(self.enode, runtime)
+        self.journals = JournalService(enode, runtime)
         self.offsets = OffsetsService(self.journals, make(), partitions=1)
         identity = NodeIdentity(1, store.cluster_id, {"tubemq": Endpoint("127.0.0.1", 8_715)}, store.epoch)
-        self.front = TubeFront(Services(identity, runtime, self.enode, self.offsets, self.journals), options)
+        self.front = TubeFront(Services(identity, runtime, enode, self.offsets, self.journals), options)
         super().__init__(self.front)
 
     def client(self) -> Client:

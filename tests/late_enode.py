@@ -1,0 +1,211 @@
+"""An enode that is far away, as a plan with a seed says: answers come late and in another order, and some never.
+
+Any `Enode` can be behind it. What is promised of one holds here, too: appends to a partition take effect in the order
+in which they were called, and what was begun is finished whatever becomes of the caller. Of the rest nothing does:
+what is told may be over by the time it is heard.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from penstock.errors import ConnectionLost, PenstockError
+from penstock.model import Partition
+from penstock.seams.enode import Appended, Budget, Enode, Extent, Fetched, FetchPart, Place, Room, TopicState, Writer
+from penstock.seams.framing import Buffer
+from penstock.seams.runtime import Promise, Runtime
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """``lost_answers``, ``lost_requests``: how many calls in a hundred."""
+
+    seed: int
+    latest_s: float = 0.05
+    lost_answers: int = 0
+    lost_requests: int = 0
+
+
+_plans: list[Plan] = []
+
+
+@contextmanager
+def planned(plan: Plan) -> Iterator[None]:
+    """What `far` does in the block."""
+    _plans.append(plan)
+    try:
+        yield
+    finally:
+        _plans.pop()
+
+
+def far(enode: Enode, runtime: Runtime) -> Enode:
+    """The enode as services and fronts see it: far away if a plan says so, else itself."""
+    return LateEnode(enode, runtime, _plans[-1]) if _plans else enode
+
+
+class LateEnode:
+    """``lost`` counts the calls whose callers were told that nobody knows what became of them."""
+
+    def __init__(self, enode: Enode, runtime: Runtime, plan: Plan) -> None:
+        self._enode = enode
+        self._runtime = runtime
+        self._plan = plan
+        self._dice = random.Random(plan.seed)
+        self._last: dict[Partition, Promise[None]] = {}
+        self._waiting: dict[Promise[None], Promise[None]] = {}
+        self.lost = 0
+
+    def __getattr__(self, name: str) -> Any:
+        """What a node asks of its own enode only (upkeep): at once."""
+        return getattr(self._enode, name)
+
+    # Topics.
+
+    async def topics(self) -> Sequence[TopicState]:
+        return await self._far(self._enode.topics)
+
+    async def topic(self, name: str) -> TopicState | None:
+        return await self._far(lambda: self._enode.topic(name))
+
+    async def topic_by_id(self, topic_id: bytes) -> TopicState | None:
+        return await self._far(lambda: self._enode.topic_by_id(topic_id))
+
+    async def places(self, topic: str) -> Sequence[Place]:
+        return await self._far(lambda: self._enode.places(topic))
+
+    async def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> TopicState:
+        return await self._far(lambda: self._enode.create_topic(name, partitions, config))
+
+    async def delete_topic(self, name: str) -> None:
+        await self._far(lambda: self._enode.delete_topic(name))
+
+    async def add_partitions(self, name: str, total: int) -> None:
+        await self._far(lambda: self._enode.add_partitions(name, total))
+
+    async def set_config(self, name: str, config: Mapping[str, str]) -> None:
+        await self._far(lambda: self._enode.set_config(name, config))
+
+    async def defaults(self) -> Mapping[str, str]:
+        return await self._far(self._enode.defaults)
+
+    async def node_options(self) -> Mapping[str, Mapping[str, str]]:
+        return await self._far(self._enode.node_options)
+
+    async def set_defaults(self, defaults: Mapping[str, str], said: Mapping[str, Mapping[str, str]]) -> None:
+        await self._far(lambda: self._enode.set_defaults(defaults, said))
+
+    # Writing.
+
+    async def append(self, partition: Partition, batch: Buffer) -> Appended:
+        kept = bytearray(batch)  # what was called with is the caller's again as soon as he is cancelled
+        return await self._far(lambda: self._enode.append(partition, kept), [partition])
+
+    async def append_all(self, batches: Sequence[tuple[Partition, Buffer]]) -> list[Appended | PenstockError]:
+        kept = [(partition, bytearray(batch)) for partition, batch in batches]
+        return await self._far(lambda: self._enode.append_all(kept), [partition for partition, _ in batches])
+
+    async def delete_records(self, partition: Partition, before: int) -> int:
+        return await self._far(lambda: self._enode.delete_records(partition, before))
+
+    # Reading.
+
+    async def fetch(self, parts: Sequence[FetchPart], budget: Budget) -> list[Fetched | PenstockError]:
+        return await self._far(lambda: self._enode.fetch(parts, budget))
+
+    async def extents(self, partitions: Sequence[Partition]) -> list[Extent | PenstockError]:
+        return await self._far(lambda: self._enode.extents(partitions))
+
+    async def epoch_end(self, partition: Partition, epoch: int, *, leader_epoch: int = -1) -> tuple[int, int]:
+        return await self._far(lambda: self._enode.epoch_end(partition, epoch, leader_epoch=leader_epoch))
+
+    async def offset_for_time(self, partition: Partition, timestamp_ms: int) -> tuple[int, int] | None:
+        return await self._far(lambda: self._enode.offset_for_time(partition, timestamp_ms))
+
+    async def max_timestamp(self, partition: Partition) -> tuple[int, int] | None:
+        return await self._far(lambda: self._enode.max_timestamp(partition))
+
+    async def writers(self, partition: Partition) -> Sequence[Writer]:
+        return await self._far(lambda: self._enode.writers(partition))
+
+    async def size(self, partition: Partition) -> int:
+        return await self._far(lambda: self._enode.size(partition))
+
+    async def room(self) -> Room:
+        return await self._far(self._enode.room)
+
+    # Waiting.
+
+    def arrival(self, known: Mapping[Partition, int]) -> Promise[None]:
+        told: Promise[None] = self._runtime.promise()
+        self._runtime.spawn(self._arrive(dict(known), told), "a held pull")
+        return told
+
+    async def _arrive(self, known: Mapping[Partition, int], told: Promise[None]) -> None:
+        await self._pass()
+        if told.done:
+            return
+        inner = self._waiting[told] = self._enode.arrival(known)
+        await inner
+        self._waiting.pop(told, None)
+        await self._pass()
+        told.set(None)
+
+    def forget_arrival(self, promise: Promise[None]) -> None:
+        promise.set(None)
+        inner = self._waiting.pop(promise, None)
+        if inner is not None:
+            self._enode.forget_arrival(inner)
+            inner.set(None)
+
+    # Far away.
+
+    async def _far(self, work: Callable[[], Awaitable[T]], places: Sequence[Partition] = ()) -> T:
+        """Do it, later, and tell of it, later still; at each of ``places`` after what was called before."""
+        before = [self._last[place] for place in places if place in self._last]
+        through: Promise[None] = self._runtime.promise()
+        self._last |= dict.fromkeys(places, through)
+        told: Promise[tuple[T | None, BaseException | None]] = self._runtime.promise()
+        self._runtime.spawn(self._carry(work, before, through, told), "a call of an enode far away")
+        result, error = await told
+        if error is not None:
+            raise error
+        return result  # type: ignore[return-value]
+
+    async def _carry(
+        self,
+        work: Callable[[], Awaitable[T]],
+        before: Sequence[Promise[None]],
+        through: Promise[None],
+        told: Promise[tuple[T | None, BaseException | None]],
+    ) -> None:
+        fate = self._dice.randrange(100)
+        lost_request = fate < self._plan.lost_requests
+        lost_answer = not lost_request and fate < self._plan.lost_requests + self._plan.lost_answers
+        result: T | None = None
+        error: BaseException | None = None
+        try:
+            await self._pass()
+            for each in before:
+                await each
+            if not lost_request:
+                result = await work()
+        except Exception as failure:
+            error = failure
+        finally:
+            through.set(None)
+        await self._pass()
+        if lost_request or lost_answer:
+            self.lost += 1
+            result, error = None, ConnectionLost("the connection to the enode broke")
+        told.set((result, error))
+
+    def _pass(self) -> Coroutine[Any, Any, None]:
+        # Twice a call: there and back.
+        return self._runtime.sleep(self._dice.random() * self._plan.latest_s / 2)

@@ -1,0 +1,63 @@
+"""Fronts near their enode and far from it: every test of a folder that takes `distance` runs at once, and by each seed.
+
+Far away time is virtual: it passes when nothing else is left to do, so that 50 ms of waiting cost none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Executor
+from math import prod
+from typing import Any, TypeVar
+from zlib import crc32
+
+import pytest
+
+from tests.late_enode import Plan, planned
+from tests.unit.client.virtual_time import VirtualLoop
+
+T = TypeVar("T")
+SEEDS = 20
+
+
+class _Loop(VirtualLoop):
+    """What would run in a thread runs at once: time would stand still meanwhile."""
+
+    def run_in_executor(self, executor: Executor | None, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:  # type: ignore[override]
+        done: asyncio.Future[T] = self.create_future()
+        try:
+            done.set_result(func(*args))
+        except Exception as error:
+            done.set_exception(error)
+        return done
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    with asyncio.Runner(loop_factory=_Loop) as runner:
+        return runner.run(work)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests that use a kit run near and far; those that need real threads or sockets only near."""
+    uses_kit = any(hasattr(metafunc.module, name) for name in ("run", "serving"))
+    if not uses_kit or metafunc.definition.get_closest_marker("near") is not None:
+        return
+    cases = prod(len(marker.args[1]) for marker in metafunc.definition.iter_markers("parametrize"))
+    runs = -(-SEEDS // cases)
+    metafunc.parametrize("distance", range(runs + 1), ids=["near", *(f"far{n}" for n in range(runs))], indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def distance(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """How far away the enode of a kit is: 0 near, else the number of the run."""
+    run: int = getattr(request, "param", 0)
+    if not run:
+        yield run
+        return
+    # Each test meets every seed: one of a single case in twenty runs, one of many cases with another in each.
+    seed = (run + crc32(request.node.name.encode())) % SEEDS
+    print(f"the plan's seed is {seed}")
+    monkeypatch.setattr(asyncio, "run", _run)
+    with planned(Plan(seed)):
+        yield run
