@@ -82,7 +82,7 @@ class Offsets(Protocol):
         """Take its offsets and its description away; ``look`` is told whether it has offsets, or may get some."""
         ...
 
-    async def save_group(self, group: str, record: bytes) -> None:
+    async def save_group(self, group: str, record: bytes, look: Look | None = None) -> None:
         """Keep a front's own description of a group beside its offsets."""
         ...
 

@@ -7,7 +7,8 @@ which a protocol's codec knows, and how the journal is kept from growing, which 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from penstock.groups.committed import CommittedTable
 from penstock.groups.latest import Latest
@@ -30,7 +31,7 @@ class OffsetsService:
         self._undecided = Undecided()
         self._records: dict[str, bytes] = {}
         self._records_order: Latest[str] = Latest()
-        self._writing: dict[str, int] = {}
+        self._writing: dict[str, list[list[Replayed]]] = {}
 
     async def load(self) -> None:
         """Read everything back. Raises CorruptBatch, ProtocolViolation, StoreError: nothing is forgotten in silence."""
@@ -69,7 +70,7 @@ class OffsetsService:
 
         def compose() -> list[Replayed]:
             _ask(look)
-            known = {**self._undecided.of(group), **self._table.of(group)}
+            known = self._known(group)
             return [Replayed(group, one, None, None) for one, committed in known.items() if which(one, committed)]
 
         await self._write(group, compose)
@@ -78,7 +79,7 @@ class OffsetsService:
         """Raises StoreError."""
 
         def compose() -> list[Replayed]:
-            if self._writing[group] > 1:
+            if len(self._writing[group]) > 1:
                 return []  # a newer offset may be on its way, and would stand before this: another time
             undecided = self._undecided.of(group)
             known = self._table.of(group)
@@ -91,16 +92,32 @@ class OffsetsService:
         """Raises StoreError."""
 
         def compose() -> list[Replayed]:
-            known = {**self._undecided.of(group), **self._table.of(group)}
+            known = self._known(group)
             look(bool(known))
-            record = [Replayed(group, None, None, None)] if group in self._records else []
+            has_record = group in self._records or any(each.partition is None for each in self._under_way(group))
+            record = [Replayed(group, None, None, None)] if has_record else []
             return [*(Replayed(group, partition, None, None) for partition in known), *record]
 
         await self._write(group, compose)
 
-    async def save_group(self, group: str, record: bytes) -> None:
+    def _known(self, group: str) -> dict[Partition, Committed]:
+        """What there is, and what will be: a commit that is on its way stands before whatever is written now."""
+        known = {**self._undecided.of(group), **self._table.of(group)}
+        coming = {each.partition: each.committed for each in self._under_way(group)}
+        return known | {one: said for one, said in coming.items() if one is not None and said is not None}
+
+    def _under_way(self, group: str) -> Iterator[Replayed]:
+        """What is written of the group and not answered, in the order of the log."""
+        return chain.from_iterable(self._writing.get(group, ()))
+
+    async def save_group(self, group: str, record: bytes, look: Look | None = None) -> None:
         """Raises StoreError."""
-        await self._write(group, lambda: [Replayed(group, None, None, record)])
+
+        def compose() -> list[Replayed]:
+            _ask(look)
+            return [Replayed(group, None, None, record)]
+
+        await self._write(group, compose)
 
     # Within transactions.
 
@@ -140,14 +157,14 @@ class OffsetsService:
             said.extend(compose())
             return [self._entry(each) for each in said]
 
-        self._writing[group] = self._writing.get(group, 0) + 1
+        self._writing.setdefault(group, []).append(said)
         try:
             place = await self._place(group)
             positions = await self._journal.append(place, entries, within)
             for position, each in zip(positions, said, strict=True):
                 self._take(place, position, each, -1 if within is None else within.producer_id)
         finally:
-            self._writing[group] -= 1
+            self._writing[group] = [each for each in self._writing[group] if each is not said]
             if not self._writing[group]:
                 del self._writing[group]
             if not self._writing:

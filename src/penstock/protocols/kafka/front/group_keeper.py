@@ -70,9 +70,14 @@ class GroupKeeper:
         self._runtime.spawn(self._store(group_id, record, ticket), f"store group {group_id}")
 
     async def _store(self, group_id: str, record: bytes, ticket: int | None) -> None:
+        def look() -> None:
+            # Who deletes the group may be there first, and has said by then that nothing stays of it.
+            if self.coordinator.group(group_id) is None:
+                raise Refused(ErrorCode.GROUP_ID_NOT_FOUND)
+
         accepted = True
         try:
-            await self._offsets.save_group(group_id, record)
+            await self._offsets.save_group(group_id, record, look)
         except PenstockError:
             # The members are told by an error they try again on; where nobody waits, the record is of an empty group.
             accepted = False
