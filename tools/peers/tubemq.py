@@ -56,13 +56,35 @@ class Node:
 
     def start(self) -> None:
         """Until its web page answers, which is when its port is open too. Raises Unavailable."""
-        self.process = jvm.start(self.line, self.home, self.log, lambda: _connect(self.host, self.web_port))
+        self.begin()
+        self.await_ready()
+
+    def begin(self) -> None:
+        """Start it, for a caller that waits for several of them then."""
+        self.process = jvm.launch(self.line, self.home, self.log)
+
+    def await_ready(self) -> None:
+        """The rest of ``start``; one that does not get ready is ended. Raises Unavailable."""
+        try:
+            jvm.await_ready(self._running(), self.log, lambda: _connect(self.host, self.web_port))
+        except BaseException:
+            self.stop()
+            raise
 
     def stop(self) -> None:
         """SIGTERM and wait: a broker flushes what it holds, which takes it 4 s. Nothing if it does not run."""
         if self.process is not None:
+            self.process.send_signal(signal.SIGCONT)  # a frozen one would not hear the other signal
             jvm.end(self.process)
             self.process = None
+
+    def freeze(self) -> None:
+        """SIGSTOP: its connections stay, its system still takes bytes, and nobody answers."""
+        self._running().send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT."""
+        self._running().send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """SIGKILL and wait: a broker loses what it had not flushed, acknowledged or not."""
@@ -78,6 +100,11 @@ class Node:
         with urllib.request.urlopen(url, timeout=10.0) as answer:
             found: dict[str, Any] = json.loads(answer.read())
         return found
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self.process is None:
+            raise RuntimeError(f"{self.name} does not run")
+        return self.process
 
 
 @dataclass(slots=True)
@@ -225,12 +252,14 @@ def cluster(
         _until("an active master", lambda: built.admin("admin_query_broker_run_status") is not None)
         for number, node in enumerate(built.brokers, 1):
             _announce(built, number, node)
-            node.start()
+            node.begin()
+        for node in built.brokers:
+            node.await_ready()
         _until("the brokers", built.settled)
         yield built
     finally:
         for node in [*built.brokers, *built.masters]:
-            node.stop()
+            node.kill()  # in order it would take each broker 4 s, and nobody reads what it flushes
 
 
 def _masters(home: Path, count: int, settings: Mapping[str, object], quick: bool) -> list[Node]:
