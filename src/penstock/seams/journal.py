@@ -57,7 +57,8 @@ class Journal(Protocol):
         """Write entries; durable when this returns. Returns where each of them stands, nothing for none.
 
         Appends of one place stand in the log in the order of these calls. An answer that gets lost is no failure: it is
-        looked up in the log whether the entries are there.
+        looked up in the log whether the entries are there. A request that lands only after that look, though its call
+        has failed, is noticed with the next append; what it says of a key counts from then on, as the log says it.
         """
         ...
 

@@ -9,10 +9,11 @@ import pytest
 
 from penstock.columnar.entries import Ended, Entry, Noted, batch_of
 from penstock.columnar.transactions import end_marker
-from penstock.errors import ConnectionLost, RequestTimeout, StoreError
+from penstock.errors import ConnectionLost, RequestTimeout, StoreError, UpstreamLost
 from penstock.model import Committed, Partition
 from penstock.net.runtime import AsyncioRuntime
 from penstock.protocols.kafka.offsets_log import OffsetsLog
+from penstock.seams.abilities import Abilities
 from penstock.seams.journal import Journal
 from penstock.snode.services.journal import JournalService
 from penstock.snode.services.offsets import OffsetsService
@@ -93,6 +94,10 @@ async def lose() -> None:
     raise ConnectionLost("the line was cut")
 
 
+async def fail_behind() -> None:
+    raise UpstreamLost("nobody is there")
+
+
 async def time_out() -> None:
     raise RequestTimeout("nothing came")
 
@@ -102,7 +107,7 @@ async def others_go_on() -> None:
         await asyncio.sleep(0)
 
 
-@pytest.mark.parametrize("trouble", [lose, time_out])
+@pytest.mark.parametrize("trouble", [lose, time_out, fail_behind])
 def test_an_answer_that_was_lost_is_no_failure_and_nothing_is_written_twice(
     trouble: Callable[[], Awaitable[None]],
 ) -> None:
@@ -316,5 +321,18 @@ def test_the_last_commit_that_was_asked_for_counts_also_while_their_journal_is_m
         commits.append(asyncio.ensure_future(case.offsets.commit("g", {T: Committed(3)})))
         await asyncio.gather(*commits)
         assert (await case.offsets.committed("g"))[T].offset == 3
+
+    go(test)
+
+
+def test_it_is_said_where_a_journal_will_grow_without_an_end(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(case: Case) -> None:
+        await case.write(b"a")
+        assert "compacts nothing" not in caplog.text
+        monkeypatch.setattr(WaitingEnode, "abilities", Abilities(compaction=False))
+        await case.journals.journal("other", places=1, config={}).append(0, lambda: entries(b"a"))
+        assert "compacts nothing: other will grow" in caplog.text
 
     go(test)

@@ -7,12 +7,13 @@ there. A gap between what was answered and what is known means the same. What mu
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from penstock.columnar.entries import Ended, Entry, Noted, batch_of, entries_of
-from penstock.errors import ConnectionLost, PenstockError, RequestTimeout
+from penstock.errors import ConnectionLost, PenstockError, RequestTimeout, UpstreamLost
 from penstock.model import Partition
 from penstock.seams.enode import Appended, Enode, FetchPart, TopicState, extent, fetch_one
 from penstock.seams.journal import Compose, Follow, Within
@@ -22,10 +23,12 @@ from penstock.store.errors import TopicExists
 
 __all__ = ["EnodeJournal", "JournalService"]
 
+_log = logging.getLogger("penstock.node")
+
 _READ_BYTES: Final = 1 << 20
 _ENTRIES_PER_BATCH: Final = 500
 _BYTES_PER_BATCH: Final = 1 << 20
-_LOST: Final = (ConnectionLost, RequestTimeout)
+_LOST: Final = (UpstreamLost, ConnectionLost, RequestTimeout)
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 _MAKING: Final = -1
 
@@ -111,6 +114,8 @@ class EnodeJournal:
     async def _made(self) -> TopicState:
         topic = await self._enode.topic(self._name)
         if topic is None:
+            if not self._enode.abilities.compaction:
+                _log.warning("the log behind this node compacts nothing: %s will grow with every change", self._name)
             try:
                 return await self._enode.create_topic(self._name, self._wanted, self._config)
             except TopicExists:  # somebody else was quicker
