@@ -10,20 +10,19 @@ from penstock.columnar.producing import Producing
 from penstock.errors import UsageError
 from penstock.model import Codec
 from penstock.protocols.kafka.front.table import TABLE
-from penstock.protocols.kafka.messages import alter_configs as ac
 from penstock.protocols.kafka.messages import api_of, read_request
-from penstock.protocols.kafka.messages import create_topics as ct
-from penstock.protocols.kafka.messages import delete_records as dr
-from penstock.protocols.kafka.messages import describe_topic_partitions as dt
+from penstock.protocols.kafka.messages import cluster as dt
+from penstock.protocols.kafka.messages import commits as oc
+from penstock.protocols.kafka.messages import configs as ac
+from penstock.protocols.kafka.messages import discovery as lo
 from penstock.protocols.kafka.messages import fetch as fe
-from penstock.protocols.kafka.messages import join_group as jg
-from penstock.protocols.kafka.messages import list_offsets as lo
-from penstock.protocols.kafka.messages import offset_commit as oc
-from penstock.protocols.kafka.messages import offset_delete as od
-from penstock.protocols.kafka.messages import offset_fetch as of
-from penstock.protocols.kafka.messages import offset_for_leader_epoch as oe
+from penstock.protocols.kafka.messages import group_admin as od
+from penstock.protocols.kafka.messages import groups as jg
 from penstock.protocols.kafka.messages import produce as pr
+from penstock.protocols.kafka.messages import topics as ct
 from penstock.protocols.kafka.messages import transactions as tx
+from penstock.protocols.kafka.messages.commits import FindCoordinatorRequest
+from penstock.protocols.kafka.messages.configs import DescribeConfigsRequest, DescribeConfigsRequestResource
 from penstock.protocols.kafka.messages.consumer_protocol import (
     MemberAssignment,
     Subscription,
@@ -31,20 +30,28 @@ from penstock.protocols.kafka.messages.consumer_protocol import (
     write_assignment,
     write_subscription,
 )
-from penstock.protocols.kafka.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsRequestTopic
-from penstock.protocols.kafka.messages.delete_groups import DeleteGroupsRequest
-from penstock.protocols.kafka.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
-from penstock.protocols.kafka.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsRequestResource
-from penstock.protocols.kafka.messages.describe_groups import DescribeGroupsRequest
-from penstock.protocols.kafka.messages.describe_producers import DescribeProducersRequest, DescribeProducersRequestTopic
-from penstock.protocols.kafka.messages.describe_transactions import DescribeTransactionsRequest
-from penstock.protocols.kafka.messages.find_coordinator import FindCoordinatorRequest
-from penstock.protocols.kafka.messages.heartbeat import HeartbeatRequest
-from penstock.protocols.kafka.messages.init_producer_id import InitProducerIdRequest
-from penstock.protocols.kafka.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMember
-from penstock.protocols.kafka.messages.list_transactions import ListTransactionsRequest
-from penstock.protocols.kafka.messages.metadata import MetadataRequest, MetadataRequestTopic
-from penstock.protocols.kafka.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from penstock.protocols.kafka.messages.discovery import MetadataRequest, MetadataRequestTopic
+from penstock.protocols.kafka.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest
+from penstock.protocols.kafka.messages.groups import (
+    HeartbeatRequest,
+    LeaveGroupRequest,
+    LeaveGroupRequestMember,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
+from penstock.protocols.kafka.messages.produce import InitProducerIdRequest
+from penstock.protocols.kafka.messages.topics import (
+    CreatePartitionsRequest,
+    CreatePartitionsRequestTopic,
+    DeleteTopicsRequest,
+    DeleteTopicsRequestTopic,
+)
+from penstock.protocols.kafka.messages.transaction_admin import (
+    DescribeProducersRequest,
+    DescribeProducersRequestTopic,
+    DescribeTransactionsRequest,
+    ListTransactionsRequest,
+)
 from tests.fuzz.node_in_memory import World, framed
 from tests.vectors.kafka_frames.recorded import files, recorded
 
@@ -161,11 +168,11 @@ def samples() -> list[Any]:
     setting = ct.CreateTopicsRequestConfig(name="retention.ms", value="1000")
     created = [ct.CreateTopicsRequestTopic(name="new", num_partitions=2, replication_factor=1, configs=[setting])]
     partition = lo.ListOffsetsRequestPartition(partition_index=0, timestamp=-1)
-    commits = of.OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[0])
-    by_group = of.OffsetFetchRequestGroup(
-        group_id="g", topics=[of.OffsetFetchRequestGroupTopic(name=TOPIC, partition_indexes=[0])]
+    commits = oc.OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[0])
+    by_group = oc.OffsetFetchRequestGroup(
+        group_id="g", topics=[oc.OffsetFetchRequestGroupTopic(name=TOPIC, partition_indexes=[0])]
     )
-    epoch = oe.OffsetForLeaderEpochRequestPartition(partition=0, leader_epoch=0)
+    epoch = fe.OffsetForLeaderEpochRequestPartition(partition=0, leader_epoch=0)
     return [
         *(produced(batch(b"a", b"b", codec=codec)) for codec in Codec),
         fetched(),
@@ -174,8 +181,8 @@ def samples() -> list[Any]:
         MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)]),
         MetadataRequest(topics=None),
         committed(),
-        of.OffsetFetchRequest(group_id="g", topics=[commits]),
-        of.OffsetFetchRequest(groups=[by_group]),
+        oc.OffsetFetchRequest(group_id="g", topics=[commits]),
+        oc.OffsetFetchRequest(groups=[by_group]),
         FindCoordinatorRequest(key="g"),
         FindCoordinatorRequest(coordinator_keys=["g"]),
         joined(""),
@@ -187,16 +194,16 @@ def samples() -> list[Any]:
         ct.CreateTopicsRequest(topics=created),
         DeleteTopicsRequest(topic_names=[TOPIC]),
         DeleteTopicsRequest(topics=[DeleteTopicsRequestTopic(name=TOPIC)]),
-        dr.DeleteRecordsRequest(
+        ct.DeleteRecordsRequest(
             topics=[
-                dr.DeleteRecordsRequestTopic(
-                    name=TOPIC, partitions=[dr.DeleteRecordsRequestPartition(partition_index=0, offset=1)]
+                ct.DeleteRecordsRequestTopic(
+                    name=TOPIC, partitions=[ct.DeleteRecordsRequestPartition(partition_index=0, offset=1)]
                 )
             ]
         ),
         InitProducerIdRequest(transactional_id=None),
         *transacted(),
-        oe.OffsetForLeaderEpochRequest(topics=[oe.OffsetForLeaderEpochRequestTopic(topic=TOPIC, partitions=[epoch])]),
+        fe.OffsetForLeaderEpochRequest(topics=[fe.OffsetForLeaderEpochRequestTopic(topic=TOPIC, partitions=[epoch])]),
         *configured(),
         CreatePartitionsRequest(topics=[CreatePartitionsRequestTopic(name=TOPIC, count=5, assignments=None)]),
         DeleteGroupsRequest(groups_names=["g"]),
@@ -305,7 +312,7 @@ async def in_transactions(talk: Talk) -> None:
 async def as_an_operator(talk: Talk) -> None:
     """Create, write, compact, cut, grow, delete."""
     for message in samples():
-        if isinstance(message, ct.CreateTopicsRequest | CreatePartitionsRequest | dr.DeleteRecordsRequest):
+        if isinstance(message, ct.CreateTopicsRequest | CreatePartitionsRequest | ct.DeleteRecordsRequest):
             await talk.ask(
                 produced(batch(b"x", b"y"), "new" if isinstance(message, CreatePartitionsRequest) else TOPIC)
             )

@@ -16,17 +16,9 @@ from typing import Any
 import pytest
 
 from penstock.client import Admin, Producer
-from penstock.protocols.kafka.messages import alter_configs as altering
-from penstock.protocols.kafka.messages import alter_partition_reassignments as moving
-from penstock.protocols.kafka.messages import alter_replica_log_dirs as placing
-from penstock.protocols.kafka.messages import client_quotas as quotas
-from penstock.protocols.kafka.messages import describe_configs as describing
-from penstock.protocols.kafka.messages import describe_log_dirs as dirs
-from penstock.protocols.kafka.messages import describe_quorum as quorum
-from penstock.protocols.kafka.messages import describe_user_scram_credentials as scram
-from penstock.protocols.kafka.messages import elect_leaders as electing
-from penstock.protocols.kafka.messages import list_config_resources as listing
-from penstock.protocols.kafka.messages import list_partition_reassignments as moves
+from penstock.protocols.kafka.messages import cluster, security
+from penstock.protocols.kafka.messages import configs as altering
+from penstock.protocols.kafka.messages import replicas as placing
 from penstock.seams import NewTopic
 from penstock.testing import Broker
 from tests.interop.peers.fixtures import KafkaBroker
@@ -68,32 +60,32 @@ OWN = {
 
 
 async def elections(asking: Asking) -> None:
-    part = electing.ElectLeadersRequestTopicPartitions
+    part = placing.ElectLeadersRequestTopicPartitions
     wanted = [part(topic=asking.topic, partitions=[0, 1, 2]), part(topic="missing", partitions=[0])]
     for version, kind in ((0, 0), (1, 1), (2, 0), (2, 2)):
-        message = electing.ElectLeadersRequest(election_type=kind if version else 0, topic_partitions=wanted)
+        message = placing.ElectLeadersRequest(election_type=kind if version else 0, topic_partitions=wanted)
         await asking.note(f"elect leaders of type {kind}", message, version)
 
 
 async def reassignments(asking: Asking) -> None:
     places: tuple[list[int] | None, ...] = ([2], [1, 2], [], [1, 1], [-1], None)
     for name, number, place in [*product((asking.topic,), (0,), places), (asking.topic, 7, [1]), ("missing", 0, [1])]:
-        part = moving.AlterPartitionReassignmentsRequestPartition(partition_index=number, replicas=place)
-        topic = moving.AlterPartitionReassignmentsRequestTopic(name=name, partitions=[part])
+        part = placing.AlterPartitionReassignmentsRequestPartition(partition_index=number, replicas=place)
+        topic = placing.AlterPartitionReassignmentsRequestTopic(name=name, partitions=[part])
         for version in (0, 1):
-            message = moving.AlterPartitionReassignmentsRequest(topics=[topic])
+            message = placing.AlterPartitionReassignmentsRequest(topics=[topic])
             await asking.note(f"move {name == 'missing'}-{number} to {place}", message, version)
-    named = moves.ListPartitionReassignmentsRequestTopic(name=asking.topic, partition_indexes=[0, 9])
+    named = placing.ListPartitionReassignmentsRequestTopic(name=asking.topic, partition_indexes=[0, 9])
     for topics in (None, [named]):
-        await asking.note(f"list moves {topics is None}", moves.ListPartitionReassignmentsRequest(topics=topics), 0)
+        await asking.note(f"list moves {topics is None}", placing.ListPartitionReassignmentsRequest(topics=topics), 0)
 
 
 async def places(asking: Asking) -> None:
-    part = dirs.DescribeLogDirsRequestTopic
+    part = placing.DescribeLogDirsRequestTopic
     wanted = [part(topic=asking.topic, partitions=[0, 1, 2]), part(topic="missing", partitions=[0])]
     for version in range(1, 6):
-        answer = await asking.note("sizes", dirs.DescribeLogDirsRequest(topics=wanted), version)
-    await asking.note("sizes of nothing", dirs.DescribeLogDirsRequest(topics=[]), 4)
+        answer = await asking.note("sizes", placing.DescribeLogDirsRequest(topics=wanted), version)
+    await asking.note("sizes of nothing", placing.DescribeLogDirsRequest(topics=[]), 4)
     (result,) = answer.results
     # The same batches, so the same bytes.
     sizes = {row.partition_index: row.partition_size for row in result.topics[0].partitions}
@@ -109,11 +101,11 @@ async def places(asking: Asking) -> None:
 
 async def metadata_quorum(asking: Asking) -> None:
     for name, number in (("__cluster_metadata", 0), ("__cluster_metadata", 1), (asking.topic, 0)):
-        part = quorum.DescribeQuorumRequestPartition(partition_index=number)
-        topic = quorum.DescribeQuorumRequestTopic(topic_name=name, partitions=[part])
+        part = cluster.DescribeQuorumRequestPartition(partition_index=number)
+        topic = cluster.DescribeQuorumRequestTopic(topic_name=name, partitions=[part])
         for version in range(3):
             answer = await asking.note(
-                f"quorum of {name == asking.topic}-{number}", quorum.DescribeQuorumRequest(topics=[topic]), version
+                f"quorum of {name == asking.topic}-{number}", cluster.DescribeQuorumRequest(topics=[topic]), version
             )
             asking.found[f"quorum of {name == asking.topic}-{number} has nodes, v{version}"] = [
                 each.node_id for each in answer.nodes
@@ -121,7 +113,7 @@ async def metadata_quorum(asking: Asking) -> None:
 
 
 async def client_quotas(asking: Asking) -> None:
-    component = quotas.DescribeClientQuotasRequestComponent
+    component = security.DescribeClientQuotasRequestComponent
     for kind, match_type, match in (
         ("user", 2, None),
         ("ip", 1, None),
@@ -129,20 +121,20 @@ async def client_quotas(asking: Asking) -> None:
         ("x", 2, None),
         ("user", 9, ""),
     ):
-        message = quotas.DescribeClientQuotasRequest(
+        message = security.DescribeClientQuotasRequest(
             components=[component(entity_type=kind, match_type=match_type, match=match)]
         )
         await asking.note(f"quotas of {kind} {match_type}", message, 1)
-    user = scram.DescribeUserScramCredentialsRequestUser(name="nobody")
+    user = security.DescribeUserScramCredentialsRequestUser(name="nobody")
     for users in (None, [user]):
-        await asking.note(f"credentials {users}", scram.DescribeUserScramCredentialsRequest(users=users), 0)
+        await asking.note(f"credentials {users}", security.DescribeUserScramCredentialsRequest(users=users), 0)
 
 
 async def resources(asking: Asking) -> None:
     for kinds in ([4], [16], [32], [1], [2, 99]):
-        await asking.note(f"list {kinds}", listing.ListConfigResourcesRequest(resource_types=kinds), 1)
-    await asking.note("list client metrics", listing.ListConfigResourcesRequest(), 0)
-    answer = await asking.wire.ask(listing.ListConfigResourcesRequest(resource_types=[2]), 1)
+        await asking.note(f"list {kinds}", altering.ListConfigResourcesRequest(resource_types=kinds), 1)
+    await asking.note("list client metrics", altering.ListConfigResourcesRequest(), 0)
+    answer = await asking.wire.ask(altering.ListConfigResourcesRequest(resource_types=[2]), 1)
     asking.found["topic is listed"] = asking.topic in {each.resource_name for each in answer.config_resources}
 
 
@@ -150,10 +142,10 @@ async def refusals(asking: Asking) -> None:
     """Of options of what is no topic, or not there."""
     whats = [(4, "9"), (4, "x"), (2, "missing"), (1, "x"), (64, "x")]
     for kind, name in whats:
-        resource = describing.DescribeConfigsRequestResource(
+        resource = altering.DescribeConfigsRequestResource(
             resource_type=kind, resource_name=name, configuration_keys=None
         )
-        answer = await asking.wire.ask(describing.DescribeConfigsRequest(resources=[resource]), 4)
+        answer = await asking.wire.ask(altering.DescribeConfigsRequest(resources=[resource]), 4)
         result = answer.results[0]
         words = result.error_message if kind == 4 else ""
         asking.found[f"describe {kind} {name}"] = (result.error_code, words, len(result.configs))
@@ -243,22 +235,20 @@ async def _change(asking: Asking, name: str, options: Mapping[str, str | None]) 
     return answer.error_code, answer.error_message
 
 
-async def _rows(asking: Asking, kind: int, name: str) -> Sequence[describing.DescribeConfigsResponseConfig]:
-    resource = describing.DescribeConfigsRequestResource(
-        resource_type=kind, resource_name=name, configuration_keys=None
-    )
-    message = describing.DescribeConfigsRequest(resources=[resource], include_synonyms=True)
-    found: Sequence[describing.DescribeConfigsResponseConfig] = (await asking.wire.ask(message, 4)).results[0].configs
+async def _rows(asking: Asking, kind: int, name: str) -> Sequence[altering.DescribeConfigsResponseConfig]:
+    resource = altering.DescribeConfigsRequestResource(resource_type=kind, resource_name=name, configuration_keys=None)
+    message = altering.DescribeConfigsRequest(resources=[resource], include_synonyms=True)
+    found: Sequence[altering.DescribeConfigsResponseConfig] = (await asking.wire.ask(message, 4)).results[0].configs
     return found
 
 
 async def descriptions(asking: Asking) -> None:
     """Groups and client metrics have the same options everywhere; of a broker's we have some, of the same types."""
     for kind, name in ((32, "g"), (16, "m"), (4, "1")):
-        resource = describing.DescribeConfigsRequestResource(
+        resource = altering.DescribeConfigsRequestResource(
             resource_type=kind, resource_name=name, configuration_keys=None
         )
-        message = describing.DescribeConfigsRequest(resources=[resource], include_synonyms=True)
+        message = altering.DescribeConfigsRequest(resources=[resource], include_synonyms=True)
         rows = (await asking.wire.ask(message, 4)).results[0].configs
         for row in rows:
             defaults = [(each.name, each.value) for each in row.synonyms if each.source == 5]

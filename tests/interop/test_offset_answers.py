@@ -11,23 +11,23 @@ import pytest
 
 from penstock.client import Admin
 from penstock.columnar.batch import batches
-from penstock.protocols.kafka.messages.delete_records import (
-    DeleteRecordsRequest,
-    DeleteRecordsRequestPartition,
-    DeleteRecordsRequestTopic,
-)
-from penstock.protocols.kafka.messages.find_coordinator import FindCoordinatorRequest
-from penstock.protocols.kafka.messages.list_offsets import (
+from penstock.protocols.kafka.messages.commits import FindCoordinatorRequest
+from penstock.protocols.kafka.messages.discovery import (
     ListOffsetsRequest,
     ListOffsetsRequestPartition,
     ListOffsetsRequestTopic,
 )
-from penstock.protocols.kafka.messages.offset_for_leader_epoch import (
+from penstock.protocols.kafka.messages.fetch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochRequestPartition,
     OffsetForLeaderEpochRequestTopic,
 )
 from penstock.protocols.kafka.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
+from penstock.protocols.kafka.messages.topics import (
+    DeleteRecordsRequest,
+    DeleteRecordsRequestPartition,
+    DeleteRecordsRequestTopic,
+)
 from penstock.seams import NewTopic
 from penstock.testing import Broker
 from tests.interop.peers.fixtures import KafkaBroker

@@ -18,17 +18,18 @@ from penstock.columnar.batch import batches
 from penstock.model import Codec
 from penstock.protocols.kafka.front.config_values import Kind
 from penstock.protocols.kafka.front.topic_options import OPTIONS
-from penstock.protocols.kafka.messages.alter_configs import (
+from penstock.protocols.kafka.messages.configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsRequestResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestConfig,
     IncrementalAlterConfigsRequestResource,
 )
-from penstock.protocols.kafka.messages.create_topics import (
+from penstock.protocols.kafka.messages.topics import (
     CreateTopicsRequest,
     CreateTopicsRequestConfig,
     CreateTopicsRequestTopic,
 )
-from penstock.protocols.kafka.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsRequestResource
 from penstock.seams import NewTopic
 from penstock.testing import Broker
 from tests.interop.peers.fixtures import KafkaBroker

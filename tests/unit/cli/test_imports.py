@@ -54,3 +54,24 @@ def test_a_few_lines_come_out_without_what_many_need(options: list[str], log: Br
     log.create_topic("topic")
     fill(log, "topic", [b"a", b"b"])
     assert not imported("consume", f"{log.address}/topic", "--from", "earliest", "--max", "1", *options) & HEAVY
+
+
+DECLARED = "penstock.protocols.kafka.messages."
+NODES_ONLY = frozenset({"cluster", "configs", "consumer_groups", "replicas", "security", "transaction_admin"})
+
+
+@pytest.mark.parametrize(
+    ("words", "foreign"),
+    [
+        (["topics", "list"], {"fetch", "groups", "produce", "transactions"}),
+        (["produce"], {"fetch", "group_admin", "groups", "topics"}),
+        (["consume", "--from", "earliest", "--max", "1"], {"group_admin", "produce", "topics", "transactions"}),
+    ],
+)
+def test_a_verb_declares_no_messages_that_it_never_sends(words: list[str], foreign: set[str], log: Broker) -> None:
+    log.create_topic("topic")
+    fill(log, "topic", [b"a"])
+    where = log.address if words[0] == "topics" else f"{log.address}/topic"
+    found = imported(*words, where, given=b"b\n")
+    assert {f"{DECLARED}discovery", f"{DECLARED}commits"} <= found
+    assert not {name for name in foreign | NODES_ONLY if DECLARED + name in found}

@@ -9,19 +9,21 @@ from penstock.errors import ProtocolViolation
 from penstock.model import Partition
 from penstock.protocols.kafka.client import KafkaOptions
 from penstock.protocols.kafka.client.membership import KafkaMembership
-from penstock.protocols.kafka.messages.find_coordinator import (
+from penstock.protocols.kafka.messages.commits import (
     FindCoordinatorResponse,
     FindCoordinatorResponseCoordinator,
-)
-from penstock.protocols.kafka.messages.heartbeat import HeartbeatResponse
-from penstock.protocols.kafka.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
-from penstock.protocols.kafka.messages.leave_group import LeaveGroupResponse, LeaveGroupResponseMember
-from penstock.protocols.kafka.messages.offset_commit import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from penstock.protocols.kafka.messages.sync_group import SyncGroupResponse
+from penstock.protocols.kafka.messages.groups import (
+    HeartbeatResponse,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+    LeaveGroupResponse,
+    LeaveGroupResponseMember,
+    SyncGroupResponse,
+)
 from penstock.seams import GroupOptions
 from tests.unit.kafka_client.scripted import Stage, metadata
 

@@ -8,7 +8,7 @@ from penstock.errors import ConnectionLost, ProtocolViolation, ServerError
 from penstock.model import Endpoint, Offset, OffsetSpec, Partition
 from penstock.net.blocking_channel import BlockingChannel, run
 from penstock.protocols.kafka.client import KafkaOptions, open_client
-from penstock.protocols.kafka.messages.list_offsets import (
+from penstock.protocols.kafka.messages.discovery import (
     ListOffsetsResponse,
     ListOffsetsResponsePartition,
     ListOffsetsResponseTopic,

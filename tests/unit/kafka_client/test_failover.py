@@ -21,8 +21,8 @@ from penstock.net.memory import MemoryNetwork
 from penstock.net.server import Listener, serve
 from penstock.protocols.kafka.client import KafkaClient, open_client
 from penstock.protocols.kafka.messages.fetch import FetchResponse, FetchResponsePartition, FetchResponseTopic
-from penstock.protocols.kafka.messages.init_producer_id import InitProducerIdResponse
 from penstock.protocols.kafka.messages.produce import (
+    InitProducerIdResponse,
     ProduceResponse,
     ProduceResponsePartition,
     ProduceResponseTopic,

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.protocols.kafka.client import KafkaOptions
 from penstock.protocols.kafka.client.held_offsets import HeldOffsets
-from penstock.protocols.kafka.messages.offset_fetch import (
+from penstock.protocols.kafka.messages.commits import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponseGroupTopic,

@@ -7,7 +7,7 @@ import pytest
 from penstock.errors import ConnectionLost, ServerError
 from penstock.model import Endpoint
 from penstock.protocols.kafka.client import KafkaOptions
-from penstock.protocols.kafka.messages.list_groups import ListGroupsResponse, ListGroupsResponseGroup
+from penstock.protocols.kafka.messages.group_admin import ListGroupsResponse, ListGroupsResponseGroup
 from penstock.seams.admin import GroupListings
 from tests.unit.kafka_client.scripted import Stage, go, metadata, stage
 

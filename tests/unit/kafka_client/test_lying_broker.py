@@ -14,26 +14,27 @@ from hypothesis import strategies as st
 from penstock.errors import PenstockError
 from penstock.model import Codec, Committed, LogRange, Node, Offset, OffsetSpec, Partition
 from penstock.protocols.kafka.client import KafkaOptions
-from penstock.protocols.kafka.messages.describe_groups import (
-    DescribeGroupsResponse,
-    DescribeGroupsResponseGroup,
-    DescribeGroupsResponseMember,
-)
-from penstock.protocols.kafka.messages.fetch import FetchResponse, FetchResponsePartition, FetchResponseTopic
-from penstock.protocols.kafka.messages.init_producer_id import InitProducerIdResponse
-from penstock.protocols.kafka.messages.list_groups import ListGroupsResponse, ListGroupsResponseGroup
-from penstock.protocols.kafka.messages.list_offsets import (
-    ListOffsetsResponse,
-    ListOffsetsResponsePartition,
-    ListOffsetsResponseTopic,
-)
-from penstock.protocols.kafka.messages.offset_fetch import (
+from penstock.protocols.kafka.messages.commits import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponseGroupTopic,
     OffsetFetchResponseGroupTopicPartition,
 )
+from penstock.protocols.kafka.messages.discovery import (
+    ListOffsetsResponse,
+    ListOffsetsResponsePartition,
+    ListOffsetsResponseTopic,
+)
+from penstock.protocols.kafka.messages.fetch import FetchResponse, FetchResponsePartition, FetchResponseTopic
+from penstock.protocols.kafka.messages.group_admin import (
+    DescribeGroupsResponse,
+    DescribeGroupsResponseGroup,
+    DescribeGroupsResponseMember,
+    ListGroupsResponse,
+    ListGroupsResponseGroup,
+)
 from penstock.protocols.kafka.messages.produce import (
+    InitProducerIdResponse,
     ProduceResponse,
     ProduceResponsePartition,
     ProduceResponseTopic,

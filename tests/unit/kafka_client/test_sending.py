@@ -15,8 +15,8 @@ from penstock.protocols.kafka.client import KafkaClient, KafkaOptions, open_clie
 from penstock.protocols.kafka.client.sender import KafkaSender
 from penstock.protocols.kafka.client.sequences import LARGEST_EPOCH, KafkaPacked, ProducerIdentity
 from penstock.protocols.kafka.errors import error_for
-from penstock.protocols.kafka.messages.init_producer_id import InitProducerIdResponse
 from penstock.protocols.kafka.messages.produce import (
+    InitProducerIdResponse,
     ProduceResponse,
     ProduceResponsePartition,
     ProduceResponseRecordError,

@@ -10,13 +10,14 @@ from penstock.errors import ServerError
 from penstock.protocols.kafka.client.calls import ByVersion
 from penstock.protocols.kafka.messages import api_of, known
 from penstock.protocols.kafka.messages.codec import last_with_names
-from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestTopic
-from penstock.protocols.kafka.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
-from penstock.protocols.kafka.messages.offset_fetch import (
+from penstock.protocols.kafka.messages.commits import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestGroupTopic,
 )
+from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestTopic
 from penstock.protocols.kafka.messages.produce import ProduceRequest, ProduceRequestTopic
 from tests.unit.kafka_client.scripted import go, stage
 

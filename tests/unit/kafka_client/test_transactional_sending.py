@@ -17,13 +17,17 @@ from penstock.protocols.kafka.client.options import KafkaOptions
 from penstock.protocols.kafka.client.sequences import KafkaPacked
 from penstock.protocols.kafka.client.transactional_sender import KafkaTransactionalSender
 from penstock.protocols.kafka.messages import transactions as wire
-from penstock.protocols.kafka.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseFinalizedFeature
-from penstock.protocols.kafka.messages.find_coordinator import (
+from penstock.protocols.kafka.messages.commits import (
     FindCoordinatorResponse,
     FindCoordinatorResponseCoordinator,
 )
-from penstock.protocols.kafka.messages.init_producer_id import InitProducerIdResponse
-from penstock.protocols.kafka.messages.produce import ProduceResponse, ProduceResponsePartition, ProduceResponseTopic
+from penstock.protocols.kafka.messages.discovery import ApiVersionsResponse, ApiVersionsResponseFinalizedFeature
+from penstock.protocols.kafka.messages.produce import (
+    InitProducerIdResponse,
+    ProduceResponse,
+    ProduceResponsePartition,
+    ProduceResponseTopic,
+)
 from penstock.seams import TransactionalClient
 from tests.unit.kafka_client.scripted import ScriptedBroker, Stage, go, metadata, stage
 

@@ -15,18 +15,16 @@ from penstock.client._consuming import ConsumerEngine
 from penstock.config import ConsumerConfig, OffsetReset
 from penstock.errors import LogTruncated
 from penstock.model import LogRange, Offset, OffsetSpec, Partition
+from penstock.protocols.kafka.messages.discovery import (
+    ListOffsetsResponse,
+    ListOffsetsResponsePartition,
+    ListOffsetsResponseTopic,
+)
 from penstock.protocols.kafka.messages.fetch import (
     FetchResponse,
     FetchResponseDivergingEpoch,
     FetchResponsePartition,
     FetchResponseTopic,
-)
-from penstock.protocols.kafka.messages.list_offsets import (
-    ListOffsetsResponse,
-    ListOffsetsResponsePartition,
-    ListOffsetsResponseTopic,
-)
-from penstock.protocols.kafka.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderEpochResponsePartition,
     OffsetForLeaderEpochResponseTopic,

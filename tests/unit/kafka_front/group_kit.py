@@ -5,20 +5,22 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.messages.consumer_protocol import Subscription, write_subscription
-from penstock.protocols.kafka.messages.describe_groups import DescribeGroupsRequest
-from penstock.protocols.kafka.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from penstock.protocols.kafka.messages.offset_commit import (
+from penstock.protocols.kafka.messages.commits import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
-)
-from penstock.protocols.kafka.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestGroupTopic,
 )
-from penstock.protocols.kafka.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from penstock.protocols.kafka.messages.consumer_protocol import Subscription, write_subscription
+from penstock.protocols.kafka.messages.group_admin import DescribeGroupsRequest
+from penstock.protocols.kafka.messages.groups import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
 from tests.unit.kafka_front.kit import Client, Kit
 
 METADATA = write_subscription(Subscription(topics=("t",)))

@@ -12,21 +12,23 @@ from penstock.errors import CorruptBatch, PenstockError, StoreError, Unsupported
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.errors import row
 from penstock.protocols.kafka.front.faults import code_of
-from penstock.protocols.kafka.messages.alter_configs import (
+from penstock.protocols.kafka.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsRequestConfig,
     AlterConfigsRequestResource,
+    DescribeConfigsRequest,
+    DescribeConfigsRequestResource,
 )
-from penstock.protocols.kafka.messages.api_versions import ApiVersionsRequest
-from penstock.protocols.kafka.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsRequestResource
-from penstock.protocols.kafka.messages.fetch import FetchRequestPartition, FetchRequestTopic
-from penstock.protocols.kafka.messages.init_producer_id import InitProducerIdRequest
-from penstock.protocols.kafka.messages.list_offsets import (
+from penstock.protocols.kafka.messages.discovery import (
+    ApiVersionsRequest,
     ListOffsetsRequest,
     ListOffsetsRequestPartition,
     ListOffsetsRequestTopic,
+    MetadataRequest,
+    MetadataRequestTopic,
 )
-from penstock.protocols.kafka.messages.metadata import MetadataRequest, MetadataRequestTopic
+from penstock.protocols.kafka.messages.fetch import FetchRequestPartition, FetchRequestTopic
+from penstock.protocols.kafka.messages.produce import InitProducerIdRequest
 from penstock.seams.abilities import Abilities
 from penstock.store.errors import StoreDamaged
 from tests.unit.kafka_front.kit import Kit, batch, run

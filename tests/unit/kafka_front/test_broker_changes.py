@@ -7,15 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from penstock.protocols.kafka.messages.alter_configs import (
+from penstock.protocols.kafka.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsRequestConfig,
     AlterConfigsRequestResource,
+    DescribeConfigsRequest,
+    DescribeConfigsRequestResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestConfig,
     IncrementalAlterConfigsRequestResource,
 )
-from penstock.protocols.kafka.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsRequestResource
 from penstock.store import open_store
 from tests.unit.kafka_front.kit import Kit, batch, run, serving
 

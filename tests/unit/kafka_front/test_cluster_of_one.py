@@ -9,31 +9,34 @@ from typing import Any
 import pytest
 
 from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.messages.alter_configs import (
+from penstock.protocols.kafka.messages.cluster import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartition,
+    DescribeQuorumRequestTopic,
+)
+from penstock.protocols.kafka.messages.configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsRequestResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestConfig,
     IncrementalAlterConfigsRequestResource,
+    ListConfigResourcesRequest,
 )
-from penstock.protocols.kafka.messages.alter_partition_reassignments import (
+from penstock.protocols.kafka.messages.replicas import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsRequestPartition,
     AlterPartitionReassignmentsRequestTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsRequestTopic,
+    ElectLeadersRequest,
+    ElectLeadersRequestTopicPartitions,
 )
-from penstock.protocols.kafka.messages.client_quotas import (
+from penstock.protocols.kafka.messages.security import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntity,
     AlterClientQuotasRequestEntry,
     DescribeClientQuotasRequest,
 )
-from penstock.protocols.kafka.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsRequestResource
-from penstock.protocols.kafka.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsRequestTopic
-from penstock.protocols.kafka.messages.describe_quorum import (
-    DescribeQuorumRequest,
-    DescribeQuorumRequestPartition,
-    DescribeQuorumRequestTopic,
-)
-from penstock.protocols.kafka.messages.elect_leaders import ElectLeadersRequest, ElectLeadersRequestTopicPartitions
-from penstock.protocols.kafka.messages.list_config_resources import ListConfigResourcesRequest
 from penstock.store import open_store
 from tests.unit.kafka_front.kit import Kit, batch, run, serving
 

@@ -6,21 +6,22 @@ import pytest
 
 from penstock.protocols.kafka.front import KafkaFrontOptions
 from penstock.protocols.kafka.front.topic_options import BROKER_NAMES, OPTIONS
-from penstock.protocols.kafka.messages.alter_configs import (
+from penstock.protocols.kafka.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsRequestConfig,
     AlterConfigsRequestResource,
+    DescribeConfigsRequest,
+    DescribeConfigsRequestResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestConfig,
     IncrementalAlterConfigsRequestResource,
 )
-from penstock.protocols.kafka.messages.create_topics import (
+from penstock.protocols.kafka.messages.discovery import MetadataRequestTopic
+from penstock.protocols.kafka.messages.topics import (
     CreateTopicsRequest,
     CreateTopicsRequestConfig,
     CreateTopicsRequestTopic,
 )
-from penstock.protocols.kafka.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsRequestResource
-from penstock.protocols.kafka.messages.metadata import MetadataRequestTopic
 from penstock.store.config import log_config
 from tests.unit.kafka_front.kit import Kit, run
 

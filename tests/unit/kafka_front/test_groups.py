@@ -10,12 +10,14 @@ from penstock.model import Partition
 from penstock.protocols.kafka.coordinator import GroupSettings
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front import KafkaFrontOptions
-from penstock.protocols.kafka.messages.delete_groups import DeleteGroupsRequest
-from penstock.protocols.kafka.messages.find_coordinator import FindCoordinatorRequest
-from penstock.protocols.kafka.messages.heartbeat import HeartbeatRequest
-from penstock.protocols.kafka.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMember
-from penstock.protocols.kafka.messages.list_groups import ListGroupsRequest
-from penstock.protocols.kafka.messages.sync_group import SyncGroupRequest
+from penstock.protocols.kafka.messages.commits import FindCoordinatorRequest
+from penstock.protocols.kafka.messages.group_admin import DeleteGroupsRequest, ListGroupsRequest
+from penstock.protocols.kafka.messages.groups import (
+    HeartbeatRequest,
+    LeaveGroupRequest,
+    LeaveGroupRequestMember,
+    SyncGroupRequest,
+)
 from penstock.seams.enode import extent
 from penstock.store import open_store
 from tests.unit.kafka_front.group_kit import JOIN, METADATA, commit, committed, join, member, state, until

@@ -10,14 +10,14 @@ import pytest
 
 from penstock.model import Partition
 from penstock.protocols.kafka.messages import request
-from penstock.protocols.kafka.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic
-from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
-from penstock.protocols.kafka.messages.list_offsets import (
+from penstock.protocols.kafka.messages.discovery import (
     ListOffsetsRequest,
     ListOffsetsRequestPartition,
     ListOffsetsRequestTopic,
 )
+from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from penstock.protocols.kafka.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
+from penstock.protocols.kafka.messages.topics import CreateTopicsRequest, CreateTopicsRequestTopic
 from penstock.seams.beside import STEP_BYTES, Turns
 from penstock.seams.framing import Buffer, Frame, Pieces, joined
 from tests.unit.kafka_front.kit import Kit, batch, run

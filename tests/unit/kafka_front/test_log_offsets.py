@@ -6,21 +6,21 @@ import pytest
 
 from penstock.model import Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.messages.delete_records import (
-    DeleteRecordsRequest,
-    DeleteRecordsRequestPartition,
-    DeleteRecordsRequestTopic,
-)
-from penstock.protocols.kafka.messages.list_offsets import (
+from penstock.protocols.kafka.messages.discovery import (
     ListOffsetsRequest,
     ListOffsetsRequestPartition,
     ListOffsetsRequestTopic,
+    MetadataRequestTopic,
 )
-from penstock.protocols.kafka.messages.metadata import MetadataRequestTopic
-from penstock.protocols.kafka.messages.offset_for_leader_epoch import (
+from penstock.protocols.kafka.messages.fetch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochRequestPartition,
     OffsetForLeaderEpochRequestTopic,
+)
+from penstock.protocols.kafka.messages.topics import (
+    DeleteRecordsRequest,
+    DeleteRecordsRequestPartition,
+    DeleteRecordsRequestTopic,
 )
 from penstock.seams.enode import extent
 from tests.unit.kafka_front.kit import Kit, batch, run

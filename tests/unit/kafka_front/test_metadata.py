@@ -4,14 +4,14 @@ import pytest
 
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front import KafkaFrontOptions
-from penstock.protocols.kafka.messages.describe_cluster import DescribeClusterRequest
-from penstock.protocols.kafka.messages.describe_topic_partitions import (
+from penstock.protocols.kafka.messages.cluster import (
+    DescribeClusterRequest,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsRequestCursor,
     DescribeTopicPartitionsRequestTopic,
 )
-from penstock.protocols.kafka.messages.init_producer_id import InitProducerIdRequest
-from penstock.protocols.kafka.messages.metadata import MetadataRequest, MetadataRequestTopic
+from penstock.protocols.kafka.messages.discovery import MetadataRequest, MetadataRequestTopic
+from penstock.protocols.kafka.messages.produce import InitProducerIdRequest
 from tests.unit.kafka_front.kit import Kit, run
 
 

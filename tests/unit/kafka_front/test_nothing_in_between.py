@@ -7,15 +7,15 @@ import pytest
 
 from penstock.model import Committed, Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.messages.alter_configs import (
+from penstock.protocols.kafka.messages.configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestConfig,
     IncrementalAlterConfigsRequestResource,
 )
-from penstock.protocols.kafka.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic
-from penstock.protocols.kafka.messages.delete_groups import DeleteGroupsRequest
-from penstock.protocols.kafka.messages.leave_group import LeaveGroupRequest, LeaveGroupRequestMember
-from penstock.protocols.kafka.messages.metadata import MetadataRequest, MetadataRequestTopic
+from penstock.protocols.kafka.messages.discovery import MetadataRequest, MetadataRequestTopic
+from penstock.protocols.kafka.messages.group_admin import DeleteGroupsRequest
+from penstock.protocols.kafka.messages.groups import LeaveGroupRequest, LeaveGroupRequestMember
+from penstock.protocols.kafka.messages.topics import CreateTopicsRequest, CreateTopicsRequestTopic
 from tests.unit.kafka_front.group_kit import commit, member, until
 from tests.unit.kafka_front.kit import Client, Kit, batch, run
 from tests.unit.kafka_front.test_configs import options_of

@@ -6,19 +6,18 @@ import pytest
 
 from penstock.model import Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.messages.create_partitions import (
+from penstock.protocols.kafka.messages.discovery import MetadataRequestTopic
+from penstock.protocols.kafka.messages.topics import (
     CreatePartitionsRequest,
     CreatePartitionsRequestAssignment,
     CreatePartitionsRequestTopic,
-)
-from penstock.protocols.kafka.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsRequestAssignment,
     CreateTopicsRequestConfig,
     CreateTopicsRequestTopic,
+    DeleteTopicsRequest,
+    DeleteTopicsRequestTopic,
 )
-from penstock.protocols.kafka.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRequestTopic
-from penstock.protocols.kafka.messages.metadata import MetadataRequestTopic
 from penstock.seams.enode import extent
 from tests.unit.kafka_front.kit import Kit, run
 

@@ -11,9 +11,12 @@ from penstock.model import Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front import KafkaFrontOptions
 from penstock.protocols.kafka.front.transaction_log import TransactionLog
-from penstock.protocols.kafka.messages.describe_producers import DescribeProducersRequest, DescribeProducersRequestTopic
-from penstock.protocols.kafka.messages.describe_transactions import DescribeTransactionsRequest
-from penstock.protocols.kafka.messages.list_transactions import ListTransactionsRequest
+from penstock.protocols.kafka.messages.transaction_admin import (
+    DescribeProducersRequest,
+    DescribeProducersRequestTopic,
+    DescribeTransactionsRequest,
+    ListTransactionsRequest,
+)
 from penstock.protocols.kafka.messages.transactions import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersRequestMarker,

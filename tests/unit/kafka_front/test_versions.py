@@ -7,64 +7,73 @@ from typing import Any
 import pytest
 
 from penstock.protocols.kafka.front.table import TABLE
-from penstock.protocols.kafka.messages import alter_configs, api_of, delete_records, delete_topics, describe_configs
-from penstock.protocols.kafka.messages import alter_partition_reassignments as moving
-from penstock.protocols.kafka.messages import alter_replica_log_dirs as placing
-from penstock.protocols.kafka.messages import client_quotas as quotas
-from penstock.protocols.kafka.messages import describe_log_dirs as dirs
-from penstock.protocols.kafka.messages import describe_quorum as quorum
-from penstock.protocols.kafka.messages import describe_user_scram_credentials as scram
-from penstock.protocols.kafka.messages import elect_leaders as electing
-from penstock.protocols.kafka.messages import list_partition_reassignments as moves
-from penstock.protocols.kafka.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsRequestTopic
-from penstock.protocols.kafka.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic
-from penstock.protocols.kafka.messages.delete_groups import DeleteGroupsRequest
-from penstock.protocols.kafka.messages.describe_cluster import DescribeClusterRequest
-from penstock.protocols.kafka.messages.describe_groups import DescribeGroupsRequest
-from penstock.protocols.kafka.messages.describe_producers import DescribeProducersRequest, DescribeProducersRequestTopic
-from penstock.protocols.kafka.messages.describe_topic_partitions import (
+from penstock.protocols.kafka.messages import api_of, cluster, security
+from penstock.protocols.kafka.messages import configs as altering
+from penstock.protocols.kafka.messages import replicas as placing
+from penstock.protocols.kafka.messages import topics as creating
+from penstock.protocols.kafka.messages.cluster import (
+    DescribeClusterRequest,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsRequestTopic,
 )
-from penstock.protocols.kafka.messages.describe_transactions import DescribeTransactionsRequest
-from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
-from penstock.protocols.kafka.messages.find_coordinator import FindCoordinatorRequest
-from penstock.protocols.kafka.messages.heartbeat import HeartbeatRequest
-from penstock.protocols.kafka.messages.init_producer_id import InitProducerIdRequest
-from penstock.protocols.kafka.messages.join_group import JoinGroupRequest
-from penstock.protocols.kafka.messages.leave_group import LeaveGroupRequest
-from penstock.protocols.kafka.messages.list_config_resources import ListConfigResourcesRequest
-from penstock.protocols.kafka.messages.list_groups import ListGroupsRequest
-from penstock.protocols.kafka.messages.list_offsets import (
-    ListOffsetsRequest,
-    ListOffsetsRequestPartition,
-    ListOffsetsRequestTopic,
-)
-from penstock.protocols.kafka.messages.list_transactions import ListTransactionsRequest
-from penstock.protocols.kafka.messages.metadata import MetadataRequest, MetadataRequestTopic
-from penstock.protocols.kafka.messages.offset_commit import (
+from penstock.protocols.kafka.messages.commits import (
+    FindCoordinatorRequest,
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
-)
-from penstock.protocols.kafka.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
-from penstock.protocols.kafka.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestGroupTopic,
     OffsetFetchRequestTopic,
 )
-from penstock.protocols.kafka.messages.offset_for_leader_epoch import (
+from penstock.protocols.kafka.messages.configs import ListConfigResourcesRequest
+from penstock.protocols.kafka.messages.discovery import (
+    ListOffsetsRequest,
+    ListOffsetsRequestPartition,
+    ListOffsetsRequestTopic,
+    MetadataRequest,
+    MetadataRequestTopic,
+)
+from penstock.protocols.kafka.messages.fetch import (
+    FetchRequest,
+    FetchRequestPartition,
+    FetchRequestTopic,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochRequestPartition,
     OffsetForLeaderEpochRequestTopic,
 )
-from penstock.protocols.kafka.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
-from penstock.protocols.kafka.messages.sync_group import SyncGroupRequest
+from penstock.protocols.kafka.messages.group_admin import (
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    ListGroupsRequest,
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from penstock.protocols.kafka.messages.groups import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
+from penstock.protocols.kafka.messages.produce import (
+    InitProducerIdRequest,
+    ProduceRequest,
+    ProduceRequestPartition,
+    ProduceRequestTopic,
+)
+from penstock.protocols.kafka.messages.topics import (
+    CreatePartitionsRequest,
+    CreatePartitionsRequestTopic,
+    CreateTopicsRequest,
+    CreateTopicsRequestTopic,
+)
+from penstock.protocols.kafka.messages.transaction_admin import (
+    DescribeProducersRequest,
+    DescribeProducersRequestTopic,
+    DescribeTransactionsRequest,
+    ListTransactionsRequest,
+)
 from penstock.protocols.kafka.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
@@ -145,8 +154,8 @@ def leave_group(version: int) -> list[Any]:
 
 
 def alter(kind: str, version: int) -> list[Any]:
-    made = getattr(alter_configs, f"{kind}Request")
-    resource, config = getattr(alter_configs, f"{kind}RequestResource"), getattr(alter_configs, f"{kind}RequestConfig")
+    made = getattr(altering, f"{kind}Request")
+    resource, config = getattr(altering, f"{kind}RequestResource"), getattr(altering, f"{kind}RequestConfig")
     return [
         made(resources=[resource(resource_type=2, resource_name=name, configs=[config(name=key, value="5")])])
         for name, key in (("t", "retention.ms"), ("t", "no.such"), ("no", "retention.ms"))
@@ -155,10 +164,10 @@ def alter(kind: str, version: int) -> list[Any]:
 
 def describe(version: int) -> list[Any]:
     resources = [
-        describe_configs.DescribeConfigsRequestResource(resource_type=kind, resource_name=name, configuration_keys=None)
+        altering.DescribeConfigsRequestResource(resource_type=kind, resource_name=name, configuration_keys=None)
         for kind, name in ((2, "t"), (2, "no"), (4, "1"))
     ]
-    return [describe_configs.DescribeConfigsRequest(resources=resources)]
+    return [altering.DescribeConfigsRequest(resources=resources)]
 
 
 def create_topics(version: int) -> list[Any]:
@@ -168,17 +177,13 @@ def create_topics(version: int) -> list[Any]:
 
 def delete(version: int) -> list[Any]:
     if version < 6:
-        return [delete_topics.DeleteTopicsRequest(topic_names=["gone", "no"])]
-    return [delete_topics.DeleteTopicsRequest(topics=[delete_topics.DeleteTopicsRequestTopic(name="no")])]
+        return [creating.DeleteTopicsRequest(topic_names=["gone", "no"])]
+    return [creating.DeleteTopicsRequest(topics=[creating.DeleteTopicsRequestTopic(name="no")])]
 
 
 def delete_some(version: int) -> list[Any]:
-    parts = [delete_records.DeleteRecordsRequestPartition(partition_index=each, offset=0) for each in (0, 9)]
-    return [
-        delete_records.DeleteRecordsRequest(
-            topics=[delete_records.DeleteRecordsRequestTopic(name="t", partitions=parts)]
-        )
-    ]
+    parts = [creating.DeleteRecordsRequestPartition(partition_index=each, offset=0) for each in (0, 9)]
+    return [creating.DeleteRecordsRequest(topics=[creating.DeleteRecordsRequestTopic(name="t", partitions=parts)])]
 
 
 def epochs(version: int) -> list[Any]:
@@ -197,8 +202,8 @@ def delete_offsets(version: int) -> list[Any]:
 
 
 def log_dirs(version: int) -> list[Any]:
-    topics = [dirs.DescribeLogDirsRequestTopic(topic=name, partitions=[0]) for name in ("t", "no")]
-    return [dirs.DescribeLogDirsRequest(topics=each) for each in (None, topics)]
+    topics = [placing.DescribeLogDirsRequestTopic(topic=name, partitions=[0]) for name in ("t", "no")]
+    return [placing.DescribeLogDirsRequest(topics=each) for each in (None, topics)]
 
 
 def place(version: int) -> list[Any]:
@@ -210,41 +215,41 @@ def place(version: int) -> list[Any]:
 
 
 def elect(version: int) -> list[Any]:
-    part = electing.ElectLeadersRequestTopicPartitions
+    part = placing.ElectLeadersRequestTopicPartitions
     named = [part(topic=name, partitions=[0, 7]) for name in ("t", "no")]
-    return [electing.ElectLeadersRequest(topic_partitions=each) for each in (None, named)]
+    return [placing.ElectLeadersRequest(topic_partitions=each) for each in (None, named)]
 
 
 def move(version: int) -> list[Any]:
-    part = moving.AlterPartitionReassignmentsRequestPartition
+    part = placing.AlterPartitionReassignmentsRequestPartition
     parts = [part(partition_index=number, replicas=each) for number, each in ((0, [1]), (0, [2]), (0, None), (7, [1]))]
-    topics = [moving.AlterPartitionReassignmentsRequestTopic(name=name, partitions=parts) for name in ("t", "no")]
-    return [moving.AlterPartitionReassignmentsRequest(topics=topics)]
+    topics = [placing.AlterPartitionReassignmentsRequestTopic(name=name, partitions=parts) for name in ("t", "no")]
+    return [placing.AlterPartitionReassignmentsRequest(topics=topics)]
 
 
 def describe_quorum(version: int) -> list[Any]:
-    part = quorum.DescribeQuorumRequestPartition(partition_index=0)
+    part = cluster.DescribeQuorumRequestPartition(partition_index=0)
     topics = [
-        quorum.DescribeQuorumRequestTopic(topic_name=name, partitions=[part]) for name in ("__cluster_metadata", "t")
+        cluster.DescribeQuorumRequestTopic(topic_name=name, partitions=[part]) for name in ("__cluster_metadata", "t")
     ]
-    return [quorum.DescribeQuorumRequest(topics=topics)]
+    return [cluster.DescribeQuorumRequest(topics=topics)]
 
 
 def describe_quotas(version: int) -> list[Any]:
-    component = quotas.DescribeClientQuotasRequestComponent
+    component = security.DescribeClientQuotasRequestComponent
     components = [component(entity_type=kind, match_type=2, match=None) for kind in ("user", "no")]
-    return [quotas.DescribeClientQuotasRequest(components=[each]) for each in components]
+    return [security.DescribeClientQuotasRequest(components=[each]) for each in components]
 
 
 def alter_quotas(version: int) -> list[Any]:
-    entity = quotas.AlterClientQuotasRequestEntity(entity_type="user", entity_name=None)
-    entry = quotas.AlterClientQuotasRequestEntry(entity=[entity], ops=[])
-    return [quotas.AlterClientQuotasRequest(entries=[entry])]
+    entity = security.AlterClientQuotasRequestEntity(entity_type="user", entity_name=None)
+    entry = security.AlterClientQuotasRequestEntry(entity=[entity], ops=[])
+    return [security.AlterClientQuotasRequest(entries=[entry])]
 
 
 def credentials(version: int) -> list[Any]:
-    nobody = scram.DescribeUserScramCredentialsRequestUser(name="nobody")
-    return [scram.DescribeUserScramCredentialsRequest(users=each) for each in (None, [nobody])]
+    nobody = security.DescribeUserScramCredentialsRequestUser(name="nobody")
+    return [security.DescribeUserScramCredentialsRequest(users=each) for each in (None, [nobody])]
 
 
 ASKED: dict[int, Any] = {
@@ -306,7 +311,7 @@ ASKED: dict[int, Any] = {
     43: elect,
     44: lambda version: alter("IncrementalAlterConfigs", version),
     45: move,
-    46: lambda version: [moves.ListPartitionReassignmentsRequest()],
+    46: lambda version: [placing.ListPartitionReassignmentsRequest()],
     48: describe_quotas,
     49: alter_quotas,
     50: credentials,

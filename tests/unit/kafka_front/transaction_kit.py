@@ -7,19 +7,24 @@ from typing import Any, Protocol
 from penstock.columnar.batch import batches
 from penstock.columnar.transactions import AbortedTransactions, control_type
 from penstock.protocols.kafka.messages import transactions as wire
-from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
-from penstock.protocols.kafka.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from penstock.protocols.kafka.messages.list_offsets import (
-    ListOffsetsRequest,
-    ListOffsetsRequestPartition,
-    ListOffsetsRequestTopic,
-)
-from penstock.protocols.kafka.messages.offset_fetch import (
+from penstock.protocols.kafka.messages.commits import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestGroupTopic,
 )
-from penstock.protocols.kafka.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
+from penstock.protocols.kafka.messages.discovery import (
+    ListOffsetsRequest,
+    ListOffsetsRequestPartition,
+    ListOffsetsRequestTopic,
+)
+from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from penstock.protocols.kafka.messages.produce import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ProduceRequest,
+    ProduceRequestPartition,
+    ProduceRequestTopic,
+)
 from tests.unit.kafka_front.kit import batch
 
 FIRST, SECOND = 1, 2

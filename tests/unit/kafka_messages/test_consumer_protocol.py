@@ -18,8 +18,7 @@ from penstock.protocols.kafka.messages.consumer_protocol import (
     write_assignment,
     write_subscription,
 )
-from penstock.protocols.kafka.messages.join_group import JoinGroupRequest
-from penstock.protocols.kafka.messages.sync_group import SyncGroupRequest
+from penstock.protocols.kafka.messages.groups import JoinGroupRequest, SyncGroupRequest
 from tests.vectors.kafka_frames.recorded import Recorded, files, recorded
 
 FULL = Subscription(

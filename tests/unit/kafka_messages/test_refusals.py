@@ -8,12 +8,12 @@ import pytest
 
 from penstock.errors import ProtocolViolation, UsageError
 from penstock.protocols.kafka.messages import decode, encode, versions
-from penstock.protocols.kafka.messages.create_topics import CreateTopicsRequest, CreateTopicsRequestTopic
+from penstock.protocols.kafka.messages.commits import FindCoordinatorRequest
+from penstock.protocols.kafka.messages.discovery import MetadataRequest, MetadataRequestTopic
 from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
-from penstock.protocols.kafka.messages.find_coordinator import FindCoordinatorRequest
-from penstock.protocols.kafka.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from penstock.protocols.kafka.messages.metadata import MetadataRequest, MetadataRequestTopic
+from penstock.protocols.kafka.messages.groups import HeartbeatRequest, HeartbeatResponse
 from penstock.protocols.kafka.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
+from penstock.protocols.kafka.messages.topics import CreateTopicsRequest, CreateTopicsRequestTopic
 
 
 def fetch(**partition: Any) -> FetchRequest:

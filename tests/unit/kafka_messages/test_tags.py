@@ -7,7 +7,7 @@ import pytest
 from penstock.errors import ProtocolViolation
 from penstock.protocols.kafka.messages import decode, encode
 from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestReplicaState
-from penstock.protocols.kafka.messages.heartbeat import HeartbeatResponse
+from penstock.protocols.kafka.messages.groups import HeartbeatResponse
 
 BODY = b"\x00\x00\x00\x00" + b"\x00\x1b"
 """throttle_time_ms 0, error_code 27: a Heartbeat v4 answer without its tags."""

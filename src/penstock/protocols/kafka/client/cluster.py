@@ -16,7 +16,7 @@ from penstock.protocols.kafka.client.lineage import Lineage
 from penstock.protocols.kafka.client.retry import Retry
 from penstock.protocols.kafka.errors import NONE, error_for
 from penstock.protocols.kafka.messages.declare import NO_UUID
-from penstock.protocols.kafka.messages.metadata import (
+from penstock.protocols.kafka.messages.discovery import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,

@@ -18,13 +18,11 @@ from penstock.protocols.kafka.client.coordinator import Coordinator
 from penstock.protocols.kafka.client.retry import Retry
 from penstock.protocols.kafka.client.routing import by_topic
 from penstock.protocols.kafka.errors import NONE, error_for
-from penstock.protocols.kafka.messages.offset_commit import (
+from penstock.protocols.kafka.messages.commits import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
-)
-from penstock.protocols.kafka.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestGroupTopic,

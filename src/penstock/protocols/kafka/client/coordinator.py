@@ -17,7 +17,7 @@ from penstock.protocols.kafka.client.held_offsets import HeldOffsets
 from penstock.protocols.kafka.client.retry import Retry
 from penstock.protocols.kafka.client.versions import Versions
 from penstock.protocols.kafka.errors import NONE, error_for, row
-from penstock.protocols.kafka.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from penstock.protocols.kafka.messages.commits import FindCoordinatorRequest, FindCoordinatorResponse
 from penstock.seams.channel import Connection
 
 __all__ = ["Coordinator", "Kind"]

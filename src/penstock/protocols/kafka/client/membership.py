@@ -26,18 +26,15 @@ from penstock.protocols.kafka.client.subscriptions import (
     subscription_bytes,
 )
 from penstock.protocols.kafka.errors import NONE, error_for
-from penstock.protocols.kafka.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from penstock.protocols.kafka.messages.join_group import (
+from penstock.protocols.kafka.messages.groups import (
+    HeartbeatRequest,
+    HeartbeatResponse,
     JoinGroupRequest,
     JoinGroupRequestProtocol,
     JoinGroupResponse,
-)
-from penstock.protocols.kafka.messages.leave_group import (
     LeaveGroupRequest,
     LeaveGroupRequestMember,
     LeaveGroupResponse,
-)
-from penstock.protocols.kafka.messages.sync_group import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
     SyncGroupResponse,

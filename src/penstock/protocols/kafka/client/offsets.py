@@ -12,7 +12,7 @@ from penstock.model import Node, OffsetSpec, Partition
 from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.routing import by_topic, on_leaders
 from penstock.protocols.kafka.errors import NONE, error_for
-from penstock.protocols.kafka.messages.list_offsets import (
+from penstock.protocols.kafka.messages.discovery import (
     ListOffsetsRequest,
     ListOffsetsRequestPartition,
     ListOffsetsRequestTopic,

@@ -35,8 +35,9 @@ from penstock.protocols.kafka.client.sequences import (
     ProducerIdentity,
 )
 from penstock.protocols.kafka.errors import NONE, error_for
-from penstock.protocols.kafka.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from penstock.protocols.kafka.messages.produce import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
     ProduceRequest,
     ProduceRequestPartition,
     ProduceRequestTopic,

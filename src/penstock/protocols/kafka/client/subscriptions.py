@@ -6,6 +6,7 @@ Source: Kafka clients, consumer protocol v0-v3; the bytes are ``messages.consume
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from penstock.groups.assignor import Subscriber
 from penstock.model import Partition, TopicInfo
@@ -19,8 +20,10 @@ from penstock.protocols.kafka.messages.consumer_protocol import (
     write_assignment,
     write_subscription,
 )
-from penstock.protocols.kafka.messages.join_group import JoinGroupResponseMember
 from penstock.seams.framing import Buffer
+
+if TYPE_CHECKING:
+    from penstock.protocols.kafka.messages.groups import JoinGroupResponseMember
 
 __all__ = ["assignment_bytes", "partitions_assigned", "partitions_by_topic", "subscriber_of", "subscription_bytes"]
 

@@ -17,27 +17,21 @@ from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.retry import Retry
 from penstock.protocols.kafka.client.routing import by_topic, on_leaders
 from penstock.protocols.kafka.errors import NONE, error_for
-from penstock.protocols.kafka.messages import create_topics as creating
-from penstock.protocols.kafka.messages.create_partitions import (
+from penstock.protocols.kafka.messages.topics import (
     CreatePartitionsRequest,
     CreatePartitionsRequestTopic,
     CreatePartitionsResponse,
-)
-from penstock.protocols.kafka.messages.delete_records import (
+    CreateTopicsRequest,
+    CreateTopicsRequestConfig,
+    CreateTopicsRequestTopic,
+    CreateTopicsResponse,
     DeleteRecordsRequest,
     DeleteRecordsRequestPartition,
     DeleteRecordsRequestTopic,
     DeleteRecordsResponse,
-)
-from penstock.protocols.kafka.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsRequestTopic,
     DeleteTopicsResponse,
-)
-from penstock.protocols.kafka.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsRequestResource,
-    DescribeConfigsResponse,
 )
 from penstock.seams.admin import NewTopic
 
@@ -56,26 +50,25 @@ _SHOWS_S = 15.0
 
 async def create_topics(cluster: Cluster, topics: Sequence[NewTopic]) -> None:
     """Create all; returns when each partition has a leader. Raises ServerError for the first that could not be."""
-    message = creating.CreateTopicsRequest(
+    message = CreateTopicsRequest(
         timeout_ms=_CHANGE_TIMEOUT_MS,
         topics=[
-            creating.CreateTopicsRequestTopic(
+            CreateTopicsRequestTopic(
                 name=topic.name,
                 num_partitions=topic.partitions,
                 replication_factor=topic.replication_factor,
                 configs=[
-                    creating.CreateTopicsRequestConfig(name=name, value=value)
-                    for name, value in (topic.config or {}).items()
+                    CreateTopicsRequestConfig(name=name, value=value) for name, value in (topic.config or {}).items()
                 ],
             )
             for topic in topics
         ],
     )
 
-    def told(answer: creating.CreateTopicsResponse) -> Told:
+    def told(answer: CreateTopicsResponse) -> Told:
         return ((each.name, each.error_code, each.error_message) for each in answer.topics)
 
-    await _change(cluster, message, creating.CreateTopicsResponse, told, "creating a topic failed", repeated=_EXISTS)
+    await _change(cluster, message, CreateTopicsResponse, told, "creating a topic failed", repeated=_EXISTS)
     names = [topic.name for topic in topics]
     await _wait_until(cluster, names, lambda known: len(known) == len(names) and all(map(_is_led, known.values())))
 
@@ -117,6 +110,13 @@ async def add_partitions(cluster: Cluster, name: str, total: int) -> None:
 
 async def topic_config(cluster: Cluster, name: str) -> dict[str, str]:
     """Every setting of a topic, defaults too; "" for one without a value. Raises ServerError."""
+    # Imported here: few programs ask this, and every one that lists topics imports this module.
+    from penstock.protocols.kafka.messages.configs import (
+        DescribeConfigsRequest,
+        DescribeConfigsRequestResource,
+        DescribeConfigsResponse,
+    )
+
     what = "reading a topic's config failed"
     resource = DescribeConfigsRequestResource(resource_type=_TOPIC, resource_name=name, configuration_keys=None)
     answer = await cluster.ask_anyone(DescribeConfigsRequest(resources=[resource]), DescribeConfigsResponse)

@@ -28,7 +28,7 @@ from penstock.protocols.kafka.client.retry import Retry
 from penstock.protocols.kafka.client.routing import by_topic
 from penstock.protocols.kafka.client.sequences import NOT_IDEMPOTENT, ProducerIdentity
 from penstock.protocols.kafka.errors import NONE, error_for
-from penstock.protocols.kafka.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from penstock.protocols.kafka.messages.produce import InitProducerIdRequest, InitProducerIdResponse
 from penstock.protocols.kafka.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,

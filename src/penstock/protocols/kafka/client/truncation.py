@@ -16,7 +16,7 @@ from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.lineage import UNKNOWN
 from penstock.protocols.kafka.client.routing import by_topic, note_error, on_leaders
 from penstock.protocols.kafka.errors import NONE, OFFSET_OUT_OF_RANGE, error_for
-from penstock.protocols.kafka.messages.offset_for_leader_epoch import (
+from penstock.protocols.kafka.messages.fetch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochRequestPartition,
     OffsetForLeaderEpochRequestTopic,

@@ -12,18 +12,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.protocols.kafka.messages import (
-    alter_configs,
     api_of,
-    create_partitions,
-    create_topics,
-    delete_groups,
-    delete_records,
-    delete_topics,
+    commits,
+    configs,
+    discovery,
     fetch,
-    list_offsets,
-    offset_commit,
-    offset_delete,
+    group_admin,
     produce,
+    topics,
     transactions,
 )
 
@@ -53,14 +49,14 @@ _ITEMS: Final = {
     "ListOffsets": Items(
         "topics",
         "topics",
-        list_offsets.ListOffsetsResponseTopic,
-        _partitions(list_offsets.ListOffsetsResponsePartition),
+        discovery.ListOffsetsResponseTopic,
+        _partitions(discovery.ListOffsetsResponsePartition),
     ),
     "OffsetCommit": Items(
         "topics",
         "topics",
-        offset_commit.OffsetCommitResponseTopic,
-        _partitions(offset_commit.OffsetCommitResponsePartition),
+        commits.OffsetCommitResponseTopic,
+        _partitions(commits.OffsetCommitResponsePartition),
     ),
     "TxnOffsetCommit": Items(
         "topics",
@@ -71,21 +67,21 @@ _ITEMS: Final = {
     "OffsetDelete": Items(
         "topics",
         "topics",
-        offset_delete.OffsetDeleteResponseTopic,
-        _partitions(offset_delete.OffsetDeleteResponsePartition),
+        group_admin.OffsetDeleteResponseTopic,
+        _partitions(group_admin.OffsetDeleteResponsePartition),
     ),
     "DeleteRecords": Items(
         "topics",
         "topics",
-        delete_records.DeleteRecordsResponseTopic,
-        _partitions(delete_records.DeleteRecordsResponsePartition),
+        topics.DeleteRecordsResponseTopic,
+        _partitions(topics.DeleteRecordsResponsePartition),
     ),
-    "CreateTopics": Items("topics", "topics", create_topics.CreateTopicsResponseTopic),
-    "CreatePartitions": Items("topics", "results", create_partitions.CreatePartitionsResponseResult),
-    "DeleteTopics": Items("topics", "responses", delete_topics.DeleteTopicsResponseTopic),
-    "DeleteGroups": Items("groups_names", "results", delete_groups.DeleteGroupsResponseResult),
-    "AlterConfigs": Items("resources", "responses", alter_configs.AlterConfigsResponseTopic),
-    "IncrementalAlterConfigs": Items("resources", "responses", alter_configs.IncrementalAlterConfigsResponseTopic),
+    "CreateTopics": Items("topics", "topics", topics.CreateTopicsResponseTopic),
+    "CreatePartitions": Items("topics", "results", topics.CreatePartitionsResponseResult),
+    "DeleteTopics": Items("topics", "responses", topics.DeleteTopicsResponseTopic),
+    "DeleteGroups": Items("groups_names", "results", group_admin.DeleteGroupsResponseResult),
+    "AlterConfigs": Items("resources", "responses", configs.AlterConfigsResponseTopic),
+    "IncrementalAlterConfigs": Items("resources", "responses", configs.IncrementalAlterConfigsResponseTopic),
 }
 
 _AT_THE_TOP: Final = {

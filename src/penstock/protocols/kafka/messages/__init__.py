@@ -1,4 +1,4 @@
-"""Kafka's messages: declarations as data, one module an API, and the codec that reads and writes them."""
+"""Kafka's messages: declarations as data, one module for a family of APIs, and the codec that reads and writes them."""
 
 from penstock.protocols.kafka.messages.catalog import api_of, known, versions
 from penstock.protocols.kafka.messages.codec import decode, encode

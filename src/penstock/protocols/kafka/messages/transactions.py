@@ -1,6 +1,7 @@
-"""The transaction APIs: the messages as data (Apache Kafka protocol guide, message schemas of 4.3).
+"""Transactions, as producers run them: AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit, EndTxn, WriteTxnMarkers.
 
 Wire names in snake case. No behaviour here: ``codec`` reads and writes.
+Source: Apache Kafka protocol guide, message schemas of 4.3.
 """
 
 from __future__ import annotations

@@ -12,19 +12,17 @@ from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import INTERNAL_TOPICS, Call
 from penstock.protocols.kafka.front.faults import code_of
 from penstock.protocols.kafka.front.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, shown
-from penstock.protocols.kafka.messages.describe_cluster import (
+from penstock.protocols.kafka.messages.cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
     DescribeClusterResponseBroker,
-)
-from penstock.protocols.kafka.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponseNextCursor,
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from penstock.protocols.kafka.messages.offset_for_leader_epoch import (
+from penstock.protocols.kafka.messages.fetch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochRequestPartition,
     OffsetForLeaderEpochResponse,

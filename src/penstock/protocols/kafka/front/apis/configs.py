@@ -27,24 +27,20 @@ from penstock.protocols.kafka.front.group_options import (
     group_refusal,
 )
 from penstock.protocols.kafka.front.topic_options import OPTIONS, check_options
-from penstock.protocols.kafka.messages.alter_configs import (
+from penstock.protocols.kafka.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsResponse,
     AlterConfigsResponseTopic,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsRequestConfig,
-    IncrementalAlterConfigsResponse,
-    IncrementalAlterConfigsResponseTopic,
-)
-from penstock.protocols.kafka.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsRequestResource,
     DescribeConfigsResponse,
     DescribeConfigsResponseConfig,
     DescribeConfigsResponseResult,
     DescribeConfigsResponseSynonym,
-)
-from penstock.protocols.kafka.messages.list_config_resources import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestConfig,
+    IncrementalAlterConfigsResponse,
+    IncrementalAlterConfigsResponseTopic,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
     ListConfigResourcesResponseConfigResource,

@@ -11,23 +11,19 @@ from penstock.protocols.kafka.coordinator import Group, Member, State
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call
 from penstock.protocols.kafka.front.operations import GROUP_OPERATIONS, shown
-from penstock.protocols.kafka.messages.delete_groups import (
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
-    DeleteGroupsResponseResult,
-)
-from penstock.protocols.kafka.messages.describe_groups import (
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-    DescribeGroupsResponseGroup,
-    DescribeGroupsResponseMember,
-)
-from penstock.protocols.kafka.messages.find_coordinator import (
+from penstock.protocols.kafka.messages.commits import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
     FindCoordinatorResponseCoordinator,
 )
-from penstock.protocols.kafka.messages.list_groups import (
+from penstock.protocols.kafka.messages.group_admin import (
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DeleteGroupsResponseResult,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    DescribeGroupsResponseGroup,
+    DescribeGroupsResponseMember,
     ListGroupsRequest,
     ListGroupsResponse,
     ListGroupsResponseGroup,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from penstock.errors import PenstockError
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call
-from penstock.protocols.kafka.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from penstock.protocols.kafka.messages.produce import InitProducerIdRequest, InitProducerIdResponse
 
 __all__ = ["init_producer_id"]
 

@@ -13,7 +13,7 @@ from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call
 from penstock.protocols.kafka.front.faults import Refused, code_of
 from penstock.protocols.kafka.front.leaders import check_leader_epoch
-from penstock.protocols.kafka.messages.list_offsets import (
+from penstock.protocols.kafka.messages.discovery import (
     ListOffsetsRequest,
     ListOffsetsRequestPartition,
     ListOffsetsResponse,

@@ -12,13 +12,11 @@ from penstock.model import Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call
 from penstock.protocols.kafka.front.faults import code_of
-from penstock.protocols.kafka.messages.alter_replica_log_dirs import (
+from penstock.protocols.kafka.messages.replicas import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirsResponsePartition,
     AlterReplicaLogDirsResponseTopic,
-)
-from penstock.protocols.kafka.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     DescribeLogDirsResponsePartition,

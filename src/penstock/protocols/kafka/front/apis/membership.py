@@ -8,18 +8,18 @@ from __future__ import annotations
 from penstock.protocols.kafka.coordinator import Join, JoinAnswer, Leaver, Sync, SyncAnswer
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call
-from penstock.protocols.kafka.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from penstock.protocols.kafka.messages.join_group import (
+from penstock.protocols.kafka.messages.groups import (
+    HeartbeatRequest,
+    HeartbeatResponse,
     JoinGroupRequest,
     JoinGroupResponse,
     JoinGroupResponseMember,
-)
-from penstock.protocols.kafka.messages.leave_group import (
     LeaveGroupRequest,
     LeaveGroupResponse,
     LeaveGroupResponseMember,
+    SyncGroupRequest,
+    SyncGroupResponse,
 )
-from penstock.protocols.kafka.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from penstock.seams.runtime import Promise
 
 __all__ = ["heartbeat", "join_group", "leave_group", "sync_group"]

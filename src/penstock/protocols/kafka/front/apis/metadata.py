@@ -12,7 +12,7 @@ from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import INTERNAL_TOPICS, Call
 from penstock.protocols.kafka.front.faults import code_of
 from penstock.protocols.kafka.front.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, shown
-from penstock.protocols.kafka.messages.metadata import (
+from penstock.protocols.kafka.messages.discovery import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,

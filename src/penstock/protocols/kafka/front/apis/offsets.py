@@ -14,20 +14,12 @@ from penstock.protocols.kafka.coordinator import CommitIdentity
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call
 from penstock.protocols.kafka.front.faults import Refused
-from penstock.protocols.kafka.messages.offset_commit import (
+from penstock.protocols.kafka.messages.commits import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
-)
-from penstock.protocols.kafka.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteResponse,
-    OffsetDeleteResponsePartition,
-    OffsetDeleteResponseTopic,
-)
-from penstock.protocols.kafka.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroupTopic,
     OffsetFetchRequestTopic,
@@ -37,6 +29,12 @@ from penstock.protocols.kafka.messages.offset_fetch import (
     OffsetFetchResponseGroupTopicPartition,
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
+)
+from penstock.protocols.kafka.messages.group_admin import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
 )
 
 __all__ = ["commit", "delete", "fetch"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call
-from penstock.protocols.kafka.messages.describe_quorum import (
+from penstock.protocols.kafka.messages.cluster import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     DescribeQuorumResponseListener,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call
 from penstock.protocols.kafka.front.faults import Refused
-from penstock.protocols.kafka.messages.client_quotas import (
+from penstock.protocols.kafka.messages.security import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
     AlterClientQuotasResponseEntity,
@@ -17,8 +17,6 @@ from penstock.protocols.kafka.messages.client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasRequestComponent,
     DescribeClientQuotasResponse,
-)
-from penstock.protocols.kafka.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResponseResult,

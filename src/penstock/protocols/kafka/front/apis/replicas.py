@@ -11,19 +11,15 @@ from collections.abc import Sequence
 
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call
-from penstock.protocols.kafka.messages.alter_partition_reassignments import (
+from penstock.protocols.kafka.messages.replicas import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     AlterPartitionReassignmentsResponsePartition,
     AlterPartitionReassignmentsResponseTopic,
-)
-from penstock.protocols.kafka.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     ElectLeadersResponsePartition,
     ElectLeadersResponseTopic,
-)
-from penstock.protocols.kafka.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )

@@ -16,27 +16,21 @@ from penstock.protocols.kafka.front.call import INTERNAL_TOPICS, Call
 from penstock.protocols.kafka.front.described_options import described
 from penstock.protocols.kafka.front.faults import Refused, code_of
 from penstock.protocols.kafka.front.topic_options import check_options
-from penstock.protocols.kafka.messages.create_partitions import (
+from penstock.protocols.kafka.messages.declare import NO_UUID
+from penstock.protocols.kafka.messages.topics import (
     CreatePartitionsRequest,
     CreatePartitionsRequestTopic,
     CreatePartitionsResponse,
     CreatePartitionsResponseResult,
-)
-from penstock.protocols.kafka.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsRequestTopic,
     CreateTopicsResponse,
     CreateTopicsResponseConfig,
     CreateTopicsResponseTopic,
-)
-from penstock.protocols.kafka.messages.declare import NO_UUID
-from penstock.protocols.kafka.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteRecordsResponsePartition,
     DeleteRecordsResponseTopic,
-)
-from penstock.protocols.kafka.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsRequestTopic,
     DeleteTopicsResponse,

@@ -12,20 +12,16 @@ from penstock.model import Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call
 from penstock.protocols.kafka.front.faults import code_of
-from penstock.protocols.kafka.messages.describe_producers import (
+from penstock.protocols.kafka.messages.transaction_admin import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     DescribeProducersResponseActiveProducer,
     DescribeProducersResponsePartition,
     DescribeProducersResponseTopic,
-)
-from penstock.protocols.kafka.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     DescribeTransactionsResponseTopic,
     DescribeTransactionsResponseTransactionState,
-)
-from penstock.protocols.kafka.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
     ListTransactionsResponseTransactionState,

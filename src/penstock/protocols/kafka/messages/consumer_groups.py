@@ -1,6 +1,7 @@
-"""ConsumerGroupDescribe: the messages as data (Apache Kafka protocol guide, message schemas of 4.3).
+"""Groups of the newer protocol (KIP-848): ConsumerGroupHeartbeat, ConsumerGroupDescribe.
 
 Wire names in snake case. No behaviour here: ``codec`` reads and writes.
+Source: Apache Kafka protocol guide, message schemas of 4.3.
 """
 
 from __future__ import annotations
@@ -10,6 +11,67 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from penstock.protocols.kafka.messages.declare import BOOL, I8, I16, I32, NO_UUID, STR, UUID, Api, array, struct
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupHeartbeatRequestTopicPartition:
+    """One entry of ``topic_partitions``."""
+
+    topic_id: Annotated[bytes, UUID] = NO_UUID
+    partitions: Annotated[Sequence[int], array(I32)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupHeartbeatRequest:
+    """ConsumerGroupHeartbeat request, versions 0-1."""
+
+    API: ClassVar[Api] = Api(68, 0, 1, flexible=0)
+    group_id: Annotated[str, STR] = ""
+    member_id: Annotated[str, STR] = ""
+    member_epoch: Annotated[int, I32] = 0
+    instance_id: Annotated[str | None, STR.nullable()] = None
+    rack_id: Annotated[str | None, STR.nullable()] = None
+    rebalance_timeout_ms: Annotated[int, I32] = -1
+    subscribed_topic_names: Annotated[Sequence[str] | None, array(STR).nullable()] = None
+    subscribed_topic_regex: Annotated[str | None, STR.nullable().since(1)] = None
+    server_assignor: Annotated[str | None, STR.nullable()] = None
+    topic_partitions: Annotated[
+        Sequence[ConsumerGroupHeartbeatRequestTopicPartition] | None,
+        array(ConsumerGroupHeartbeatRequestTopicPartition).nullable(),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupHeartbeatResponseTopicPartition:
+    """One entry of ``topic_partitions``."""
+
+    topic_id: Annotated[bytes, UUID] = NO_UUID
+    partitions: Annotated[Sequence[int], array(I32)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupHeartbeatResponseAssignment:
+    """The ``assignment`` struct."""
+
+    topic_partitions: Annotated[
+        Sequence[ConsumerGroupHeartbeatResponseTopicPartition], array(ConsumerGroupHeartbeatResponseTopicPartition)
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupHeartbeatResponse:
+    """ConsumerGroupHeartbeat response, versions 0-1."""
+
+    API: ClassVar[Api] = Api(68, 0, 1, flexible=0)
+    throttle_time_ms: Annotated[int, I32] = 0
+    error_code: Annotated[int, I16] = 0
+    error_message: Annotated[str | None, STR.nullable()] = None
+    member_id: Annotated[str | None, STR.nullable()] = None
+    member_epoch: Annotated[int, I32] = 0
+    heartbeat_interval_ms: Annotated[int, I32] = 0
+    assignment: Annotated[
+        ConsumerGroupHeartbeatResponseAssignment | None, struct(ConsumerGroupHeartbeatResponseAssignment).nullable()
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,263 @@
+"""Who may do what, and how much: SASL, ACLs, SCRAM credentials (KIP-554), client quotas (KIP-546).
+
+Wire names in snake case. No behaviour here: ``codec`` reads and writes.
+Source: Apache Kafka protocol guide, message schemas of 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from penstock.protocols.kafka.messages.declare import BOOL, BYTES, F64, I8, I16, I32, I64, STR, Api, array
+from penstock.seams import Buffer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaslHandshakeRequest:
+    """SaslHandshake request, versions 0-1."""
+
+    API: ClassVar[Api] = Api(17, 0, 1, flexible=None)
+    mechanism: Annotated[str, STR] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaslHandshakeResponse:
+    """SaslHandshake response, versions 0-1."""
+
+    API: ClassVar[Api] = Api(17, 0, 1, flexible=None)
+    error_code: Annotated[int, I16] = 0
+    mechanisms: Annotated[Sequence[str], array(STR)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaslAuthenticateRequest:
+    """SaslAuthenticate request, versions 0-2."""
+
+    API: ClassVar[Api] = Api(36, 0, 2, flexible=2)
+    auth_bytes: Annotated[Buffer, BYTES] = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaslAuthenticateResponse:
+    """SaslAuthenticate response, versions 0-2."""
+
+    API: ClassVar[Api] = Api(36, 0, 2, flexible=2)
+    error_code: Annotated[int, I16] = 0
+    error_message: Annotated[str | None, STR.nullable()] = ""
+    auth_bytes: Annotated[Buffer, BYTES] = b""
+    session_lifetime_ms: Annotated[int, I64.since(1).ignorable()] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeAclsRequest:
+    """DescribeAcls request, versions 1-3."""
+
+    API: ClassVar[Api] = Api(29, 1, 3, flexible=2)
+    resource_type_filter: Annotated[int, I8] = 0
+    resource_name_filter: Annotated[str | None, STR.nullable()] = ""
+    pattern_type_filter: Annotated[int, I8.since(1)] = 3
+    principal_filter: Annotated[str | None, STR.nullable()] = ""
+    host_filter: Annotated[str | None, STR.nullable()] = ""
+    operation: Annotated[int, I8] = 0
+    permission_type: Annotated[int, I8] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeAclsResponseAcl:
+    """One entry of ``acls``."""
+
+    principal: Annotated[str, STR] = ""
+    host: Annotated[str, STR] = ""
+    operation: Annotated[int, I8] = 0
+    permission_type: Annotated[int, I8] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeAclsResponseResource:
+    """One entry of ``resources``."""
+
+    resource_type: Annotated[int, I8] = 0
+    resource_name: Annotated[str, STR] = ""
+    pattern_type: Annotated[int, I8.since(1)] = 3
+    acls: Annotated[Sequence[DescribeAclsResponseAcl], array(DescribeAclsResponseAcl)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeAclsResponse:
+    """DescribeAcls response, versions 1-3."""
+
+    API: ClassVar[Api] = Api(29, 1, 3, flexible=2)
+    throttle_time_ms: Annotated[int, I32] = 0
+    error_code: Annotated[int, I16] = 0
+    error_message: Annotated[str | None, STR.nullable()] = ""
+    resources: Annotated[Sequence[DescribeAclsResponseResource], array(DescribeAclsResponseResource)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeUserScramCredentialsRequestUser:
+    """One entry of ``users``."""
+
+    name: Annotated[str, STR] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeUserScramCredentialsRequest:
+    """DescribeUserScramCredentials request, version 0; ``users`` None asks for all."""
+
+    API: ClassVar[Api] = Api(50, 0, 0, flexible=0)
+    users: Annotated[
+        Sequence[DescribeUserScramCredentialsRequestUser] | None,
+        array(DescribeUserScramCredentialsRequestUser).nullable(),
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeUserScramCredentialsResponseCredential:
+    """One entry of ``credential_infos``."""
+
+    mechanism: Annotated[int, I8] = 0
+    iterations: Annotated[int, I32] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeUserScramCredentialsResponseResult:
+    """One entry of ``results``."""
+
+    user: Annotated[str, STR] = ""
+    error_code: Annotated[int, I16] = 0
+    error_message: Annotated[str | None, STR.nullable()] = ""
+    credential_infos: Annotated[
+        Sequence[DescribeUserScramCredentialsResponseCredential], array(DescribeUserScramCredentialsResponseCredential)
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeUserScramCredentialsResponse:
+    """DescribeUserScramCredentials response, version 0."""
+
+    API: ClassVar[Api] = Api(50, 0, 0, flexible=0)
+    throttle_time_ms: Annotated[int, I32] = 0
+    error_code: Annotated[int, I16] = 0
+    error_message: Annotated[str | None, STR.nullable()] = ""
+    results: Annotated[
+        Sequence[DescribeUserScramCredentialsResponseResult], array(DescribeUserScramCredentialsResponseResult)
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeClientQuotasRequestComponent:
+    """One entry of ``components``."""
+
+    entity_type: Annotated[str, STR] = ""
+    match_type: Annotated[int, I8] = 0
+    match: Annotated[str | None, STR.nullable()] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeClientQuotasRequest:
+    """DescribeClientQuotas request, versions 0-1."""
+
+    API: ClassVar[Api] = Api(48, 0, 1, flexible=1)
+    components: Annotated[
+        Sequence[DescribeClientQuotasRequestComponent], array(DescribeClientQuotasRequestComponent)
+    ] = ()
+    strict: Annotated[bool, BOOL] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeClientQuotasResponseEntity:
+    """One entry of ``entity``; None is the default of its type."""
+
+    entity_type: Annotated[str, STR] = ""
+    entity_name: Annotated[str | None, STR.nullable()] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeClientQuotasResponseValue:
+    """One entry of ``values``."""
+
+    key: Annotated[str, STR] = ""
+    value: Annotated[float, F64] = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeClientQuotasResponseEntry:
+    """One entry of ``entries``."""
+
+    entity: Annotated[Sequence[DescribeClientQuotasResponseEntity], array(DescribeClientQuotasResponseEntity)] = ()
+    values: Annotated[Sequence[DescribeClientQuotasResponseValue], array(DescribeClientQuotasResponseValue)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeClientQuotasResponse:
+    """DescribeClientQuotas response, versions 0-1."""
+
+    API: ClassVar[Api] = Api(48, 0, 1, flexible=1)
+    throttle_time_ms: Annotated[int, I32] = 0
+    error_code: Annotated[int, I16] = 0
+    error_message: Annotated[str | None, STR.nullable()] = ""
+    entries: Annotated[
+        Sequence[DescribeClientQuotasResponseEntry] | None, array(DescribeClientQuotasResponseEntry).nullable()
+    ] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterClientQuotasRequestEntity:
+    """One entry of ``entity``; None is the default of its type."""
+
+    entity_type: Annotated[str, STR] = ""
+    entity_name: Annotated[str | None, STR.nullable()] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterClientQuotasRequestOp:
+    """One entry of ``ops``."""
+
+    key: Annotated[str, STR] = ""
+    value: Annotated[float, F64] = 0.0
+    remove: Annotated[bool, BOOL] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterClientQuotasRequestEntry:
+    """One entry of ``entries``."""
+
+    entity: Annotated[Sequence[AlterClientQuotasRequestEntity], array(AlterClientQuotasRequestEntity)] = ()
+    ops: Annotated[Sequence[AlterClientQuotasRequestOp], array(AlterClientQuotasRequestOp)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterClientQuotasRequest:
+    """AlterClientQuotas request, versions 0-1."""
+
+    API: ClassVar[Api] = Api(49, 0, 1, flexible=1)
+    entries: Annotated[Sequence[AlterClientQuotasRequestEntry], array(AlterClientQuotasRequestEntry)] = ()
+    validate_only: Annotated[bool, BOOL] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterClientQuotasResponseEntity:
+    """One entry of ``entity``."""
+
+    entity_type: Annotated[str, STR] = ""
+    entity_name: Annotated[str | None, STR.nullable()] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterClientQuotasResponseEntry:
+    """One entry of ``entries``."""
+
+    error_code: Annotated[int, I16] = 0
+    error_message: Annotated[str | None, STR.nullable()] = ""
+    entity: Annotated[Sequence[AlterClientQuotasResponseEntity], array(AlterClientQuotasResponseEntity)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterClientQuotasResponse:
+    """AlterClientQuotas response, versions 0-1."""
+
+    API: ClassVar[Api] = Api(49, 0, 1, flexible=1)
+    throttle_time_ms: Annotated[int, I32] = 0
+    entries: Annotated[Sequence[AlterClientQuotasResponseEntry], array(AlterClientQuotasResponseEntry)] = ()
