@@ -6,11 +6,11 @@ What must not live here: decoding and fetching.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, overload
 
 import pyarrow as pa
 
+from penstock.columnar.few_read import batch_of
 from penstock.columnar.pickled import Packed, packed, unpacked
 from penstock.columnar.schema import COLUMNS, assemble, check_columns, schema
 from penstock.errors import UsageError
@@ -23,17 +23,47 @@ _TIMESTAMP_TYPES: Final = {int(kind): kind for kind in TimestampType}
 _UNKNOWN: Final = -1
 
 
-@dataclass(frozen=True, slots=True)
 class Part:
     """Rows of one partition: record columns, the offset to read next, and what the protocol needs to confirm them.
 
     ``context`` confirms the whole batch these rows end; it is "" where they do not, or where offsets are committed.
+    Few rows come as ``records``, which are made into columns when somebody asks for those.
     """
 
-    partition: Partition
-    batch: pa.RecordBatch
-    next_offset: int
-    context: str = ""
+    __slots__ = ("_batch", "context", "next_offset", "num_rows", "partition", "records")
+
+    def __init__(
+        self,
+        partition: Partition,
+        batch: pa.RecordBatch | None,
+        next_offset: int,
+        context: str = "",
+        records: Sequence[Record] | None = None,
+    ) -> None:
+        self.partition = partition
+        self.next_offset = next_offset
+        self.context = context
+        self.records = records
+        self.num_rows: int = len(records or ()) if batch is None else batch.num_rows
+        self._batch = batch
+
+    @property
+    def batch(self) -> pa.RecordBatch:
+        """The record columns."""
+        if self._batch is None:
+            self._batch = batch_of(self.records or ())
+        return self._batch
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Part):
+            return NotImplemented
+        mine = (self.partition, self.next_offset, self.context)
+        return mine == (other.partition, other.next_offset, other.context) and bool(self.batch.equals(other.batch))
+
+    __hash__ = None  # type: ignore[assignment] # what Arrow holds has no hash
+
+    def __repr__(self) -> str:
+        return f"<Part of {self.partition}: {self.num_rows} rows, next {self.next_offset}>"
 
     def __reduce__(self) -> tuple[object, ...]:
         return _part, (self.partition, packed([self.batch]), self.next_offset, self.context)
@@ -55,12 +85,17 @@ class Messages:
 
     def __init__(self, parts: Iterable[Part] = ()) -> None:
         self._parts = tuple(parts)
-        self._rows: int = sum(part.batch.num_rows for part in self._parts)
+        self._rows: int = sum(part.num_rows for part in self._parts)
 
     @classmethod
     def of(cls, partition: Partition, batch: pa.RecordBatch, next_offset: int, context: str = "") -> Messages:
         """Return the rows of one partition; ``batch`` has record columns (see `penstock.columnar.schema`)."""
         return cls((Part(partition, batch, next_offset, context),))
+
+    @classmethod
+    def of_records(cls, partition: Partition, records: Sequence[Record], next_offset: int) -> Messages:
+        """Return a handful of records of one partition, as they are."""
+        return cls((Part(partition, None, next_offset, "", records),))
 
     @classmethod
     def concat(cls, runs: Iterable[Messages]) -> Messages:
@@ -98,7 +133,11 @@ class Messages:
         """
         found: dict[Partition, int] = {}
         for part in self._parts:
-            if not part.batch.num_rows:
+            if not part.num_rows:
+                continue
+            if part.records is not None:
+                first = part.records[0].offset
+                found[part.partition] = min(first, found.get(part.partition, first))
                 continue
             if part.batch.schema.get_field_index("offset") < 0:
                 raise _without_offsets(part.partition)
@@ -118,7 +157,10 @@ class Messages:
 
     def __iter__(self) -> Iterator[Record]:
         for part in self._parts:
-            for first in range(0, part.batch.num_rows, _AT_ONCE):
+            if part.records is not None:
+                yield from part.records
+                continue
+            for first in range(0, part.num_rows, _AT_ONCE):
                 yield from _records(part.partition, part.batch.slice(first, _AT_ONCE))
 
     @overload
@@ -141,7 +183,7 @@ class Messages:
         parts: list[Part] = []
         begin = 0
         for part in self._parts:
-            end = begin + part.batch.num_rows
+            end = begin + part.num_rows
             if max(first, begin) < min(last, end):
                 parts.append(_cut(part, max(first - begin, 0), min(last, end) - begin))
             begin = end
@@ -220,8 +262,13 @@ def _without_offsets(partition: Partition) -> UsageError:
 
 
 def _cut(part: Part, first: int, last: int) -> Part:
+    if part.records is not None:
+        records = part.records[first:last]
+        if last == part.num_rows:
+            return Part(part.partition, None, part.next_offset, part.context, records)
+        return Part(part.partition, None, records[-1].offset + 1, "", records)
     batch = part.batch.slice(first, last - first)
-    if last == part.batch.num_rows:
+    if last == part.num_rows:
         return Part(part.partition, batch, part.next_offset, part.context)
     index = batch.schema.get_field_index("offset")
     next_offset = _UNKNOWN if index < 0 else batch.column(index)[-1].as_py() + 1
