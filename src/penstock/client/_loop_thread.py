@@ -12,7 +12,7 @@ import atexit
 import inspect
 import os
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextvars import ContextVar
 from queue import SimpleQueue
 from typing import Any, Protocol, TypeVar
@@ -72,19 +72,35 @@ class LoopThread:
             tasks.append(task)
             task.add_done_callback(lambda _: inbox.put(None))
 
-        self._loop.call_soon_threadsafe(begin)
         try:
+            self._loop.call_soon_threadsafe(begin)
             while (message := inbox.get()) is not None:
                 message()
+            return tasks[0].result()
         except BaseException:
-            # Only KeyboardInterrupt and its like come here: call_in_caller keeps what user code raises.
-            self._loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
-            while not (tasks and tasks[0].done()):  # what tells the end may have been taken out already
-                inbox.get()
-            if not tasks[0].cancelled():
-                tasks[0].exception()  # what interrupts goes before it; asyncio would complain that nobody looked
+            # What the coroutine raised, or KeyboardInterrupt and its like: a signal's handler may raise at any place
+            # here. call_in_caller keeps what user code raises.
+            self._end(tasks, inbox)
             raise
-        return tasks[0].result()
+
+    def _end(self, tasks: Sequence[asyncio.Task[T]], inbox: SimpleQueue[_Message]) -> None:
+        """Cancel the task, if it was begun and is not over, and wait for its end."""
+        over = False
+
+        def cancel() -> None:
+            nonlocal over
+            over = not tasks  # whoever was interrupted has not got as far as to have it begun
+            for task in tasks:
+                task.cancel()
+            inbox.put(None)
+
+        if not (tasks and tasks[0].done()):
+            self._loop.call_soon_threadsafe(cancel)
+            while not (over or (tasks and tasks[0].done())):  # what tells the end may have been taken out already
+                inbox.get()
+        for task in tasks:
+            if not task.cancelled():
+                task.exception()  # what interrupts goes before it; asyncio would complain that nobody looked
 
     def post(self, work: Callable[[], object]) -> None:
         """Run a plain function on the loop, some time soon."""
