@@ -47,6 +47,7 @@ class Faults:
     >>> broker.faults.error("Fetch", "NOT_LEADER_OR_FOLLOWER", times=2)        # doctest: +SKIP
     >>> broker.faults.delay("Produce", 0.2)                                    # doctest: +SKIP
     >>> broker.faults.drop("Heartbeat", moment="after")                        # doctest: +SKIP
+    >>> broker.faults_of("tubemq").drop("send message", moment="after")        # doctest: +SKIP
     """
 
     def __init__(self, wording: Wording) -> None:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from penstock.errors import ErrorKind, OffsetOutOfRange, ServerError
 
-__all__ = ["Code", "ErrorRow", "error_of", "row_of"]
+__all__ = ["Code", "ErrorRow", "error_of", "row_of", "rows"]
 
 
 class Code:
@@ -136,6 +136,11 @@ _BY_CODE: Final = {row.code: row for row in _ROWS}
 def row_of(code: int) -> ErrorRow:
     """Return the row of a code; an unlisted one gets that of INTERNAL_SERVER_ERROR under its own number."""
     return _BY_CODE.get(code) or _BY_CODE[Code.INTERNAL_SERVER_ERROR]._replace(code=code, name=f"UNLISTED_{code}")
+
+
+def rows() -> tuple[ErrorRow, ...]:
+    """Every listed one, SUCCESS among them."""
+    return _ROWS
 
 
 def error_of(

@@ -10,6 +10,7 @@ from penstock.model import Endpoint
 from penstock.protocols.tubemq.config import ADDED
 from penstock.protocols.tubemq.needs import EXTRA, GREETING
 from penstock.seams import ChannelFactory, Front, LogClient, Services, WireProtocol
+from penstock.seams.faults import Wording
 
 if TYPE_CHECKING:
     from penstock.config import ClientConfig, OptionValue, SnodeConfig
@@ -31,6 +32,11 @@ def _front(services: Services, config: SnodeConfig) -> Front:
     return opened
 
 
+def _faults() -> Wording:
+    made: Wording = import_module(f"{_HERE}.faults").TubeWording()
+    return made
+
+
 _ALWAYS = (f"{_HERE}.client", f"{_HERE}.kernels._pure")
 PROTOCOL = WireProtocol(
     "tubemq",
@@ -42,6 +48,7 @@ PROTOCOL = WireProtocol(
         "producer": (*_ALWAYS, f"{_HERE}.records.encoding"),
     },
     kernels=f"{_HERE}.kernels",
+    faults=_faults,
     greeting=GREETING,
     title="TubeMQ",
     extra=EXTRA,

@@ -14,9 +14,9 @@ from typing import Final
 from penstock.errors import PenstockError, ProtocolViolation
 from penstock.protocols.tubemq.front.admin.routes import Admin
 from penstock.protocols.tubemq.front.call import Call, Continued, Shared
-from penstock.protocols.tubemq.front.faults import Refused, Thrown, refusal
+from penstock.protocols.tubemq.front.faults import Thrown, refusal
 from penstock.protocols.tubemq.front.sniffing import FrontFraming
-from penstock.protocols.tubemq.front.table import TABLE, handler
+from penstock.protocols.tubemq.front.table import TABLE, handler, refused
 from penstock.protocols.tubemq.messages.codec import decode, encode
 from penstock.protocols.tubemq.messages.declare import Message
 from penstock.protocols.tubemq.methods import METHODS, Service
@@ -95,11 +95,4 @@ class TubeSession:
         except Thrown:
             raise
         except PenstockError as error:
-            return _refused(call.method, refusal(error))
-
-
-def _refused(method: int, error: Refused) -> Message:
-    row = TABLE[method]
-    says = {"success": False} if row.says_success else {}
-    made: Message = METHODS[method].answer(**says, err_code=error.code, err_msg=error.message, **row.refused)
-    return made
+            return refused(call.method, refusal(error))

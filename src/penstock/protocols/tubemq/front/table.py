@@ -12,8 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from penstock.protocols.tubemq.front.call import Handler
+from penstock.protocols.tubemq.front.faults import Refused
+from penstock.protocols.tubemq.messages.declare import Message
+from penstock.protocols.tubemq.methods import METHODS
 
-__all__ = ["TABLE", "Row", "handler"]
+__all__ = ["TABLE", "Row", "handler", "refused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +63,11 @@ def handler(method: int) -> Handler:
     module, function = TABLE[method].handler.split(".")
     found: Handler = getattr(importlib.import_module(f"penstock.protocols.tubemq.front.apis.{module}"), function)
     return found
+
+
+def refused(method: int, error: Refused) -> Message:
+    """The answer of a method in the table that says no."""
+    row = TABLE[method]
+    says = {"success": False} if row.says_success else {}
+    made: Message = METHODS[method].answer(**says, err_code=error.code, err_msg=error.message, **row.refused)
+    return made
