@@ -15,8 +15,20 @@ from typing import Any, TypeVar
 
 from penstock.errors import ConnectionLost, PenstockError
 from penstock.model import Partition
-from penstock.seams.enode import Appended, Budget, Enode, Extent, Fetched, FetchPart, Place, Room, TopicState, Writer
-from penstock.seams.framing import Buffer
+from penstock.seams.enode import (
+    Appended,
+    Batch,
+    Budget,
+    Enode,
+    Extent,
+    Fetched,
+    FetchPart,
+    Place,
+    Room,
+    TopicState,
+    Writer,
+    bytes_of,
+)
 from penstock.seams.runtime import Promise, Runtime
 
 T = TypeVar("T")
@@ -103,12 +115,12 @@ class LateEnode:
 
     # Writing.
 
-    async def append(self, partition: Partition, batch: Buffer) -> Appended:
-        kept = bytearray(batch)  # what was called with is the caller's again as soon as he is cancelled
+    async def append(self, partition: Partition, batch: Batch) -> Appended:
+        kept = bytearray(bytes_of(batch))  # what was called with is the caller's again as soon as he is cancelled
         return await self._far(lambda: self._enode.append(partition, kept), [partition])
 
-    async def append_all(self, batches: Sequence[tuple[Partition, Buffer]]) -> list[Appended | PenstockError]:
-        kept = [(partition, bytearray(batch)) for partition, batch in batches]
+    async def append_all(self, batches: Sequence[tuple[Partition, Batch]]) -> list[Appended | PenstockError]:
+        kept = [(partition, bytearray(bytes_of(batch))) for partition, batch in batches]
         return await self._far(lambda: self._enode.append_all(kept), [partition for partition, _ in batches])
 
     async def delete_records(self, partition: Partition, before: int) -> int:

@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from penstock.errors import PenstockError
 from penstock.model import Partition
 from penstock.seams.abilities import Abilities
-from penstock.seams.enode import Appended, Budget, Extent, Fetched, FetchPart, Room, TopicState, Writer
-from penstock.seams.framing import Buffer
+from penstock.seams.enode import Appended, Batch, Budget, Extent, Fetched, FetchPart, Room, TopicState, Writer
 from penstock.seams.runtime import Runtime
 from penstock.snode.enodes.local import LocalEnode
 from penstock.store import Store
@@ -52,13 +51,13 @@ class WaitingEnode(LocalEnode):
         await self.before("set_config")
         await super().set_config(name, config)
 
-    async def append(self, partition: Partition, batch: Buffer) -> Appended:
+    async def append(self, partition: Partition, batch: Batch) -> Appended:
         await self.before("append")
         appended = await super().append(partition, batch)
         await self.after("append")
         return appended
 
-    async def append_all(self, batches: Sequence[tuple[Partition, Buffer]]) -> list[Appended | PenstockError]:
+    async def append_all(self, batches: Sequence[tuple[Partition, Batch]]) -> list[Appended | PenstockError]:
         await self.before("append_all")
         return await super().append_all(batches)
 

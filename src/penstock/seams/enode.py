@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from penstock.columnar.checked import Checked
 from penstock.errors import PenstockError
 from penstock.model import Partition
 from penstock.seams.abilities import Abilities
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Appended",
+    "Batch",
     "Budget",
     "Enode",
     "Extent",
@@ -31,9 +33,14 @@ __all__ = [
     "Room",
     "TopicState",
     "Writer",
+    "bytes_of",
     "extent",
     "fetch_one",
 ]
+
+
+Batch = Buffer | Checked
+"""One record batch v2 to be stored."""
 
 
 class TopicState(Protocol):
@@ -228,12 +235,13 @@ class Enode(Protocol):
 
     # Writing.
 
-    async def append(self, partition: Partition, batch: Buffer) -> Appended:
+    async def append(self, partition: Partition, batch: Batch) -> Appended:
         """Store one batch v2; returns when it is as durable as the enode promises. Checks an idempotent producer's
-        sequence and epoch, and whether its transaction is open: that and the append are one."""
+        sequence and epoch, and whether its transaction is open: that and the append are one. Raises CorruptBatch for
+        what is none; a `Checked` one is believed."""
         ...
 
-    async def append_all(self, batches: Sequence[tuple[Partition, Buffer]]) -> list[Appended | PenstockError]:
+    async def append_all(self, batches: Sequence[tuple[Partition, Batch]]) -> list[Appended | PenstockError]:
         """Store one batch each, in order; what went wrong stands in its place.
 
         All are written before any is waited for, so that a request over many partitions costs one sync, or one round
@@ -294,6 +302,11 @@ class Enode(Protocol):
     def forget_arrival(self, promise: Promise[None]) -> None:
         """Nobody waits for it any more; nothing happens if it is unknown."""
         ...
+
+
+def bytes_of(batch: Batch) -> Buffer:
+    """What goes to a log that is elsewhere, and looks itself."""
+    return batch.data if isinstance(batch, Checked) else batch
 
 
 async def fetch_one(enode: Enode, part: FetchPart, budget: Budget | None = None) -> Fetched:

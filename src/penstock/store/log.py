@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, cast
 
-from penstock.columnar.batch import BatchHeader, parse_header, stamp, stamp_append_time, verify_crc
-from penstock.errors import CorruptBatch, PenstockError, StoreError
+from penstock.columnar.batch import BatchHeader, stamp, stamp_append_time
+from penstock.columnar.checked import Checked
+from penstock.errors import PenstockError, StoreError
 from penstock.store._compaction import Compaction, plan
 from penstock.store._context import LogContext
 from penstock.store._directory import Buffer
@@ -141,24 +142,23 @@ class PartitionLog:
 
     # -- append
 
-    def append(self, batch: Buffer, *, now_ms: int, epoch: int | None = None) -> Appended:
+    def append(self, batch: Buffer | Checked, *, now_ms: int, epoch: int | None = None) -> Appended:
         """Write one batch v2 at the end, or find that an idempotent producer's batch is there already.
 
-        ``now_ms`` is the wall clock; ``epoch`` is the leader epoch the caller believes in, None if it does not care.
+        What was `Checked` before is believed. ``now_ms`` is the wall clock; ``epoch`` is the leader epoch the caller
+        believes in, None if it does not care.
         Raises CorruptBatch (no whole batch, or a wrong checksum), BatchTooLarge, what `producers` refuses,
         FencedLeaderEpoch, and WriteFailed, after which the log is as it was before.
         """
         try:
             self._check_writable(epoch)
-            header = parse_header(batch)
-            if header.length != len(batch):
-                raise CorruptBatch(f"{len(batch)} bytes were given for one batch of {header.length}")
-            verify_crc(batch, header)
-            entry = entry_of(header, batch)
+            checked = batch if isinstance(batch, Checked) else Checked(batch)
+            header = checked.header
+            entry = entry_of(header, checked.data)
             known = check(self._state, entry)
             if known is not None:
                 return Appended(known.base_offset, known.last_offset, known.timestamp_ms, self.start_offset, True)
-            step, append_time = self._write(batch, header, now_ms)
+            step, append_time = self._write(checked.data, header, now_ms)
             note(self._state, entry, step, now_ms)
         except PenstockError as error:
             self._place(error)

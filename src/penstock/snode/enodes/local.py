@@ -14,8 +14,7 @@ from typing import Final
 from penstock.errors import PenstockError
 from penstock.model import Partition
 from penstock.seams.abilities import Abilities
-from penstock.seams.enode import Appended, Budget, Extent, Fetched, FetchPart, Place, Room, TopicState, Writer
-from penstock.seams.framing import Buffer
+from penstock.seams.enode import Appended, Batch, Budget, Extent, Fetched, FetchPart, Place, Room, TopicState, Writer
 from penstock.seams.opening import EnodeIdentity, Surroundings
 from penstock.seams.runtime import Promise, Runtime
 from penstock.snode.enodes.arrivals import Arrivals
@@ -128,7 +127,7 @@ class LocalEnode:
 
     # Logs.
 
-    async def append(self, partition: Partition, batch: Buffer) -> Appended:
+    async def append(self, partition: Partition, batch: Batch) -> Appended:
         with self._troubles:
             log = self._log(partition)
             appended = log.append(batch, now_ms=self._runtime.now_ms())
@@ -137,7 +136,7 @@ class LocalEnode:
                 await self._commits.reach(log)
         return appended
 
-    async def append_all(self, batches: Sequence[tuple[Partition, Buffer]]) -> list[Appended | PenstockError]:
+    async def append_all(self, batches: Sequence[tuple[Partition, Batch]]) -> list[Appended | PenstockError]:
         results: list[Appended | PenstockError] = []
         unsynced: dict[PartitionLog, list[int]] = {}
         for row, (partition, batch) in enumerate(batches):

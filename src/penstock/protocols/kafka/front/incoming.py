@@ -1,6 +1,7 @@
 """What a batch must be like to be stored: Kafka's checks of a Produce request's records, in Kafka's order.
 
-The log itself checks the checksum and an idempotent producer's sequence. What must not live here: appending.
+The checksum is computed once, here; the log itself checks an idempotent producer's sequence. What must not live here:
+appending.
 Source: Kafka protocol, record batch v2 (KIP-98); Kafka's log validator.
 """
 
@@ -13,7 +14,8 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Final
 
-from penstock.columnar.batch import HEADER_BYTES, BatchHeader, InflatesTooFar, parse_header, verify_crc
+from penstock.columnar.batch import HEADER_BYTES, BatchHeader, InflatesTooFar
+from penstock.columnar.checked import Checked
 from penstock.columnar.recompress import Target, recompressed, target_of
 from penstock.errors import CorruptBatch, PenstockError
 from penstock.model import Codec
@@ -86,7 +88,7 @@ def rules_for(config: Mapping[str, str], options: KafkaFrontOptions) -> Rules:
     )
 
 
-def check_batch(records: Buffer | None, version: int, rules: Rules, now_ms: int) -> Buffer:
+def check_batch(records: Buffer | None, version: int, rules: Rules, now_ms: int) -> Checked:
     """The one batch in a partition's ``records``. Raises Refused, CorruptBatch."""
     if records is None or len(records) == 0:
         raise Refused(ErrorCode.INVALID_RECORD, "no batch")
@@ -100,11 +102,10 @@ def check_batch(records: Buffer | None, version: int, rules: Rules, now_ms: int)
     if rest + _LENGTH_AFTER < len(records):
         raise Refused(ErrorCode.INVALID_RECORD, "more than one batch for a partition")
     _check_header(records, version, rules)
-    header = parse_header(records)
+    checked = Checked(records)
     if rules.check_records or rules.keyed or rules.timed:
-        verify_crc(records, header)
         try:
-            _check_records(records, header, rules, now_ms)
+            _check_records(records, checked.header, rules, now_ms)
         except InflatesTooFar as error:
             # Java's producer splits it then, and sends it again.
             why = f"{error.message}, the topic takes {rules.max_bytes} compressed"
@@ -112,7 +113,7 @@ def check_batch(records: Buffer | None, version: int, rules: Rules, now_ms: int)
         except CorruptBatch as error:
             # The checksum is right, so the producer meant it: sending it again, as CORRUPT_MESSAGE asks for, is vain.
             raise Refused(ErrorCode.INVALID_RECORD, error.message) from error
-    return records
+    return checked
 
 
 def quick(batches: Iterable[Buffer | None]) -> bool:
@@ -142,15 +143,15 @@ def inflates_too_far(fault: PenstockError) -> bool:
     return isinstance(fault.__cause__, InflatesTooFar)
 
 
-def repacked(batch: Buffer, rules: Rules) -> Buffer:
+def repacked(batch: Checked, rules: Rules) -> Checked:
     """A batch that was checked, in the codec that the topic wants. Takes its time. Raises Refused."""
     assert rules.target is not None
     try:
-        stored = recompressed(batch, rules.target, rules.max_inflated_bytes)
+        stored = recompressed(batch.data, rules.target, rules.max_inflated_bytes)
     except CorruptBatch as error:
         raise Refused(ErrorCode.INVALID_RECORD, error.message) from error
     _check_size(stored, rules)
-    return stored
+    return Checked(stored)
 
 
 def _check_size(records: Buffer, rules: Rules) -> None:

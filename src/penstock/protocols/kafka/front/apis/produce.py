@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from penstock.columnar.batch import HEADER_BYTES, parse_header
+from penstock.columnar.batch import HEADER_BYTES, BatchHeader
+from penstock.columnar.checked import Checked
 from penstock.errors import PenstockError, ProtocolViolation, UpstreamLost
 from penstock.model import Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
@@ -47,7 +48,6 @@ _LUMP_PARTS, _LUMP_BYTES, _LUMP_STEPS = 50, 8 << 20, 1_000
 _OLDEST_SERVED = 3
 _ABORTABLE_SINCE = 11
 _TAKES_PART_SINCE = 12
-_ATTRIBUTES_LOW_AT, _TRANSACTIONAL = 22, 16
 _PRODUCER, _PRODUCER_AT = struct.Struct(">qh"), 43
 
 
@@ -57,7 +57,7 @@ class _Part:
 
     partition: Partition
     records: Buffer | None
-    batch: Buffer = b""
+    batch: Checked | None = None
     fault: PenstockError | None = None
     rules: Rules | None = None
 
@@ -114,8 +114,8 @@ async def _look_into(call: Call, parts: Sequence[_Part], transactional_id: str |
         part.fault = None
         try:
             part.batch = check_batch(part.records, call.version, rules, runtime.now_ms())
-            _check_transactional(transactional_id, part.batch)
-            _check_abilities(call.shared.enode.abilities, part.batch)
+            _check_transactional(transactional_id, part.batch.header)
+            _check_abilities(call.shared.enode.abilities, part.batch.header)
         except PenstockError as error:
             part.fault = bare(error)
 
@@ -131,20 +131,24 @@ async def _repack(call: Call, parts: Sequence[_Part]) -> None:
     """Give each batch the codec that its topic wants; beside the loop, for it takes its time."""
 
     def work() -> None:
-        for part, rules in due:
+        for part, batch, rules in due:
             try:
-                part.batch = repacked(part.batch, rules)
+                part.batch = repacked(batch, rules)
             except PenstockError as error:
                 part.fault = bare(error)
 
     due = [
-        (part, part.rules)
+        (part, part.batch, part.rules)
         for part in parts
-        if part.fault is None and part.rules and part.rules.target and not part.rules.target.meets(part.batch)
+        if part.fault is None
+        and part.batch
+        and part.rules
+        and part.rules.target
+        and not part.rules.target.meets(part.batch.data)
     ]
     if due:
-        takes = max(looking_takes(part.records, rules) for part, rules in due)
-        await call.shared.beside.run(work, takes + sum(len(part.batch) for part, _ in due))
+        takes = max(looking_takes(part.records, rules) for part, _, rules in due)
+        await call.shared.beside.run(work, takes + sum(len(batch) for _, batch, _ in due))
 
 
 async def _append(
@@ -157,7 +161,7 @@ async def _append(
             await call.shared.turns.take(_LUMP_STEPS)
         with call.shared.transactions.appending(transactional_id):
             _check_transactions(call, transactional_id, lump, refusal)
-            batches = [(part.partition, part.batch) for part in lump if part.fault is None]
+            batches = [(part.partition, part.batch) for part in lump if part.fault is None and part.batch]
             appended += await call.shared.enode.append_all(batches)
     return appended
 
@@ -165,10 +169,11 @@ async def _append(
 def _lumps(parts: Sequence[_Part]) -> Iterator[Sequence[_Part]]:
     begin = size = 0
     for row, part in enumerate(parts):
-        if row > begin and (row - begin >= _LUMP_PARTS or size + len(part.batch) > _LUMP_BYTES):
+        takes = len(part.batch) if part.batch else 0
+        if row > begin and (row - begin >= _LUMP_PARTS or size + takes > _LUMP_BYTES):
             yield parts[begin:row]
             begin, size = row, 0
-        size += len(part.batch)
+        size += takes
     yield parts[begin:]
 
 
@@ -211,17 +216,16 @@ async def _take_part(call: Call, request: ProduceRequest) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _check_transactional(transactional_id: str | None, batch: Buffer) -> None:
-    transactional = bool(batch[_ATTRIBUTES_LOW_AT] & _TRANSACTIONAL)
-    if transactional != (transactional_id is not None):
+def _check_transactional(transactional_id: str | None, header: BatchHeader) -> None:
+    if header.transactional != (transactional_id is not None):
         raise Refused(ErrorCode.INVALID_TXN_STATE, "transactional are both, the request and its batches, or neither")
 
 
-def _check_abilities(abilities: Abilities, batch: Buffer) -> None:
+def _check_abilities(abilities: Abilities, header: BatchHeader) -> None:
     """What brokers say whose log is in a format that knows no producers, where the log behind knows none."""
-    if not abilities.sequences and _PRODUCER.unpack_from(batch, _PRODUCER_AT)[0] >= 0:
+    if not abilities.sequences and header.producer_id >= 0:
         raise Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "the log behind this node has no sequence numbers")
-    if not abilities.transactions and batch[_ATTRIBUTES_LOW_AT] & _TRANSACTIONAL:
+    if not abilities.transactions and header.transactional:
         raise Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "the log behind this node has no transactions")
 
 
@@ -230,8 +234,8 @@ def _check_transactions(call: Call, transactional_id: str | None, parts: Sequenc
     if transactional_id is None:
         return
     for part in parts:
-        if part.fault is None:
-            header = parse_header(part.batch)
+        if part.fault is None and part.batch:
+            header = part.batch.header
             code = call.shared.transactions.may_write(
                 transactional_id, header.producer_id, header.producer_epoch, part.partition
             )
