@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from penstock.errors import ConnectionLost, PenstockError
+from penstock.errors import PenstockError, UpstreamLost
 from penstock.model import Partition
 from penstock.seams.enode import (
     Appended,
@@ -215,7 +215,7 @@ class LateEnode:
         await self._pass()
         if lost_request or lost_answer:
             self.lost += 1
-            result, error = None, ConnectionLost("the connection to the enode broke")
+            result, error = None, UpstreamLost("the connection to the enode broke")
         told.set((result, error))
 
     def _pass(self) -> Coroutine[Any, Any, None]:

@@ -40,16 +40,13 @@ class ToyFront:
         self.groups = Groups()
         self._names = names
         self._keeps = keeps
-        self._channel: AsyncioChannel[None] | None = None
 
     async def start(self) -> None:
         if self._names is not None:
-            self._channel = AsyncioChannel(ToyDialect())
             self.services.runtime.spawn(self._register_now_and_then(), "register")
 
     async def stop(self) -> None:
-        if self._channel is not None:
-            await self._channel.close()
+        return
 
     def session(self, peer: Peer) -> ToySession:
         return ToySession(self, peer)
@@ -60,11 +57,15 @@ class ToyFront:
         if here is None or not self._keeps:
             return
         topics = {topic.name: topic.partitions for topic in await self.services.enode.topics()}
-        if self._channel is None or self._names is None:
+        if self._names is None:
             self.routes.register(self.name, here, topics)
             return
         said = {"do": "register", "name": self.name, "host": here.host, "port": here.port, "topics": topics}
-        await asked(self._channel, self._names, said)
+        channel = AsyncioChannel(ToyDialect())
+        try:
+            await asked(channel, self._names, said)
+        finally:
+            await channel.close()
 
     async def _register_now_and_then(self) -> None:
         while True:

@@ -9,6 +9,7 @@ from penstock.model import Endpoint
 from penstock.seams import ChannelFactory, Services, WireProtocol
 from tests.toy.client import ToyClient
 from tests.toy.dialect import ToyDialect
+from tests.toy.enode import ToyEnode
 from tests.toy.faults import ToyWording
 from tests.toy.front import ToyFront
 from tests.toy.kernels.choice import HOME
@@ -30,4 +31,4 @@ def front(services: Services, config: SnodeConfig) -> ToyFront:
     return ToyFront(services, spoil_sums=config.front(ToyNodeConfig).spoil_sums)
 
 
-PROTOCOL = WireProtocol("toy", client, front, ADDED, kernels=HOME, faults=ToyWording, title="The toy")
+PROTOCOL = WireProtocol("toy", client, front, ADDED, enode=ToyEnode, kernels=HOME, faults=ToyWording, title="The toy")

@@ -1,0 +1,321 @@
+"""A toy cluster as an enode: a node's topics are kept by the data nodes of another, and asked for by its client.
+
+Partition ``p`` of a topic is number ``p // nodes`` of node ``p % nodes``: so a topic that grows keeps what it has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.columnar import decode_v2, encode_v2
+from penstock.columnar.batch import parse_header
+from penstock.columnar.buffers import as_array
+from penstock.errors import (
+    ConnectionLost,
+    PenstockError,
+    RequestTimeout,
+    ServerError,
+    StoreError,
+    Unsupported,
+    UpstreamLost,
+)
+from penstock.model import Endpoint, Node, Partition
+from penstock.seams.abilities import Abilities
+from penstock.seams.enode import Appended, Budget, Extent, Fetched, FetchPart, Place, Room, TopicState, Writer
+from penstock.seams.framing import Buffer, Frame
+from penstock.seams.opening import EnodeIdentity, Surroundings
+from penstock.seams.relay import Relay
+from penstock.seams.runtime import Promise
+from penstock.store import errors as store
+from penstock.store.errors import LogOffsetOutOfRange, TopicExists, UnknownPartition, UnknownTopic
+from tests.toy.client import ToyClient
+from tests.toy.dialect import Said, ToyDialect
+from tests.toy.framing import HEAD, REQUEST
+from tests.toy.records import decode, encode
+
+_HELD_MS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    name: str
+    partitions: int
+    config: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def id(self) -> bytes:
+        return hashlib.md5(self.name.encode(), usedforsecurity=False).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    base_offset: int
+    last_offset: int
+    append_time_ms: int = -1
+    log_start_offset: int = 0
+    duplicate: bool = False
+
+
+class ToyEnode:
+    """``penstock.seams.opening.OpenedEnode``."""
+
+    abilities = Abilities(
+        transactions=False, epochs=False, compaction=False, deletion=False, options=False, sizes=False
+    )
+    identity = EnodeIdentity(1, "a-cluster-of-toy-nodes", 1)
+
+    def __init__(self, url: str, around: Surroundings) -> None:
+        self.url = url
+        host, _, port = url.removeprefix("toy://").rpartition(":")
+        self._runtime = around.runtime
+        dialect = ToyDialect()
+        self._client = ToyClient(around.channel_of(dialect), dialect, [Endpoint(host, int(port))])
+
+    async def start(self) -> list[str]:
+        await self._nodes()
+        return []
+
+    def keep_up(self) -> None:
+        return
+
+    async def close(self, within_s: float) -> None:
+        await self._client.close()
+
+    def abandon(self) -> None:
+        return
+
+    def relay(self, scheme: str) -> Relay | None:
+        return ToyRelay(self._client) if scheme == "toy" else None
+
+    # Topics.
+
+    async def topics(self) -> Sequence[TopicState]:
+        await self._nodes()
+        found = await self._client.topics(None)
+        return [Topic(name, len(info.partitions)) for name, info in found.items()]
+
+    async def topic(self, name: str) -> TopicState | None:
+        return next((each for each in await self.topics() if each.name == name), None)
+
+    async def topic_by_id(self, topic_id: bytes) -> TopicState | None:
+        return next((each for each in await self.topics() if each.id == topic_id), None)
+
+    async def places(self, topic: str) -> Sequence[Place]:
+        found = await self.topic(topic)
+        nodes = await self._nodes()
+        count = 0 if found is None else found.partitions
+        return [Place(0, number // len(nodes), nodes[number % len(nodes)].name) for number in range(count)]
+
+    async def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> TopicState:
+        if await self.topic(name) is not None:
+            raise TopicExists(f"there is a topic {name}", topic=name)
+        await self._deal(name, "create", partitions)
+        return Topic(name, partitions)
+
+    async def delete_topic(self, name: str) -> None:
+        for node in await self._nodes():
+            await self._ask(node, {"do": "delete", "topic": name})
+
+    async def add_partitions(self, name: str, total: int) -> None:
+        await self._deal(name, "create", total)
+        await self._deal(name, "grow", total)
+
+    async def _deal(self, name: str, verb: str, total: int) -> None:
+        nodes = await self._nodes()
+        for place, node in enumerate(nodes):
+            count = total // len(nodes) + (place < total % len(nodes))
+            if count:
+                await self._ask(node, {"do": verb, "topic": name, "partitions": count})
+
+    async def set_config(self, name: str, config: Mapping[str, str]) -> None:
+        self.abilities.need("options")
+
+    async def defaults(self) -> Mapping[str, str]:
+        return {}
+
+    async def node_options(self) -> Mapping[str, Mapping[str, str]]:
+        return {}
+
+    async def set_defaults(self, defaults: Mapping[str, str], said: Mapping[str, Mapping[str, str]]) -> None:
+        self.abilities.need("options")
+
+    # Writing.
+
+    async def append(self, partition: Partition, batch: Buffer) -> Appended:
+        head = parse_header(as_array(batch))
+        rows = decode_v2(batch).batch
+        once = [int.from_bytes(self._runtime.random_bytes(7), "big"), 0, 0]
+        if head.producer_id >= 0:
+            once = [head.producer_id, head.producer_epoch, head.base_sequence]
+        node, number = await self._home(partition)
+        said = {"do": "write", "topic": partition.topic, "partition": number, "codec": 0, "once": once}
+        answer, _ = await self._ask(node, {**said, "node": node.name}, encode(rows), lane="write")
+        return Stored(answer["offset"], answer["offset"] + rows.num_rows - 1)
+
+    async def append_all(self, batches: Sequence[tuple[Partition, Buffer]]) -> list[Appended | PenstockError]:
+        return await self._all([self.append(*each) for each in batches])
+
+    async def delete_records(self, partition: Partition, before: int) -> int:
+        raise Unsupported("a toy's records stay")
+
+    # Reading.
+
+    async def fetch(self, parts: Sequence[FetchPart], budget: Budget) -> list[Fetched | PenstockError]:
+        found = await self._all([self._fetch(part) for part in parts])
+        for each in found:
+            if isinstance(each, Fetched):
+                budget.take(each.data)
+        return found
+
+    async def _fetch(self, part: FetchPart) -> Fetched:
+        told, body = await self._pull(part.partition, part.offset, max(part.max_bytes, 1), 0)
+        first, end = told["first"], told["end"]
+        if not first <= part.offset <= end:
+            name, number = part.partition.topic, part.partition.id
+            raise LogOffsetOutOfRange(
+                "it is not there", topic=name, partition=number, offset=part.offset, start=first, end=end
+            )
+        return Fetched(_batches(decode(body, start=part.offset)[0]), told["next"], first, end, end, 0)
+
+    async def _pull(self, partition: Partition, offset: int, size: int, wait_ms: int) -> tuple[Said, memoryview]:
+        node, number = await self._home(partition)
+        wanted = {"do": "pull", "from": [[partition.topic, number, offset, size]], "wait_ms": wait_ms}
+        answer, body = await self._ask(node, {**wanted, "node": node.name}, lane="wait" if wait_ms else "")
+        return answer["found"][0], body
+
+    async def extents(self, partitions: Sequence[Partition]) -> list[Extent | PenstockError]:
+        return await self._all([self._extent(each) for each in partitions])
+
+    async def _extent(self, partition: Partition) -> Extent:
+        node, number = await self._home(partition)
+        answer, _ = await self._ask(node, {"do": "bounds", "topic": partition.topic, "partition": number})
+        return Extent(answer["first"], answer["end"], answer["end"], 0)
+
+    async def epoch_end(self, partition: Partition, epoch: int, *, leader_epoch: int = -1) -> tuple[int, int]:
+        raise Unsupported("a toy has no epochs")
+
+    async def offset_for_time(self, partition: Partition, timestamp_ms: int) -> tuple[int, int] | None:
+        node, number = await self._home(partition)
+        where = {"do": "bounds", "topic": partition.topic, "partition": number, "time": timestamp_ms}
+        answer, _ = await self._ask(node, where)
+        return tuple(answer["found"]) if answer["found"] else None
+
+    async def max_timestamp(self, partition: Partition) -> tuple[int, int] | None:
+        raise Unsupported("a toy does not look for the largest time")
+
+    async def writers(self, partition: Partition) -> Sequence[Writer]:
+        return []
+
+    async def size(self, partition: Partition) -> int:
+        raise Unsupported("a toy does not tell sizes")
+
+    async def room(self) -> Room:
+        return Room(self.url, -1, -1)
+
+    # Waiting: a held pull for each partition.
+
+    def arrival(self, known: Mapping[Partition, int]) -> Promise[None]:
+        told: Promise[None] = self._runtime.promise()
+        for partition, end in known.items():
+            self._runtime.spawn(self._arrive(partition, end, told), f"a held pull of {partition}")
+        return told
+
+    async def _arrive(self, partition: Partition, end: int, told: Promise[None]) -> None:
+        while not told.done:
+            try:
+                answer, _ = await self._pull(partition, end, 1, _HELD_MS)
+            except PenstockError:
+                await self._runtime.sleep(0.1)
+                continue
+            if answer["end"] != end:
+                told.set(None)
+
+    def forget_arrival(self, promise: Promise[None]) -> None:
+        promise.set(None)
+
+    # Asking.
+
+    async def _nodes(self) -> list[Node]:
+        """In the order of their names; those that are away are still known."""
+        if not self._client.nodes:
+            await self._client.routes()
+        return sorted(self._client.nodes, key=lambda node: node.name)
+
+    async def _home(self, partition: Partition) -> tuple[Node, int]:
+        nodes = await self._nodes()
+        return nodes[partition.id % len(nodes)], partition.id // len(nodes)
+
+    async def _ask(self, node: Node, said: Said, raw: Buffer = b"", *, lane: str = "") -> tuple[Said, memoryview]:
+        try:
+            return await self._client.ask(node, said, raw, lane=lane)
+        except (ConnectionLost, RequestTimeout) as error:
+            raise UpstreamLost(f"{node.name} of the toy cluster is away: {error.message}") from error
+        except ServerError as error:
+            raise _as_store_says(error, said) from error
+
+    async def _all(self, work: Sequence[Any]) -> list[Any]:
+        answers = await self._client.channel.gather(work)
+        for answer in answers:
+            if isinstance(answer, BaseException) and not isinstance(answer, PenstockError):
+                raise answer
+        return answers
+
+
+def _as_store_says(error: ServerError, said: Said) -> PenstockError:
+    """The node's own error, as its store would have raised it here."""
+    kind = getattr(store, error.name, None)
+    if isinstance(kind, type) and issubclass(kind, UnknownTopic | UnknownPartition | TopicExists):
+        return kind(error.message, topic=said.get("topic"))
+    if isinstance(kind, type) and issubclass(kind, StoreError) and kind is not LogOffsetOutOfRange:
+        return kind(error.message)
+    return error
+
+
+def _batches(rows: pa.RecordBatch) -> bytes:
+    """Record batches v2, a new one at each hole."""
+    offsets = rows.column("offset").to_pylist()
+    cuts = [0, *(row + 1 for row, (one, two) in enumerate(pairwise(offsets)) if two != one + 1), len(offsets)]
+    return b"".join(
+        encode_v2(rows.slice(first, end - first), base_offset=offsets[first], leader_epoch=0)
+        for first, end in pairwise(cuts)
+        if end > first
+    )
+
+
+class ToyRelay:
+    """``penstock.seams.relay.Relay``: a frame's body as it is, under a number of its own."""
+
+    scheme = "toy"
+
+    def __init__(self, client: ToyClient) -> None:
+        self._client = client
+
+    async def hand_on(self, request: Frame, place: Place | None = None, *, held_s: float = 0.0) -> Frame:
+        connection = await self._connection(place)
+
+        def framed(number: int) -> list[Buffer]:
+            return [HEAD.pack(len(request.body), REQUEST, number), request.body]
+
+        try:
+            answer = await connection.call(framed, timeout_s=10 + held_s, held_s=held_s)
+        except (ConnectionLost, RequestTimeout) as error:
+            raise UpstreamLost("the toy node did not answer") from error
+        return Frame(request.correlation, True, answer.body)
+
+    async def hand_over(self, message: Frame, place: Place | None = None) -> None:
+        connection = await self._connection(place)
+        await connection.send(lambda number: [HEAD.pack(len(message.body), REQUEST, number), message.body])
+
+    async def _connection(self, place: Place | None) -> Any:
+        nodes = {node.name: node for node in self._client.nodes or await self._client.routes()}
+        wanted = next(iter(nodes)) if place is None or place.node is None else place.node
+        try:
+            return (await self._client.channel.link(nodes[wanted].endpoint, "relay")).connection
+        except ConnectionLost as error:
+            raise UpstreamLost(f"{wanted} of the toy cluster is away") from error
