@@ -1,20 +1,62 @@
-"""Headers as Spark's own Kafka source gives them: a record without any has null there, not an empty array.
+"""What Spark gets of a record's headers: all of them in one column, or single ones in columns of their own.
 
-What must not live here: other columns.
+``columns=value,header:trace-id`` reads the header ``trace-id`` into a binary column of that name. A protocol's own
+columns (a tag, a stream id) are text, carried in headers of fixed names (`penstock.seams.WireProtocol`).
+Where a record has a name twice, the last one counts, as for Kafka's ``lastHeader``. What must not live here: decoding.
 """
 
 from __future__ import annotations
 
-import numpy as np
-import pyarrow as pa
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from penstock.spark._columns import HEADERS
 
-__all__ = ["none_as_null"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["PREFIX", "Extra", "none_as_null", "physical", "with_extras"]
+
+PREFIX = "header:"
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """``header`` is where the column's values are; ``type`` is Spark's: binary or string."""
+
+    header: str
+    type: str
+
+
+def physical(columns: Sequence[str], extras: Mapping[str, Extra]) -> tuple[str, ...]:
+    """The columns to read so that ``with_extras`` can make ``columns`` of them."""
+    plain = tuple(name for name in columns if name not in extras)
+    return plain if len(plain) == len(columns) or HEADERS in plain else (*plain, HEADERS)
+
+
+def with_extras(batch: pa.RecordBatch, columns: Sequence[str], extras: Mapping[str, Extra]) -> pa.RecordBatch:
+    """``columns`` in their order, of a batch that has ``physical(columns)``."""
+    import pyarrow as pa
+
+    if not extras:
+        return batch
+    headers = batch.column(batch.schema.get_field_index(HEADERS))
+    arrays = [
+        _column(headers, extras[name]) if name in extras else batch.column(batch.schema.get_field_index(name))
+        for name in columns
+    ]
+    return pa.RecordBatch.from_arrays(arrays, list(columns))
 
 
 def none_as_null(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """``batch`` with null in the column ``headers`` where a record has none; names and values are not copied."""
+    """``batch`` with null in the column ``headers`` where a record has none; names and values are not copied.
+
+    Spark's own Kafka source has null there too, not an empty array.
+    """
+    import numpy as np
+    import pyarrow as pa
+
     at = batch.schema.get_field_index(HEADERS)
     if at < 0:
         return batch
@@ -26,3 +68,24 @@ def none_as_null(batch: pa.RecordBatch) -> pa.RecordBatch:
     # Null already, or nothing in it: a list has either.
     made = pa.ListArray.from_arrays(pa.array(offsets), column.values, type=column.type, mask=pa.array(none))
     return batch.set_column(at, batch.schema.field(at), made)
+
+
+def _column(headers: pa.ListArray, extra: Extra) -> pa.Array:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    offsets = np.asarray(headers.offsets)
+    names, values = headers.values.field(0), headers.values.field(1)
+    begin, end = int(offsets[0]), int(offsets[-1])
+    named = np.asarray(pc.equal(names.slice(begin, end - begin), extra.header).fill_null(False))
+    found = np.flatnonzero(named) + begin
+    at = np.full(len(headers), -1, np.int64)
+    at[np.searchsorted(offsets, found, side="right") - 1] = found  # in order, so the last of a record stays
+    taken = values.take(pa.array(at, mask=at < 0))
+    if extra.type == "binary":
+        return taken
+    try:
+        return taken.cast(pa.string())
+    except pa.ArrowInvalid:  # somebody else's bytes under the protocol's name
+        return pa.array([None if each is None else each.decode(errors="replace") for each in taken.to_pylist()])

@@ -19,7 +19,7 @@ from penstock.model import Committed, LogRange, Offset, OffsetSpec, Partition
 from penstock.seams import FoundOffset
 from penstock.spark._offsets import Positions
 from penstock.spark._options import SourceOptions
-from penstock.spark._patient import patiently
+from penstock.spark._retrying import patiently
 
 __all__ = ["Log"]
 

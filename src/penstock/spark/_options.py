@@ -18,7 +18,7 @@ from penstock.protocols import address_of, protocol
 from penstock.spark._client_options import MOVED_FROM, client_options, words_of
 from penstock.spark._columns import DEFAULT, HEADERS, KNOWN
 from penstock.spark._decode_options import Decoding, parse_decoding
-from penstock.spark._extras import PREFIX, Extra
+from penstock.spark._headers import PREFIX, Extra
 from penstock.spark._option_table import GROUP_ID, SERVERS, meant, sorted_out
 from penstock.spark._option_values import choice, count, flag, milliseconds, size_bytes
 from penstock.spark._starts import FromGroup, Where, parse_time, parse_times, where

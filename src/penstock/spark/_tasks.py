@@ -17,9 +17,8 @@ from penstock.client import RangeReader
 from penstock.config import OptionValue
 from penstock.errors import LogTruncated, OffsetOutOfRange, ServerError
 from penstock.model import LogRange, Offset, OffsetSpec, Partition
-from penstock.spark._extras import physical, with_extras
 from penstock.spark._garbage import spare_modules
-from penstock.spark._headers import none_as_null
+from penstock.spark._headers import none_as_null, physical, with_extras
 from penstock.spark._loss import Losses
 from penstock.spark._options import SourceOptions
 

@@ -1,18 +1,68 @@
-"""Where the batches lie that a reader wants, in which segment and from which byte to which.
+"""Finding the batches that a reader wants, and reading their bytes once they are wanted (`Stretch`).
 
-What must not live here: reading them (`Stretch`), what a log says of offsets that it does not have.
+What must not live here: what a log says of offsets that it does not have.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from penstock.errors import StoreError
+from penstock.store._directory import Reader
+from penstock.store._memory import MemoryFile
 from penstock.store._segment import Segment
-from penstock.store._stretch import NO_BYTES, Stretch
+from penstock.store.errors import StoreDamaged
 
-__all__ = ["Wanted", "locate"]
+__all__ = ["Stretch", "Wanted", "locate"]
+
+
+class Stretch:
+    """``size`` bytes of a file from ``position`` on; ``path`` is for messages.
+
+    What has been written to a log is never written again, so the bytes are the same whenever they are read: also after
+    the log went on, and after its segment was closed, compacted or deleted.
+    """
+
+    __slots__ = ("_path", "_position", "_reader", "_size")
+
+    def __init__(self, reader: Reader, position: int, size: int, path: str) -> None:
+        self._reader = reader
+        self._position = position
+        self._size = size
+        self._path = path
+
+    def __len__(self) -> int:
+        return self._size
+
+    def read(self) -> bytes:
+        """All of it. Raises StoreDamaged, StoreError."""
+        try:
+            data = self._reader.read(self._position, self._size)
+        except OSError as error:
+            raise self._unreadable(error) from error
+        self._check(0, len(data), self._size)
+        return data
+
+    def read_into(self, start: int, space: memoryview) -> None:
+        """Fill ``space`` with what begins at byte ``start`` of it. Raises StoreDamaged, StoreError."""
+        try:
+            count = self._reader.read_into(self._position + start, space)
+        except OSError as error:
+            raise self._unreadable(error) from error
+        self._check(start, count, len(space))
+
+    def _check(self, start: int, count: int, wanted: int) -> None:
+        if count < wanted:
+            position = self._position + start + count
+            raise StoreDamaged("the file is shorter than it was", file=self._path, position=position)
+
+    def _unreadable(self, error: OSError) -> StoreError:
+        return StoreError(f"cannot read {self._path}: {error}")
+
+
+_NO_BYTES: Final = Stretch(MemoryFile(), 0, 0, "")
 
 
 class Wanted(NamedTuple):
@@ -30,13 +80,13 @@ def locate(segments: Sequence[Segment], wanted: Wanted, end: int) -> tuple[Stret
     They end with their segment; the log ends with offset ``end``. Raises StoreDamaged, OSError.
     """
     if wanted.offset == end or (wanted.before is not None and wanted.before <= wanted.offset):
-        return NO_BYTES, wanted.offset
+        return _NO_BYTES, wanted.offset
     first = max(bisect_right(segments, wanted.offset, key=lambda segment: segment.base) - 1, 0)
     for row in range(first, len(segments)):
         found = _in_segment(segments[row], wanted)
         if found is not None:
             return found
-    return NO_BYTES, end  # a gap up to the end, left by repair
+    return _NO_BYTES, end  # a gap up to the end, left by repair
 
 
 def _in_segment(segment: Segment, wanted: Wanted) -> tuple[Stretch, int] | None:
@@ -48,7 +98,7 @@ def _in_segment(segment: Segment, wanted: Wanted) -> tuple[Stretch, int] | None:
     if limit >= segment.size:
         end, next_offset = segment.size, segment.next_offset
     elif limit < first.end and not at_least_one:
-        return NO_BYTES, offset
+        return _NO_BYTES, offset
     elif limit <= first.end:
         end, next_offset = first.end, first.last_offset + 1
     else:

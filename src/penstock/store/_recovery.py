@@ -16,7 +16,7 @@ from itertools import chain, pairwise
 from typing import Final
 
 from penstock.columnar.batch import BatchHeader
-from penstock.store._aside import keep_aside
+from penstock.store._cut_off import keep_aside
 from penstock.store._folder import PartitionFolder
 from penstock.store._scan import VerifiedBatches
 from penstock.store._segment import SUFFIXES, OpenSegments, Segment, Stamp

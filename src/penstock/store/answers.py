@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from penstock.store._directory import Buffer
-from penstock.store._stretch import Stretch
+from penstock.store._reading import Stretch
 
 __all__ = ["Appended", "LogPart", "LogSlice"]
 

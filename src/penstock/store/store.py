@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Final
 
 from penstock.errors import Closed
-from penstock.store._clean import load_clean, save_clean
+from penstock.store._clean_shutdown import load_clean, save_clean
 from penstock.store._closing import flush_together
 from penstock.store._compaction import Compaction
 from penstock.store._context import LogContext

@@ -17,7 +17,7 @@ from penstock.store import (
     UnknownPartition,
     UnknownTopic,
 )
-from penstock.store._stretch import Stretch
+from penstock.store._reading import Stretch
 from tests.unit.store.homes import BIG, NOW, Home, batch, read_records
 
 
