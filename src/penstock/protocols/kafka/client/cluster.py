@@ -13,7 +13,6 @@ from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation, Re
 from penstock.model import Endpoint, Node, Partition, PartitionInfo, TopicInfo
 from penstock.protocols.kafka.client.calls import Calls
 from penstock.protocols.kafka.client.lineage import Lineage
-from penstock.protocols.kafka.client.retry import Retry
 from penstock.protocols.kafka.errors import NONE, error_for
 from penstock.protocols.kafka.messages.declare import NO_UUID
 from penstock.protocols.kafka.messages.discovery import (
@@ -23,6 +22,7 @@ from penstock.protocols.kafka.messages.discovery import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from penstock.seams.retry import Retry
 
 __all__ = ["Cluster"]
 
@@ -116,7 +116,7 @@ class Cluster:
         timeout_ms = self._options.api_timeout_ms
         if not self._nodes:
             timeout_ms = min(timeout_ms, self._options.first_contact_timeout_ms)
-        retry = Retry(self._channel, self._options, timeout_s=timeout_ms / 1_000)
+        retry = Retry(self._channel, self._options, timeout_ms=timeout_ms)
         within_s = _MOMENT_S
         while True:
             errors: list[PenstockError] = []
@@ -145,7 +145,7 @@ class Cluster:
 
     async def _refresh(self, names: Collection[str] | None) -> None:
         """Ask for ``names``; a topic that is just being created is asked for again for a while."""
-        retry = Retry(self._channel, self._options, timeout_s=self._options.unknown_topic_patience_ms / 1_000)
+        retry = Retry(self._channel, self._options, timeout_ms=self._options.unknown_topic_patience_ms)
         wanted = names
         while True:
             answer = await self.ask_anyone(self._request(wanted), MetadataResponse)

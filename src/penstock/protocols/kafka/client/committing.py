@@ -15,7 +15,6 @@ from penstock.model import Committed, Partition
 from penstock.protocols.kafka.client.calls import ByVersion, only
 from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.coordinator import Coordinator
-from penstock.protocols.kafka.client.retry import Retry
 from penstock.protocols.kafka.client.routing import by_topic
 from penstock.protocols.kafka.errors import NONE, error_for
 from penstock.protocols.kafka.messages.commits import (
@@ -29,6 +28,7 @@ from penstock.protocols.kafka.messages.commits import (
     OffsetFetchRequestTopic,
     OffsetFetchResponse,
 )
+from penstock.seams.retry import Retry
 
 __all__ = ["NOBODY", "Identity", "commit", "committed", "with_epochs"]
 

@@ -14,11 +14,11 @@ from penstock.model import Endpoint, Node
 from penstock.protocols.kafka.client.calls import ByVersion, only
 from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.held_offsets import HeldOffsets
-from penstock.protocols.kafka.client.retry import Retry
 from penstock.protocols.kafka.client.versions import Versions
 from penstock.protocols.kafka.errors import NONE, error_for, row
 from penstock.protocols.kafka.messages.commits import FindCoordinatorRequest, FindCoordinatorResponse
 from penstock.seams.channel import Connection
+from penstock.seams.retry import Retry
 
 __all__ = ["Coordinator", "Kind"]
 

@@ -14,7 +14,6 @@ from penstock.model import Node, Partition
 from penstock.protocols.kafka.client.calls import only
 from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.coordinator import Coordinator
-from penstock.protocols.kafka.client.retry import Retry
 from penstock.protocols.kafka.client.subscriptions import partitions_assigned
 from penstock.protocols.kafka.errors import NONE, error_for
 from penstock.protocols.kafka.messages.group_admin import (
@@ -28,6 +27,7 @@ from penstock.protocols.kafka.messages.group_admin import (
     ListGroupsResponse,
 )
 from penstock.seams.admin import GroupDescription, GroupListing, GroupListings, GroupMember
+from penstock.seams.retry import Retry
 
 __all__ = ["delete_group", "describe_group", "list_groups"]
 
@@ -43,7 +43,7 @@ async def list_groups(cluster: Cluster) -> GroupListings:
     """
     options = cluster.calls.options
     retry = Retry(cluster.calls.channel, options)
-    silent = Retry(cluster.calls.channel, options, timeout_s=options.silent_node_patience_ms / 1_000)
+    silent = Retry(cluster.calls.channel, options, timeout_ms=options.silent_node_patience_ms)
     found: dict[str, list[GroupListing]] = {}
     while True:
         left = [node for node in await cluster.nodes() if node.name not in found]

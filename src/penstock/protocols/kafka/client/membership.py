@@ -17,7 +17,6 @@ from penstock.protocols.kafka.client.calls import ByVersion
 from penstock.protocols.kafka.client.committing import Identity, commit
 from penstock.protocols.kafka.client.coordinator import Coordinator
 from penstock.protocols.kafka.client.member import TABLE, Effect, Event, Row, State, event_of
-from penstock.protocols.kafka.client.retry import Retry
 from penstock.protocols.kafka.client.subscriptions import (
     assignment_bytes,
     partitions_assigned,
@@ -40,6 +39,7 @@ from penstock.protocols.kafka.messages.groups import (
     SyncGroupResponse,
 )
 from penstock.seams.client import Beat, GroupOptions, Verdict
+from penstock.seams.retry import Retry
 
 __all__ = ["KafkaMembership"]
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock.errors import PenstockError, ServerError
+
 __all__ = ["KafkaOptions"]
+
+_UNKNOWN_TOPIC_OR_PARTITION = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,3 +46,9 @@ class KafkaOptions:
     def request_timeout_s(self) -> float:
         """``request_timeout_ms`` as the channel wants it."""
         return self.request_timeout_ms / 1_000
+
+    def patience_ms(self, error: PenstockError) -> int:
+        """A topic that nobody knows is waited for more briefly than a leader: it may be new, but more often its name is
+        misspelt."""
+        unknown = isinstance(error, ServerError) and error.code == _UNKNOWN_TOPIC_OR_PARTITION
+        return min(self.api_timeout_ms, self.unknown_topic_patience_ms) if unknown else self.api_timeout_ms

@@ -19,12 +19,12 @@ from penstock.model import LogRange, Node, Partition
 from penstock.protocols.kafka.client.calls import Started
 from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.reading import KafkaFetched, fetch_request, fetched_of
-from penstock.protocols.kafka.client.retry import Retry
 from penstock.protocols.kafka.client.routing import note_error
 from penstock.protocols.kafka.client.truncation import validate
 from penstock.protocols.kafka.errors import OFFSET_OUT_OF_RANGE, error_for
 from penstock.protocols.kafka.messages.fetch import FetchResponse
 from penstock.seams.client import ReadFrom, ReadLimits
+from penstock.seams.retry import Retry
 
 if TYPE_CHECKING:
     from penstock.columnar import Messages
@@ -70,8 +70,8 @@ class KafkaRangeRead:
         that were read, CorruptBatch, ServerError, ConnectionLost.
         """
         retry = Retry(self._calls.channel, self._calls.options)
-        patience_s = self._calls.options.short_log_patience_ms / 1_000
-        short = Retry(self._calls.channel, self._calls.options, timeout_s=patience_s)
+        patience_ms = self._calls.options.short_log_patience_ms
+        short = Retry(self._calls.channel, self._calls.options, timeout_ms=patience_ms)
         while self._offset < self._end:
             try:
                 fetched = await self._fetch()

@@ -8,8 +8,8 @@ from typing import TypeVar
 from penstock.errors import PenstockError, ServerError
 from penstock.model import Node, Partition
 from penstock.protocols.kafka.client.cluster import Cluster
-from penstock.protocols.kafka.client.retry import Retry
 from penstock.protocols.kafka.errors import error_for, row
+from penstock.seams.retry import Retry
 
 __all__ = ["by_topic", "note_error", "on_leaders"]
 

@@ -25,7 +25,6 @@ from penstock.columnar.producing import ANYONE, Producing
 from penstock.errors import ConnectionLost, PenstockError, ServerError, UsageError
 from penstock.model import Codec, Endpoint, Node, Partition
 from penstock.protocols.kafka.client.cluster import Cluster
-from penstock.protocols.kafka.client.retry import Retry
 from penstock.protocols.kafka.client.routing import note_error
 from penstock.protocols.kafka.client.sequences import (
     LARGEST_EPOCH,
@@ -47,6 +46,7 @@ from penstock.protocols.kafka.messages.produce import (
 from penstock.protocols.kafka.partitioner import partition_for
 from penstock.seams.channel import Connection
 from penstock.seams.client import Packed, Sent
+from penstock.seams.retry import Retry
 
 if TYPE_CHECKING:
     from penstock.columnar.few import Rows

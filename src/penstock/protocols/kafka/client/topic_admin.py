@@ -14,7 +14,6 @@ from penstock.errors import PenstockError, ServerError
 from penstock.model import Node, Partition, TopicInfo
 from penstock.protocols.kafka.client.calls import ByVersion, only
 from penstock.protocols.kafka.client.cluster import Cluster
-from penstock.protocols.kafka.client.retry import Retry
 from penstock.protocols.kafka.client.routing import by_topic, on_leaders
 from penstock.protocols.kafka.errors import NONE, error_for
 from penstock.protocols.kafka.messages.topics import (
@@ -34,6 +33,7 @@ from penstock.protocols.kafka.messages.topics import (
     DeleteTopicsResponse,
 )
 from penstock.seams.admin import NewTopic
+from penstock.seams.retry import Retry
 
 __all__ = ["add_partitions", "create_topics", "delete_records", "delete_topics", "topic_config"]
 
@@ -45,7 +45,7 @@ _UNKNOWN_TOPIC, _LEADER_NOT_AVAILABLE, _EXISTS, _INVALID_PARTITIONS = 3, 5, 36, 
 _TOPIC = 2
 _FIRST_WITH_IDS = 6
 _CHANGE_TIMEOUT_MS = 30_000
-_SHOWS_S = 15.0
+_SHOWS_MS = 15_000
 
 
 async def create_topics(cluster: Cluster, topics: Sequence[NewTopic]) -> None:
@@ -186,7 +186,7 @@ async def _wait_until(
     cluster: Cluster, names: Collection[str], done: Callable[[Mapping[str, TopicInfo]], bool]
 ) -> None:
     """Look at metadata until ``done``. Raises LEADER_NOT_AVAILABLE if that takes too long."""
-    retry = Retry(cluster.calls.channel, cluster.calls.options, timeout_s=_SHOWS_S)
+    retry = Retry(cluster.calls.channel, cluster.calls.options, timeout_ms=_SHOWS_MS)
     while not done(await cluster.topics(names, fresh=True)):
         await retry.pause(error_for(_LEADER_NOT_AVAILABLE, "the change is made, but metadata does not show it yet"))
 

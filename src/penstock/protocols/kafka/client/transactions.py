@@ -24,7 +24,6 @@ from penstock.model import Committed, GroupMetadata, Partition
 from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.committing import with_epochs
 from penstock.protocols.kafka.client.coordinator import Coordinator, Kind
-from penstock.protocols.kafka.client.retry import Retry
 from penstock.protocols.kafka.client.routing import by_topic
 from penstock.protocols.kafka.client.sequences import NOT_IDEMPOTENT, ProducerIdentity
 from penstock.protocols.kafka.errors import NONE, error_for
@@ -42,6 +41,7 @@ from penstock.protocols.kafka.messages.transactions import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
+from penstock.seams.retry import Retry
 
 __all__ = ["Transactions"]
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.errors import ErrorKind, ServerError, UsageError
 from penstock.model import Committed, Partition, TopicInfo
 from penstock.protocols.tubemq.client import booked_offsets, committing
-from penstock.protocols.tubemq.client.retry import Retry
 from penstock.protocols.tubemq.client.web_api import Row, WebApi, list_in, number_in, text_in
 from penstock.protocols.tubemq.names import check_group, check_topic
 from penstock.protocols.tubemq.strings import parse_broker
 from penstock.seams.admin import GroupDescription, GroupListing, GroupMember, NewTopic
+from penstock.seams.retry import Retry
 
 if TYPE_CHECKING:
     from penstock.protocols.tubemq.client.shared import Shared

@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterable
 
 from penstock.errors import ErrorKind, ServerError
 from penstock.model import Committed, Endpoint, Partition
-from penstock.protocols.tubemq.client.retry import Retry
 from penstock.protocols.tubemq.client.shared import Shared
 from penstock.protocols.tubemq.client.web_api import Row, WebApi, list_in, number_in, text_in
+from penstock.seams.retry import Retry
 
 __all__ = ["committed"]
 

@@ -16,11 +16,11 @@ from penstock.errors import OffsetOutOfRange, PenstockError, ServerError
 from penstock.model import Committed, Partition
 from penstock.protocols.tubemq.client.brokers import Booking, Position
 from penstock.protocols.tubemq.client.private_reader import next_position
-from penstock.protocols.tubemq.client.retry import Retry
 from penstock.protocols.tubemq.config.options import ConsumePosition
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.methods import ReadStatus
 from penstock.protocols.tubemq.names import check_group
+from penstock.seams.retry import Retry
 
 if TYPE_CHECKING:
     from penstock.protocols.tubemq.client.shared import Shared

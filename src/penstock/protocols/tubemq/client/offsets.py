@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import PenstockError, UsageError
 from penstock.model import Offset, OffsetSpec, Partition
-from penstock.protocols.tubemq.client.retry import Retry
 from penstock.seams.client import FoundOffset
+from penstock.seams.retry import Retry
 
 if TYPE_CHECKING:
     from penstock.protocols.tubemq.client.brokers import Position

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, PenstockError
 from penstock.model import Partition
 from penstock.protocols.tubemq.authentication import Credentials
 from penstock.protocols.tubemq.config.names import parse_filters
@@ -47,6 +47,11 @@ class TubeOptions:
     def rpc_timeout_ms(self) -> int:
         """How long a server may take to answer."""
         return self.tube.rpc_timeout_ms
+
+    def patience_ms(self, error: PenstockError) -> int:
+        """The same for all errors: a master that was asked has the last word on which topics there are."""
+        del error
+        return self.api_timeout_ms
 
     def lane_of(self, partition: Partition) -> str:
         """Which of the connections to a partition's broker it goes over. The same one always: servers keep order only

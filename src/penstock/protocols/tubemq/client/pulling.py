@@ -17,11 +17,11 @@ from penstock.protocols.tubemq.client.booking_states import Event, State
 from penstock.protocols.tubemq.client.holdings import Holding, Holdings
 from penstock.protocols.tubemq.client.pacing import Pacing
 from penstock.protocols.tubemq.client.pulled import PulledBatch
-from penstock.protocols.tubemq.client.retry import Retry
 from penstock.protocols.tubemq.client.shared import Shared
 from penstock.protocols.tubemq.error_codes import Code, error_of
 from penstock.protocols.tubemq.partition_ids import INDEX_BYTES, aligned
 from penstock.protocols.tubemq.strings import format_key
+from penstock.seams.retry import Retry
 
 if TYPE_CHECKING:
     from penstock.protocols.tubemq.records import MessageSet

@@ -22,9 +22,9 @@ from penstock.errors import OffsetOutOfRange, PenstockError, UsageError
 from penstock.model import LogRange, Partition
 from penstock.protocols.tubemq.client.private_reader import Batch, PrivateReader, next_position
 from penstock.protocols.tubemq.client.reading import decoded
-from penstock.protocols.tubemq.client.retry import Retry
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.partition_ids import INDEX_BYTES
+from penstock.seams.retry import Retry
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -33,7 +33,6 @@ from penstock.columnar.few import columns_of
 from penstock.errors import ConnectionLost, PenstockError, RequestTimeout, ServerError
 from penstock.model import Codec, Node, Partition
 from penstock.protocols.tubemq.client.avoidance import Avoidance
-from penstock.protocols.tubemq.client.retry import Retry
 from penstock.protocols.tubemq.client.send_request import SendRequests, read_sent
 from penstock.protocols.tubemq.error_codes import Code, error_of
 from penstock.protocols.tubemq.messages import SendMessageResponseB2P
@@ -41,6 +40,7 @@ from penstock.protocols.tubemq.names import MAX_MESSAGE_BYTES, check_topic
 from penstock.protocols.tubemq.rpc import Stopping, Unready
 from penstock.seams.channel import Connection, Pending
 from penstock.seams.client import Packed, Sent
+from penstock.seams.retry import Retry
 
 if TYPE_CHECKING:
     from penstock.columnar.few import Rows

@@ -12,9 +12,9 @@ from penstock.protocols.tubemq.client.masters import Masters
 from penstock.protocols.tubemq.client.options import TubeOptions
 from penstock.protocols.tubemq.client.placements import SYSTEM_TOPIC, Placements
 from penstock.protocols.tubemq.client.publisher import Publisher
-from penstock.protocols.tubemq.client.retry import Retry
 from penstock.protocols.tubemq.error_codes import Code, error_of
 from penstock.seams.channel import Channel
+from penstock.seams.retry import Retry
 
 __all__ = ["Topics"]
 
