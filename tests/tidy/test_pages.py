@@ -91,3 +91,11 @@ def test_no_file_speaks_of_one_machine() -> None:
         if word.encode() in content
     }
     assert found == set()
+
+
+def test_every_module_the_architecture_names_is_there() -> None:
+    folders = [folder.name for folder in (ROOT / "src/penstock").iterdir() if folder.is_dir()]
+    named = re.findall(rf"`((?:{'|'.join(folders)})/[\w/]+)", text(ROOT / "ARCHITECTURE.md"))
+    assert len(named) > 30
+    there = [ROOT / "src/penstock" / path for path in named]
+    assert [path for path in there if not (path.exists() or path.with_suffix(".py").exists())] == []
