@@ -71,10 +71,11 @@ def test_a_goal_without_a_must_shows_none_in_the_table() -> None:
 
 def test_a_goal_is_judged_by_its_own_case_and_rival() -> None:
     measured = samples(**{"penstock Consumer": [12.0], "confluent-kafka": [2.0], "Java tuned": [6.0]})
-    values = {(verdict.goal.case, verdict.goal.rival): verdict.value for verdict in judge(measured)}
-    assert values["penstock Consumer", "confluent-kafka"] == 6.0
-    assert values["penstock Consumer", "Java tuned"] == 2.0
-    assert values["penstock RangeReader", "Java tuned"] is None
+    values = {(each.goal.scenario, each.goal.case, each.goal.rival): each.value for each in judge(measured)}
+    assert values["consume", "penstock Consumer", "confluent-kafka"] == 6.0
+    assert values["consume", "penstock Consumer", "Java tuned"] == 2.0
+    assert values["consume", "penstock RangeReader", "Java tuned"] is None
+    assert values["small", "penstock Consumer", "confluent-kafka"] is None
 
 
 def test_goals_are_possible() -> None:
