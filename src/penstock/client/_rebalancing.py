@@ -38,7 +38,7 @@ class Rebalancing:
         call: Call,
         log: ClientLog,
         commit_handled: Callable[[], Awaitable[None]],
-        give_back: Callable[[Collection[Partition]], Awaitable[None]] | None = None,
+        give_back: Callable[[Collection[Partition]], Awaitable[None]],
     ) -> None:
         self.member = member
         self.topics = topics
@@ -211,7 +211,7 @@ class Rebalancing:
         self._untold = None
 
     async def _hand_back(self) -> None:
-        if self._owed and self._give_back is not None:
+        if self._owed:
             await self._give_back(self._owed)
         self._owed = frozenset()
 

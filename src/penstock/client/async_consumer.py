@@ -22,7 +22,7 @@ from penstock.client._arguments import (
 from penstock.client._callbacks import CallbackErrorHook, CallbackFailure, Told, without_hook
 from penstock.client._committable import CommitCallback, OffsetsLike
 from penstock.client._connect import open_asyncio, protocol_of
-from penstock.client._consuming import ConsumerEngine
+from penstock.client._consumer_engine import ConsumerEngine
 from penstock.client._ending import on_error_s, tell_beside
 from penstock.client._handle import Handle, check_loop, shown_address
 from penstock.client._interrupts import Interrupts
@@ -236,7 +236,7 @@ class AsyncConsumer(Handle):
         engine = await self._start()
         await self._run_finished(engine)
         with self._interrupts.call():
-            await engine.commit(offsets)
+            await engine.consumption.commit(offsets)
 
     async def commit_async(self, offsets: OffsetsLike | None = None, callback: CommitCallback | None = None) -> None:
         """Commit beside what you do next; ``callback(offsets, error)`` runs in a later poll, commit or close.
@@ -244,7 +244,7 @@ class AsyncConsumer(Handle):
         What it raises is logged (``penstock.consumer``) and told to ``on_callback_error``, and changes nothing else.
         """
         engine = await self._start()
-        engine.commit_async(offsets, callback)
+        engine.consumption.commit_async(offsets, callback)
 
     async def reject(self, batch: Messages | None = None) -> None:
         """Have these records returned by ``poll`` once more, with all after them; or everything that is not committed.
@@ -252,7 +252,7 @@ class AsyncConsumer(Handle):
         Where the log waits for batches to be confirmed (TubeMQ) it is told that they were not dealt with.
         """
         with self._interrupts.call():
-            await (await self._start()).reject(batch)
+            await (await self._start()).consumption.reject(batch)
 
     async def committed(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, Committed | None]:
         """What the group has committed; None where nothing."""
@@ -363,8 +363,9 @@ class AsyncConsumer(Handle):
         engine.go_on()
 
     async def _run_finished(self, engine: ConsumerEngine) -> None:
-        while engine.finished:
-            commit = engine.finished.popleft()
+        finished = engine.consumption.finished
+        while finished:
+            commit = finished.popleft()
             try:
                 await self._call(commit)
             except Exception as error:

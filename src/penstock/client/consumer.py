@@ -15,7 +15,7 @@ from typing import Self
 from penstock.client._arguments import OffsetLike, seconds
 from penstock.client._callbacks import CallbackErrorHook
 from penstock.client._committable import CommitCallback, OffsetsLike
-from penstock.client._consuming import ConsumerEngine
+from penstock.client._consumer_engine import ConsumerEngine
 from penstock.client._ending import tell_beside
 from penstock.client._handle import Handle
 from penstock.client._loop_thread import AnyTurn, Run, Turns, call_in_user_thread, loop_thread
@@ -262,7 +262,7 @@ class Consumer(Handle):
     @property
     def _turn(self) -> Turns | AnyTurn:
         engine = self._inner._engine
-        return self._anyone if engine is not None and engine.for_many_threads else self._one
+        return self._anyone if engine is not None and engine.consumption.for_many_threads else self._one
 
     def _poll(self, engine: ConsumerEngine, run: Run, deadline: float, max_records: int | None) -> Messages:
         limit = poll_limit(max_records, engine)
@@ -291,4 +291,4 @@ class Consumer(Handle):
     def _note_poller(self, engine: ConsumerEngine) -> None:
         self._inner._poller = threading.get_ident()
         self._pollers.add(threading.get_ident())
-        engine.many_threads = engine.for_many_threads and len(self._pollers) > 1
+        engine.consumption.many_threads = engine.consumption.for_many_threads and len(self._pollers) > 1

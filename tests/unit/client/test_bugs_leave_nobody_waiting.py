@@ -311,10 +311,10 @@ def test_a_fetch_that_meets_a_bug_after_its_pause_is_raised_by_polls(
         async with AsyncConsumer(f"{ADDRESS}/t", auto_offset_reset="earliest") as consumer:
             await consumer.poll(0.2)
             assert consumer._engine is not None
-            fetching = type(consumer._engine._fetching)
+            fetcher = type(vars(consumer._engine.consumption)["_fetcher"])
             log.faults["read"].append(PenstockError("passes"))
             log.faults["read"][0].retriable = True  # type: ignore[union-attr]
-            breaking(monkeypatch, fetching, "_start", times=1)
+            breaking(monkeypatch, fetcher, "_start", times=1)
             with pytest.raises(Bug):
                 await consumer.poll(60)
             log.write("t", [b"a"])

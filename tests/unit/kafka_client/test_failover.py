@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.client._consuming import ConsumerEngine
+from penstock.client._consumer_engine import ConsumerEngine
 from penstock.client._producing import ProducerEngine
 from penstock.client.delivery import BatchDelivery
 from penstock.config import ConsumerConfig, OffsetReset, ProducerConfig

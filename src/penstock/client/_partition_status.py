@@ -1,9 +1,9 @@
-"""Standing: what the engine's parts know of each partition, in the words of `penstock.client.status`."""
+"""Partitions' status: what the engine's parts know of each partition, in the words of `penstock.client.status`."""
 
 from __future__ import annotations
 
-from penstock.client._handing import is_unbooked
 from penstock.client._partitions import Partitions, PartitionState
+from penstock.client._puller import is_unbooked
 from penstock.client.status import PartitionStatus, ReadState
 from penstock.seams import BatchMembership
 

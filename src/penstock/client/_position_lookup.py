@@ -1,4 +1,4 @@
-"""Starting points: what the position of a partition is when nobody said so.
+"""PositionLookup: starting points, what the position of a partition is when nobody said so.
 
 The committed offset if there is a group and it has one; otherwise where ``auto_offset_reset`` says; otherwise an error.
 Runs beside everything else, so that partitions that have their position are read meanwhile.
@@ -18,7 +18,7 @@ from penstock.errors import PenstockError
 from penstock.model import Committed, Offset, OffsetSpec, Partition
 from penstock.seams import FoundOffset, LogClient
 
-__all__ = ["POLICIES", "Starting"]
+__all__ = ["POLICIES", "PositionLookup"]
 
 POLICIES: Final = {
     OffsetReset.EARLIEST: OffsetSpec(name=Offset.EARLIEST),
@@ -28,7 +28,7 @@ POLICIES: Final = {
 """Where ``auto_offset_reset`` says to go on."""
 
 
-class Starting:
+class PositionLookup:
     """Finds out positions. ``found`` is called when some are known, ``failed`` with what the next poll shall raise."""
 
     def __init__(

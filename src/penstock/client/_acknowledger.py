@@ -1,7 +1,7 @@
-"""Confirming: the commits of logs that hand out batch by batch. What is committed is a batch, not an offset.
+"""Acknowledger: the commits of logs that hand out batch by batch. What is committed is a batch, not an offset.
 
 In order, one commit at a time; by hand, beside user code, or automatic: then each poll confirms what the polls before
-it returned. What must not live here: pulling (`_handing`).
+it returned. What must not live here: pulling (`_puller`).
 """
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ from collections.abc import Coroutine
 from typing import Any
 
 from penstock.client._committable import CommitCallback, FinishedCommit, OffsetsLike, as_committed, finish
-from penstock.client._handing import Handing
 from penstock.client._inside import failed_inside
 from penstock.client._partitions import Partitions, PartitionState
 from penstock.client._patience import Patience
+from penstock.client._puller import Puller
 from penstock.columnar import Messages
 from penstock.config.logs import ClientLog
 from penstock.errors import Closed, PenstockError, UsageError
 from penstock.model import Committed, Partition
 from penstock.seams import BatchMembership
 
-__all__ = ["Confirming"]
+__all__ = ["Acknowledger"]
 
 
 Contexts = list[tuple[Partition, str]]
 """Batches by what confirms them."""
 
 
-class Confirming:
+class Acknowledger:
     """The commits of one consumer. ``finished`` are callbacks that wait for the thread that polls."""
 
-    def __init__(self, partitions: Partitions, handing: Handing, log: ClientLog, *, automatic: bool) -> None:
+    def __init__(self, partitions: Partitions, puller: Puller, log: ClientLog, *, automatic: bool) -> None:
         self._log = log
         self._partitions = partitions
-        self.handing = handing
+        self.puller = puller
         self._automatic = automatic
         self._loop = asyncio.get_running_loop()
         self._one_at_a_time = asyncio.Lock()
@@ -129,25 +129,25 @@ class Confirming:
 
     def _through_with(self, state: PartitionState | None, offset: int) -> bool:
         """Note how far the application came; False if that is nowhere in the batch that polls have begun to return."""
-        if state is None or state.position is None or state.fetch_offset is None or self.handing.membership is None:
+        if state is None or state.position is None or state.fetch_offset is None or self.puller.membership is None:
             return False
         handout = state.handout
         inside = bool(handout.context) and handout.begun == handout.context
         if not inside or not state.position < offset < state.fetch_offset:
             return False
-        self.handing.membership.reached(state.partition, handout.context, offset)
+        self.puller.membership.reached(state.partition, handout.context, offset)
         return True
 
     async def _confirm(self, contexts: Contexts, *, consumed: bool) -> None:
         if not contexts:
             return
         async with self._one_at_a_time:
-            membership = self.handing.membership
+            membership = self.puller.membership
             if membership is None:
                 raise UsageError("this consumer has no part in a group any more", hint="poll() joins again")
             work = (self._one(membership, partition, context, consumed) for partition, context in contexts)
             outcomes = await asyncio.gather(*work, return_exceptions=True)
-        self.handing.kick()
+        self.puller.kick()
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome

@@ -1,4 +1,4 @@
-"""Commits: in order, one at a time; by hand, beside user code, or automatic.
+"""Committer: commits of offsets, in order, one at a time; by hand, beside user code, or automatic.
 
 What must not live here: which records were handled (`_partitions` knows).
 """
@@ -20,10 +20,10 @@ from penstock.errors import Closed, PenstockError, UsageError
 from penstock.model import Committed, Partition
 from penstock.seams import LogClient
 
-__all__ = ["Commits"]
+__all__ = ["Committer"]
 
 
-class Commits:
+class Committer:
     """The commits of one consumer."""
 
     def __init__(self, client: LogClient, group: str | None, auto_interval_ms: int | None, log: ClientLog) -> None:

@@ -1,8 +1,8 @@
-"""Handing: the fetching of logs that hand out one batch of a partition at a time and wait until it is confirmed.
+"""Puller: the fetching of logs that hand out one batch of a partition at a time and wait until it is confirmed.
 
 Several partitions are served side by side, a task each; within a partition nothing is fetched ahead, because the log
 would take the next request for a rejection of the batch that is out. ``take`` runs in the thread of whoever polls.
-What must not live here: which batches are confirmed and when (`_confirming`).
+What must not live here: which batches are confirmed and when (`_acknowledger`).
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import sys
 from collections.abc import Callable
 from typing import Final, TypeAlias, cast
 
+from penstock.client._buffer import take
 from penstock.client._inside import ended, guarded
 from penstock.client._partitions import Partitions, PartitionState
 from penstock.client._surroundings import Backoff
-from penstock.client._taking import take
 from penstock.columnar import Messages
 from penstock.config import ConsumerConfig
 from penstock.config.logs import ClientLog
@@ -23,7 +23,7 @@ from penstock.errors import PenstockError
 from penstock.model import Offset
 from penstock.seams import BatchMembership, Pulled
 
-__all__ = ["Handing", "is_unbooked", "take_handed"]
+__all__ = ["Puller", "is_unbooked", "take_pulled"]
 
 _SHORTEST_WAIT_S: Final = 0.02
 
@@ -32,7 +32,7 @@ PartitionStateId: TypeAlias = int
 """``id`` of a PartitionState: the same partition may be lost and come again while a pull of before is under way."""
 
 
-class Handing:
+class Puller:
     """Keeps a pull going for every partition whose last batch is confirmed.
 
     ``arrived``: a poll may find something now. ``failed``: raise this from the next poll.
@@ -190,7 +190,7 @@ def _was_empty(state: PartitionState) -> bool:
     return bool(handout.context) and handout.handed == handout.context != handout.begun
 
 
-def take_handed(partitions: Partitions, max_records: int, *, whole: bool = False) -> Messages:
+def take_pulled(partitions: Partitions, max_records: int, *, whole: bool = False) -> Messages:
     """As `take`; positions stay until a batch is confirmed. ``whole``: batches are not cut, so that none is shared by
     two threads, of which the one with the end would confirm what the other has not done."""
     return take(partitions, max_records, _take_whole if whole else _take_from)

@@ -1,7 +1,7 @@
-"""Taking: buffered fetches become the Messages of one poll, fairly over partitions. Decoding happens here.
+"""Buffer: what was fetched and not taken yet becomes the Messages of one poll, fairly over partitions.
 
-Runs in the thread of whoever polls: the synchronous Consumer decodes in the user's thread while the loop goes on
-fetching. What must not live here: waiting.
+Decoding happens here. Runs in the thread of whoever polls: the synchronous Consumer decodes in the user's thread
+while the loop goes on fetching. What must not live here: waiting.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Fetching: one long poll a node in flight, the next one sent before the last one is decoded, memory bounded.
+"""Fetcher: one long poll a node in flight, the next one sent before the last one is decoded, memory bounded.
 
 ``kick`` is called whenever something changed that could let a fetch go out; it starts what can be started and returns.
-What must not live here: decoding (`_taking`), finding out where to start (`_starting`), leaders (`_topics`).
+What must not live here: decoding (`_buffer`), finding out where to start (`_position_lookup`), leaders (`_topics`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from penstock.errors import LogTruncated, OffsetOutOfRange, PenstockError
 from penstock.model import Node, OffsetSpec
 from penstock.seams import Fetched, LogClient, ReadFrom, ReadLimits
 
-__all__ = ["Fetching", "Reactions"]
+__all__ = ["Fetcher", "Reactions"]
 
 _HELD_BACK_WAIT_MS = 20
 _EMPTY_HANDED_S = 0.005
@@ -41,7 +41,7 @@ class Reactions:
     log: ClientLog
 
 
-class Fetching:
+class Fetcher:
     """Keeps every node that leads an assigned partition busy with at most one read."""
 
     def __init__(

@@ -1,7 +1,7 @@
-"""ByHand: partitions that an application chose itself, of a log that hands out batches to members of a group.
+"""ManualAssignment: partitions that an application chose itself, of a log that hands out batches to members of a group.
 
 Such a log has to know who reads what, so that choosing means booking: the same member, heartbeats included, as one that
-shares, but nobody takes partitions from it or gives it some. What must not live here: pulling (`_handing`).
+shares, but nobody takes partitions from it or gives it some. What must not live here: pulling (`_puller`).
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 
-from penstock.client._confirming import Confirming
+from penstock.client._acknowledger import Acknowledger
 from penstock.client._member import Member
 from penstock.client._partitions import UNBOOKED, Partitions
 from penstock.model import Partition
 from penstock.seams import BatchMembership
 
-__all__ = ["ByHand"]
+__all__ = ["ManualAssignment"]
 
 _NEVER_OVERDUE_MS = 2**53
 
 
-class ByHand:
+class ManualAssignment:
     """One member; ``topics`` are those the group reads, to which those of partitions are added."""
 
     def __init__(
@@ -28,7 +28,7 @@ class ByHand:
         membership: BatchMembership,
         topics: Collection[str],
         partitions: Partitions,
-        confirming: Confirming,
+        acknowledger: Acknowledger,
         news: Callable[[], None],
         failed: Callable[[BaseException], None],
     ) -> None:
@@ -37,7 +37,7 @@ class ByHand:
         self._topics = frozenset(topics)
         self._joined = False
         self._partitions = partitions
-        self._confirming = confirming
+        self._acknowledger = acknowledger
 
     async def assign(self, starts: Mapping[Partition, int | None]) -> None:
         """Book these and no others; kept ones keep their position unless an offset is given.
@@ -48,7 +48,7 @@ class ByHand:
         owned = self._partitions.assigned
         if topics != self._topics or not self._joined:
             await self._membership_for(topics, owned)
-        await self._confirming.commit_handled()
+        await self._acknowledger.commit_handled()
         given_up = owned - set(starts)
         self._partitions.drop(given_up)
         if given_up:
@@ -56,7 +56,7 @@ class ByHand:
         kept = {partition: at for partition, at in starts.items() if partition in owned and at is not None}
         self._partitions.go_back(kept)
         self._partitions.add({partition: at for partition, at in starts.items() if partition not in owned})
-        self._confirming.handing.membership = self._membership
+        self._acknowledger.puller.membership = self._membership
 
     @property
     def needs_poll(self) -> bool:
