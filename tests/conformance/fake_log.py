@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 import pyarrow as pa
 
@@ -31,7 +32,9 @@ from penstock.model import (
     TopicInfo,
 )
 from penstock.seams import (
+    Channel,
     ChannelFactory,
+    Dialect,
     FoundOffset,
     Front,
     GroupOptions,
@@ -191,36 +194,61 @@ class FakeLog:
             self._arrivals.discard(arrived)
 
 
+@dataclass(frozen=True, slots=True)
+class FakeLimits:
+    """Nothing of a fake mends itself: it is not waited for."""
+
+    retry_backoff_ms: int = 1
+    retry_backoff_max_ms: int = 1
+    api_timeout_ms: int = 0
+    short_log_patience_ms: int = 0
+
+    def patience_ms(self, error: PenstockError) -> int:
+        return self.api_timeout_ms
+
+
 class FakeRange:
-    """One partition's range, batch by batch."""
+    """One partition's range, batch by batch; ``penstock.seams.RangeSource``."""
 
-    def __init__(self, log: PartitionLog, wanted: LogRange, columns: Sequence[str] | None) -> None:
-        self.offset = wanted.start
+    depth = 1
+    limits = FakeLimits()
+
+    def __init__(self, channel: Channel[None], log: PartitionLog, wanted: LogRange) -> None:
+        self.channel = channel
+        self.start, self.end, self.ahead = wanted.start, wanted.end, 0
         self._log = log
-        self._wanted = wanted
-        self._columns = columns
+        self._partition = Partition(wanted.topic, wanted.partition)
+        self._offset = wanted.start
 
-    async def next(self) -> Messages | None:
-        while self.offset < self._wanted.end:
-            if not self._log.start <= self.offset < self._log.end:
-                raise OffsetOutOfRange("gone", code=1, name="OFFSET_OUT_OF_RANGE", offset=self.offset)
-            data = self._log.read(self.offset, 1)
-            partition = Partition(self._wanted.topic, self._wanted.partition)
-            fetched = FakeFetched(partition, self.offset, self._log.end, self._log.start, data)
-            messages, self.offset = fetched.decode(stop=self._wanted.end, columns=self._columns)
-            if messages:
-                return messages
-        return None
+    async def ask(self, offset: int) -> None:
+        self._offset, self.ahead = offset, 1
+
+    async def take(self) -> FakeFetched:
+        self.ahead = 0
+        if not self._log.start <= self._offset < self._log.end:
+            raise self.gone("gone", self._offset)
+        data = self._log.read(self._offset, 1)
+        return FakeFetched(self._partition, self._offset, self._log.end, self._log.start, data)
+
+    def note(self, error: PenstockError) -> None:
+        return
+
+    def gone(self, text: str, offset: int) -> OffsetOutOfRange:
+        return OffsetOutOfRange(text, code=1, name="OFFSET_OUT_OF_RANGE", offset=offset)
 
     def close(self) -> None:
-        self.offset = self._wanted.end
+        self.ahead = 0
+
+    async def finish(self) -> None:
+        return
 
 
 class FakeClient:
     """``penstock.seams.LogClient`` of a FakeLog."""
 
-    def __init__(self, log: FakeLog) -> None:
+    def __init__(self, log: FakeLog, channel: Channel[None]) -> None:
         self._log = log
+        self._channel = channel  # for its clock: nobody is connected to
         self._known: set[Partition] = set()
         self.closed = False
 
@@ -260,9 +288,9 @@ class FakeClient:
             found = [self._fetch(read) for read in reads]
         return found
 
-    def ranges(self, wanted: LogRange, *, columns: Sequence[str] | None = None, fetch_bytes: int = 0) -> FakeRange:
+    def ranges(self, wanted: LogRange, *, fetch_bytes: int = 0) -> FakeRange:
         del fetch_bytes
-        return FakeRange(self._log.partitions[Partition(wanted.topic, wanted.partition)], wanted, columns)
+        return FakeRange(self._channel, self._log.partitions[Partition(wanted.topic, wanted.partition)], wanted)
 
     async def committed(self, group: str, partitions: Collection[Partition] | None) -> Mapping[Partition, Committed]:
         self._log.fault("committed")
@@ -346,8 +374,8 @@ class FakeLogs:
         config: ClientConfig,
         extra: Mapping[str, OptionValue],
     ) -> FakeClient:
-        del channel_of, config, extra
-        return FakeClient(self.logs[bootstrap[0].host])
+        del config, extra
+        return FakeClient(self.logs[bootstrap[0].host], channel_of(cast("Dialect[None]", None)))
 
 
 def _no_front(services: Services, config: SnodeConfig) -> Front:

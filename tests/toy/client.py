@@ -47,6 +47,17 @@ class ToyFetched:
         return Messages.of(self.partition, batch, following), following
 
 
+@dataclass(frozen=True, slots=True)
+class ToyLimits:
+    retry_backoff_ms: int = 20
+    retry_backoff_max_ms: int = 200
+    api_timeout_ms: int = 10_000
+    short_log_patience_ms: int = 100
+
+    def patience_ms(self, error: PenstockError) -> int:
+        return self.api_timeout_ms
+
+
 class ToyClient:
     def __init__(
         self, channel: Channel[None], dialect: ToyDialect, names: Sequence[Endpoint], *, check_sums: bool = True
@@ -170,8 +181,8 @@ class ToyClient:
             rows = [[at.topic, at.id, offsets[at].offset] for at in partitions]
             await self.ask(node, {"do": "commit", "group": group, "offsets": rows})
 
-    def ranges(self, wanted: LogRange, *, columns: Sequence[str] | None = None, fetch_bytes: int = 0) -> ToyRangeRead:
-        return ToyRangeRead(self, wanted, columns, fetch_bytes or 1 << 20)
+    def ranges(self, wanted: LogRange, *, fetch_bytes: int = 0) -> ToyRange:
+        return ToyRange(self, wanted, fetch_bytes or 1 << 20)
 
     def admin(self) -> ToyAdmin:
         return ToyAdmin(self)
@@ -186,27 +197,37 @@ class ToyClient:
         await self.channel.close()
 
 
-class ToyRangeRead:
-    """One request at a time: the toy is not here to be fast."""
+class ToyRange:
+    """One request at a time, sent when its answer is wanted: the toy is not here to be fast."""
 
-    def __init__(self, client: ToyClient, wanted: LogRange, columns: Sequence[str] | None, size: int) -> None:
-        self._client, self._wanted, self._columns, self._size = client, wanted, columns, size
-        self.offset = wanted.start
+    depth = 1
+    limits = ToyLimits()
 
-    async def next(self) -> Messages | None:
-        at = Partition.of(self._wanted)
-        while self.offset < self._wanted.end:
-            node = await self._client.keeper(at)
-            reads = [ReadFrom(at, self.offset, self._size)]
-            (fetched,) = await self._client.read(node, reads, ReadLimits(0, 1, self._size))
-            if fetched.error is not None:
-                raise fetched.error
-            if fetched.next_offset == self.offset:
-                raise OffsetOutOfRange("not written yet", code=3, name="OFFSET_MOVED", offset=self.offset)
-            messages, self.offset = fetched.decode(stop=self._wanted.end, columns=self._columns)
-            if messages:
-                return messages
-        return None
+    def __init__(self, client: ToyClient, wanted: LogRange, size: int) -> None:
+        self.channel = client.channel
+        self.start, self.end, self.ahead = wanted.start, wanted.end, 0
+        self._client, self._partition, self._size = client, Partition.of(wanted), size
+        self._offset = wanted.start
+
+    async def ask(self, offset: int) -> None:
+        self._offset, self.ahead = offset, 1
+
+    async def take(self) -> ToyFetched:
+        self.ahead = 0
+        node = await self._client.keeper(self._partition)
+        reads = [ReadFrom(self._partition, self._offset, self._size)]
+        (fetched,) = await self._client.read(node, reads, ReadLimits(0, 1, self._size))
+        return fetched
+
+    def note(self, error: PenstockError) -> None:
+        if error.retriable:
+            self._client.distrust(self._partition)
+
+    def gone(self, text: str, offset: int) -> OffsetOutOfRange:
+        return OffsetOutOfRange(text, code=3, name="OFFSET_MOVED", offset=offset)
 
     def close(self) -> None:
+        self.ahead = 0
+
+    async def finish(self) -> None:
         return

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.client._offsets import end_offsets
+from penstock.client._range_read import RangeRead
 from penstock.errors import OffsetOutOfRange
 from penstock.model import LogRange, Partition
 from penstock.seams import LogClient
@@ -50,7 +51,7 @@ async def group_lag(client: LogClient, group: str, now_ms: Callable[[], int]) ->
 async def _timestamp_at(client: LogClient, partition: Partition, offset: int, end: int) -> int | None:
     """When the first record from ``offset`` on was written, in ms since 1970 UTC."""
     wanted = LogRange.of(partition, offset, end)
-    read = client.ranges(wanted, columns=["offset", "timestamp"], fetch_bytes=_ONE_BATCH)
+    read = RangeRead(client, wanted, columns=["offset", "timestamp"], fetch_bytes=_ONE_BATCH)
     try:
         messages = await read.next()
     except OffsetOutOfRange:

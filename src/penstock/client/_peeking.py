@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from penstock.client._range_read import RangeRead
 from penstock.errors import PenstockError
 from penstock.model import LogRange, Partition
 from penstock.seams import LogClient
@@ -34,7 +35,7 @@ async def peek(client: LogClient, wanted: Collection[LogRange], max_bytes: int) 
     """What the first ``max_bytes`` of each range show; a partition that cannot be read now is absent."""
     found: dict[Partition, Peek] = {}
     for each in wanted:
-        read = client.ranges(each, columns=_LOOKED_AT, fetch_bytes=max_bytes)
+        read = RangeRead(client, each, columns=_LOOKED_AT, fetch_bytes=max_bytes)
         try:
             messages = await read.next()
         except PenstockError:

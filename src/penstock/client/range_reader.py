@@ -1,6 +1,6 @@
 """RangeReader: exact ranges of partitions over a blocking socket. No group, no thread, no event loop.
 
-What Spark's tasks and tools read with. What must not live here: how a range is read ahead (the protocols know).
+What Spark's tasks and tools read with. What must not live here: how a range is read ahead (`_range_read`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from penstock.client._handle import Handle, shown_address
 from penstock.client._offsets import beginning_offsets, end_offsets, offsets_for_times
 from penstock.client._peeking import Peek, peek
 from penstock.client._public_topics import public_topics
+from penstock.client._range_read import RangeRead
 from penstock.client._settings import split_options
 from penstock.columnar import Messages
 from penstock.config import OptionValue, reader_settings
@@ -130,7 +131,7 @@ class RangeReader(Handle):
         return LogRange.of(partition, starts[partition], ends[partition])
 
     def _read(self, wanted: LogRange, columns: Sequence[str] | None) -> Iterator[Messages]:
-        read = self._client.ranges(wanted, columns=columns, fetch_bytes=self._fetch_bytes)
+        read = RangeRead(self._client, wanted, columns=columns, fetch_bytes=self._fetch_bytes)
         try:
             while (messages := self._run(read.next())) is not None:
                 yield messages

@@ -1,7 +1,8 @@
 """The seams: interfaces between layers, and the small data types that cross them.
 
 A protocol's client is written against ``Channel``; a protocol's front against ``Runtime`` and the node's services;
-services against ``Enode``; the engine (Consumer, Producer) against ``LogClient``. Nothing here does anything.
+services against ``Enode``; the engine (Consumer, Producer) against ``LogClient``, the range reader against
+``RangeSource``. All that does anything here is what every protocol's client does the same (``Retry``).
 """
 
 from penstock.seams.abilities import Abilities
@@ -21,7 +22,6 @@ from penstock.seams.client import (
     NamesTopics,
     Packed,
     Pulled,
-    RangeRead,
     ReadFrom,
     ReadLimits,
     Sender,
@@ -49,7 +49,9 @@ from penstock.seams.node import NodeIdentity, Offsets, Services
 from penstock.seams.offsets import OffsetsCodec, Replayed
 from penstock.seams.opening import EnodeIdentity, OpenedEnode, OpenEnode, Surroundings
 from penstock.seams.protocol import ChannelFactory, OpenClient, OpenFront, WireProtocol
+from penstock.seams.ranges import RangeLimits, RangeSource
 from penstock.seams.relay import Relay
+from penstock.seams.retry import Retry, RetryLimits
 from penstock.seams.runtime import Promise, Runtime, Timer
 from penstock.seams.transactions import TransactionalClient, TransactionalSender
 
@@ -104,11 +106,14 @@ __all__ = [
     "Place",
     "Promise",
     "Pulled",
-    "RangeRead",
+    "RangeLimits",
+    "RangeSource",
     "ReadFrom",
     "ReadLimits",
     "Relay",
     "Replayed",
+    "Retry",
+    "RetryLimits",
     "Room",
     "Runtime",
     "Sender",

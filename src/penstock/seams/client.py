@@ -19,6 +19,7 @@ from penstock.seams.admin import AdminClient
 if TYPE_CHECKING:
     from penstock.columnar import Messages
     from penstock.columnar.few import Rows
+    from penstock.seams.ranges import RangeSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,26 +317,6 @@ class TellsTruncation(Protocol):
         ...
 
 
-class RangeRead(Protocol):
-    """An exact range of one partition, read with the next request on its way before the last answer is decoded."""
-
-    @property
-    def offset(self) -> int:
-        """Where ``next`` goes on."""
-        ...
-
-    async def next(self) -> Messages | None:
-        """The next records, at least one; None when the range is done.
-
-        Raises OffsetOutOfRange where records of the range are not there (any more), CorruptBatch, ServerError.
-        """
-        ...
-
-    def close(self) -> None:
-        """Stop before the end; what was asked for ahead is given up."""
-        ...
-
-
 class LogClient(Protocol):
     async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> Mapping[str, TopicInfo]:
         """Topics by name (None: all, internal ones too); a name that does not exist is absent from the answer."""
@@ -357,8 +338,8 @@ class LogClient(Protocol):
         """One long poll to one node. Per-partition trouble is in Fetched.error; a broken connection is raised."""
         ...
 
-    def ranges(self, wanted: LogRange, *, columns: Sequence[str] | None = None, fetch_bytes: int = 0) -> RangeRead:
-        """Read exactly ``wanted``; ``fetch_bytes`` 0 leaves the size of requests to the protocol."""
+    def ranges(self, wanted: LogRange, *, fetch_bytes: int = 0) -> RangeSource:
+        """Requests for exactly ``wanted``; ``fetch_bytes`` 0 leaves their size to the protocol."""
         ...
 
     async def committed(

@@ -10,6 +10,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.client._range_read import RangeRead
 from penstock.errors import PenstockError
 from penstock.model import Codec, Committed, LogRange, Offset, OffsetSpec, Partition
 from penstock.protocols.tubemq.client.sender import TubeSender
@@ -43,7 +44,7 @@ async def use(s: Stage) -> None:
     client = s.client
 
     async def read() -> None:
-        wanted = client.ranges(LogRange("demo", 0, 0, 28 * 6, "1"))
+        wanted = RangeRead(client, LogRange("demo", 0, 0, 28 * 6, "1"))
         while await wanted.next() is not None:
             pass
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.client._range_read import RangeRead
 from penstock.model import LogRange
 from penstock.protocols.tubemq.records import pack
 from tests.unit.tubemq_client.cluster import Cluster, go, stage
@@ -43,7 +44,7 @@ def test_ranges_laid_end_to_end_give_every_record_once(
             for partition in range(3):
                 found: list[bytes] = []
                 for start, end in pairwise(borders):
-                    read = s.client.ranges(LogRange("demo", partition, start, end, "1"))
+                    read = RangeRead(s.client, LogRange("demo", partition, start, end, "1"))
                     while (messages := await read.next()) is not None:
                         assert len(messages)
                         offsets = messages.offset.to_pylist()

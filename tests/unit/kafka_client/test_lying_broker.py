@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.client._range_read import RangeRead
 from penstock.errors import PenstockError
 from penstock.model import Codec, Committed, LogRange, Node, Offset, OffsetSpec, Partition
 from penstock.protocols.kafka.client import KafkaOptions
@@ -122,7 +123,7 @@ async def use_everything(it: Stage) -> list[str]:
     operations: dict[str, Callable[[], Awaitable[object]]] = {
         "topics": lambda: client.topics(["events"]),
         "offsets": lambda: client.offsets({FIRST: OffsetSpec(Offset.LATEST)}),
-        "range": lambda: client.ranges(LogRange("events", 0, 0, 1)).next(),
+        "range": lambda: RangeRead(client, LogRange("events", 0, 0, 1)).next(),
         "send": send,
         "join": lambda: member.join(["events"], [], ""),
         "heartbeat": member.heartbeat,

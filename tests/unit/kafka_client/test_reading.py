@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 
+from penstock.client._range_read import RangeRead
 from penstock.errors import CorruptBatch, OffsetOutOfRange, ServerError, UsageError
 from penstock.model import LogRange, Offset, OffsetSpec, Partition
 from penstock.net.blocking_channel import BlockingChannel, run
@@ -17,7 +18,7 @@ from penstock.protocols.kafka.client import KafkaClient, KafkaOptions, open_clie
 from penstock.protocols.kafka.client.reading import KafkaFetched
 from penstock.protocols.kafka.messages.fetch import FetchResponse, FetchResponsePartition, FetchResponseTopic
 from penstock.protocols.kafka.records import encode
-from penstock.seams import RangeRead, ReadFrom, ReadLimits
+from penstock.seams import ReadFrom, ReadLimits
 from tests.unit.kafka_client.mock_brokers import MockBrokers
 from tests.unit.kafka_client.scripted import Stage, go, metadata, stage
 
@@ -70,7 +71,7 @@ def values(read: RangeRead) -> list[int]:
 def test_a_range_is_read_exactly(brokers: MockBrokers, client: KafkaClient, topic: str, compression: str) -> None:
     produce(brokers, topic, 5_000, **{"compression.type": compression, "batch.num.messages": 70})
     for start, end in [(0, 5_000), (0, 1), (69, 71), (4_999, 5_000), (1_234, 4_321), (17, 17)]:
-        read = client.ranges(LogRange(topic, 0, start, end), fetch_bytes=20_000)
+        read = RangeRead(client, LogRange(topic, 0, start, end), fetch_bytes=20_000)
         assert values(read) == list(range(start, end))
         assert run(read.next()) is None
         assert read.offset == end
@@ -78,7 +79,7 @@ def test_a_range_is_read_exactly(brokers: MockBrokers, client: KafkaClient, topi
 
 def test_only_the_columns_asked_for_are_built(brokers: MockBrokers, client: KafkaClient, topic: str) -> None:
     produce(brokers, topic, 10)
-    messages = run(client.ranges(LogRange(topic, 0, 0, 10), columns=["value", "offset"]).next())
+    messages = run(RangeRead(client, LogRange(topic, 0, 0, 10), columns=["value", "offset"]).next())
     assert messages is not None
     assert messages.parts[0].batch.schema.names == ["value", "offset"]
 
@@ -89,7 +90,7 @@ def test_a_leader_that_is_away_for_a_moment_is_waited_for(
 ) -> None:
     produce(brokers, topic, 500, **{"batch.num.messages": 50})
     brokers.fail(FETCH, codes)
-    assert values(client.ranges(LogRange(topic, 0, 0, 500), fetch_bytes=2_000)) == list(range(500))
+    assert values(RangeRead(client, LogRange(topic, 0, 0, 500), fetch_bytes=2_000)) == list(range(500))
 
 
 def test_a_leader_that_moved_is_followed_in_the_middle_of_a_range(
@@ -97,7 +98,7 @@ def test_a_leader_that_moved_is_followed_in_the_middle_of_a_range(
 ) -> None:
     brokers.lead(topic, 0, 1)
     produce(brokers, topic, 500, **{"batch.num.messages": 50})
-    read = client.ranges(LogRange(topic, 0, 0, 500), fetch_bytes=2_000)
+    read = RangeRead(client, LogRange(topic, 0, 0, 500), fetch_bytes=2_000)
     first = run(read.next())
     assert first is not None
     brokers.lead(topic, 0, 2)
@@ -108,7 +109,7 @@ def test_a_range_beyond_the_log_is_an_error_after_what_there_is(
     brokers: MockBrokers, client: KafkaClient, topic: str
 ) -> None:
     produce(brokers, topic, 10)
-    read = client.ranges(LogRange(topic, 0, 5, 20))
+    read = RangeRead(client, LogRange(topic, 0, 5, 20))
     messages = run(read.next())
     assert messages is not None
     assert len(messages) == 5
@@ -120,23 +121,23 @@ def test_a_range_beyond_the_log_is_an_error_after_what_there_is(
 def test_a_range_whose_start_is_gone_is_an_error_at_once(brokers: MockBrokers, client: KafkaClient, topic: str) -> None:
     produce(brokers, topic, 10)
     with pytest.raises(OffsetOutOfRange) as raised:
-        run(client.ranges(LogRange(topic, 0, 50, 60)).next())
+        run(RangeRead(client, LogRange(topic, 0, 50, 60)).next())
     assert raised.value.offset == 50
 
 
 def test_ranges_that_cannot_be_are_refused(client: KafkaClient) -> None:
     for start, end in [(-1, 5), (6, 5)]:
         with pytest.raises(UsageError):
-            client.ranges(LogRange("events", 0, start, end))
+            RangeRead(client, LogRange("events", 0, start, end))
 
 
 def test_a_range_stopped_early_leaves_the_client_usable(brokers: MockBrokers, client: KafkaClient, topic: str) -> None:
     produce(brokers, topic, 500, **{"batch.num.messages": 50})
-    read = client.ranges(LogRange(topic, 0, 0, 500), fetch_bytes=2_000)
+    read = RangeRead(client, LogRange(topic, 0, 0, 500), fetch_bytes=2_000)
     assert run(read.next())
     read.close()
     read.close()
-    assert values(client.ranges(LogRange(topic, 0, 490, 500))) == list(range(490, 500))
+    assert values(RangeRead(client, LogRange(topic, 0, 490, 500))) == list(range(490, 500))
 
 
 def test_offsets_by_name_and_time(brokers: MockBrokers, client: KafkaClient, topic: str) -> None:
@@ -191,7 +192,7 @@ def fetches(bodies: Iterable[tuple[int, bytes]]) -> Callable[[Any, int], FetchRe
 async def scripted_range(it: Stage, start: int, end: int, bodies: Iterable[tuple[int, bytes]]) -> list[int]:
     it.broker.answers["Metadata"] = metadata({1: it.endpoint}, {"events": {0: (1, 0)}})
     it.broker.answers["Fetch"] = fetches(bodies)
-    read, found = it.client.ranges(LogRange("events", 0, start, end)), []
+    read, found = RangeRead(it.client, LogRange("events", 0, start, end)), []
     while (messages := await read.next()) is not None:
         found += [int(message.value or b"") for message in messages]
     return found
@@ -252,7 +253,7 @@ def test_damage_is_raised_after_the_good_records_before_it() -> None:
             it.broker.answers["Metadata"] = metadata({1: it.endpoint}, {"events": {0: (1, 0)}})
             answer = (9, batch(0, 2) + bytes(damaged) + batch(4, 2))
             it.broker.answers["Fetch"] = fetches([answer, answer, (9, bytes(damaged))])
-            read = it.client.ranges(LogRange("events", 0, 0, 6))
+            read = RangeRead(it.client, LogRange("events", 0, 0, 6))
             messages = await read.next()
             assert messages is not None
             assert [message.offset for message in messages] == [0, 1]
@@ -269,7 +270,7 @@ def test_topic_ids_are_used_where_all_are_known() -> None:
             async with stage() as it:
                 it.broker.answers["Metadata"] = metadata({1: it.endpoint}, {"events": {0: (1, 0)}}, ids)
                 it.broker.answers["Fetch"] = fetches([(9, batch(0, 9))])
-                assert await it.client.ranges(LogRange("events", 0, 0, 9)).next()
+                assert await RangeRead(it.client, LogRange("events", 0, 0, 9)).next()
                 (version,) = {version for name, _, version in it.broker.seen if name == "Fetch"}
                 assert version >= 13 if highest == 13 else version == 12
 
@@ -282,7 +283,7 @@ def test_an_error_of_the_whole_answer_is_raised() -> None:
             it.broker.answers["Metadata"] = metadata({1: it.endpoint}, {"events": {0: (1, 0)}})
             it.broker.answers["Fetch"] = lambda request, version: FetchResponse(error_code=29)
             with pytest.raises(ServerError, match="TOPIC_AUTHORIZATION_FAILED"):
-                await it.client.ranges(LogRange("events", 0, 0, 9)).next()
+                await RangeRead(it.client, LogRange("events", 0, 0, 9)).next()
 
     go(body())
 

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from penstock.client._range_read import RangeRead
 from penstock.errors import ConnectionLost, FencedError, PenstockError, ProtocolViolation, ServerError, UsageError
 from penstock.model import Codec, LogRange, Node, Partition
 from penstock.net.blocking_channel import BlockingChannel, run
@@ -66,7 +67,7 @@ def test_what_was_sent_can_be_read(brokers: MockBrokers, client: KafkaClient, co
     batches = [sender.pack(partition, rows(b"a", b"b", b"c"), codec) for partition in partitions]
     sent = run(sender.send(node, batches, acks=-1, timeout_s=5))
     assert [(each.base_offset, each.error) for each in sent] == [(0, None), (0, None)]
-    found = run(client.ranges(LogRange(partitions[1].topic, 1, 0, 3)).next())
+    found = run(RangeRead(client, LogRange(partitions[1].topic, 1, 0, 3)).next())
     assert found is not None
     assert [message.value for message in found] == [b"a", b"b", b"c"]
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.client._consumer_engine import ConsumerEngine
+from penstock.client._range_read import RangeRead
 from penstock.config import ConsumerConfig, OffsetReset
 from penstock.errors import LogTruncated
 from penstock.model import LogRange, Offset, OffsetSpec, Partition
@@ -30,7 +31,7 @@ from penstock.protocols.kafka.messages.fetch import (
     OffsetForLeaderEpochResponseTopic,
 )
 from penstock.protocols.kafka.records import encode
-from penstock.seams import RangeRead, ReadFrom, ReadLimits
+from penstock.seams import ReadFrom, ReadLimits
 from tests.unit.kafka_client.scripted import Stage, go, metadata, stage
 
 FIRST = Partition("events", 0)
@@ -206,12 +207,12 @@ def test_ranges_end_in_the_same_error_however_often_they_are_read(fetch: int) ->
     async def run() -> None:
         async with stage() as on:
             BEFORE.on(on, fetch=fetch)
-            assert await read_all(on.client.ranges(LogRange("events", 0, 0, 600))) == values(BEFORE, 0, 600)
+            assert await read_all(RangeRead(on.client, LogRange("events", 0, 0, 600))) == values(BEFORE, 0, 600)
             await elected(on, LONGER, fetch)
             for _ in range(2):
                 with pytest.raises(LogTruncated, match="500 offsets that were read, up to 600 in leader epoch 3"):
-                    await read_all(on.client.ranges(LogRange("events", 0, 600, 900)))
-            assert await read_all(on.client.ranges(LogRange("events", 0, 100, 900))) == values(LONGER, 100, 900)
+                    await read_all(RangeRead(on.client, LogRange("events", 0, 600, 900)))
+            assert await read_all(RangeRead(on.client, LogRange("events", 0, 100, 900))) == values(LONGER, 100, 900)
 
     go(run())
 
@@ -225,7 +226,7 @@ def test_an_end_that_was_asked_for_counts_as_read(fetch: int) -> None:
             assert found[FIRST].offset == 600
             await elected(on, LONGER, fetch)
             with pytest.raises(LogTruncated):
-                await read_all(on.client.ranges(LogRange("events", 0, 600, 900)))
+                await read_all(RangeRead(on.client, LogRange("events", 0, 600, 900)))
 
     go(run())
 
@@ -237,7 +238,7 @@ def test_an_epoch_that_ended_without_a_record_is_no_truncation() -> None:
             on.client._cluster.lineage(FIRST).heard(4, 600)  # a leader of epoch 4 told its end, and wrote nothing
             after = Log([*BEFORE.batches, (5, 600, 700)])
             after.on(on)
-            assert await read_all(on.client.ranges(LogRange("events", 0, 600, 700))) == values(after, 600, 700)
+            assert await read_all(RangeRead(on.client, LogRange("events", 0, 600, 700))) == values(after, 600, 700)
 
     go(run())
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.client._range_read import RangeRead
 from penstock.errors import CorruptBatch, OffsetOutOfRange, ServerError, UsageError
 from penstock.model import LogRange, Offset, OffsetSpec, Partition
 from penstock.protocols.tubemq import methods as m
-from penstock.protocols.tubemq.client.ranges import TubeRangeRead
 from penstock.protocols.tubemq.messages import GetMessageResponseB2C, RegisterResponseB2C, TransferedMessage
 from penstock.seams.client import ReadFrom, ReadLimits
 from tests.unit.client.virtual_time import passing
@@ -25,10 +25,10 @@ def filled(records: int, partitions: int = 1) -> Cluster:
 
 
 async def all_of(s: Stage, wanted: LogRange) -> list[bytes | None]:
-    return await rest_of(s.client.ranges(wanted))
+    return await rest_of(RangeRead(s.client, wanted))
 
 
-async def rest_of(read: TubeRangeRead) -> list[bytes | None]:
+async def rest_of(read: RangeRead) -> list[bytes | None]:
     found: list[bytes | None] = []
     while (messages := await read.next()) is not None:
         assert len(messages)
@@ -70,7 +70,7 @@ def test_an_empty_range_asks_nobody() -> None:
             assert await all_of(s, LogRange("demo", 0, 28, 28, "1")) == []
             assert s.cluster.seen == []
             with pytest.raises(UsageError):
-                s.client.ranges(LogRange("demo", 0, 28, 0, "1"))
+                RangeRead(s.client, LogRange("demo", 0, 28, 0, "1"))
 
     go(work())
 
@@ -91,7 +91,7 @@ def test_records_that_are_deleted_under_way_are_an_error_too() -> None:
     async def work() -> None:
         cluster = filled(30)
         async with stage(cluster) as s:
-            read = s.client.ranges(LogRange("demo", 0, 0, 28 * 30, "1"))
+            read = RangeRead(s.client, LogRange("demo", 0, 0, 28 * 30, "1"))
             assert await read.next() is not None
             cluster.store("demo", 0).first = 28 * 25
             with pytest.raises(OffsetOutOfRange):
@@ -135,7 +135,7 @@ def test_when_all_numbers_are_taken_that_is_the_error() -> None:
 def test_a_booking_that_was_lost_is_made_again_where_it_stood() -> None:
     async def work() -> None:
         async with stage(filled(20)) as s:
-            read = s.client.ranges(LogRange("demo", 0, 0, 28 * 20, "1"))
+            read = RangeRead(s.client, LogRange("demo", 0, 0, 28 * 20, "1"))
             first = await read.next()
             assert first is not None
             s.cluster.held.clear()  # the broker heard nothing for 30 s
@@ -232,7 +232,7 @@ def test_a_poll_elsewhere_moves_there_and_an_offset_that_is_gone_is_the_partitio
 def test_bookings_time_out_only_when_nobody_reads() -> None:
     async def work() -> None:
         async with stage(filled(4)) as s:
-            read = s.client.ranges(LogRange("demo", 0, 0, 56, "1"))
+            read = RangeRead(s.client, LogRange("demo", 0, 0, 56, "1"))
             assert await read.next() is not None
             await passing(60)
             assert await read.next() is None

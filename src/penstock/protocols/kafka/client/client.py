@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.protocols.kafka.client.admin import KafkaAdmin
     from penstock.protocols.kafka.client.coordinator import Coordinator
     from penstock.protocols.kafka.client.membership import KafkaMembership
-    from penstock.protocols.kafka.client.ranges import KafkaRangeRead
+    from penstock.protocols.kafka.client.ranges import KafkaRange
     from penstock.protocols.kafka.client.reading import KafkaFetched
     from penstock.protocols.kafka.client.sender import KafkaSender
     from penstock.protocols.kafka.client.transactional_sender import KafkaTransactionalSender
@@ -81,11 +81,11 @@ class KafkaClient:
 
         return await read(self._cluster, node, reads, limits, lane)
 
-    def ranges(self, wanted: LogRange, *, columns: Sequence[str] | None = None, fetch_bytes: int = 0) -> KafkaRangeRead:
+    def ranges(self, wanted: LogRange, *, fetch_bytes: int = 0) -> KafkaRange:
         """Read exactly ``[start, end)`` of one partition, fetching ahead; ``fetch_bytes`` 0 leaves the size to us."""
-        from penstock.protocols.kafka.client.ranges import KafkaRangeRead
+        from penstock.protocols.kafka.client.ranges import KafkaRange
 
-        return KafkaRangeRead(self._cluster, wanted, columns=columns, fetch_bytes=fetch_bytes)
+        return KafkaRange(self._cluster, wanted, fetch_bytes=fetch_bytes)
 
     async def committed(self, group: str, partitions: Collection[Partition] | None) -> Mapping[Partition, Committed]:
         """Committed offsets of a group; partitions without one are absent."""

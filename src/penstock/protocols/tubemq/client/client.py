@@ -15,7 +15,7 @@ from penstock.protocols.tubemq.client.dialect import TubeDialect
 from penstock.protocols.tubemq.client.http import HttpDialect
 from penstock.protocols.tubemq.client.offsets import find_offsets
 from penstock.protocols.tubemq.client.options import TubeOptions, options_of
-from penstock.protocols.tubemq.client.ranges import TubeRangeRead
+from penstock.protocols.tubemq.client.ranges import TubeRange
 from penstock.protocols.tubemq.client.readers import Readers
 from penstock.protocols.tubemq.client.reading import Polling, TubeFetched
 from penstock.protocols.tubemq.client.sender import TubeSender
@@ -74,10 +74,10 @@ class TubeClient:
         """One poll of one broker, without a group."""
         return await self._polling.read(node, reads, limits, lane)
 
-    def ranges(self, wanted: LogRange, *, columns: Sequence[str] | None = None, fetch_bytes: int = 0) -> TubeRangeRead:
-        """Read exactly ``[start, end)`` of one partition, asking ahead; brokers decide how large answers are."""
+    def ranges(self, wanted: LogRange, *, fetch_bytes: int = 0) -> TubeRange:
+        """Requests for a range of one partition; brokers decide how large answers are."""
         del fetch_bytes
-        return TubeRangeRead(self.shared, self._readers, wanted, columns=columns)
+        return TubeRange(self.shared, self._readers, wanted)
 
     async def committed(self, group: str, partitions: Collection[Partition] | None) -> Mapping[Partition, Committed]:
         """Where a group stands.

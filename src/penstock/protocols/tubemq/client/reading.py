@@ -69,7 +69,7 @@ class TubeFetched:
         if self.error is not None:
             raise self.error
         if self._batch is None or not self._batch.messages.count:
-            return Messages(), self.next_offset
+            return Messages(), self.next_offset if stop is None else min(self.next_offset, stop)
         rows = decoded(self._batch, self.partition, columns, self._filters).batch
         following = self.next_offset
         if stop is not None and following > stop:
