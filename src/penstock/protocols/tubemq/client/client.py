@@ -9,7 +9,7 @@ from penstock.config.logs import ClientLog, whose
 from penstock.errors import PenstockError, UsageError
 from penstock.model import Committed, Endpoint, LogRange, Node, OffsetSpec, Partition, TopicInfo
 from penstock.protocols.tubemq.client.admin import TubeAdmin
-from penstock.protocols.tubemq.client.client_balanced import ClientBalanced
+from penstock.protocols.tubemq.client.client_balanced import choosing, client_balanced
 from penstock.protocols.tubemq.client.committing import commit, committed
 from penstock.protocols.tubemq.client.dialect import TubeDialect
 from penstock.protocols.tubemq.client.http import HttpDialect
@@ -19,7 +19,7 @@ from penstock.protocols.tubemq.client.ranges import TubeRange
 from penstock.protocols.tubemq.client.readers import Readers
 from penstock.protocols.tubemq.client.reading import Polling, TubeFetched
 from penstock.protocols.tubemq.client.sender import TubeSender
-from penstock.protocols.tubemq.client.server_balanced import ServerBalanced
+from penstock.protocols.tubemq.client.server_balanced import server_balanced
 from penstock.protocols.tubemq.client.shared import share
 from penstock.protocols.tubemq.client.web_api import WebApi
 from penstock.protocols.tubemq.names import check_topic
@@ -95,12 +95,12 @@ class TubeClient:
     def membership(self, options: GroupOptions) -> BatchMembership:
         """A member-to-be of a group: the master shares out, or the members themselves (``client_balance``)."""
         if self.shared.options.tube.client_balance:
-            return ClientBalanced(self.shared, options)
-        return ServerBalanced(self.shared, options)
+            return client_balanced(self.shared, options)
+        return server_balanced(self.shared, options)
 
     def by_hand(self, options: GroupOptions) -> BatchMembership:
         """A member-to-be of a group whose partitions the application chooses."""
-        return ClientBalanced(self.shared, options, by_hand=True)
+        return choosing(self.shared, options)
 
     def sender(self, *, idempotent: bool) -> TubeSender:
         """A producer; TubeMQ has nothing to be idempotent with, so a repeated message may be stored twice."""

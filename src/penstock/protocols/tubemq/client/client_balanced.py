@@ -1,21 +1,21 @@
-"""ClientBalanced: a member of a group whose members share out partitions by themselves.
+"""Client balancing: a member of a group whose members share out partitions by themselves.
 
 The master tells which partitions there are and which may be read; brokers see to it that each has one reader a group.
-Members take their own share (`allocation`), or exactly what the application chose (``by_hand``).
+Members take their own share, or exactly what the application chose (`shares`).
 Source: Apache InLong TubeMQ 2.x, ``SimpleClientBalanceConsumer`` of the Java client.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Final
 
-from penstock.errors import PenstockError, ServerError
-from penstock.model import Assignment, Node, Offset, Partition
-from penstock.protocols.tubemq.client.allocation import share_of
+from penstock.errors import PenstockError
+from penstock.model import Node, Offset, Partition
+from penstock.protocols.tubemq.client.enrolment import Enrolment
 from penstock.protocols.tubemq.client.group_member import GroupMember
-from penstock.protocols.tubemq.client.holdings import GIVEN_UP_AT_ONCE
 from penstock.protocols.tubemq.client.shared import Shared
+from penstock.protocols.tubemq.client.shares import Allocated, Chosen, NodeOf, Share
 from penstock.protocols.tubemq.error_codes import Code, error_of
 from penstock.protocols.tubemq.messages import (
     ClientSubRepInfo,
@@ -27,29 +27,37 @@ from penstock.protocols.tubemq.messages import (
 )
 from penstock.protocols.tubemq.methods import BALANCED_HEARTBEAT, BALANCED_REGISTER, PARTITION_META
 from penstock.protocols.tubemq.strings import format_topic_filter, format_topic_holdings
-from penstock.seams.client import Beat, GroupOptions
+from penstock.seams.client import GroupOptions
 
-__all__ = ["ClientBalanced"]
+__all__ = ["choosing", "client_balanced"]
 
 _UNKNOWN: Final = -2
 _SUBSCRIBABLE: Final = 1
 _UNSUBSCRIBABLE: Final = 422
 _TRIES: Final = 2
-_GUARD_S: Final = 5.0
-"""So long a partition that somebody else holds (410), or that we may not have (415), is not asked for again."""
 _REPORTS_EVERY: Final = 10
 _LOOKING_S: Final = 0.1
 
 
-class ClientBalanced(GroupMember):
-    """``penstock.seams.BatchMembership`` where nobody shares out for the members."""
+def client_balanced(shared: Shared, options: GroupOptions) -> GroupMember:
+    """A member that takes its share of all partitions, as ``source_count`` and ``node_id`` say."""
+    return GroupMember(shared, options, lambda enrolment: ClientBalancing(enrolment, Allocated))
 
-    def __init__(self, shared: Shared, options: GroupOptions, *, by_hand: bool = False) -> None:
-        self._by_hand = by_hand
-        super().__init__(shared, options)
 
-    def _start(self) -> None:
-        super()._start()
+def choosing(shared: Shared, options: GroupOptions) -> GroupMember:
+    """A member that takes what the application chooses."""
+    return GroupMember(shared, options, lambda enrolment: ClientBalancing(enrolment, Chosen))
+
+
+class ClientBalancing:
+    """A `Balancing` without anybody who shares out for the members."""
+
+    def __init__(self, enrolment: Enrolment, share: Callable[[Enrolment, NodeOf], Share]) -> None:
+        self._enrolment = enrolment
+        self._shared = enrolment.shared
+        self._channel = enrolment.shared.channel
+        self._tube = enrolment.shared.options.tube
+        self._share = share(enrolment, self._node)
         self._brokers_id = self._meta_id = _UNKNOWN
         self._meta_at = 0.0
         self._meta_ms = _UNKNOWN
@@ -57,71 +65,33 @@ class ClientBalanced(GroupMember):
         self._to_latest_id = _UNKNOWN
         self._reported: frozenset[Partition] = frozenset()
         self._since_report = 0
-        self._refused: dict[Partition, float] = {}
         self._leaving: dict[Partition, float] = {}
+        self.book = self._share.book
 
-    async def join(self, topics: Collection[str], owned: Collection[Partition], reason: str) -> Assignment:
-        """Register at the master and hear which partitions there are.
-
-        Raises ServerError: 424 to 430 where members disagree or this ``node_id`` is taken, 450 and 455 where the group
-        may not consume.
-        """
-        del owned, reason
-        await self._register_for(topics)
+    async def joined(self) -> None:
+        """Hear which partitions there are."""
         await self._ask_for_meta()
-        return Assignment(self._generation, frozenset(self._told))
 
-    async def heartbeat(self) -> Beat:
-        """Do what is due: tell master and brokers that we live, see what there is, take what is ours."""
-        now = self._channel.monotonic()
-        await self._beat(now)
-        if self._registration.registered and now >= self._meta_at:
+    async def balance(self) -> None:
+        """See what there is, give back what is not this member's, take what is."""
+        if self._enrolment.registration.registered and self._channel.monotonic() >= self._meta_at:
             await self._ask_for_meta_quietly()
-        await self._share()
-        return self._news()
-
-    async def book(self, partition: Partition, at: int | Offset | None) -> int:
-        """Take a partition; at ``at``, if that is said. Raises ServerError: 404, 422, 410, 415.
-
-        One that was refused because somebody else has it is not asked for again within 5 s: the call waits so long.
-        """
-        if not self._by_hand:
-            return await super().book(partition, at)
-        holding = self._holdings.get(partition)
-        if holding is not None and holding.held and at is None:
-            return holding.offset
-        await self._channel.sleep(max(0.0, self._refused.get(partition, 0.0) - self._channel.monotonic()))
-        node = await self._node(partition)
-        for attempt in range(1, _TRIES + 1):
-            holding = self._holdings.want(partition, node)
-            try:
-                offset = await self._holdings.register(holding, at, rounds=_TRIES)
-            except PenstockError as error:
-                if isinstance(error, ServerError) and error.code in GIVEN_UP_AT_ONCE:
-                    self._refused[partition] = self._channel.monotonic() + _GUARD_S
-                    error.retriable = False  # the application is to hear of it, though it will be tried again
-                    raise
-                if attempt == _TRIES:
-                    raise
-                await self._channel.sleep(self._tube.register_backoff_ms / 1_000)
-            else:
-                self._told.add(partition)
-                return offset
-        raise AssertionError("the last attempt raises")
+        await self._share_out()
 
     # The master.
 
-    async def _ask_to_register(self) -> None:
-        filters = {topic: self._shared.options.filters_of(topic) for topic in self._topics}
+    async def register(self) -> None:
+        """Say what is held and which settings of operators are known."""
+        filters = {topic: self._shared.options.filters_of(topic) for topic in self._enrolment.topics}
         request = RegisterRequestC2MV2(
-            client_id=self._id,
-            group_name=self._group,
+            client_id=self._enrolment.id,
+            group_name=self._enrolment.group,
             host_name=self._shared.identity.host,
             source_count=self._tube.source_count,
             node_id=self._tube.node_id,
-            topic_list=self._topics,
+            topic_list=self._enrolment.topics,
             topic_condition=[format_topic_filter(topic, items) for topic, items in filters.items() if items],
-            sub_rep_info=self._report_of(report=bool(self._holdings.held)),
+            sub_rep_info=self._report_of(report=bool(self._enrolment.holdings.held)),
             ops_task_info=self._ops(),
             auth_info=self._shared.identity.master_certificate(),
         )
@@ -131,14 +101,15 @@ class ClientBalanced(GroupMember):
         self._note_brokers(answer.broker_config_id, answer.broker_config_list)
         self._note_ops(answer.ops_task_info)
 
-    async def _ask_master(self) -> None:
-        held = frozenset(self._holdings.held)
+    async def beat_master(self) -> None:
+        """Say what is held if that has changed, and do what operators want."""
+        held = frozenset(self._enrolment.holdings.held)
         self._since_report += 1
         every = self._tube.report_interval_beats * _REPORTS_EVERY
-        report = held != self._reported or self._report or self._since_report >= every
+        report = held != self._reported or self._enrolment.report or self._since_report >= every
         request = HeartRequestC2MV2(
-            client_id=self._id,
-            group_name=self._group,
+            client_id=self._enrolment.id,
+            group_name=self._enrolment.group,
             sub_rep_info=self._report_of(report=report),
             ops_task_info=self._ops(),
             auth_info=self._shared.identity.master_certificate(),
@@ -146,9 +117,9 @@ class ClientBalanced(GroupMember):
         answer = await self._shared.masters.ask(BALANCED_HEARTBEAT, request)
         if answer.err_code != Code.SUCCESS:
             raise error_of(answer.err_code, answer.err_msg, node=str(self._shared.masters.current))
-        self._master_at = self._channel.monotonic() + self._period_s
+        self._enrolment.master_at = self._channel.monotonic() + self._enrolment.period_s
         if report:
-            self._reported, self._since_report, self._report = held, 0, False
+            self._reported, self._since_report, self._enrolment.report = held, 0, False
         self._shared.identity.note_token(answer.authorized_info)
         self._note_brokers(answer.broker_config_id, answer.broker_config_list)
         if has(answer, "topic_meta_info_id"):
@@ -158,8 +129,8 @@ class ClientBalanced(GroupMember):
     async def _ask_for_meta(self) -> None:
         self._meta_at = self._channel.monotonic() + self._tube.metadata_check_ms / 1_000
         request = GetPartMetaRequestC2M(
-            client_id=self._id,
-            group_name=self._group,
+            client_id=self._enrolment.id,
+            group_name=self._enrolment.group,
             broker_config_id=self._brokers_id,
             topic_meta_info_id=self._meta_id,
             auth_info=self._shared.identity.master_certificate(),
@@ -172,7 +143,7 @@ class ClientBalanced(GroupMember):
         try:
             await self._ask_for_meta()
         except PenstockError as error:
-            self._log.warning("the master did not tell which partitions there are: %s", error)
+            self._enrolment.log.warning("the master did not tell which partitions there are: %s", error)
 
     def _note_brokers(self, brokers_id: int, texts: Collection[str]) -> None:
         if texts:
@@ -186,7 +157,7 @@ class ClientBalanced(GroupMember):
 
     def _report_of(self, *, report: bool) -> ClientSubRepInfo:
         by_topic: dict[str, list[Partition]] = {}
-        for partition in sorted(self._holdings.held) if report else ():
+        for partition in sorted(self._enrolment.holdings.held) if report else ():
             by_topic.setdefault(partition.topic, []).append(partition)
         return ClientSubRepInfo(
             broker_config_id=self._brokers_id,
@@ -200,7 +171,7 @@ class ClientBalanced(GroupMember):
 
     def _ops(self) -> OpsTaskInfo | None:
         """The ids that this member knows of; nothing while it knows none."""
-        control, wish = self._pacing.control, self._to_latest_id
+        control, wish = self._enrolment.pacing.control, self._to_latest_id
         group, default, priority = control.group.flow_id, control.shared.flow_id, control.priority
         if max(group, default, wish, priority) < 0:
             return None
@@ -212,8 +183,8 @@ class ClientBalanced(GroupMember):
         )
 
     def _note_ops(self, said: OpsTaskInfo) -> None:
-        self._pacing.note_rules(said)
-        self._holdings.priority = self._pacing.priority_for_brokers
+        self._enrolment.pacing.note_rules(said)
+        self._enrolment.holdings.priority = self._enrolment.pacing.priority_for_brokers
 
     async def _obey(self, said: OpsTaskInfo) -> None:
         """Also: go on with what is written from now on, if an operator has wished so since this member registered."""
@@ -224,60 +195,54 @@ class ClientBalanced(GroupMember):
         self._to_latest_id = wish
         if wish <= self._registered_ms:
             return
-        self._log.warning("group %s goes on at the end of its partitions, as an operator wishes", self._group)
-        for holding in list(self._holdings.held.values()):
+        self._enrolment.log.warning(
+            "group %s goes on at the end of its partitions, as an operator wishes", self._enrolment.group
+        )
+        for holding in list(self._enrolment.holdings.held.values()):
             try:
-                await self._holdings.register(holding, Offset.LATEST)
+                await self._enrolment.holdings.register(holding, Offset.LATEST)
             except PenstockError as error:
-                self._log.warning("%s could not be moved to its end: %s", holding.partition, error)
+                self._enrolment.log.warning("%s could not be moved to its end: %s", holding.partition, error)
 
     # Sharing out.
 
-    async def _share(self) -> None:
+    async def _share_out(self) -> None:
         """Give back what may not be read or is not ours, take what is ours and free."""
         placements, now = self._shared.placements, self._channel.monotonic()
-        known = placements.topics(self._topics)
+        known = placements.topics(self._enrolment.topics)
         there = [info.partition for topic in known.values() for info in topic.partitions]
-        readable = {partition for partition in there if placements.status(partition) == _SUBSCRIBABLE}
-        mine = readable if self._by_hand else share_of(readable, self._tube.source_count, self._tube.node_id)
+        mine = self._share.of(partition for partition in there if placements.status(partition) == _SUBSCRIBABLE)
         if known:
-            self._let_go({each.partition for each in self._holdings} - mine, now)
+            self._let_go({each.partition for each in self._enrolment.holdings} - mine, now)
         await self._let_go_overdue(now)
-        if not self._by_hand:
-            for partition in mine:
-                node = placements.leader(partition)
-                free = self._holdings.get(partition) is None and self._refused.get(partition, 0.0) <= now
-                if node is not None and free:
-                    self._refused[partition] = now + _GUARD_S
-                    self._holdings.want(partition, node)
-        gained = await self._holdings.register_due(_TRIES)
-        self._gained |= frozenset() if self._by_hand else gained
+        self._share.want(mine, now)
+        self._share.gained(await self._enrolment.holdings.register_due(_TRIES))
 
     def _let_go(self, partitions: Collection[Partition], now: float) -> None:
         news = set(partitions) - set(self._leaving)
         wait_s = self._tube.rebalance_confirm_wait_ms / 1_000
-        for partition in self._holdings.revoke(news):
+        for partition in self._enrolment.holdings.revoke(news):
             self._leaving[partition] = now + wait_s
-            if partition in self._told and not self._by_hand:
-                self._revoked.add(partition)
+            self._share.revoked(partition)
 
     async def _let_go_overdue(self, now: float) -> None:
         """What the application did not give back in time, or has never heard of."""
-        gone = {partition for partition in self._leaving if self._holdings.get(partition) is None}
+        gone = {partition for partition in self._leaving if self._enrolment.holdings.get(partition) is None}
         overdue = {
             partition
             for partition, deadline in self._leaving.items()
-            if partition not in gone and (now >= deadline or partition not in self._told)
+            if partition not in gone and (now >= deadline or partition not in self._enrolment.told)
         }
-        self._holdings.lost |= overdue
-        await self._holdings.give_back(overdue, if_out=not self._tube.rollback_if_confirm_timeout)
+        self._enrolment.holdings.lost |= overdue
+        await self._enrolment.take_away(overdue)
         for partition in gone | overdue:
             del self._leaving[partition]
 
     async def _node(self, partition: Partition) -> Node:
         """Its broker. Raises ServerError if there is no such partition (404), or it may not be read (422)."""
         placements = self._shared.placements
-        if placements.leader(partition) is None and self._channel.monotonic() >= self._meta_at - self._period_s:
+        stale_at = self._meta_at - self._enrolment.period_s
+        if placements.leader(partition) is None and self._channel.monotonic() >= stale_at:
             await self._ask_for_meta()
         node, status = placements.leader(partition), placements.status(partition)
         if node is not None:
@@ -288,7 +253,8 @@ class ClientBalanced(GroupMember):
         error.retriable = False
         raise error
 
-    def _pending_s(self) -> float:
+    def pending_s(self) -> float:
+        """Until partitions are asked for, or it is looked whether the application has given back what it was to."""
         if self._leaving:
             return _LOOKING_S
         return max(0.0, self._meta_at - self._channel.monotonic())

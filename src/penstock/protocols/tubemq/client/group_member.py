@@ -1,30 +1,27 @@
 """GroupMember: what a consumer in a group is, whoever balances: an id, holdings, pulling, and beats at their times.
 
 A heartbeat is one look at what is due; ``heartbeat_interval_s`` says when to look again. What must not live here: what
-is said to the master (`server_balanced`, `client_balanced`).
+is said to the master, and which partitions to hold (a `Balancing`: `server_balanced`, `client_balanced`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Mapping
+from typing import Final, Protocol
 
-from penstock.config.logs import ClientLog, whose
 from penstock.errors import ConfigError, PenstockError, ServerError, UsageError
-from penstock.model import Committed, Offset, Partition
-from penstock.protocols.tubemq.client.holdings import Holdings
-from penstock.protocols.tubemq.client.pacing import Pacing
+from penstock.model import Assignment, Committed, Offset, Partition
+from penstock.protocols.tubemq.client.enrolment import Enrolment
 from penstock.protocols.tubemq.client.pulled import PulledBatch
-from penstock.protocols.tubemq.client.pulling import Pulling
-from penstock.protocols.tubemq.client.registration import Registration, RegistrationEvent, RegistrationState
+from penstock.protocols.tubemq.client.registration import RegistrationEvent, RegistrationState
 from penstock.protocols.tubemq.client.shared import Shared
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.messages import CloseRequestC2M
 from penstock.protocols.tubemq.methods import CONSUMER_CLOSE
 from penstock.protocols.tubemq.names import check_group
-from penstock.seams.client import Beat, GroupOptions, Verdict
+from penstock.seams.client import Beat, GroupOptions
 
-__all__ = ["GroupMember"]
+__all__ = ["Balancing", "GroupMember"]
 
 _SHORTEST_S: Final = 0.01
 _FORBIDDEN: Final = frozenset({Code.CONSUME_GROUP_FORBIDDEN, Code.CONSUME_CONTENT_FORBIDDEN})
@@ -34,45 +31,94 @@ _REFUSALS: Final = _FORBIDDEN | frozenset(
 """What a member hears that does not fit into its group (any more)."""
 
 
-class GroupMember:
-    """``penstock.seams.BatchMembership`` but for joining, heartbeats and leaving."""
+class Balancing(Protocol):
+    """Who decides which partitions a member holds: what it says to the master, and what it does with the answers.
 
-    def __init__(self, shared: Shared, options: GroupOptions) -> None:
+    Made for one enrolment, in which it writes what is gained and revoked. Errors are PenstockErrors.
+    """
+
+    async def register(self) -> None:
+        """Ask the master once to take this member, or to take it back. Raises ServerError, ConnectionLost."""
+        ...
+
+    async def joined(self) -> None:
+        """The master has taken this member for the first time: ask what has to be known now. Raises as ``register``."""
+        ...
+
+    async def beat_master(self) -> None:
+        """One heartbeat; ``master_at`` is put off by a period if it is answered. Raises ServerError, ConnectionLost."""
+        ...
+
+    async def balance(self) -> None:
+        """Take what this member is to have, and give back what it is not, as far as that is due now."""
+        ...
+
+    def pending_s(self) -> float:
+        """Seconds until ``balance`` has something to do, 0 or more; a heartbeat's period if nothing waits."""
+        ...
+
+    async def book(self, partition: Partition, at: int | Offset | None) -> int:
+        """See that the partition is this member's, at ``at`` if that is said; returns where the next batch begins.
+
+        Raises ServerError: somebody else has it, it is not there, or it is not given by asking.
+        """
+        ...
+
+
+class GroupMember:
+    """``penstock.seams.BatchMembership``, whose ``balancing`` is made anew for each enrolment."""
+
+    def __init__(self, shared: Shared, options: GroupOptions, balancing: Callable[[Enrolment], Balancing]) -> None:
         self._shared = shared
         self._channel = shared.channel
         self._tube = shared.options.tube
         if options.instance_id is not None:
             raise ConfigError("group_instance_id is set, but TubeMQ has no static members", hint="Leave it out")
         self._group = check_group(options.group)
-        self._whose = whose(shared.options.client_id, self._group)
-        self._log = ClientLog("penstock.group", self._whose)
         self._period_s = (self._tube.heartbeat_period_ms or options.heartbeat_interval_ms) / 1_000
         self._generation = 0
-        self._topics: Sequence[str] = ()
-        self._start()
+        self._make_balancing = balancing
+        self._enrol()
 
-    def _start(self) -> None:
+    def _enrol(self) -> None:
         """A new member, under a new id."""
-        self._id = self._shared.identity.consumer_id(self._group)
-        self._pacing = Pacing(self._channel, self._shared.options, ClientLog("penstock.consumer", self._whose))
-        self._holdings = Holdings(self._shared, self._group, self._id)
-        self._pulling = Pulling(self._shared, self._holdings, self._pacing)
-        self._registration = Registration()
-        self._told: set[Partition] = set()
-        self._gained: set[Partition] = set()
-        self._revoked: set[Partition] = set()
-        self.refusal = ""
+        self._enrolment = Enrolment(self._shared, self._group, self._period_s)
+        self._balancing = self._make_balancing(self._enrolment)
+        self._log = self._enrolment.log
+        self._holdings = self._enrolment.holdings
+        self._pulling = self._enrolment.pulling
+        self._registration = self._enrolment.registration
         self._failures = 0
-        self._beats = 0
-        self._report = False
-        self._master_at = self._brokers_at = 0.0
+        self._brokers_at = 0.0
+
+    # Joining, and beats.
+
+    async def join(self, topics: Collection[str], owned: Collection[Partition], reason: str) -> Assignment:
+        """Register at the master; partitions come later, with heartbeats.
+
+        Raises ServerError: 450 and 455 where the group may not consume, 424 to 430 where its members disagree, or this
+        ``node_id`` is taken.
+        """
+        del owned, reason
+        if self._registration.state is RegistrationState.CLOSED:
+            self._enrol()
+        self._enrolment.topics = sorted(topics)
+        await self._register_first()
+        await self._balancing.joined()
+        return Assignment(self._generation, frozenset(self._enrolment.told))
+
+    async def heartbeat(self) -> Beat:
+        """Do what is due: tell master and brokers that we live, take and give back partitions."""
+        await self._beat(self._channel.monotonic())
+        await self._balancing.balance()
+        return self._enrolment.news()
 
     # What engines ask.
 
     @property
     def member_id(self) -> str:
         """The client id that servers know."""
-        return self._id
+        return self._enrolment.id
 
     def must_revoke(self, owned: Collection[Partition]) -> frozenset[Partition]:
         """Nothing: partitions go one by one, when the master says so."""
@@ -129,28 +175,22 @@ class GroupMember:
 
     async def give_back(self, partitions: Collection[Partition]) -> None:
         """Others may have them."""
-        self._told -= set(partitions)
-        await self._holdings.give_back(partitions, if_out=not self._tube.rollback_if_confirm_timeout)
+        await self._enrolment.give_back(partitions)
 
     async def book(self, partition: Partition, at: int | Offset | None) -> int:
         """See that the partition is ours, at ``at`` if that is said; returns where the next batch begins."""
-        holding = self._holdings.get(partition)
-        if holding is None:
-            raise _not_ours(partition)
-        if at is None and holding.held:
-            return holding.offset
-        return await self._holdings.register(holding, at)
+        return await self._balancing.book(partition, at)
 
     async def leave(self, reason: str) -> None:
         """Give everything back and tell the master. Raises ConnectionLost, ServerError where it did not hear it."""
         del reason
         await self._holdings.give_back_all()
-        self._told.clear()
+        self._enrolment.told.clear()
         if self._registration.state in (RegistrationState.CREATED, RegistrationState.CLOSED):
             return
         self._registration.see(RegistrationEvent.CLOSE)
         auth = self._shared.identity.master_certificate()
-        request = CloseRequestC2M(client_id=self._id, group_name=self._group, auth_info=auth)
+        request = CloseRequestC2M(client_id=self._enrolment.id, group_name=self._group, auth_info=auth)
         await self._shared.masters.call(CONSUMER_CLOSE, request)
 
     # Beats.
@@ -161,19 +201,15 @@ class GroupMember:
         if not self._registration.registered:
             return self._period_s
         now = self._channel.monotonic()
-        due = [self._master_at - now, self._brokers_at - now, self._pending_s()]
+        due = [self._enrolment.master_at - now, self._brokers_at - now, self._balancing.pending_s()]
         if (asked := self._holdings.due_s(now)) is not None:
             due.append(asked)
         return max(_SHORTEST_S, min(due))
 
-    def _pending_s(self) -> float:
-        """Seconds until something else is due."""
-        return self._period_s
-
     async def _beat(self, now: float) -> None:
         """Tell master and brokers that we live, as far as it is time."""
         work = []
-        if now >= self._master_at:
+        if now >= self._enrolment.master_at:
             work.append(self._beat_master())
         if now >= self._brokers_at:
             work.append(self._beat_brokers())
@@ -190,20 +226,20 @@ class GroupMember:
         try:
             if not self._registration.registered and not await self._is_taken_back():
                 return
-            await self._ask_master()
+            await self._balancing.beat_master()
         except PenstockError as error:
             self._failures += 1
             if isinstance(error, ServerError) and error.code == Code.HB_NO_NODE:
                 self._registration.see(RegistrationEvent.UNKNOWN)
-                self._report = True
+                self._enrolment.report = True
                 # At once the first time: the master has a minute's memory less than the brokers' patience.
-                self._master_at = self._channel.monotonic() + (0.0 if self._failures == 1 else self._period_s)
+                self._enrolment.master_at = self._channel.monotonic() + (0.0 if self._failures == 1 else self._period_s)
                 self._log.info("the master does not know this member any more, which registers again: %s", error)
                 return
             wait_s = self._period_s
             if self._failures > self._tube.heartbeat_retries:
                 wait_s = max(wait_s, self._tube.heartbeat_after_fail_ms / 1_000)
-            self._master_at = self._channel.monotonic() + wait_s
+            self._enrolment.master_at = self._channel.monotonic() + wait_s
             self._log.warning("no heartbeat reached a master: %s", error)
         else:
             self._failures = 0
@@ -216,7 +252,7 @@ class GroupMember:
             if error.code not in _REFUSALS:
                 raise
             self._log.warning("the master does not take this member back, which gives up all it has: %s", error)
-            self.refusal = str(error)
+            self._enrolment.refusal = str(error)
             self._registration.see(RegistrationEvent.CLOSE)
             await self._holdings.give_back_all()
             return False
@@ -225,17 +261,11 @@ class GroupMember:
     async def _register_again(self) -> None:
         self._registration.see(RegistrationEvent.REGISTER)
         try:
-            await self._ask_to_register()
+            await self._balancing.register()
         except PenstockError:
             self._registration.see(RegistrationEvent.FAILED)
             raise
         self._registration.see(RegistrationEvent.ACCEPTED)
-
-    async def _register_for(self, topics: Collection[str]) -> None:
-        if self._registration.state is RegistrationState.CLOSED:
-            self._start()
-        self._topics = sorted(topics)
-        await self._register_first()
 
     async def _register_first(self) -> None:
         """Tried ``register_retries`` times, but once for groups that may not consume. Raises the last error."""
@@ -250,45 +280,5 @@ class GroupMember:
             else:
                 break
         self._generation += 1
-        self._master_at = self._channel.monotonic()
-        self._brokers_at = self._master_at + self._period_s
-
-    async def _ask_to_register(self) -> None:
-        raise NotImplementedError
-
-    async def _ask_master(self) -> None:
-        raise NotImplementedError
-
-    def _reports(self) -> bool:
-        """Whether this heartbeat says what is held: if something changed, and every few times."""
-        self._beats += 1
-        report, self._report = self._report or self._beats % self._tube.report_interval_beats == 0, False
-        return report
-
-    def _news(self) -> Beat:
-        """What has changed since the last beat, for the engine."""
-        if self.refusal:
-            return Beat(Verdict.LOST, reason=self.refusal)
-        lost = frozenset(self._holdings.lost & self._told)
-        if self._holdings.lost:
-            self._report = True
-        self._holdings.lost.clear()
-        assigned = frozenset(self._gained)
-        self._told = (self._told | assigned) - lost
-        revoked = frozenset(self._revoked)
-        self._gained, self._revoked = set(), set()
-        return Beat(Verdict.STEADY, revoked, assigned, lost=lost)
-
-
-def _not_ours(partition: Partition) -> ServerError:
-    from penstock.protocols.tubemq.error_codes import error_of
-
-    error = error_of(
-        Code.HB_NO_NODE,
-        "the partition is not this consumer's",
-        topic=partition.topic,
-        partition=partition.id,
-        node=partition.node,
-    )
-    error.retriable = True  # the engine hears of it with the next heartbeat
-    return error
+        self._enrolment.master_at = self._channel.monotonic()
+        self._brokers_at = self._enrolment.master_at + self._period_s

@@ -1,4 +1,4 @@
-"""ServerBalanced: a member of a group whose partitions the master shares out, by events in answers to heartbeats.
+"""Server balancing: a member of a group whose partitions the master shares out, by events in answers to heartbeats.
 
 One event at a time: partitions to take, or to give back. It is acknowledged once it is dealt with, and the report that
 goes with the acknowledgement says what is held then; what could not be taken is missing there, and the master shares
@@ -8,12 +8,13 @@ Source: Apache InLong TubeMQ 2.x, ``SimplePullMessageConsumer`` of the Java clie
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from penstock.errors import ProtocolViolation
-from penstock.model import Assignment, Node, Partition
+from penstock.model import Node, Partition
+from penstock.protocols.tubemq.client.enrolment import Enrolment
 from penstock.protocols.tubemq.client.group_member import GroupMember
 from penstock.protocols.tubemq.client.shared import Shared
 from penstock.protocols.tubemq.config.names import parse_start_offsets
@@ -40,9 +41,9 @@ from penstock.protocols.tubemq.strings import (
     format_topic_filter,
     parse_held,
 )
-from penstock.seams.client import Beat, GroupOptions
+from penstock.seams.client import GroupOptions
 
-__all__ = ["ServerBalanced"]
+__all__ = ["server_balanced"]
 
 _CONNECT: Final = frozenset({EventType.CONNECT, EventType.ONLY_CONNECT})
 _DISCONNECT: Final = frozenset({EventType.DISCONNECT, EventType.ONLY_DISCONNECT})
@@ -61,52 +62,54 @@ class _Event:
     deadline: float = 0.0
 
 
-class ServerBalanced(GroupMember):
-    """``penstock.seams.BatchMembership`` over TubeMQ's master."""
+def server_balanced(shared: Shared, options: GroupOptions) -> GroupMember:
+    """A member of a group that TubeMQ's master shares out."""
+    session_ms = shared.channel.now_ms()
+    starts = {
+        Partition(topic, number, node): offset
+        for (node, topic, number), offset in parse_start_offsets(shared.options.tube.start_offsets).items()
+    }
+    return GroupMember(shared, options, lambda enrolment: ServerBalancing(enrolment, session_ms, starts))
 
-    def __init__(self, shared: Shared, options: GroupOptions) -> None:
-        super().__init__(shared, options)
-        self._session_ms = self._channel.now_ms()
-        self._starts = {
-            Partition(topic, number, node): offset
-            for (node, topic, number), offset in parse_start_offsets(self._tube.start_offsets).items()
-        }
 
-    def _start(self) -> None:
-        super()._start()
+class ServerBalancing:
+    """A `Balancing` by the master's events. ``starts`` is where a bound group begins, ``session_ms`` when it did."""
+
+    def __init__(self, enrolment: Enrolment, session_ms: int, starts: Mapping[Partition, int]) -> None:
+        self._enrolment = enrolment
+        self._shared = enrolment.shared
+        self._channel = enrolment.shared.channel
+        self._tube = enrolment.shared.options.tube
+        self._session_ms = session_ms
+        self._starts = starts
         self._event: _Event | None = None
         self._done: _Event | None = None
         self._not_allocated = True
         self._first_event = True
+        self._beats = 0
+        self.book = enrolment.book
 
-    async def join(self, topics: Collection[str], owned: Collection[Partition], reason: str) -> Assignment:
-        """Register at the master; partitions come later, by events.
+    async def joined(self) -> None:
+        """Partitions come later, by events."""
 
-        Raises ServerError: 450 and 455 where the group may not consume, 424 to 430 where its members disagree.
-        """
-        del owned, reason
-        await self._register_for(topics)
-        return Assignment(self._generation, frozenset(self._told))
-
-    async def heartbeat(self) -> Beat:
-        """Do what is due: tell master and brokers that we live, take and give back partitions."""
-        await self._beat(self._channel.monotonic())
-        self._gained |= await self._holdings.register_due(self._tube.register_retries)
+    async def balance(self) -> None:
+        """Register at brokers what an event gave, give back what one took."""
+        self._enrolment.gained |= await self._enrolment.holdings.register_due(self._tube.register_retries)
         if self._event is not None:
             await self._go_on(self._event)
-        return self._news()
 
     # The master.
 
-    async def _ask_to_register(self) -> None:
+    async def register(self) -> None:
+        """Say what is held, and where a bound group begins."""
         tube, bound = self._tube, self._tube.bound_consume
-        filters = {topic: self._shared.options.filters_of(topic) for topic in self._topics}
+        filters = {topic: self._shared.options.filters_of(topic) for topic in self._enrolment.topics}
         starts = {partition: at for partition, at in self._starts.items() if partition.topic in filters}
         request = RegisterRequestC2M(
-            client_id=self._id,
-            group_name=self._group,
+            client_id=self._enrolment.id,
+            group_name=self._enrolment.group,
             host_name=self._shared.identity.host,
-            topic_list=self._topics,
+            topic_list=self._enrolment.topics,
             subscribe_info=self._holdings_as_text(),
             topic_condition=[format_topic_filter(topic, items) for topic, items in filters.items() if items],
             require_bound=bound,
@@ -115,47 +118,55 @@ class ServerBalanced(GroupMember):
             total_count=tube.source_count if bound else None,
             select_big=tube.select_big if bound else None,
             required_partition=format_required(starts) if bound else None,
-            group_flow_check_id=self._pacing.control.group.flow_id,
-            def_flow_check_id=self._pacing.control.shared.flow_id,
-            qry_priority_id=self._pacing.control.priority,
+            group_flow_check_id=self._enrolment.pacing.control.group.flow_id,
+            def_flow_check_id=self._enrolment.pacing.control.shared.flow_id,
+            qry_priority_id=self._enrolment.pacing.control.priority,
             auth_info=self._shared.identity.master_certificate(),
         )
         answer = await self._shared.masters.call(CONSUMER_REGISTER, request)
         self._note(answer)
 
-    async def _ask_master(self) -> None:
+    async def beat_master(self) -> None:
+        """Acknowledge the event that is done, and hear the next one."""
         done, report = self._done, self._reports()
         request = HeartRequestC2M(
-            client_id=self._id,
-            group_name=self._group,
+            client_id=self._enrolment.id,
+            group_name=self._enrolment.group,
             subscribe_info=self._holdings_as_text() if report or done else (),
             report_subscribe_info=report or done is not None,
             event=None if done is None else _acknowledged(done),
-            def_flow_check_id=self._pacing.control.shared.flow_id,
-            group_flow_check_id=self._pacing.control.group.flow_id,
-            qry_priority_id=self._pacing.control.priority,
+            def_flow_check_id=self._enrolment.pacing.control.shared.flow_id,
+            group_flow_check_id=self._enrolment.pacing.control.group.flow_id,
+            qry_priority_id=self._enrolment.pacing.control.priority,
             auth_info=self._shared.identity.master_certificate(),
         )
         answer = await self._shared.masters.ask(CONSUMER_HEARTBEAT, request)
         if answer.err_code != Code.SUCCESS:
             raise error_of(answer.err_code, answer.err_msg, node=str(self._shared.masters.current))
         self._done = None if self._done is done else self._done
-        self._master_at = self._channel.monotonic() + self._period_s
+        self._enrolment.master_at = self._channel.monotonic() + self._enrolment.period_s
         self._note(answer)
         if has(answer, "event") and answer.event.rebalance_id > 0:
             self._hear(answer.event)
+
+    def _reports(self) -> bool:
+        """Whether this heartbeat says what is held: if something changed, and every few times."""
+        self._beats += 1
+        report = self._enrolment.report or self._beats % self._tube.report_interval_beats == 0
+        self._enrolment.report = False
+        return report
 
     def _note(self, answer: RegisterResponseM2C | HeartResponseM2C) -> None:
         self._shared.identity.note_token(answer.authorized_info)
         if has(answer, "not_allocated"):
             self._not_allocated = answer.not_allocated
-        self._pacing.note_rules(answer)
-        self._holdings.priority = self._pacing.priority_for_brokers
+        self._enrolment.pacing.note_rules(answer)
+        self._enrolment.holdings.priority = self._enrolment.pacing.priority_for_brokers
 
     def _holdings_as_text(self) -> list[str]:
         return [
-            format_held(Held(self._id, self._group, Located(holding.node, partition)))
-            for partition, holding in self._holdings.held.items()
+            format_held(Held(self._enrolment.id, self._enrolment.group, Located(holding.node, partition)))
+            for partition, holding in self._enrolment.holdings.held.items()
         ]
 
     # Events.
@@ -167,15 +178,17 @@ class ServerBalanced(GroupMember):
         try:
             located = [parse_held(text).located for text in texts]
         except ProtocolViolation as error:
-            self._log.warning("an event of the master cannot be understood, and is acknowledged as it is: %s", error)
+            self._enrolment.log.warning(
+                "an event of the master cannot be understood, and is acknowledged as it is: %s", error
+            )
             located = []
         event.partitions = {each.partition: each.node for each in located}
         if event.kind in _CONNECT:
             for partition, node in event.partitions.items():
-                self._holdings.want(partition, node, self._bootstrap(partition))
+                self._enrolment.holdings.want(partition, node, self._bootstrap(partition))
         elif event.kind in _DISCONNECT:
             event.deadline = self._channel.monotonic() + self._tube.rebalance_confirm_wait_ms / 1_000
-            self._revoked |= self._holdings.revoke(event.partitions) & self._told
+            self._enrolment.revoked |= self._enrolment.holdings.revoke(event.partitions) & self._enrolment.told
         self._event = event
 
     def _bootstrap(self, partition: Partition) -> int | None:
@@ -186,36 +199,40 @@ class ServerBalanced(GroupMember):
 
     async def _go_on(self, event: _Event) -> None:
         if event.kind in _CONNECT:
-            self._gained |= await self._holdings.register_due(self._tube.register_retries)
-            pending = set(event.partitions) & set(self._holdings.unsettled)
+            self._enrolment.gained |= await self._enrolment.holdings.register_due(self._tube.register_retries)
+            pending = set(event.partitions) & set(self._enrolment.holdings.unsettled)
         elif event.kind in _DISCONNECT:
             await self._go_on_giving_back(event)
-            pending = {partition for partition in event.partitions if self._holdings.get(partition) is not None}
+            pending = self._there(event)
         else:
             pending = set()
         if pending:
             return
         self._first_event = self._first_event and event.kind not in _CONNECT
         self._event, self._done = None, event
-        self._master_at = self._channel.monotonic()
+        self._enrolment.master_at = self._channel.monotonic()
+
+    def _there(self, event: _Event) -> set[Partition]:
+        return {partition for partition in event.partitions if self._enrolment.holdings.get(partition) is not None}
 
     async def _go_on_giving_back(self, event: _Event) -> None:
-        there = {partition for partition in event.partitions if self._holdings.get(partition) is not None}
-        unknown = there - self._told - self._gained
+        there = self._there(event)
+        unknown = there - self._enrolment.told - self._enrolment.gained
         if unknown:
-            await self.give_back(unknown)
+            await self._enrolment.give_back(unknown)
         overdue = there - unknown
         if overdue and self._channel.monotonic() >= event.deadline:
-            self._log.warning(
+            self._enrolment.log.warning(
                 "%s could not wait to be given back: batches that were out will be read again."
                 " Poll more often, or raise rebalance_confirm_wait_ms",
                 ", ".join(sorted(map(str, overdue))),
             )
-            self._holdings.lost |= overdue
-            await self._holdings.give_back(overdue, if_out=not self._tube.rollback_if_confirm_timeout)
+            self._enrolment.holdings.lost |= overdue
+            await self._enrolment.take_away(overdue)
 
-    def _pending_s(self) -> float:
-        return self._period_s if self._event is None else _GIVING_BACK_S
+    def pending_s(self) -> float:
+        """A tenth of a second while an event is in work: the application may give back at any time."""
+        return self._enrolment.period_s if self._event is None else _GIVING_BACK_S
 
 
 def _acknowledged(event: _Event) -> EventProto:
