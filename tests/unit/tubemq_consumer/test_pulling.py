@@ -92,6 +92,18 @@ def test_a_batch_may_be_committed_by_the_offset_it_ends_at_and_no_other() -> Non
     go(work())
 
 
+def test_automatic_commits_want_nothing_of_polls_while_nothing_is_to_be_confirmed() -> None:
+    async def work() -> None:
+        async with world(filled(2, partitions=1)) as w, w.consumer("demo", enable_auto_commit=True) as consumer:
+            await drain(consumer, 2)
+            assert not await consumer.poll(1)
+            await passing(60)
+            assert consumer._engine is not None
+            assert not consumer._engine.needs_service
+
+    go(work())
+
+
 def test_automatic_commits_confirm_what_an_earlier_poll_returned() -> None:
     async def work() -> None:
         async with world(filled(12, partitions=1)) as w:
