@@ -31,6 +31,7 @@ class Answer:
     size: int = 100
     whole: int | None = None
     first: int | None = None
+    damaged: PenstockError | None = None
     partition: Partition = HERE
     high_watermark: int = 7
     log_start_offset: int = 0
@@ -39,6 +40,8 @@ class Answer:
     def decode(self, *, stop: int | None = None, columns: Sequence[str] | None = None) -> tuple[Messages, int]:
         assert stop is not None
         self.source.seen.append(f"decode {self.offset}")
+        if self.damaged is not None:
+            raise self.damaged
         following = self.next_offset if self.whole is None else self.offset + self.whole
         first = self.offset if self.first is None else self.first
         following = max(min(following, stop), self.offset) if first < stop else self.offset
@@ -134,6 +137,22 @@ def test_what_was_good_comes_before_the_damage_and_what_was_ahead_is_given_up() 
     source = Source(answer(0, 4, whole=2), answer(2, 4))
     assert read_all(source, 4) == [0, 1, 2, 3]
     assert source.seen == ["ask 0", "take", "decode 0", "close", "ask 2", "take", "decode 2", "finish"]
+
+
+def test_damage_gives_up_what_was_ahead_and_is_read_again_from_where_it_is() -> None:
+    damaged = CorruptBatch("damaged", offset=0)
+    source = Source(answer(0, 4, damaged=damaged), answer(0, 4))
+
+    async def work() -> Messages | None:
+        read = read_of(source, 8)
+        with pytest.raises(CorruptBatch):
+            await read.next()
+        return await read.next()
+
+    messages = asyncio.run(work())
+    assert messages is not None
+    assert messages.offset.to_pylist() == [0, 1, 2, 3]
+    assert source.seen == ["ask 0", "take", "ask 4", "decode 0", "close", "ask 0", "take", "ask 4", "decode 0"]
 
 
 def test_a_range_whose_rest_was_compacted_away_is_done() -> None:

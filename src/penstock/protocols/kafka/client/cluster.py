@@ -22,6 +22,7 @@ from penstock.protocols.kafka.messages.discovery import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from penstock.seams.freshness import Freshness
 from penstock.seams.retry import Retry
 
 __all__ = ["Cluster"]
@@ -49,17 +50,15 @@ class Cluster:
         self._leaders: dict[Partition, PartitionInfo] = {}
         self._distrusted: set[Partition] = set()
         self._lineages: dict[Partition, Lineage] = {}
-        self._valid_until: dict[str, float] = {}
-        self._all_valid_until = float("-inf")
+        self._freshness = Freshness(calls.channel, calls.options.metadata_max_age_ms)
 
     async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> dict[str, TopicInfo]:
         """Topics by name (None: all); one that does not exist is absent. Raises ConnectionLost, ServerError."""
-        now = self._channel.monotonic()
         if names is None:
-            if fresh or now >= self._all_valid_until:
+            if fresh or self._freshness.all_due():
                 await self._refresh(None)
             return dict(self._topics)
-        wanted = {name for name in names if fresh or now >= self._valid_until.get(name, self._all_valid_until)}
+        wanted = set(names) if fresh else self._freshness.due(names)
         if wanted:
             await self._refresh(wanted)
         return {name: self._topics[name] for name in names if name in self._topics}
@@ -81,7 +80,7 @@ class Cluster:
     def distrust(self, partition: Partition) -> None:
         """Its leader is not who we thought."""
         self._distrusted.add(partition)
-        self._valid_until[partition.topic] = float("-inf")
+        self._freshness.doubt(partition.topic)
 
     def topic_id(self, name: str) -> bytes | None:
         """The id of a topic, None where the broker has none."""
@@ -172,24 +171,25 @@ class Cluster:
             each.node_id: Node(str(each.node_id), Endpoint(each.host, each.port), each.rack) for each in answer.brokers
         }
         self._controller = answer.controller_id
-        valid_until = self._channel.monotonic() + self._options.metadata_max_age_ms / 1_000
         if names is None:
-            self._all_valid_until = valid_until
+            self._freshness.told_all()
             for gone in self._topics.keys() - {topic.name for topic in answer.topics}:
                 self._forget(gone)
         creating: set[str] = set()
+        told: list[str] = []
         creates = self._options.auto_create_topics and names is not None
         for topic in answer.topics:
             name = topic.name or self._names_by_id.get(topic.topic_id, "")
             if topic.error_code == NONE:
                 self._keep(name, topic)
-                self._valid_until[name] = valid_until
+                told.append(name)
             elif topic.error_code == _LEADER_NOT_AVAILABLE:
                 creating.add(name)
             elif topic.error_code in _ABSENT and not (creates and topic.error_code == _INVALID_NAME):
                 self._forget(name)
             elif names is not None:
                 raise error_for(topic.error_code, "asking for a topic failed", topic=name)
+        self._freshness.told(told)
         return creating
 
     def _keep(self, name: str, topic: MetadataResponseTopic) -> None:
@@ -220,7 +220,7 @@ class Cluster:
         topic = self._topics.pop(name or "", None)
         if topic is None:
             return
-        self._valid_until.pop(topic.name, None)
+        self._freshness.forget(topic.name)
         if topic.id is not None:
             self._names_by_id.pop(topic.id, None)
         for info in topic.partitions:

@@ -14,6 +14,7 @@ from penstock.protocols.tubemq.client.placements import SYSTEM_TOPIC, Placements
 from penstock.protocols.tubemq.client.publisher import Publisher
 from penstock.protocols.tubemq.error_codes import Code, error_of
 from penstock.seams.channel import Channel
+from penstock.seams.freshness import Freshness
 from penstock.seams.retry import Retry
 
 __all__ = ["Topics"]
@@ -40,16 +41,14 @@ class Topics:
         self._placements = placements
         self._publisher = publisher
         self._options = options
-        self._asked_at: dict[str, float] = {}
+        self._freshness = Freshness(channel, options.metadata_max_age_ms)
 
     async def topics(self, names: Collection[str], *, fresh: bool = False) -> Mapping[str, TopicInfo]:
         """Topics by name; those that do not exist are absent. No request lists them all."""
-        now = self._channel.monotonic()
-        oldest = now - self._options.metadata_max_age_ms / 1_000
-        due = [name for name in names if fresh or self._asked_at.get(name, -1e9) < oldest]
+        due = list(names) if fresh else sorted(self._freshness.due(names))
         if due:
             await self._ask(due)
-            self._asked_at.update(dict.fromkeys(due, now))
+            self._freshness.told(due)
         return self._placements.topics(names)
 
     async def leader(self, partition: Partition) -> Node:
