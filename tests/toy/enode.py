@@ -27,7 +27,19 @@ from penstock.errors import (
 )
 from penstock.model import Endpoint, Node, Partition
 from penstock.seams.abilities import Abilities
-from penstock.seams.enode import Appended, Budget, Extent, Fetched, FetchPart, Place, Room, TopicState, Writer
+from penstock.seams.enode import (
+    Appended,
+    Batch,
+    Budget,
+    Extent,
+    Fetched,
+    FetchPart,
+    Place,
+    Room,
+    TopicState,
+    Writer,
+    bytes_of,
+)
 from penstock.seams.framing import Buffer, Frame
 from penstock.seams.opening import EnodeIdentity, Surroundings
 from penstock.seams.relay import Relay
@@ -147,9 +159,10 @@ class ToyEnode:
 
     # Writing.
 
-    async def append(self, partition: Partition, batch: Buffer) -> Appended:
-        head = parse_header(as_array(batch))
-        rows = decode_v2(batch).batch
+    async def append(self, partition: Partition, batch: Batch) -> Appended:
+        data = bytes_of(batch)
+        head = parse_header(as_array(data))
+        rows = decode_v2(data).batch
         once = [int.from_bytes(self._runtime.random_bytes(7), "big"), 0, 0]
         if head.producer_id >= 0:
             once = [head.producer_id, head.producer_epoch, head.base_sequence]
@@ -158,7 +171,7 @@ class ToyEnode:
         answer, _ = await self._ask(node, {**said, "node": node.name}, encode(rows), lane="write")
         return Stored(answer["offset"], answer["offset"] + rows.num_rows - 1)
 
-    async def append_all(self, batches: Sequence[tuple[Partition, Buffer]]) -> list[Appended | PenstockError]:
+    async def append_all(self, batches: Sequence[tuple[Partition, Batch]]) -> list[Appended | PenstockError]:
         return await self._all([self.append(*each) for each in batches])
 
     async def delete_records(self, partition: Partition, before: int) -> int:

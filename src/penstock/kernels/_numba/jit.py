@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final, TypeVar, cast
 import numba
 from numba import types
 from numba.core.caching import CompileResultCacheImpl
+from numba.core.compiler_lock import global_compiler_lock
 
 from penstock.kernels.cache import folder
 
@@ -98,15 +99,16 @@ class _Locator:
 
 @contextlib.contextmanager
 def _kept(function: Callable[..., Any], place: Path) -> Iterator[None]:
-    """While the decorator runs, which looks here before it looks anywhere else."""
+    """While the decorator runs, which looks here before it looks anywhere else. One thread at a time."""
     kind: Any = CompileResultCacheImpl
-    _Locator.under_way[function] = place
-    kind._locator_classes = [_Locator, *kind._locator_classes]
-    try:
-        yield
-    finally:
-        del kind._locator_classes
-        del _Locator.under_way[function]
+    with global_compiler_lock:
+        _Locator.under_way[function] = place
+        kind._locator_classes = [_Locator, *kind._locator_classes]
+        try:
+            yield
+        finally:
+            del kind._locator_classes
+            del _Locator.under_way[function]
 
 
 def inlined(function: _Function) -> _Function:
