@@ -6,6 +6,7 @@ Far away time is virtual: it passes when nothing else is left to do, so that 50 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Executor
 from math import prod
@@ -18,7 +19,7 @@ from tests.late_enode import Plan, planned
 from tests.unit.client.virtual_time import VirtualLoop
 
 T = TypeVar("T")
-SEEDS = 20
+SEEDS = int(os.environ.get("PENSTOCK_FAR_SEEDS", "20"))
 
 
 class _Loop(VirtualLoop):
