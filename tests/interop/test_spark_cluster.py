@@ -155,13 +155,13 @@ def await_copies(address: str, count: int, job: Future[dict[str, Any]]) -> None:
 
 
 def kill_executor(worker: spark.Worker) -> None:
-    executor, *_ = called_with(below(psutil.Process(worker.process.pid)), "CoarseGrainedExecutorBackend")
+    executor, *_ = called_with(below(psutil.Process(worker.pid)), "CoarseGrainedExecutorBackend")
     executor.kill()
 
 
 def kill(worker: spark.Worker) -> None:
     """With its executors, as a machine goes."""
-    os.killpg(worker.process.pid, signal.SIGKILL)
+    os.killpg(worker.pid, signal.SIGKILL)
 
 
 def copied(address: str) -> Mapping[str, int]:

@@ -56,7 +56,7 @@ class Secured:
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     """A broker with three TLS listeners: ANYONE, KNOWN (asks for a certificate), RENAMED (shows another name)."""
     files = certificates(tmp_path_factory.mktemp("certificates"))
-    ports = {name: jvm.free_port() for name in ("ANYONE", "KNOWN", "RENAMED")}
+    ports = dict(zip(("ANYONE", "KNOWN", "RENAMED"), jvm.free_ports(3), strict=True))
     settings: dict[str, str] = {}
     for name in ports:
         prefix = f"listener.name.{name.lower()}.ssl"

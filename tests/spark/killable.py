@@ -41,7 +41,7 @@ def server(kind: str, folder: Path) -> Iterator[Killable]:
             yield node
         return
     try:
-        broker = kafka.BrokerProcess(folder, settings=QUICK_TO_FORGET)
+        broker = kafka.broker_process(folder, settings=QUICK_TO_FORGET)
     except Unavailable as reason:
         pytest.skip(f"no Kafka to test with: {reason}")
     with broker:

@@ -1,21 +1,24 @@
-"""Java processes: how one is called, started, waited for and ended. Ended by pid, never by name."""
+"""Java on this machine: its command, ports for servers that must be told theirs, and the end of a process, by handle.
+
+What must not live here: servers that come and go (``java_server``).
+"""
 
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import socket
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from tools.peers.maven import Unavailable
 
-READY_WITHIN_S = 90.0
 END_WITHIN_S = 20.0
+_TRIES = 1_000
 
 # C1 only and the serial collector: up in half the time and half the memory, and slow under load. For tests, not bench.
 QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
@@ -46,69 +49,18 @@ def everywhere() -> list[str]:
     return ["-Djava.net.preferIPv4Stack=true", f"-Djava.io.tmpdir={tempfile.gettempdir()}", "-XX:-UsePerfData"]
 
 
-def free_port() -> int:
-    """A loopback port that was free a moment ago; for servers that cannot be told to take port 0."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+def free_ports(count: int) -> range:
+    """So many in a row, free now, and below what systems hand out by themselves.
 
-
-@contextmanager
-def server(line: Sequence[str], home: Path, log: Path, ready: Callable[[], None]) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a server in ``home`` until the block ends. ``ready`` raises OSError while it does not answer yet.
-
-    Raises Unavailable, with the end of its log, when it ends or stays silent instead of getting ready.
+    So a server that is down for a while finds its port again. Raises Unavailable.
     """
-    process = start(line, home, log, ready)
-    try:
-        yield process
-    finally:
-        end(process)
-
-
-def start(
-    line: Sequence[str],
-    home: Path,
-    log: Path,
-    ready: Callable[[], None],
-    environment: Mapping[str, str] | None = None,
-) -> subprocess.Popen[bytes]:
-    """``server`` for a caller that ends it himself, and perhaps starts it again."""
-    process = launch(line, home, log, environment)
-    try:
-        await_ready(process, log, ready)
-    except BaseException:
-        end(process)
-        raise
-    return process
-
-
-def launch(
-    line: Sequence[str], home: Path, log: Path, environment: Mapping[str, str] | None = None
-) -> subprocess.Popen[bytes]:
-    """``start`` for a caller that has several to start, and waits for all of them then."""
-    with log.open("ab") as sink:
-        return subprocess.Popen(
-            line, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, cwd=home, env=environment, start_new_session=True
-        )
-
-
-def await_ready(process: subprocess.Popen[bytes], log: Path, ready: Callable[[], None]) -> None:
-    """Raises Unavailable, with the end of its log, when it ends or stays silent instead of getting ready."""
-    deadline = time.monotonic() + READY_WITHIN_S
-    while True:
-        try:
-            return ready()
-        except OSError as error:
-            trouble = str(error)
-        if process.poll() is not None:
-            trouble = f"it ended with {process.returncode}"
-        elif time.monotonic() < deadline:
-            time.sleep(0.05)
-            continue
-        tail = log.read_text(encoding="utf-8", errors="replace")[-1500:]
-        raise Unavailable(f"the server did not get ready ({trouble}); its log ends:\n{tail}")
+    for _ in range(_TRIES):
+        ports = range(first := random.randrange(16_000, 32_000 - count), first + count)
+        with ExitStack() as held, suppress(OSError):
+            for port in ports:
+                held.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            return ports
+    raise Unavailable(f"no {count} free ports in a row")
 
 
 def end(process: subprocess.Popen[bytes]) -> None:

@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
 
 from tools.peers import jvm, maven
+from tools.peers.java_server import JavaServer
 
 VERSIONS = ("3.9.2", "4.3.1")
 NEWEST = VERSIONS[-1]
@@ -115,58 +115,45 @@ def broker(
     A ``home`` that holds the data of an earlier broker is used with that data.
     Raises maven.Unavailable when it cannot be had here.
     """
-    port = jvm.free_port()
-    flags = jvm.QUICK if quick else ()
-    line = _prepared(home, version, {**_listeners(port, tls or {}), **(settings or {})}, heap, flags)
-    log = home / "broker.log"
-    with jvm.server(line, home, log, lambda: answers(port)) as process:
-        yield Broker(version, port, home, process.pid, log)
+    server = broker_process(home, version, settings=settings, tls=tls, heap=heap, quick=quick)
+    server.start()
+    try:
+        yield Broker(version, server.port, home, server.pid, server.log)
+    finally:
+        server.stop()
 
 
-class BrokerProcess:
-    """A broker that can be killed and started again: on its port, with its data. Gone after the block.
+@dataclass(slots=True, kw_only=True)
+class BrokerProcess(JavaServer):
+    """A broker that may be killed and started again: on its port, with its data.
 
-    Raises maven.Unavailable when it cannot be had here.
+    Killed, it keeps what it acknowledged, which is in its files: only a crash of the whole machine would lose it.
     """
-
-    def __init__(self, home: Path, version: str = NEWEST, *, settings: Mapping[str, str] | None = None) -> None:
-        self._home = home
-        self._port = jvm.free_port()
-        self._line = _prepared(home, version, {**_listeners(self._port, {}), **(settings or {})}, "512m", jvm.QUICK)
-        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def address(self) -> str:
         """``kafka://127.0.0.1:PORT``."""
-        return f"kafka://127.0.0.1:{self._port}"
-
-    @property
-    def pid(self) -> int:
-        """Of the running process; 0 if there is none."""
-        return self._process.pid if self._process else 0
-
-    def start(self) -> None:
-        """Start it and wait until it answers."""
-        self._process = jvm.start(self._line, self._home, self._home / "broker.log", lambda: answers(self._port))
-
-    def kill(self) -> None:
-        """SIGKILL. What it acknowledged is in the files: only a crash of the whole machine would lose it."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.kill()
+        return f"kafka://{self.endpoint}"
 
 
-def _listeners(port: int, tls: Mapping[str, int]) -> dict[str, str]:
-    """PLAINTEXT at ``port``, and those of ``tls``."""
-    controller = jvm.free_port()
+def broker_process(
+    home: Path,
+    version: str = NEWEST,
+    *,
+    settings: Mapping[str, str] | None = None,
+    tls: Mapping[str, int] | None = None,
+    heap: str = "512m",
+    quick: bool = True,
+) -> BrokerProcess:
+    """What ``broker`` starts, not started yet. Raises maven.Unavailable when it cannot be had here."""
+    port, controller = jvm.free_ports(2)
+    flags = jvm.QUICK if quick else ()
+    line = _prepared(home, version, {**_listeners(port, controller, tls or {}), **(settings or {})}, heap, flags)
+    return BrokerProcess(name="broker", home=home, line=line, ready=lambda: answers(port), port=port)
+
+
+def _listeners(port: int, controller: int, tls: Mapping[str, int]) -> dict[str, str]:
+    """PLAINTEXT at ``port``, those of ``tls``, and the one for itself at ``controller``."""
     ours = [f"{name}://127.0.0.1:{at}" for name, at in {"PLAINTEXT": port, **tls}.items()]
     protocols = ["CONTROLLER:PLAINTEXT", "PLAINTEXT:PLAINTEXT", *(f"{name}:SSL" for name in tls)]
     return {

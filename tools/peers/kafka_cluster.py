@@ -9,12 +9,8 @@ What must not live here: who does it when, and what must hold then (tests/intero
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -23,6 +19,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from tools.peers import jvm, kafka
+from tools.peers.java_server import JavaServer, start_together
 
 BROKERS = (1, 2, 3)
 _CONTROLLER = 100
@@ -49,30 +46,6 @@ _REPLICATED = {
 }
 
 
-@dataclass(slots=True)
-class _Node:
-    home: Path
-    port: int
-    line: Sequence[str]
-    process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def log(self) -> Path:
-        return self.home / "broker.log"
-
-    @property
-    def running(self) -> subprocess.Popen[bytes]:
-        if self.process is None:
-            raise RuntimeError(f"no broker is running in {self.home}")
-        return self.process
-
-    def begin(self) -> None:
-        self.process = jvm.launch(self.line, self.home, self.log)
-
-    def answers(self) -> None:
-        kafka.answers(self.port)
-
-
 class Cluster:
     """Runs within its block. Node ids are those of BROKERS. Raises maven.Unavailable where it cannot be had."""
 
@@ -80,8 +53,8 @@ class Cluster:
         self.version = version
         self._home = home
         self._id = kafka.cluster_id()
-        self._controller_port = jvm.free_port()
-        ports = {_CONTROLLER: self._controller_port, **{node_id: jvm.free_port() for node_id in BROKERS}}
+        ports = dict(zip((_CONTROLLER, *BROKERS), jvm.free_ports(1 + len(BROKERS)), strict=True))
+        self._controller_port = ports[_CONTROLLER]
         self._nodes = {node_id: self._made(node_id, port) for node_id, port in ports.items()}
 
     @property
@@ -96,39 +69,30 @@ class Cluster:
 
     def endpoint(self, node_id: int) -> str:
         """``127.0.0.1:PORT`` of one broker."""
-        return f"127.0.0.1:{self._nodes[node_id].port}"
+        return self._nodes[node_id].endpoint
 
     # What happens to brokers.
 
     def start(self, *node_ids: int) -> None:
         """Start these (all if none is named), side by side, and wait until each serves requests."""
-        nodes = [self._nodes[node_id] for node_id in node_ids or BROKERS]
-        for node in nodes:
-            node.begin()
-        for node in nodes:
-            jvm.await_ready(node.running, node.log, node.answers)
+        start_together([self._nodes[node_id] for node_id in node_ids or BROKERS])
 
     def kill(self, *node_ids: int) -> None:
         """SIGKILL; also for a frozen one."""
-        for node in (self._nodes[node_id] for node_id in node_ids):
-            if node.process is not None:
-                node.process.kill()
-                node.process.wait()
-                node.process = None
+        for node_id in node_ids:
+            self._nodes[node_id].kill()
 
     def stop(self, node_id: int) -> None:
         """SIGTERM: it hands its partitions over first."""
-        node = self._nodes[node_id]
-        jvm.end(node.running)
-        node.process = None
+        self._nodes[node_id].stop()
 
     def freeze(self, node_id: int) -> None:
         """SIGSTOP: its connections stay and nobody answers."""
-        os.kill(self._nodes[node_id].running.pid, signal.SIGSTOP)
+        self._nodes[node_id].freeze()
 
     def thaw(self, node_id: int) -> None:
         """SIGCONT."""
-        os.kill(self._nodes[node_id].running.pid, signal.SIGCONT)
+        self._nodes[node_id].thaw()
 
     def roll(self, topic: str) -> None:
         """Restart one broker after the other, as an upgrade does: the next one when ``topic`` is whole again."""
@@ -140,7 +104,7 @@ class Cluster:
     def replace(self, node_id: int) -> None:
         """Stop a broker, and start it with its data under another port, as a container comes back elsewhere."""
         self.stop(node_id)
-        self._nodes[node_id] = self._made(node_id, jvm.free_port())
+        self._nodes[node_id] = self._made(node_id, *jvm.free_ports(1))
         self.start(node_id)
 
     def unregister(self, node_id: int) -> None:
@@ -194,7 +158,7 @@ class Cluster:
     def _electable(self, topic: str, number: int, unclean: bool) -> Sequence[int]:
         if unclean:
             # One that was killed is the leader, and nobody is elected, until the controller has noticed.
-            return [node_id for node_id in BROKERS if self._nodes[node_id].process is not None]
+            return [node_id for node_id in BROKERS if self._nodes[node_id].runs]
         found = self.partition(topic, number)
         return [node.id for node in found.replicas[:1]] if found else []
 
@@ -229,7 +193,7 @@ class Cluster:
 
     def __enter__(self) -> Self:
         try:
-            self._nodes[_CONTROLLER].begin()
+            self._nodes[_CONTROLLER].launch()
             self.start()
         except BaseException:
             self.kill(*self._nodes)
@@ -239,7 +203,7 @@ class Cluster:
     def __exit__(self, *_: object) -> None:
         self.kill(*self._nodes)
 
-    def _made(self, node_id: int, port: int) -> _Node:
+    def _made(self, node_id: int, port: int) -> JavaServer:
         """A node that can be started: its settings and its storage are there, and stay if they were there before."""
         home = self._home / str(node_id)
         home.mkdir(parents=True, exist_ok=True)
@@ -249,7 +213,7 @@ class Cluster:
         if not (home / "data" / "meta.properties").exists():
             self._format(node_id, home, file)
         line = jvm.command(kafka.jars(self.version), "kafka.Kafka", [str(file)], heap=_HEAP, flags=jvm.QUICK)
-        return _Node(home, port, line)
+        return JavaServer(name="broker", home=home, line=line, ready=lambda: kafka.answers(port), port=port)
 
     def _format(self, node_id: int, home: Path, file: Path) -> None:
         """A broker's storage is one small file, which need not cost a JVM; the controller's has the features, too."""

@@ -10,13 +10,14 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from tools.peers import jvm
+from tools.peers.java_server import JavaServer
 from tools.peers.maven import Unavailable
 
 __all__ = ["Cluster", "Worker", "cluster", "home", "submit"]
@@ -31,7 +32,7 @@ _REGISTERED = re.compile(r"Successfully registered with master")
 class Worker:
     """A running worker; its executors' folders, with their logs, are under ``work``."""
 
-    process: subprocess.Popen[bytes]
+    pid: int
     work: Path
 
 
@@ -57,7 +58,7 @@ def cluster(folder: Path, workers: int = 2, cores: int = 2) -> Iterator[Cluster]
     with ExitStack() as running:
         at = folder / "master"
         line = _line(_MASTER, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-        url = _start(running, line, at, _ALIVE)[1]
+        url = _start(running, line, at, "master", _ALIVE)[1]
         started = [_worker(running, folder / f"worker-{number}", url, cores) for number in range(workers)]
         yield Cluster(url, tuple(started))
 
@@ -77,34 +78,30 @@ def _worker(running: ExitStack, at: Path, url: str, cores: int) -> Worker:
     line = _line(
         _WORKER, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0", *size, "--work-dir", str(work), url
     )
-    return Worker(_start(running, line, at, _REGISTERED)[0], work)
+    return Worker(_start(running, line, at, "worker", _REGISTERED)[0], work)
 
 
-def _start(
-    running: ExitStack, line: Sequence[str], at: Path, said: re.Pattern[str]
-) -> tuple[subprocess.Popen[bytes], str]:
-    """The process, and what stands in the first group of what it ``said``."""
+def _start(running: ExitStack, line: Sequence[str], at: Path, name: str, said: re.Pattern[str]) -> tuple[int, str]:
+    """Its process id, and what stands in the first group of what it ``said``."""
     at.mkdir(parents=True)
-    log = at / "log"
-    process = jvm.start(line, at, log, _when(log, said), environment=_environment(at))
-    running.callback(_end, process)
-    found = said.search(log.read_text(encoding="utf-8"))
-    return process, found.group(1) if found is not None and found.groups() else ""
 
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """With its executors, which are of its group: a worker that was killed could not end them."""
-    jvm.end(process)
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-
-
-def _when(log: Path, said: re.Pattern[str]) -> Callable[[], None]:
-    def ready() -> None:
-        if said.search(log.read_text(encoding="utf-8", errors="replace")) is None:
+    def found() -> re.Match[str]:
+        match = said.search(server.log.read_text(encoding="utf-8", errors="replace"))
+        if match is None:
             raise OSError("it has not said so yet")
+        return match
 
-    return ready
+    server = JavaServer(name=name, home=at, line=line, ready=found, environment=_environment(at))
+    server.start()
+    running.callback(_end, server, server.pid)
+    return server.pid, found().group(1) if said.groups else ""
+
+
+def _end(server: JavaServer, group: int) -> None:
+    """With its executors, which are of its group: a worker that was killed could not end them."""
+    server.stop()
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
 
 
 def _line(main: str, *arguments: str) -> list[str]:

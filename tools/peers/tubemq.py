@@ -5,23 +5,20 @@ A cluster keeps its ports for life, so its nodes can be stopped, killed and star
 
 from __future__ import annotations
 
-import contextlib
 import json
-import random
-import signal
 import socket
-import subprocess
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tools.peers import jvm, tubemq_java
+from tools.peers.java_server import JavaServer, start_together
 from tools.peers.maven import Unavailable
 
 VERSION = tubemq_java.SERVER
@@ -34,64 +31,14 @@ LASTING_S = 1.5
 Ini = Mapping[str, Mapping[str, object]]
 
 
-@dataclass(slots=True)
-class Node:
-    """One master or broker: a process that comes and goes over a folder and ports that stay."""
+@dataclass(slots=True, kw_only=True)
+class Node(JavaServer):
+    """A master or a broker. A broker that is stopped takes 4 s to flush; one that is killed loses what it had not.
 
-    name: str
-    host: str
-    port: int
+    That is so of acknowledged messages, too.
+    """
+
     web_port: int
-    home: Path = field(repr=False)
-    line: Sequence[str] = field(repr=False)
-    process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
-
-    @property
-    def address(self) -> str:
-        return f"{self.host}:{self.port}"
-
-    @property
-    def log(self) -> Path:
-        return self.home / f"{self.name}.log"
-
-    def start(self) -> None:
-        """Until its web page answers, which is when its port is open too. Raises Unavailable."""
-        self.begin()
-        self.await_ready()
-
-    def begin(self) -> None:
-        """Start it, for a caller that waits for several of them then."""
-        self.process = jvm.launch(self.line, self.home, self.log)
-
-    def await_ready(self) -> None:
-        """The rest of ``start``; one that does not get ready is ended. Raises Unavailable."""
-        try:
-            jvm.await_ready(self._running(), self.log, lambda: _connect(self.host, self.web_port))
-        except BaseException:
-            self.stop()
-            raise
-
-    def stop(self) -> None:
-        """SIGTERM and wait: a broker flushes what it holds, which takes it 4 s. Nothing if it does not run."""
-        if self.process is not None:
-            self.process.send_signal(signal.SIGCONT)  # a frozen one would not hear the other signal
-            jvm.end(self.process)
-            self.process = None
-
-    def freeze(self) -> None:
-        """SIGSTOP: its connections stay, its system still takes bytes, and nobody answers."""
-        self._running().send_signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        """SIGCONT."""
-        self._running().send_signal(signal.SIGCONT)
-
-    def kill(self) -> None:
-        """SIGKILL and wait: a broker loses what it had not flushed, acknowledged or not."""
-        if self.process is not None:
-            self.process.send_signal(signal.SIGKILL)
-            self.process.wait()
-            self.process = None
 
     def web(self, method: str, **parameters: object) -> dict[str, Any]:
         """One call of its HTTP interface. Raises OSError while nobody answers."""
@@ -100,11 +47,6 @@ class Node:
         with urllib.request.urlopen(url, timeout=10.0) as answer:
             found: dict[str, Any] = json.loads(answer.read())
         return found
-
-    def _running(self) -> subprocess.Popen[bytes]:
-        if self.process is None:
-            raise RuntimeError(f"{self.name} does not run")
-        return self.process
 
 
 @dataclass(slots=True)
@@ -118,7 +60,7 @@ class Cluster:
     @property
     def address(self) -> str:
         """host:port of every master, with commas, as TubeMQ's clients take it."""
-        return ",".join(master.address for master in self.masters)
+        return ",".join(master.endpoint for master in self.masters)
 
     @property
     def url(self) -> str:
@@ -138,7 +80,7 @@ class Cluster:
         signed = {"confModAuthToken": TOKEN, "createUser": "peer", "modifyUser": "peer", **parameters}
         trouble: object = "no master runs"
         for master in self.masters:
-            if master.process is None:
+            if not master.runs:
                 continue
             try:
                 answer = master.web(method, **signed)
@@ -175,7 +117,7 @@ class Cluster:
         """Whether every running broker is registered and has no change of its topics under way."""
         rows = self.admin("admin_query_broker_run_status").get("data") or []
         states = {row["brokerId"]: (row.get("runStatus"), row.get("subStatus")) for row in rows}
-        running = [number for number, node in enumerate(self.brokers, 1) if node.process is not None]
+        running = [number for number, node in enumerate(self.brokers, 1) if node.runs]
         return all(states.get(number) == ("running", "idle") for number in running)
 
     def wait_settled(self) -> None:
@@ -194,7 +136,7 @@ class Cluster:
         """(broker, partition id) → (first, end) offset; 28 apart for each message of the partition's store."""
         found = {}
         for number, node in enumerate(self.brokers, 1):
-            if node.process is not None:
+            if node.runs:
                 rows = self.broker_admin("admin_query_pubinfo", broker=number, topicName=topic).get("dataSet", [])
                 for part in (part for row in rows for part in row["offsetInfo"]):
                     found[number, part["partitionId"]] = (part["offsetMin"], part["offsetMax"])
@@ -204,7 +146,7 @@ class Cluster:
         """(broker, partition id) → the group's committed offset; a new group is known 5 s after its first commit."""
         found: dict[tuple[int, int], int] = {}
         for number, node in enumerate(self.brokers, 1):
-            if node.process is not None:
+            if node.runs:
                 asked = {"groupName": group, "topicName": topic}
                 rows = self.broker_admin("admin_query_offset", broker=number, **asked).get("dataSet", [])
                 parts = (part for row in rows for info in row["subInfo"] for part in info["offsets"])
@@ -252,9 +194,7 @@ def cluster(
         _until("an active master", lambda: built.admin("admin_query_broker_run_status") is not None)
         for number, node in enumerate(built.brokers, 1):
             _announce(built, number, node)
-            node.begin()
-        for node in built.brokers:
-            node.await_ready()
+        start_together(built.brokers)
         _until("the brokers", built.settled)
         yield built
     finally:
@@ -263,7 +203,7 @@ def cluster(
 
 
 def _masters(home: Path, count: int, settings: Mapping[str, object], quick: bool) -> list[Node]:
-    ports = [_ports(4) for _ in range(count)]
+    ports = [jvm.free_ports(4) for _ in range(count)]
     nodes = []
     for number, (port, web, metadata, metrics) in enumerate(ports, 1):
         own = {"hostName": "127.0.0.1", "port": port, "webPort": web, "confModAuthToken": TOKEN}
@@ -279,12 +219,12 @@ def _masters(home: Path, count: int, settings: Mapping[str, object], quick: bool
         }
         name = f"master-{number}"
         line = _line(home, name, MASTER, ini, "127.0.0.1", "256m", quick)
-        nodes.append(Node(name, "127.0.0.1", port, web, home, line))
+        nodes.append(_node(name, "127.0.0.1", port, web, home, line))
     return nodes
 
 
 def _broker(home: Path, number: int, masters: str, settings: Mapping[str, object], heap: str, quick: bool) -> Node:
-    port, web, metrics = _ports(3)
+    port, web, metrics = jvm.free_ports(3)
     host, name = f"127.0.0.{number}", f"broker-{number}"
     own = {"brokerId": number, "hostName": host, "port": port, "webPort": web, "masterAddressList": masters}
     disk = {"primaryPath": f"var/data-{number}", "maxSegmentSize": 1 << 27, "transferSize": 1 << 19}
@@ -292,7 +232,16 @@ def _broker(home: Path, number: int, masters: str, settings: Mapping[str, object
         "broker": own | disk | {"heartbeatPeriodMs": 500} | dict(settings),
         "prometheus": {"promEnable": "true", "promHttpPort": metrics},
     }
-    return Node(name, host, port, web, home, _line(home, name, BROKER, ini, host, heap, quick))
+    return _node(name, host, port, web, home, _line(home, name, BROKER, ini, host, heap, quick))
+
+
+def _node(name: str, host: str, port: int, web: int, home: Path, line: Sequence[str]) -> Node:
+    """Its web page answers when its port is open, too."""
+
+    def ready() -> None:
+        socket.create_connection((host, web), timeout=1.0).close()
+
+    return Node(name=name, host=host, port=port, web_port=web, home=home, line=line, ready=ready)
 
 
 def _announce(built: Cluster, number: int, node: Node) -> None:
@@ -319,23 +268,6 @@ def _line(home: Path, name: str, main: str, ini: Ini, bind: str, heap: str, quic
     file.write_text("".join(sections), encoding="utf-8")
     flags = [f"-Dpeer.bind={bind}", "-Dpeer.stepMs=0", f"-Dtubemq.home={home}"]
     return tubemq_java.command("Node", [main, "-f", str(file)], heap=heap, quick=quick, flags=flags)
-
-
-def _ports(count: int) -> list[int]:
-    """Free now, and below what systems hand out by themselves: a node that is down for a while finds its port again."""
-    ports: list[int] = []
-    with contextlib.ExitStack() as held:
-        while len(ports) < count:
-            port = random.randrange(16_000, 32_000)
-            probe = held.enter_context(socket.socket())
-            with contextlib.suppress(OSError):
-                probe.bind(("127.0.0.1", port))
-                ports.append(port)
-    return ports
-
-
-def _connect(host: str, port: int) -> None:
-    socket.create_connection((host, port), timeout=1.0).close()
 
 
 def _until(what: str, probe: Callable[[], bool]) -> None:

@@ -10,14 +10,18 @@ from unittest.mock import Mock
 
 import pytest
 
-from tools.peers.kafka_cluster import BROKERS, Cluster, _Node
+from tools.peers.java_server import JavaServer
+from tools.peers.kafka_cluster import BROKERS, Cluster
 
 
 class Told(Cluster):
     """No brokers, but what is told of a partition's leader, one answer after the other."""
 
     def __init__(self, leaders: Iterator[int], running: subprocess.Popen[bytes], elects: object) -> None:
-        self._nodes = {each: _Node(Path(), 0, (), None if each == 1 else running) for each in BROKERS}
+        self._nodes = {
+            each: JavaServer(name="", home=Path(), line=(), ready=Mock(), process=None if each == 1 else running)
+            for each in BROKERS
+        }
         self._leaders = leaders
         self._elects = elects
 
