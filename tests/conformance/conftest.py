@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -108,6 +109,13 @@ def real_kafka() -> Iterator[Log]:
         yield Log(f"kafka://{broker.bootstrap}")
 
 
+@contextmanager
+def over_toy_nodes(*, hand_on: bool) -> Iterator[Log]:
+    """A toy node whose topics a toy cluster keeps; frames go on to it as they came, or all by the neutral form."""
+    with toy_cluster() as cluster, Broker(cluster.address, listen="toy://127.0.0.1:0", hand_on=hand_on) as node:
+        yield Log(node.url("toy"))
+
+
 TUBEMQ_LACKS = {
     Ability.COUNTS_RECORDS: "an offset is a place in an index, of 28 bytes a record",
     Ability.COMMITS_ANY_OFFSET: "a broker hands out a batch, and waits until the whole of it is confirmed",
@@ -125,6 +133,8 @@ LOGS: dict[str, Row] = {
     "real kafka": Row(real_kafka, ours=False),
     "toy": Row(toy_front, TOY_LACKS),
     "toy cluster": Row(toy_nodes, TOY_LACKS),
+    "toy over toys": Row(partial(over_toy_nodes, hand_on=False), TOY_LACKS),
+    "toy handing on": Row(partial(over_toy_nodes, hand_on=True), TOY_LACKS),
     "tubemq": Row(tubemq_front, TUBEMQ_LACKS),
 }
 

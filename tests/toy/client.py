@@ -73,9 +73,18 @@ class ToyClient:
     # Asking.
 
     async def ask(
-        self, node: Node, said: Said, raw: Buffer = b"", *, lane: str = "", timeout_s: float = TIMEOUT_S
+        self,
+        node: Node,
+        said: Said,
+        raw: Buffer = b"",
+        *,
+        lane: str = "",
+        timeout_s: float = TIMEOUT_S,
+        held_s: float = 0.0,
     ) -> tuple[Said, memoryview]:
-        return await asked(self.channel, node.endpoint, said, raw, lane=lane, timeout_s=timeout_s)
+        """Whoever is asked is told which node is meant: it may be one that hands on to several."""
+        named = {**said, "node": node.name}
+        return await asked(self.channel, node.endpoint, named, raw, lane=lane, timeout_s=timeout_s, held_s=held_s)
 
     async def routes(self) -> list[Node]:
         """Ask the name server for everything. Raises ConnectionLost where there is none."""
@@ -147,10 +156,8 @@ class ToyClient:
     ) -> Sequence[ToyFetched]:
         wanted = [[read.partition.topic, read.partition.id, read.offset, read.max_bytes] for read in reads]
         held_s = limits.max_wait_ms / 1_000
-        answer, body = await asked(
-            self.channel, node.endpoint, {"do": "pull", "from": wanted, "wait_ms": limits.max_wait_ms},
-            lane=lane, timeout_s=TIMEOUT_S + held_s, held_s=held_s,
-        )  # fmt: skip
+        said = {"do": "pull", "from": wanted, "wait_ms": limits.max_wait_ms}
+        answer, body = await self.ask(node, said, lane=lane, timeout_s=TIMEOUT_S + held_s, held_s=held_s)
         fetched, at = [], 0
         for read, said in zip(reads, answer["found"], strict=True):
             data, at = body[at : at + said["size"]], at + said["size"]

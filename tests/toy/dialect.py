@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from penstock.errors import ServerError
@@ -14,10 +15,11 @@ TIMEOUT_S = 10.0
 
 
 class ToyDialect:
-    """Collects the groups whose members have changed, as nodes say."""
+    """Collects the groups whose members have changed, as nodes say; or ``heard`` is told of it, if there is one."""
 
     def __init__(self) -> None:
         self.noticed: set[str] = set()
+        self.heard: Callable[[Connection, Frame], Buffers | None] | None = None
 
     def framing(self) -> ToyFraming:
         return ToyFraming()
@@ -26,6 +28,8 @@ class ToyDialect:
         return
 
     def pushed(self, connection: Connection, frame: Frame) -> Buffers | None:
+        if self.heard is not None:
+            return self.heard(connection, frame)
         said, _ = unpack(frame)
         self.noticed.add(said["group"])
         return None

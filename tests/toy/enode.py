@@ -6,7 +6,9 @@ Partition ``p`` of a topic is number ``p // nodes`` of node ``p % nodes``: so a 
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -24,6 +26,7 @@ from penstock.errors import (
     StoreError,
     Unsupported,
     UpstreamLost,
+    UsageError,
 )
 from penstock.model import Endpoint, Node, Partition
 from penstock.seams.abilities import Abilities
@@ -40,15 +43,14 @@ from penstock.seams.enode import (
     Writer,
     bytes_of,
 )
-from penstock.seams.framing import Buffer, Frame
+from penstock.seams.framing import Buffer
 from penstock.seams.opening import EnodeIdentity, Surroundings
-from penstock.seams.relay import Relay
+from penstock.seams.relay import ChannelRelay, Relay
 from penstock.seams.runtime import Promise
 from penstock.store import errors as store
 from penstock.store.errors import LogOffsetOutOfRange, TopicExists, UnknownPartition, UnknownTopic
 from tests.toy.client import ToyClient
-from tests.toy.dialect import Said, ToyDialect
-from tests.toy.framing import HEAD, REQUEST
+from tests.toy.dialect import TIMEOUT_S, Said, ToyDialect
 from tests.toy.records import decode, encode
 
 _HELD_MS = 200
@@ -87,7 +89,11 @@ class ToyEnode:
         host, _, port = url.removeprefix("toy://").rpartition(":")
         self._runtime = around.runtime
         dialect = ToyDialect()
-        self._client = ToyClient(around.channel_of(dialect), dialect, [Endpoint(host, int(port))])
+        self._names = Endpoint(host, int(port))
+        self._client = ToyClient(around.channel_of(dialect), dialect, [self._names])
+        channel, new_promise = self._client.channel, around.runtime.promise
+        self._relay = ChannelRelay("toy", channel, self._find, new_promise, timeout_s=TIMEOUT_S)
+        dialect.heard = self._relay.pushed
 
     async def start(self) -> list[str]:
         await self._nodes()
@@ -103,7 +109,7 @@ class ToyEnode:
         return
 
     def relay(self, scheme: str) -> Relay | None:
-        return ToyRelay(self._client) if scheme == "toy" else None
+        return self._relay if scheme == self._relay.scheme else None
 
     # Topics.
 
@@ -127,7 +133,7 @@ class ToyEnode:
     async def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> TopicState:
         if await self.topic(name) is not None:
             raise TopicExists(f"there is a topic {name}", topic=name)
-        await self._deal(name, "create", partitions)
+        await self._deal(name, partitions)
         return Topic(name, partitions)
 
     async def delete_topic(self, name: str) -> None:
@@ -135,14 +141,16 @@ class ToyEnode:
             await self._ask(node, {"do": "delete", "topic": name})
 
     async def add_partitions(self, name: str, total: int) -> None:
-        await self._deal(name, "create", total)
-        await self._deal(name, "grow", total)
+        await self._deal(name, total)
 
-    async def _deal(self, name: str, verb: str, total: int) -> None:
+    async def _deal(self, name: str, total: int) -> None:
         nodes = await self._nodes()
+        found = (await self._client.topics([name])).get(name)
+        has = Counter(info.partition.node for info in found.partitions) if found is not None else Counter()
         for place, node in enumerate(nodes):
             count = total // len(nodes) + (place < total % len(nodes))
-            if count:
+            if count > has[node.name]:
+                verb = "grow" if has[node.name] else "create"
                 await self._ask(node, {"do": verb, "topic": name, "partitions": count})
 
     async def set_config(self, name: str, config: Mapping[str, str]) -> None:
@@ -168,7 +176,7 @@ class ToyEnode:
             once = [head.producer_id, head.producer_epoch, head.base_sequence]
         node, number = await self._home(partition)
         said = {"do": "write", "topic": partition.topic, "partition": number, "codec": 0, "once": once}
-        answer, _ = await self._ask(node, {**said, "node": node.name}, encode(rows), lane="write")
+        answer, _ = await self._ask(node, said, encode(rows), lane="write")
         return Stored(answer["offset"], answer["offset"] + rows.num_rows - 1)
 
     async def append_all(self, batches: Sequence[tuple[Partition, Batch]]) -> list[Appended | PenstockError]:
@@ -199,7 +207,7 @@ class ToyEnode:
     async def _pull(self, partition: Partition, offset: int, size: int, wait_ms: int) -> tuple[Said, memoryview]:
         node, number = await self._home(partition)
         wanted = {"do": "pull", "from": [[partition.topic, number, offset, size]], "wait_ms": wait_ms}
-        answer, body = await self._ask(node, {**wanted, "node": node.name}, lane="wait" if wait_ms else "")
+        answer, body = await self._ask(node, wanted, lane="wait" if wait_ms else "")
         return answer["found"][0], body
 
     async def extents(self, partitions: Sequence[Partition]) -> list[Extent | PenstockError]:
@@ -260,6 +268,19 @@ class ToyEnode:
             await self._client.routes()
         return sorted(self._client.nodes, key=lambda node: node.name)
 
+    async def _find(self, node: str | None, again: bool) -> Endpoint:
+        """``penstock.seams.relay.Find``."""
+        if node is None:
+            return self._names
+        for look in range(2):
+            if again or look:
+                with suppress(ConnectionLost):  # then what is known has to do
+                    await self._client.routes()
+            for each in await self._nodes():
+                if each.name == node:
+                    return each.endpoint
+        raise UsageError(f"the toy cluster has no node {node}")
+
     async def _home(self, partition: Partition) -> tuple[Node, int]:
         nodes = await self._nodes()
         return nodes[partition.id % len(nodes)], partition.id // len(nodes)
@@ -299,36 +320,3 @@ def _batches(rows: pa.RecordBatch) -> bytes:
         for first, end in pairwise(cuts)
         if end > first
     )
-
-
-class ToyRelay:
-    """``penstock.seams.relay.Relay``: a frame's body as it is, under a number of its own."""
-
-    scheme = "toy"
-
-    def __init__(self, client: ToyClient) -> None:
-        self._client = client
-
-    async def hand_on(self, request: Frame, place: Place | None = None, *, held_s: float = 0.0) -> Frame:
-        connection = await self._connection(place)
-
-        def framed(number: int) -> list[Buffer]:
-            return [HEAD.pack(len(request.body), REQUEST, number), request.body]
-
-        try:
-            answer = await connection.call(framed, timeout_s=10 + held_s, held_s=held_s)
-        except (ConnectionLost, RequestTimeout) as error:
-            raise UpstreamLost("the toy node did not answer") from error
-        return Frame(request.correlation, True, answer.body)
-
-    async def hand_over(self, message: Frame, place: Place | None = None) -> None:
-        connection = await self._connection(place)
-        await connection.send(lambda number: [HEAD.pack(len(message.body), REQUEST, number), message.body])
-
-    async def _connection(self, place: Place | None) -> Any:
-        nodes = {node.name: node for node in self._client.nodes or await self._client.routes()}
-        wanted = next(iter(nodes)) if place is None or place.node is None else place.node
-        try:
-            return (await self._client.channel.link(nodes[wanted].endpoint, "relay")).connection
-        except ConnectionLost as error:
-            raise UpstreamLost(f"{wanted} of the toy cluster is away") from error

@@ -40,6 +40,11 @@ def pack(kind: int, correlation: int, said: dict[str, Any], raw: Buffer = b"") -
     return [HEAD.pack(len(line) + len(raw), kind, correlation) + line, raw]
 
 
+def framed(kind: int, correlation: int, body: Buffer) -> Buffers:
+    """A frame with all that stands behind its head in another one."""
+    return [HEAD.pack(len(body), kind, correlation), body]
+
+
 def unpack(frame: Frame) -> tuple[dict[str, Any], memoryview]:
     line, newline, _ = bytes(frame.body[:65536]).partition(b"\n")
     try:

@@ -17,6 +17,7 @@ from tests.toy.framing import ANSWER, EVENT, ToyFraming, pack, unpack
 from tests.toy.group_verbs import GroupVerbs
 from tests.toy.log_verbs import LogVerbs
 from tests.toy.members import Groups
+from tests.toy.relaying import Relaying
 from tests.toy.routes import Routes
 
 Reply = tuple[Said, Buffer]
@@ -26,12 +27,21 @@ REGISTER_EVERY_S = 0.2
 
 
 class ToyFront:
-    """``names``: where the name server is; None: here. ``keeps`` is False for a name server that keeps no data."""
+    """``names``: where the name server is; None: here. ``keeps`` is False for a name server that keeps no data.
+
+    ``hand_on``: over a cluster of toys, frames go on as they came (`relaying`); else all goes by the neutral form.
+    """
 
     scheme = "toy"
 
     def __init__(
-        self, services: Services, names: Endpoint | None = None, *, keeps: bool = True, spoil_sums: bool = False
+        self,
+        services: Services,
+        names: Endpoint | None = None,
+        *,
+        keeps: bool = True,
+        spoil_sums: bool = False,
+        hand_on: bool = True,
     ) -> None:
         self.services = services
         self.spoil_sums = spoil_sums
@@ -40,6 +50,10 @@ class ToyFront:
         self.groups = Groups()
         self._names = names
         self._keeps = keeps
+        relay = services.enode.relay(self.scheme) if hand_on else None
+        self.relaying: Relaying | None = None
+        if relay is not None:
+            self.relaying = Relaying(relay, self.groups, lambda: services.identity.advertised[self.scheme])
 
     async def start(self) -> None:
         if self._names is not None:
@@ -101,10 +115,12 @@ class ToySession:
         if verb is None:
             raise ProtocolViolation(f"the toy has no verb {said.get('do')!r}")
         try:
+            if self._front.relaying is not None and self._front.relaying.takes(said):
+                return await self._front.relaying.handle(frame, said)
             answer, body = await verb(said, raw)
         except PenstockError as error:
             answer, body = {"error": type(error).__name__, "text": str(error), "retriable": error.retriable}, b""
-        return pack(ANSWER, frame.correlation, answer, body)
+        return None if said.get("oneway") else pack(ANSWER, frame.correlation, answer, body)
 
     def lost(self) -> None:
         self._log.lost()

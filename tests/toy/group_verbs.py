@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from penstock.errors import UsageError
 from penstock.model import Committed, Partition
 from penstock.seams import Buffer, Services
 from tests.toy.dialect import Said
@@ -49,8 +48,7 @@ class GroupVerbs:
 
     async def _forget(self, said: Said, raw: memoryview) -> Reply:
         group = said["group"]
-        if self._groups.said(group):
-            raise UsageError(f"group {group} has members")
+        self._groups.check_empty(group)
         await self._offsets.forget(group, lambda *_: True)
         self._groups.forget(group)
         return {}, b""

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.errors import UsageError
+
 Notice = Callable[[str], None]
 
 
@@ -30,14 +32,14 @@ class Groups:
         before = known.get(name)
         known[name] = member
         if before is None or before.topics != member.topics:
-            self._tell(group)
+            self.tell(group)
 
     def leave(self, group: str, name: str, member: Notice | None = None) -> None:
         """``member``: only if it is still this one's, whose connection has ended."""
         known = self.members.get(group, {})
         if name in known and (member is None or known[name].notice is member):
             del known[name]
-            self._tell(group)
+            self.tell(group)
 
     def said(self, group: str) -> dict[str, Any]:
         known = self.members.get(group, {})
@@ -46,6 +48,12 @@ class Groups:
     def forget(self, group: str) -> None:
         self.members.pop(group, None)
 
-    def _tell(self, group: str) -> None:
-        for member in list(self.members[group].values()):
+    def check_empty(self, group: str) -> None:
+        """Raises UsageError where somebody is there."""
+        if self.said(group):
+            raise UsageError(f"group {group} has members")
+
+    def tell(self, group: str) -> None:
+        """Send everybody who is there a notice."""
+        for member in list(self.members.get(group, {}).values()):
             member.notice(group)

@@ -14,6 +14,7 @@ PORT = 7007
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToyNodeConfig:
     spoil_sums: bool = flag(False, about="answer with checksums that are wrong")
+    hand_on: bool = flag(True, about="over a cluster of toys, frames go on as they came")
 
     def __post_init__(self) -> None:
         check(self)

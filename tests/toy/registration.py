@@ -28,7 +28,8 @@ def client(
 
 
 def front(services: Services, config: SnodeConfig) -> ToyFront:
-    return ToyFront(services, spoil_sums=config.front(ToyNodeConfig).spoil_sums)
+    options = config.front(ToyNodeConfig)
+    return ToyFront(services, spoil_sums=options.spoil_sums, hand_on=options.hand_on)
 
 
 PROTOCOL = WireProtocol("toy", client, front, ADDED, enode=ToyEnode, kernels=HOME, faults=ToyWording, title="The toy")

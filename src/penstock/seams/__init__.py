@@ -2,7 +2,7 @@
 
 A protocol's client is written against ``Channel``; a protocol's front against ``Runtime`` and the node's services;
 services against ``Enode``; the engine (Consumer, Producer) against ``LogClient``, the range reader against
-``RangeSource``. All that does anything here is what every protocol's client does the same (``Retry``).
+``RangeSource``. All that does anything here is what every protocol does the same (``Retry``, ``ChannelRelay``).
 """
 
 from penstock.seams.abilities import Abilities
@@ -50,7 +50,7 @@ from penstock.seams.offsets import OffsetsCodec, Replayed
 from penstock.seams.opening import EnodeIdentity, OpenedEnode, OpenEnode, Surroundings
 from penstock.seams.protocol import ChannelFactory, OpenClient, OpenFront, WireProtocol
 from penstock.seams.ranges import RangeLimits, RangeSource
-from penstock.seams.relay import Relay
+from penstock.seams.relay import ChannelRelay, Relay
 from penstock.seams.retry import Retry, RetryLimits
 from penstock.seams.runtime import Promise, Runtime, Timer
 from penstock.seams.transactions import TransactionalClient, TransactionalSender
@@ -69,6 +69,7 @@ __all__ = [
     "Buffers",
     "Channel",
     "ChannelFactory",
+    "ChannelRelay",
     "Connection",
     "Dialect",
     "Enode",
