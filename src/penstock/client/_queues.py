@@ -224,8 +224,7 @@ def _joined(pieces: list[Rows]) -> Rows:
     if len(pieces) == 1:
         return pieces[0]
     few = [piece for piece in pieces if isinstance(piece, FewRows)]
-    if len(few) == len(pieces) and sum(piece.num_rows for piece in few) <= FEW:
-        return join(few)
     if len(few) == len(pieces):
-        return join(few).columns()
+        joined = join(few)
+        return joined if joined.num_rows <= FEW else joined.columns()
     return pa.concat_batches([columns_of(piece) for piece in pieces])

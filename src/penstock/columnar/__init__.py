@@ -24,7 +24,7 @@ _HOME_OF: Final = {
     "HeadersLike": "penstock.columnar.builder",
     "Messages": "penstock.columnar.messages",
     "Part": "penstock.columnar.messages",
-    "Producing": "penstock.columnar.encode",
+    "Producing": "penstock.columnar.producing",
     "decode_v2": "penstock.columnar.decode",
     "encode_v2": "penstock.columnar.encode",
 }

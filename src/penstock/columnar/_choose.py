@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from penstock.columnar._faults import corrupt
 from penstock.columnar.arena import Arena
-from penstock.columnar.batch import CRC_START, HEADER_BYTES
+from penstock.columnar.batch import APPEND_TIME, CONTROL, CRC_START, HEADER_BYTES, TRANSACTIONAL
 from penstock.columnar.buffers import Bytes, as_array
 from penstock.columnar.compression import inflate, inflate_into
 from penstock.columnar.transactions import ABORT, AbortedTransactions, control_type
@@ -26,9 +26,6 @@ __all__ = ["Chosen", "Limits", "choose"]
 
 _CODECS = tuple(Codec)  # looking a member up by its number costs as much as a header
 _CODEC = 7
-_LOG_APPEND = 8
-_TRANSACTIONAL = 16
-_CONTROL = 32
 _CONTROL_BYTES = 1 << 16
 _FEW = 8
 """Batches that a loop has looked at before NumPy has started."""
@@ -67,7 +64,7 @@ class Chosen:
         spans[:, Span.RECORD_COUNT] = table[:, Batch.RECORD_COUNT]
         spans[:, Span.BASE_OFFSET] = table[:, Batch.BASE_OFFSET]
         spans[:, Span.LAST_OFFSET_DELTA] = table[:, Batch.LAST_OFFSET_DELTA]
-        spans[:, Span.APPEND_TIME] = (table[:, Batch.ATTRIBUTES] & _LOG_APPEND) >> 3
+        spans[:, Span.APPEND_TIME] = (table[:, Batch.ATTRIBUTES] & APPEND_TIME) >> 3
         spans[:, Span.TIMESTAMP] = np.where(
             spans[:, Span.APPEND_TIME], table[:, Batch.MAX_TIMESTAMP], table[:, Batch.BASE_TIMESTAMP]
         )
@@ -84,7 +81,7 @@ def choose(data: Bytes, position: int, end: int, kernel: Kernel, limits: Limits,
     count, after, fault = kernel.scan_batches(data, position, end, table)
     chosen.table = table[:count]
     plain = count > _FEW and limits.aborted is None
-    plain = plain and not (chosen.table[:, Batch.ATTRIBUTES] & (_CODEC | _CONTROL)).any()
+    plain = plain and not (chosen.table[:, Batch.ATTRIBUTES] & (_CODEC | CONTROL)).any()
     looked, taken = _choose_plain(data, chosen, limits, kernel) if plain else _choose_each(data, chosen, limits)
     if looked == count and fault and not chosen.fault and (fault != Fault.MAGIC or after == position):
         chosen.fault = corrupt(fault, after)
@@ -174,7 +171,7 @@ def _take(data: Bytes, chosen: Chosen, rows: list[int], row: int, batch: list[in
         raise _wrong_crc(begin)
     if limits.aborted is not None and _aborted(data[begin + HEADER_BYTES : end], batch, limits.aborted):
         return
-    if attributes & _CONTROL:
+    if attributes & CONTROL:
         return
     begin += HEADER_BYTES
     inflated = bool(attributes & _CODEC) and begin < end
@@ -193,8 +190,8 @@ def _take(data: Bytes, chosen: Chosen, rows: list[int], row: int, batch: list[in
 def _aborted(records: Bytes, batch: list[int], aborted: AbortedTransactions) -> bool:
     attributes, producer = batch[Batch.ATTRIBUTES], batch[Batch.PRODUCER_ID]
     last_offset = batch[Batch.BASE_OFFSET] + batch[Batch.LAST_OFFSET_DELTA]
-    control = bool(attributes & _CONTROL)
-    skip = aborted.skips(producer, last_offset, transactional=bool(attributes & _TRANSACTIONAL) and not control)
+    control = bool(attributes & CONTROL)
+    skip = aborted.skips(producer, last_offset, transactional=bool(attributes & TRANSACTIONAL) and not control)
     if control and batch[Batch.RECORD_COUNT]:
         plain = inflate(_CODECS[attributes & _CODEC], records, _CONTROL_BYTES)
         if control_type(as_array(plain)) == ABORT:

@@ -18,8 +18,12 @@ from penstock.errors import CorruptBatch
 from penstock.model import Codec, TimestampType
 
 __all__ = [
+    "APPEND_TIME",
+    "BATCH_HEADER",
+    "CONTROL",
     "CRC_START",
     "HEADER_BYTES",
+    "TRANSACTIONAL",
     "BatchHeader",
     "BatchScan",
     "InflatesTooFar",
@@ -34,16 +38,20 @@ HEADER_BYTES: Final = 61
 CRC_START: Final = 21
 """The checksum covers the batch from here on: base offset and leader epoch can be stamped without touching it."""
 
-_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+BATCH_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+"""Base offset, length of what follows, leader epoch, magic, checksum, attributes, last offset delta, base and largest
+timestamp, producer's id, epoch and sequence, number of records."""
+
 _PREFIX: Final = struct.Struct(">qiib")
 _LENGTH_AFTER: Final = 12
 _SEQUENCES: Final = 1 << 31
 _LAST_OFFSET: Final = (1 << 63) - 2
 
 _CODEC_MASK: Final = 7
-_LOG_APPEND: Final = 8
-_TRANSACTIONAL: Final = 16
-_CONTROL: Final = 32
+APPEND_TIME: Final = 8
+TRANSACTIONAL: Final = 16
+CONTROL: Final = 32
+"""Bits of the attributes, above those of the codec."""
 _CODECS: Final = tuple(Codec)
 
 
@@ -82,17 +90,17 @@ class BatchHeader:
     @property
     def timestamp_type(self) -> TimestampType:
         """Whether producers or the log set the timestamps."""
-        return TimestampType.LOG_APPEND if self.attributes & _LOG_APPEND else TimestampType.CREATE
+        return TimestampType.LOG_APPEND if self.attributes & APPEND_TIME else TimestampType.CREATE
 
     @property
     def transactional(self) -> bool:
         """Whether the batch belongs to a transaction."""
-        return bool(self.attributes & _TRANSACTIONAL)
+        return bool(self.attributes & TRANSACTIONAL)
 
     @property
     def control(self) -> bool:
         """Whether the batch holds a marker of the log itself, which readers never see."""
-        return bool(self.attributes & _CONTROL)
+        return bool(self.attributes & CONTROL)
 
     @property
     def last_offset(self) -> int:
@@ -126,7 +134,7 @@ def parse_header(buffer: BytesLike, position: int = 0) -> BatchHeader:
     left = len(view) - position
     if position < 0 or left < HEADER_BYTES:
         raise CorruptBatch(f"batch header cut off at byte {position}: {max(left, 0)} of {HEADER_BYTES} bytes are there")
-    header = _header(_HEADER.unpack_from(view, position), position)
+    header = _header(BATCH_HEADER.unpack_from(view, position), position)
     if header.length > left:
         raise CorruptBatch(
             f"batch at byte {position} is cut off: {left} of {header.length} bytes are there",
@@ -157,7 +165,7 @@ class BatchScan(Iterator[BatchHeader]):
             raise StopIteration
         if left < HEADER_BYTES or rest < HEADER_BYTES - _LENGTH_AFTER:
             raise CorruptBatch(f"batch length {rest} at byte {position + 8} is too small for a header", offset=base)
-        header = _header(_HEADER.unpack_from(self._view, position), position)
+        header = _header(BATCH_HEADER.unpack_from(self._view, position), position)
         self.position = position + header.length
         return header
 
@@ -189,7 +197,7 @@ def stamp(batch: bytearray | memoryview, base_offset: int, leader_epoch: int, po
 def stamp_append_time(batch: bytearray | memoryview, timestamp_ms: int, position: int = 0) -> None:
     """Make the batch one of LogAppendTime: all its records have the log's time. Writes a new checksum."""
     header = parse_header(batch, position)
-    struct.pack_into(">h", batch, position + 21, header.attributes | _LOG_APPEND)
+    struct.pack_into(">h", batch, position + 21, header.attributes | APPEND_TIME)
     struct.pack_into(">q", batch, position + 35, timestamp_ms)
     struct.pack_into(">I", batch, position + 17, crc32c(batch, position + CRC_START, header.end))
 

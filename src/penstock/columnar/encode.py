@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from penstock import kernels
 from penstock.columnar._joined import can_join, join_records
-from penstock.columnar.batch import CRC_START, HEADER_BYTES
+from penstock.columnar.batch import BATCH_HEADER, CRC_START, HEADER_BYTES, TRANSACTIONAL
 from penstock.columnar.buffers import Bytes, crc32c
 from penstock.columnar.compression import compress
 from penstock.columnar.inputs import binary_of, column_of, headers_of, timestamps_of
-from penstock.columnar.producing import ANYONE, BATCH_HEADER, TRANSACTIONAL, Producing
+from penstock.columnar.producing import ANYONE, Producing
 from penstock.errors import UsageError
 from penstock.kernels.interface import MAX_HEADER_OVERHEAD, MAX_RECORD_OVERHEAD, SLACK_BYTES, Int64s
 from penstock.model import Codec

@@ -6,13 +6,13 @@ Source: Kafka protocol, record batch v2 (KIP-98).
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from penstock.columnar.batch import HEADER_BYTES, BatchHeader, batches, verify_crc
-from penstock.columnar.buffers import crc32c
-from penstock.columnar.plain_fields import read_bytes, read_varint, write_bytes, write_varint
+from penstock.columnar.few import FewRows, encode_few
+from penstock.columnar.plain_fields import read_bytes, read_record
+from penstock.columnar.producing import Producing
 from penstock.columnar.transactions import ABORT, COMMIT, control_type
 from penstock.errors import CorruptBatch
 from penstock.model import Codec
@@ -22,8 +22,6 @@ __all__ = ["Ended", "Entry", "Noted", "batch_of", "entries_of"]
 Entry = tuple[bytes, bytes | None]
 """Key and value of a record; None takes away what the key stands for."""
 
-_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
-_TRANSACTIONAL: Final = 16
 _MAX_INFLATED_BYTES: Final = 256 << 20
 
 
@@ -49,23 +47,8 @@ class Ended(NamedTuple):
 
 def batch_of(entries: Sequence[Entry], now_ms: int, producer_id: int = -1, epoch: int = -1) -> bytes:
     """One uncompressed batch v2 of all entries; with a producer id, one of its transaction, without sequence."""
-    records = bytearray()
-    for delta, (key, value) in enumerate(entries):
-        body = bytearray(b"\0\0")  # attributes, timestamp delta
-        write_varint(body, delta)
-        write_bytes(body, key)
-        write_bytes(body, value)
-        body.append(0)  # no headers
-        write_varint(records, len(body))
-        records += body
-    count = len(entries)
-    size = HEADER_BYTES - 12 + len(records)
-    attributes = _TRANSACTIONAL if producer_id >= 0 else 0
-    head = bytearray(
-        _HEADER.pack(0, size, -1, 2, 0, attributes, count - 1, now_ms, now_ms, producer_id, epoch, -1, count)
-    )
-    struct.pack_into(">I", head, 17, crc32c(bytes(head[21:]) + records))
-    return bytes(head + records)
+    rows = FewRows([key for key, _ in entries], [value for _, value in entries], [now_ms] * len(entries))
+    return bytes(encode_few(rows, producing=Producing(producer_id, epoch, transactional=producer_id >= 0)))
 
 
 def entries_of(data: bytes | bytearray | memoryview) -> Iterator[Noted | Ended]:
@@ -90,12 +73,7 @@ def _noted(data: bytes, header: BatchHeader) -> Iterator[Noted]:
         at, end = 0, len(data)
     producer_id = header.producer_id if header.transactional else -1
     for _ in range(header.record_count):
-        size, at = read_varint(data, at, end)
-        stop = at + size
-        if size < 0 or stop > end:
-            raise CorruptBatch(f"a record of {size} bytes at byte {at} of {end}", offset=header.base_offset)
-        _, body = read_varint(data, at + 1, stop)
-        delta, body = read_varint(data, body, stop)
+        _, delta, body, stop = read_record(data, at, end, header.base_offset)
         if not 0 <= delta <= header.last_offset_delta:
             raise CorruptBatch(
                 f"offset delta {delta} in a batch of {header.last_offset_delta}", offset=header.base_offset

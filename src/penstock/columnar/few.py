@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from penstock.columnar.batch import HEADER_BYTES
+from penstock.columnar.batch import APPEND_TIME, BATCH_HEADER, CRC_START, HEADER_BYTES, TRANSACTIONAL
 from penstock.columnar.buffers import crc32c
-from penstock.columnar.producing import ANYONE, BATCH_HEADER, TRANSACTIONAL, Producing
+from penstock.columnar.producing import ANYONE, Producing
 from penstock.model import Codec
 
 if TYPE_CHECKING:
@@ -91,8 +91,13 @@ def join(pieces: Sequence[FewRows]) -> FewRows:
     )
 
 
-def encode_few(rows: FewRows, *, codec: Codec = Codec.NONE, producing: Producing = ANYONE) -> memoryview:
-    """Encode ``rows`` as one batch and return its bytes, writable; the same bytes as `encode.encode_v2` returns."""
+def encode_few(
+    rows: FewRows, *, codec: Codec = Codec.NONE, producing: Producing = ANYONE, append_time: bool = False
+) -> memoryview:
+    """Encode ``rows`` as one batch and return its bytes, writable; the same bytes as `encode.encode_v2` returns.
+
+    ``append_time``: the timestamps are the log's, not the producer's. Arrow and NumPy are loaded only to compress.
+    """
     first_ms = rows.timestamps[0]
     records = b"".join(_records(rows, first_ms))
     if codec is not Codec.NONE:
@@ -101,13 +106,13 @@ def encode_few(rows: FewRows, *, codec: Codec = Codec.NONE, producing: Producing
         records = bytes(compress(codec, records))
     out = bytearray(HEADER_BYTES)
     out += records
-    attributes = codec | (TRANSACTIONAL if producing.transactional else 0)
+    attributes = codec | (TRANSACTIONAL if producing.transactional else 0) | (APPEND_TIME if append_time else 0)
     count = rows.num_rows
     BATCH_HEADER.pack_into(
         out, 0, 0, len(out) - 12, -1, 2, 0, attributes, count - 1, first_ms, max(rows.timestamps),
         producing.producer_id, producing.producer_epoch, producing.base_sequence, count,
     )  # fmt: skip
-    struct.pack_into(">I", out, 17, crc32c(out, 21))
+    struct.pack_into(">I", out, 17, crc32c(out, CRC_START))
     return memoryview(out)
 
 

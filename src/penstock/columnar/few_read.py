@@ -16,23 +16,20 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.columnar.arrays import binary_of, headers_of, numbers
-from penstock.columnar.batch import CRC_START, HEADER_BYTES
+from penstock.columnar.batch import APPEND_TIME, BATCH_HEADER, CRC_START, HEADER_BYTES, TRANSACTIONAL
 from penstock.columnar.buffers import BytesLike, as_view
-from penstock.columnar.plain_fields import read_bytes, read_varint
+from penstock.columnar.plain_fields import read_bytes, read_record, read_varint
 from penstock.columnar.schema import RECORD_COLUMNS, TYPES, schema
 from penstock.errors import CorruptBatch
 from penstock.model import Partition, Record, TimestampType
 
-__all__ = ["FEW_BYTES", "batch_of", "read_few"]
+__all__ = ["batch_of", "read_few"]
 
-FEW_BYTES: Final = 16 * 1024
+_MOST_BYTES: Final = 16 * 1024
 """Fetches up to this size may hold few records; in larger ones nobody looks."""
 
 _FEW: Final = 32
-_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _LENGTH_AFTER: Final = 12
-_APPEND_TIME: Final = 8
-_TRANSACTIONAL: Final = 16
 _MOST_MS: Final = 1 << 52
 _NO_STOP: Final = (1 << 63) - 1
 
@@ -53,9 +50,10 @@ def read_few(
     check_crcs: bool = True,
 ) -> Found | None:
     """The records of ``buffer`` in ``[start, stop)``, and where to read on; None if they are many or not plain."""
-    data = bytes(as_view(buffer))
-    if len(data) > FEW_BYTES:
+    view = as_view(buffer)
+    if len(view) > _MOST_BYTES:
         return None
+    data = bytes(view)
     try:
         return _read(data, partition, start, _NO_STOP if stop is None else stop, check_crcs)
     except (_NotPlain, CorruptBatch, UnicodeDecodeError, struct.error):
@@ -66,14 +64,14 @@ def _read(data: bytes, partition: Partition, start: int, stop: int, check_crcs: 
     found: list[Record] = []
     at, next_offset, left = 0, -1, _FEW
     while len(data) - at >= HEADER_BYTES:
-        base, length, _, magic, crc, attributes, last_delta, first_ms, most_ms, _, _, _, count = _HEADER.unpack_from(
-            data, at
+        base, length, _, magic, crc, attributes, last_delta, first_ms, most_ms, _, _, _, count = (
+            BATCH_HEADER.unpack_from(data, at)
         )
         end = at + _LENGTH_AFTER + length
         if end > len(data) and magic == 2 and length >= HEADER_BYTES - _LENGTH_AFTER:
             break  # cut off
         left -= count
-        plain = magic == 2 and not attributes & ~(_APPEND_TIME | _TRANSACTIONAL) and base >= 0
+        plain = magic == 2 and not attributes & ~(APPEND_TIME | TRANSACTIONAL) and base >= 0
         if not plain or length < HEADER_BYTES - _LENGTH_AFTER or not 0 < count <= last_delta + 1 or left < 0:
             raise _NotPlain
         if base >= stop:
@@ -81,7 +79,7 @@ def _read(data: bytes, partition: Partition, start: int, stop: int, check_crcs: 
         if check_crcs and google_crc32c.value(data[at + CRC_START : end]) != crc:
             raise _NotPlain
         if base + last_delta >= start:
-            fixed_ms = most_ms if attributes & _APPEND_TIME else None
+            fixed_ms = most_ms if attributes & APPEND_TIME else None
             records = _records(data, at + HEADER_BYTES, end, partition, base, last_delta, first_ms, fixed_ms, count)
             found += [record for record in records if start <= record.offset < stop]
         next_offset = base + last_delta + 1
@@ -107,12 +105,7 @@ def _records(
     found = []
     before = -1
     for _ in range(count):
-        size, at = read_varint(data, at, end)
-        stop = at + size
-        if size < 0 or stop > end:
-            raise _NotPlain
-        later, at = read_varint(data, at + 1, stop)
-        delta, at = read_varint(data, at, stop)
+        later, delta, at, stop = read_record(data, at, end, base)
         key, at = read_bytes(data, at, stop)
         value, at = read_bytes(data, at, stop)
         pairs, at = read_varint(data, at, stop)

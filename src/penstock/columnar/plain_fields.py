@@ -1,13 +1,14 @@
 """The fields of single records in plain Python: who handles a few of them loads neither Arrow nor NumPy for it.
 
-What must not live here: whole records and batches, which are their readers' own. Source: Kafka protocol, record v2.
+What must not live here: whole records and batches; `few` writes them, and each reader knows what it wants of them.
+Source: Kafka protocol, record v2.
 """
 
 from __future__ import annotations
 
 from penstock.errors import CorruptBatch
 
-__all__ = ["read_bytes", "read_varint", "write_bytes", "write_varint"]
+__all__ = ["read_bytes", "read_record", "read_varint"]
 
 
 def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
@@ -23,15 +24,6 @@ def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
     raise CorruptBatch(f"a varint at byte {at} does not end")
 
 
-def write_varint(out: bytearray, value: int) -> None:
-    """Append a zigzag varint."""
-    bits = (value << 1) ^ (value >> 63)
-    while bits > 127:
-        out.append(bits & 127 | 128)
-        bits >>= 7
-    out.append(bits)
-
-
 def read_bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
     """Bytes after their length (below 0: None) and where they end. Raises CorruptBatch."""
     size, at = read_varint(data, at, end)
@@ -42,10 +34,15 @@ def read_bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
     return data[at : at + size], at + size
 
 
-def write_bytes(out: bytearray, value: bytes | None) -> None:
-    """Append bytes after their length; -1 is None."""
-    if value is None:
-        write_varint(out, -1)
-    else:
-        write_varint(out, len(value))
-        out += value
+def read_record(data: bytes, at: int, end: int, base_offset: int) -> tuple[int, int, int, int]:
+    """What stands before a record's key: deltas of time and offset, where the key begins, and where the record ends.
+
+    Raises CorruptBatch, with the ``base_offset`` of its batch, for a record that does not fit before ``end``.
+    """
+    size, at = read_varint(data, at, end)
+    stop = at + size
+    if size < 0 or stop > end:
+        raise CorruptBatch(f"a record of {size} bytes at byte {at} of {end}", offset=base_offset)
+    later, at = read_varint(data, at + 1, stop)
+    delta, at = read_varint(data, at, stop)
+    return later, delta, at, stop

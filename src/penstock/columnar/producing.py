@@ -1,19 +1,14 @@
-"""Who writes a batch, and the layout of its header: what the two ways of encoding one share.
+"""Who writes a batch: what the two ways of encoding one share.
 
-Source: Kafka protocol, record batch v2 (KIP-98).
+What must not live here: bytes. Source: Kafka protocol, record batch v2 (KIP-98).
 """
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["ANYONE", "BATCH_HEADER", "TRANSACTIONAL", "Producing"]
-
-BATCH_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
-TRANSACTIONAL: Final = 16
-"""The bit of the attributes."""
+__all__ = ["ANYONE", "Producing"]
 
 
 @dataclass(frozen=True, slots=True)

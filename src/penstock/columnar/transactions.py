@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterable
 from typing import Final
 
-from penstock.columnar.batch import CRC_START, HEADER_BYTES
+from penstock.columnar.batch import BATCH_HEADER, CONTROL, CRC_START, HEADER_BYTES, TRANSACTIONAL
 from penstock.columnar.buffers import BytesLike, as_view, crc32c
 from penstock.errors import CorruptBatch
 
@@ -22,8 +22,6 @@ COMMIT: Final = 1
 
 _KEY: Final = struct.Struct(">hh")
 _KEY_BYTES: Final = _KEY.size
-_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
-_TRANSACTIONAL, _CONTROL = 16, 32
 _RECORD: Final = struct.Struct(">bbbbbhhbhib")
 """The only record of a marker: every length in it is known, and fits into a varint of one byte."""
 
@@ -63,8 +61,8 @@ def end_marker(producer_id: int, epoch: int, *, commit: bool, coordinator_epoch:
     )
     size = HEADER_BYTES + len(record)
     batch = bytearray(size)
-    attributes = _TRANSACTIONAL | _CONTROL
-    _HEADER.pack_into(batch, 0, 0, size - 12, -1, 2, 0, attributes, 0, now_ms, now_ms, producer_id, epoch, -1, 1)
+    attributes = TRANSACTIONAL | CONTROL
+    BATCH_HEADER.pack_into(batch, 0, 0, size - 12, -1, 2, 0, attributes, 0, now_ms, now_ms, producer_id, epoch, -1, 1)
     batch[HEADER_BYTES:] = record
     struct.pack_into(">I", batch, 17, crc32c(batch, CRC_START))
     return bytes(batch)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from penstock.columnar import Messages, Producing, decode_v2
 from penstock.columnar.batch import CRC_START, HEADER_BYTES, stamp, stamp_append_time
 from penstock.columnar.buffers import crc32c
-from penstock.columnar.few_read import FEW_BYTES, batch_of, read_few
+from penstock.columnar.few_read import _MOST_BYTES, batch_of, read_few
 from penstock.model import Codec, Partition
 from tests.property.records.strategies import Sent, batches, builder_of
 
@@ -63,7 +63,7 @@ def test_they_are_the_same(runs: list[list[Sent]], base: int, after: int, until:
     data = bytes(run_of(runs, base, append_time=append_time))
     stop = None if until is None else max(base + until, 0)
     read = same(data, max(base + after, 0), stop)
-    few = sum(map(len, runs)) <= 32 and len(data) <= FEW_BYTES
+    few = sum(map(len, runs)) <= 32 and len(data) <= _MOST_BYTES
     plain = all(-1 <= row.timestamp_ms < 2**52 for rows in runs for row in rows)
     if few and plain:
         assert read or (stop is not None and stop <= base)

@@ -99,12 +99,12 @@ class KafkaFetched:
     def decode(self, *, stop: int | None = None, columns: Sequence[str] | None = None) -> tuple[Messages, int]:
         """The records in ``[offset, stop)`` and the offset to read next. Raises CorruptBatch, or ``error`` if set."""
         from penstock.columnar import Messages
-        from penstock.columnar.few_read import FEW_BYTES, read_few
+        from penstock.columnar.few_read import read_few
         from penstock.protocols.kafka.records import decode
 
         if self.error is not None:
             raise self.error
-        if len(self._records) <= FEW_BYTES and columns is None and not self._aborted:
+        if columns is None and not self._aborted:
             few = read_few(self._records, self.partition, start=self.offset, stop=stop, check_crcs=self._check_crcs)
             if few is not None:
                 return Messages.of_records(self.partition, *few), few[1]

@@ -5,13 +5,12 @@ What must not live here: what key, value and headers mean to TubeMQ. Source: Kaf
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from penstock.columnar.batch import CRC_START, HEADER_BYTES, BatchHeader, batches
-from penstock.columnar.buffers import crc32c
-from penstock.columnar.plain_fields import read_bytes, read_varint, write_bytes, write_varint
+from penstock.columnar.batch import APPEND_TIME, HEADER_BYTES, BatchHeader, batches
+from penstock.columnar.few import FewRows, encode_few
+from penstock.columnar.plain_fields import read_bytes, read_record, read_varint
 from penstock.columnar.transactions import ABORT, AbortedTransactions, control_type
 from penstock.errors import CorruptBatch
 from penstock.model import Codec
@@ -19,8 +18,6 @@ from penstock.seams.framing import Buffer
 
 __all__ = ["MAX_INFLATED_BYTES", "Stored", "encode_batch", "stored_records"]
 
-_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
-_LOG_APPEND: Final = 8
 MAX_INFLATED_BYTES: Final = 256 << 20
 
 
@@ -35,31 +32,18 @@ class Stored(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...]
 
 
-def encode_batch(records: Sequence[Stored]) -> bytearray:
+def encode_batch(records: Sequence[Stored]) -> memoryview:
     """One uncompressed batch of ``records`` (at least one), numbered from 0 whatever their offsets say.
 
     Whose time it is can be said of a batch only: it is taken from the first record.
     """
-    first = records[0].timestamp_ms
-    out = bytearray(HEADER_BYTES)
-    for delta, record in enumerate(records):
-        body = bytearray(b"\0")
-        write_varint(body, record.timestamp_ms - first)
-        write_varint(body, delta)
-        write_bytes(body, record.key)
-        write_bytes(body, record.value)
-        write_varint(body, len(record.headers))
-        for name, value in record.headers:
-            write_bytes(body, name.encode())
-            write_bytes(body, value)
-        write_varint(out, len(body))
-        out += body
-    last = max(record.timestamp_ms for record in records)
-    count = len(records)
-    attributes = 0 if records[0].timed else _LOG_APPEND
-    _HEADER.pack_into(out, 0, 0, len(out) - 12, -1, 2, 0, attributes, count - 1, first, last, -1, -1, -1, count)
-    struct.pack_into(">I", out, 17, crc32c(out, CRC_START))
-    return out
+    rows = FewRows(
+        [record.key for record in records],
+        [record.value for record in records],
+        [record.timestamp_ms for record in records],
+        {place: record.headers for place, record in enumerate(records) if record.headers},
+    )
+    return encode_few(rows, append_time=not records[0].timed)
 
 
 def stored_records(data: Buffer, start: int, aborted: Sequence[tuple[int, int]] = ()) -> Iterator[Stored]:
@@ -89,14 +73,9 @@ def _plain(data: Buffer, header: BatchHeader) -> bytes:
 
 def _records(data: bytes, header: BatchHeader, start: int) -> Iterator[Stored]:
     at, end = 0, len(data)
-    append_time = bool(header.attributes & _LOG_APPEND)
+    append_time = bool(header.attributes & APPEND_TIME)
     for _ in range(header.record_count):
-        size, at = read_varint(data, at, end)
-        stop = at + size
-        if size < 0 or stop > end:
-            raise CorruptBatch(f"a record of {size} bytes at byte {at} of {end}", offset=header.base_offset)
-        time_delta, body = read_varint(data, at + 1, stop)
-        delta, body = read_varint(data, body, stop)
+        time_delta, delta, body, stop = read_record(data, at, end, header.base_offset)
         at = stop
         if header.base_offset + delta < start:
             continue
