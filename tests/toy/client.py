@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -109,6 +110,13 @@ class ToyClient:
             info.partition: info.leader for infos in found.values() for info in infos if info.leader is not None
         }
         return self.nodes
+
+    def counts(self) -> Mapping[str, Mapping[str, int]]:
+        """How many partitions of which topics each node has that the name server told of."""
+        found: dict[str, Counter[str]] = {node.name: Counter() for node in self.nodes}
+        for partition in self._leaders:
+            found[partition.node][partition.topic] += 1
+        return found
 
     async def keeper(self, partition: Partition) -> Node:
         """The node of a partition. Raises UsageError for one that names none, ServerError for one that is not there."""

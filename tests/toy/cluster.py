@@ -35,6 +35,11 @@ class ToyCluster:
         """Start a data node, for the first time or again."""
         _start(node, Endpoint("127.0.0.1", int(self.address.rpartition(":")[2])), keeps=True)
 
+    def forget(self) -> None:
+        """Restart the name server, which then knows those nodes that tell it that they are there."""
+        self.names.stop()
+        _start(self.names, None, keeps=False)
+
 
 @contextmanager
 def toy_cluster(stores: str = "memory:") -> Iterator[ToyCluster]:
@@ -51,7 +56,7 @@ def toy_cluster(stores: str = "memory:") -> Iterator[ToyCluster]:
             cluster.start(node)
             stack.callback(_stop, node)
             cluster.nodes.append(node)
-        comes_to(lambda: len(_registered(cluster)), NODES)
+        comes_to(lambda: len(registered(cluster)), NODES)
         yield cluster
 
 
@@ -60,7 +65,7 @@ def _stop(node: Broker) -> None:
         node.stop()
 
 
-def _registered(cluster: ToyCluster) -> set[str]:
+def registered(cluster: ToyCluster) -> set[str]:
     async def ask() -> set[str]:
         channel = AsyncioChannel(ToyDialect())
         try:

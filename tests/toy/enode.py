@@ -1,6 +1,7 @@
 """A toy cluster as an enode: a node's topics are kept by the data nodes of another, and asked for by its client.
 
-Partition ``p`` of a topic is number ``p // nodes`` of node ``p % nodes``: so a topic that grows keeps what it has.
+Partitions are dealt out to the nodes in turn. Their numbers here are kept while nodes come and go (`numbering`), and a
+name server that is away, or has forgotten a node, changes none of them.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -51,6 +51,7 @@ from penstock.store import errors as store
 from penstock.store.errors import LogOffsetOutOfRange, TopicExists, UnknownPartition, UnknownTopic
 from tests.toy.client import ToyClient
 from tests.toy.dialect import TIMEOUT_S, Said, ToyDialect
+from tests.toy.numbering import Numbering
 from tests.toy.records import decode, encode
 
 _HELD_MS = 200
@@ -82,10 +83,13 @@ class ToyEnode:
     abilities = Abilities(
         transactions=False, epochs=False, compaction=False, deletion=False, options=False, sizes=False
     )
-    identity = EnodeIdentity(1, "a-cluster-of-toy-nodes", 1)
 
     def __init__(self, url: str, around: Surroundings) -> None:
         self.url = url
+        self.identity = EnodeIdentity(around.config.node_id, "a-cluster-of-toy-nodes", 1)
+        self._known: dict[str, Node] = {}
+        self._numbering = Numbering()
+        self._doubted = False
         host, _, port = url.removeprefix("toy://").rpartition(":")
         self._runtime = around.runtime
         dialect = ToyDialect()
@@ -96,7 +100,7 @@ class ToyEnode:
         dialect.heard = self._relay.pushed
 
     async def start(self) -> list[str]:
-        await self._nodes()
+        await self._look()
         return []
 
     def keep_up(self) -> None:
@@ -114,9 +118,8 @@ class ToyEnode:
     # Topics.
 
     async def topics(self) -> Sequence[TopicState]:
-        await self._nodes()
-        found = await self._client.topics(None)
-        return [Topic(name, len(info.partitions)) for name, info in found.items()]
+        await self._look()
+        return [Topic(name, len(self._numbering.homes(name))) for name in self._numbering.topics()]
 
     async def topic(self, name: str) -> TopicState | None:
         return next((each for each in await self.topics() if each.name == name), None)
@@ -125,10 +128,8 @@ class ToyEnode:
         return next((each for each in await self.topics() if each.id == topic_id), None)
 
     async def places(self, topic: str) -> Sequence[Place]:
-        found = await self.topic(topic)
-        nodes = await self._nodes()
-        count = 0 if found is None else found.partitions
-        return [Place(0, number // len(nodes), nodes[number % len(nodes)].name) for number in range(count)]
+        await self._look()
+        return [Place(0, number, node) for node, number in self._numbering.homes(topic)]
 
     async def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> TopicState:
         if await self.topic(name) is not None:
@@ -137,21 +138,21 @@ class ToyEnode:
         return Topic(name, partitions)
 
     async def delete_topic(self, name: str) -> None:
-        for node in await self._nodes():
-            await self._ask(node, {"do": "delete", "topic": name})
+        await self._look()
+        for node in sorted({node for node, _ in self._numbering.homes(name)}):
+            await self._ask(self._known[node], {"do": "delete", "topic": name})
 
     async def add_partitions(self, name: str, total: int) -> None:
         await self._deal(name, total)
 
     async def _deal(self, name: str, total: int) -> None:
-        nodes = await self._nodes()
-        found = (await self._client.topics([name])).get(name)
-        has = Counter(info.partition.node for info in found.partitions) if found is not None else Counter()
-        for place, node in enumerate(nodes):
-            count = total // len(nodes) + (place < total % len(nodes))
-            if count > has[node.name]:
-                verb = "grow" if has[node.name] else "create"
-                await self._ask(node, {"do": verb, "topic": name, "partitions": count})
+        await self._look()
+        has = Counter(node for node, _ in self._numbering.homes(name))
+        for place, node in enumerate(sorted(self._known)):
+            count = total // len(self._known) + (place < total % len(self._known))
+            if count > has[node]:
+                verb = "grow" if has[node] else "create"
+                await self._ask(self._known[node], {"do": verb, "topic": name, "partitions": count})
 
     async def set_config(self, name: str, config: Mapping[str, str]) -> None:
         self.abilities.need("options")
@@ -262,33 +263,46 @@ class ToyEnode:
 
     # Asking.
 
-    async def _nodes(self) -> list[Node]:
-        """In the order of their names; those that are away are still known."""
-        if not self._client.nodes:
-            await self._client.routes()
-        return sorted(self._client.nodes, key=lambda node: node.name)
+    async def _look(self) -> None:
+        """Ask the name server. Where it is away, what is known has to do. Raises UpstreamLost where that is nothing."""
+        try:
+            found = await self._client.routes()
+        except (ConnectionLost, RequestTimeout) as error:
+            if not self._known:
+                raise UpstreamLost(f"the toy cluster's name server is away: {error.message}") from error
+            return
+        self._doubted = False
+        self._known |= {node.name: node for node in found}
+        self._numbering.told(self._client.counts())
 
     async def _find(self, node: str | None, again: bool) -> Endpoint:
         """``penstock.seams.relay.Find``."""
         if node is None:
             return self._names
-        for look in range(2):
-            if again or look:
-                with suppress(ConnectionLost):  # then what is known has to do
-                    await self._client.routes()
-            for each in await self._nodes():
-                if each.name == node:
-                    return each.endpoint
-        raise UsageError(f"the toy cluster has no node {node}")
+        if again or node not in self._known:
+            await self._look()
+        if node not in self._known:
+            raise UsageError(f"the toy cluster has no node {node}")
+        return self._known[node].endpoint
 
     async def _home(self, partition: Partition) -> tuple[Node, int]:
-        nodes = await self._nodes()
-        return nodes[partition.id % len(nodes)], partition.id // len(nodes)
+        """Its node, and the number that it has there. Raises UnknownTopic, UnknownPartition."""
+        topic, number = partition.topic, partition.id
+        if self._doubted or number >= len(self._numbering.homes(topic)):
+            await self._look()
+        homes = self._numbering.homes(topic)
+        if not homes:
+            raise UnknownTopic("the toy cluster has no such topic", topic=topic)
+        if not 0 <= number < len(homes):
+            raise UnknownPartition(f"the topic has {len(homes)} partitions", topic=topic, partition=number)
+        node, there = homes[number]
+        return self._known[node], there
 
     async def _ask(self, node: Node, said: Said, raw: Buffer = b"", *, lane: str = "") -> tuple[Said, memoryview]:
         try:
             return await self._client.ask(node, said, raw, lane=lane)
         except (ConnectionLost, RequestTimeout) as error:
+            self._doubted = True
             raise UpstreamLost(f"{node.name} of the toy cluster is away: {error.message}") from error
         except ServerError as error:
             raise _as_store_says(error, said) from error
