@@ -16,8 +16,8 @@ class Abilities:
     ``sequences``: an idempotent producer's batch is stored once. ``transactions``: batches of open transactions are
     kept from readers of committed records, and markers end them. ``epochs``: leader epochs, and where each ended.
     ``compaction``: of topics by key. ``deletion`` of records before topics' limits do it. ``times``: offsets are found
-    by time; ``exact_times``: they are those of the first record whose own timestamp is not before it, not of some
-    record before that. ``topics``: made, grown and deleted from here; ``options`` of them changed. ``sizes`` in bytes,
+    by time, and exactly, for no protocol has a word for "about there": an enode whose cluster finds some place near by
+    reads on from it. ``topics``: made, grown and deleted from here; ``options`` of them changed. ``sizes`` in bytes,
     and what room there is.
     """
 
@@ -27,7 +27,6 @@ class Abilities:
     compaction: bool = True
     deletion: bool = True
     times: bool = True
-    exact_times: bool = True
     topics: bool = True
     options: bool = True
     sizes: bool = True
