@@ -56,8 +56,10 @@ class SnodeConfig:
     serves nobody by accident. ``advertised``: the address clients are told per scheme, where it is another one.
     ``fronts``: the options of protocols' own, an object each.
 
-    ``node_id`` 1: a single node, and 0 is what clients take for "unknown" here and there. ``default_partitions`` 1:
-    order over a whole topic until somebody asks for more; ``auto_create_topics`` as Kafka's brokers do.
+    ``node_id`` 1: a single node, and 0 is what clients take for "unknown" here and there; of several nodes whose topics
+    one cluster keeps, each needs another one, and the same again when it comes back: what it remembers is found by it.
+    ``default_partitions`` 1: order over a whole topic until somebody asks for more; ``auto_create_topics`` as Kafka's
+    brokers do.
     ``allow_remote``: listen on other addresses than loopback, for anybody who can reach them: there is no password yet.
 
     ``flush``: what an acknowledgement survives; ``os`` the death of the process, ``always`` the loss of power, too,

@@ -1,19 +1,23 @@
 """Journals: what a node itself keeps (groups, offsets, transactional ids, settings), apart from the data it serves.
 
 A journal is a named log of keys and values in some places (partitions): the last value of a key counts. Where journals
-lie is the node's choice, and may be a cluster, so that the node keeps nothing of its own. What keys and values say is
-their owner's business; a protocol may lend its own formats, so that its tools read them.
+lie is the node's choice, and may be a cluster, so that the node keeps nothing of its own. There their names begin with
+`OWN_TOPICS` and the node's number: a cluster has a ``__consumer_offsets`` of its own, and other nodes have theirs. What
+keys and values say is their owner's business; a protocol may lend its own formats, so that its tools read them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from penstock.columnar.entries import Ended, Entry, Noted
 from penstock.model import Partition
 
-__all__ = ["Compose", "Ended", "Entry", "Follow", "Journal", "Journals", "Noted", "Within"]
+__all__ = ["OWN_TOPICS", "Compose", "Ended", "Entry", "Follow", "Journal", "Journals", "Noted", "Within"]
+
+OWN_TOPICS: Final = "__penstock_"
+"""How topics of nodes begin, where the log is not theirs alone: then the node's number, then the journal's name."""
 
 Compose = Callable[[], Sequence[Entry]]
 """Says what is to be written, when nothing can come between that and the order of the log. It may look whether it is

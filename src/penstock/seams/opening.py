@@ -20,12 +20,14 @@ __all__ = ["EnodeIdentity", "OpenEnode", "OpenedEnode", "Surroundings"]
 class EnodeIdentity:
     """What clients know the log by: a node's number, a cluster id (22 characters), and how often it was opened.
 
-    ``epoch`` grows with each start on the same data, durably.
+    ``epoch`` grows with each start on the same data, durably. ``shared``: the log is a cluster's, where others have
+    topics, too, so that this node's own (`penstock.seams.journal`) need names that nobody else takes.
     """
 
     node_id: int
     cluster_id: str
     epoch: int
+    shared: bool = True
 
 
 class OpenedEnode(Enode, Protocol):

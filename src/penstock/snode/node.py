@@ -25,6 +25,7 @@ from penstock.protocols import USUAL, default_port, protocol, schemes
 from penstock.seams.channel import Channel, Dialect
 from penstock.seams.enode import Enode
 from penstock.seams.front import Front
+from penstock.seams.journal import OWN_TOPICS
 from penstock.seams.node import NodeIdentity, Services
 from penstock.seams.offsets import OffsetsCodec
 from penstock.seams.opening import OpenedEnode, Surroundings
@@ -128,10 +129,11 @@ class Node:
         enode = self._enode = open_enode(config.store, Surroundings(runtime, config, self._channel_of))
         for found in await enode.start():
             _log.warning("%s", found)
-        journals = JournalService(enode, runtime)
+        own = enode.identity
+        whose = f"{OWN_TOPICS}{own.node_id}" if own.shared else ""
+        journals = JournalService(enode, runtime, whose=whose)
         offsets = OffsetsService(journals, _offsets_codec(), partitions=config.offsets_partitions)
         await offsets.load()
-        own = enode.identity
         identity = NodeIdentity(own.node_id, own.cluster_id, self._advertised, own.epoch)
         services = Services(identity, runtime, enode, offsets, journals, self._budget)
         for listen in config.listen:

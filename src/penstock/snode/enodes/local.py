@@ -56,7 +56,7 @@ class LocalEnode:
 
     @property
     def identity(self) -> EnodeIdentity:
-        return EnodeIdentity(self._store.node_id, self._store.cluster_id, self._store.epoch)
+        return EnodeIdentity(self._store.node_id, self._store.cluster_id, self._store.epoch, shared=False)
 
     @property
     def abilities(self) -> Abilities:

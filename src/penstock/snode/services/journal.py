@@ -34,17 +34,22 @@ _MAKING: Final = -1
 
 
 class JournalService:
-    """``penstock.seams.journal.Journals`` over an enode, which need not be the one that keeps the data."""
+    """``penstock.seams.journal.Journals`` over an enode, which need not be the one that keeps the data.
 
-    def __init__(self, enode: Enode, runtime: Runtime) -> None:
+    ``whose`` begins the names of its topics.
+    """
+
+    def __init__(self, enode: Enode, runtime: Runtime, *, whose: str = "") -> None:
         self._enode = enode
         self._runtime = runtime
+        self._whose = whose
         self._journals: dict[str, EnodeJournal] = {}
 
     def journal(self, name: str, *, places: int, config: Mapping[str, str]) -> EnodeJournal:
         """The same one each time: what it knows of its log's end must be known once."""
         if name not in self._journals:
-            self._journals[name] = EnodeJournal(self._enode, self._runtime, name, places, config)
+            topic = self._whose + name
+            self._journals[name] = EnodeJournal(self._enode, self._runtime, topic, places, config)
         return self._journals[name]
 
 

@@ -11,6 +11,7 @@ from penstock.protocols.kafka.front.options import KafkaFrontOptions
 from penstock.protocols.kafka.offsets_log import OffsetsLog
 from penstock.seams.beside import Beside, Turns
 from penstock.seams.enode import Enode, TopicState
+from penstock.seams.journal import OWN_TOPICS
 from penstock.seams.node import Offsets, Services
 from penstock.seams.runtime import Promise
 
@@ -21,10 +22,14 @@ if TYPE_CHECKING:
     from penstock.protocols.kafka.front.table import Row
     from penstock.protocols.kafka.front.transaction_keeper import TransactionKeeper
 
-__all__ = ["INTERNAL_TOPICS", "Call", "Handler", "Line", "Shared"]
+__all__ = ["Call", "Handler", "Line", "Shared", "is_internal"]
 
-INTERNAL_TOPICS = frozenset({OffsetsLog.topic, "__penstock_settings", "__transaction_state", "__share_group_state"})
-"""Topics of the node itself: clients may read them, not write, create or delete them."""
+_INTERNAL = frozenset({OffsetsLog.topic, "__transaction_state", "__share_group_state"})
+
+
+def is_internal(topic: str) -> bool:
+    """Whether it is a node's own, or the cluster's behind it: clients may read it, not write, create or delete it."""
+    return topic in _INTERNAL or topic.startswith(OWN_TOPICS)
 
 
 @dataclass(frozen=True, slots=True)

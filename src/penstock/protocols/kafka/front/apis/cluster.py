@@ -9,7 +9,7 @@ from __future__ import annotations
 from penstock.errors import PenstockError
 from penstock.model import Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.front.call import INTERNAL_TOPICS, Call
+from penstock.protocols.kafka.front.call import Call, is_internal
 from penstock.protocols.kafka.front.faults import code_of
 from penstock.protocols.kafka.front.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, shown
 from penstock.protocols.kafka.messages.cluster import (
@@ -111,7 +111,7 @@ async def _described(call: Call, name: str, numbers: range) -> DescribeTopicPart
     return DescribeTopicPartitionsResponseTopic(
         name=name,
         topic_id=topic.id,
-        is_internal=name in INTERNAL_TOPICS,
+        is_internal=is_internal(name),
         partitions=partitions,
         topic_authorized_operations=shown(TOPIC_OPERATIONS, True),
     )

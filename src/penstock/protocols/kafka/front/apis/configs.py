@@ -16,7 +16,7 @@ from penstock.errors import PenstockError
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.broker_changes import changeable, check_broker, set_broker_options, what_was_set
 from penstock.protocols.kafka.front.broker_options import broker_options
-from penstock.protocols.kafka.front.call import INTERNAL_TOPICS, Call
+from penstock.protocols.kafka.front.call import Call, is_internal
 from penstock.protocols.kafka.front.config_values import Kind, Option, Source, parts_of
 from penstock.protocols.kafka.front.described_options import Described, described
 from penstock.protocols.kafka.front.faults import Refused, code_of
@@ -201,7 +201,7 @@ def _check_resource(call: Call, kind: int, name: str, options: Collection[str], 
     if kind == _TOPIC:
         if not name:
             refusal = Refused(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
-        elif name in INTERNAL_TOPICS:
+        elif is_internal(name):
             refusal = Refused(ErrorCode.INVALID_REQUEST, "an internal topic")
     elif kind == _BROKER:
         check_broker(call, name, options)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from penstock.errors import PenstockError, UpstreamLost
 from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.front.call import INTERNAL_TOPICS, Call
+from penstock.protocols.kafka.front.call import Call, is_internal
 from penstock.protocols.kafka.front.faults import code_of
 from penstock.protocols.kafka.front.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, shown
 from penstock.protocols.kafka.messages.discovery import (
@@ -76,7 +76,7 @@ async def _found(call: Call, request: MetadataRequest, topic: MetadataRequestTop
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     options = call.shared.options
     creates = options.auto_create_topics and enode.abilities.topics
-    if creates and request.allow_auto_topic_creation and topic.name not in INTERNAL_TOPICS:
+    if creates and request.allow_auto_topic_creation and not is_internal(topic.name):
         try:
             found = await enode.create_topic(topic.name, options.default_partitions, {})
         except TopicExists:
@@ -104,7 +104,7 @@ async def _topic(call: Call, request: MetadataRequest, topic: TopicState) -> Met
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.id,
-        is_internal=topic.name in INTERNAL_TOPICS,
+        is_internal=is_internal(topic.name),
         partitions=partitions,
         topic_authorized_operations=shown(TOPIC_OPERATIONS, request.include_topic_authorized_operations),
     )

@@ -15,7 +15,7 @@ from penstock.columnar.checked import Checked
 from penstock.errors import PenstockError, ProtocolViolation, UpstreamLost
 from penstock.model import Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.front.call import INTERNAL_TOPICS, Call
+from penstock.protocols.kafka.front.call import Call, is_internal
 from penstock.protocols.kafka.front.faults import Refused, bare, code_of
 from penstock.protocols.kafka.front.incoming import (
     Rules,
@@ -185,7 +185,7 @@ def _check_request(call: Call, request: ProduceRequest) -> None:
 
 
 def _check_partition(topic: TopicState | None, partition: Partition) -> None:
-    if partition.topic in INTERNAL_TOPICS:
+    if is_internal(partition.topic):
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, "an internal topic")
     if topic is None or not 0 <= partition.id < topic.partitions:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no such partition")
@@ -200,7 +200,7 @@ async def _take_part(call: Call, request: ProduceRequest) -> ErrorCode:
     for topic in request.topic_data:
         found = await enode.topic(topic.name)
         for part in topic.partition_data:
-            there = found is not None and 0 <= part.index < found.partitions and topic.name not in INTERNAL_TOPICS
+            there = found is not None and 0 <= part.index < found.partitions and not is_internal(topic.name)
             if there and part.records is not None and len(part.records) >= HEADER_BYTES:
                 producer = _PRODUCER.unpack_from(part.records, _PRODUCER_AT)
                 partitions.setdefault(producer, []).append(Partition(topic.name, part.index))

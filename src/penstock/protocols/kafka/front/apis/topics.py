@@ -12,7 +12,7 @@ from collections import Counter
 from penstock.errors import PenstockError
 from penstock.model import Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.front.call import INTERNAL_TOPICS, Call
+from penstock.protocols.kafka.front.call import Call, is_internal
 from penstock.protocols.kafka.front.described_options import described
 from penstock.protocols.kafka.front.faults import Refused, code_of
 from penstock.protocols.kafka.front.topic_options import check_options
@@ -76,7 +76,7 @@ async def _create(call: Call, topic: CreateTopicsRequestTopic, validate_only: bo
     config = {each.name: each.value for each in topic.configs}
     partitions = _partitions(call, topic)
     options = check_options(config, enode.abilities)
-    if topic.name in INTERNAL_TOPICS:
+    if is_internal(topic.name):
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, "an internal topic")
     if not _NAME.fullmatch(topic.name) or topic.name in (".", ".."):
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name[:300]!r} cannot be a topic's name")
@@ -155,7 +155,7 @@ async def _delete(call: Call, topic: DeleteTopicsRequestTopic) -> DeleteTopicsRe
             unknown = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             raise Refused(unknown, "no such topic")
         name, topic_id = found.name, found.id
-        if name in INTERNAL_TOPICS:
+        if is_internal(name):
             raise Refused(ErrorCode.INVALID_REQUEST, "an internal topic")
         await enode.delete_topic(name)
         await _forget_offsets(call, name)
@@ -199,7 +199,7 @@ async def _check_growth(call: Call, topic: CreatePartitionsRequestTopic) -> None
     found = await call.shared.enode.topic(topic.name)
     if found is None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no such topic")
-    if topic.name in INTERNAL_TOPICS:
+    if is_internal(topic.name):
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, "an internal topic")
     if topic.count <= found.partitions:
         raise Refused(ErrorCode.INVALID_PARTITIONS, f"the topic has {found.partitions} partitions already")
@@ -237,7 +237,7 @@ async def _delete_records(call: Call, partition: Partition, before: int) -> int:
     enode = call.shared.enode
     end = (await extent(enode, partition)).end
     topic = await enode.topic(partition.topic)
-    if partition.topic in INTERNAL_TOPICS:
+    if is_internal(partition.topic):
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, "an internal topic")
     if topic is not None and (await call.shared.config_of(topic)).get("cleanup.policy") == "compact":
         raise Refused(ErrorCode.POLICY_VIOLATION, "records of a compacted topic are deleted by their keys")

@@ -12,7 +12,7 @@ from penstock.errors import PenstockError
 from penstock.model import Committed, Partition
 from penstock.protocols.kafka.coordinator import CommitIdentity
 from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.front.call import INTERNAL_TOPICS, Call
+from penstock.protocols.kafka.front.call import Call, is_internal
 from penstock.protocols.kafka.front.faults import Refused
 from penstock.protocols.kafka.messages.transactions import (
     AddOffsetsToTxnRequest,
@@ -188,7 +188,7 @@ async def _commit(call: Call, request: TxnOffsetCommitRequest, offsets: Mapping[
 
 
 async def _exists(call: Call, partition: Partition) -> bool:
-    return partition.topic not in INTERNAL_TOPICS and await call.shared.exists(partition)
+    return not is_internal(partition.topic) and await call.shared.exists(partition)
 
 
 def _in_version(call: Call, code: ErrorCode) -> ErrorCode:
