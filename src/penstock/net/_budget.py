@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, Protocol
 
-from penstock.net._turn import Turn
+from penstock.net._copying import Copying
 
 __all__ = ["LITTLE", "Budget", "Holder"]
 
@@ -58,7 +58,7 @@ class Budget:
         self._exhausted = False
         self._look: asyncio.TimerHandle | None = None
         self._hung_up = 0
-        self.turn = Turn()
+        self.turn = Copying()
 
     @property
     def free(self) -> int:

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from penstock.errors import PenstockError
 from penstock.net._buffers import join_small
-from penstock.net._turn import Turn
+from penstock.net._copying import Copying
 from penstock.seams.framing import Buffer, Pieces, Stretch
 
 __all__ = ["Outgoing", "Sending"]
@@ -40,7 +40,7 @@ class Outgoing:
     __slots__ = ("_at", "_end", "_high_water", "_lump", "_owner", "_paused", "_pieces", "_transport", "_turn", "held")
 
     def __init__(
-        self, transport: asyncio.Transport, high_water: int, turn: Turn, lump: Callable[[], int], owner: Sending
+        self, transport: asyncio.Transport, high_water: int, turn: Copying, lump: Callable[[], int], owner: Sending
     ) -> None:
         self._transport = transport
         self._high_water = high_water
@@ -119,7 +119,7 @@ class Outgoing:
     def _send_lump(self) -> None:
         space = self._turn.borrow()
         count = self._fill(space[: self._lump()])
-        self._turn.moved(count)
+        self._turn.spend(count)
         self._transport.write(space[:count])
         if not self._transport.get_write_buffer_size():
             self._turn.give_back(space)  # otherwise the transport may still need it

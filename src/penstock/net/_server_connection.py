@@ -20,8 +20,8 @@ from penstock.errors import PenstockError
 from penstock.model import Endpoint
 from penstock.net._budget import LITTLE, Budget
 from penstock.net._buffers import Intake, allocate_mapped
+from penstock.net._copying import LUMP_BYTES
 from penstock.net._outgoing import Outgoing
-from penstock.net._turn import LUMP_BYTES
 from penstock.net.options import ListenerOptions
 from penstock.seams.framing import Frame, Pieces
 from penstock.seams.front import Front, Peer, Session
@@ -113,7 +113,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         if self._closing:
             return
         if nbytes >= _RECEIVED_LATE:
-            self._budget.turn.moved(nbytes)
+            self._budget.turn.spend(nbytes)
         try:
             for frame in self._intake.received(nbytes):
                 self._accept(frame)

@@ -6,12 +6,12 @@ here: what is done.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection
 from typing import Any, Final, TypeVar
 
 from penstock.seams.memory import Memory
 from penstock.seams.runtime import Promise, Runtime
+from penstock.seams.turns import Turn
 
 __all__ = ["STEP_BYTES", "Beside", "Turns"]
 
@@ -51,20 +51,16 @@ class Turns:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._left = _STEPS
-        self._waiting: deque[tuple[int, Promise[None]]] = deque()
-        self._ends = False
+        self._turn = Turn(_STEPS, lambda callback: runtime.call_later(0, callback))
 
     async def take(self, steps: int) -> None:
         """Return in a turn in which so much may be done, after all who came before."""
-        if self._left > 0 and not self._waiting:
-            self._left -= steps
-            self._end_soon()
-            return
-        mine: Promise[None] = self._runtime.promise()
-        self._waiting.append((steps, mine))
-        self._end_soon()
-        await mine
+        if self._turn.over or self._turn.waited_for:
+            mine: Promise[None] = self._runtime.promise()
+            self._turn.wait(lambda: self._grant(steps, mine))
+            await mine
+        else:
+            self._turn.spend(steps)
 
     async def through(self, things: Collection[T], steps: int) -> AsyncIterator[T]:
         """One after the other, each taking so many steps."""
@@ -74,17 +70,6 @@ class Turns:
                 await self.take(min(at_once, len(things) - row) * steps)
             yield thing
 
-    def _end_soon(self) -> None:
-        if not self._ends:
-            self._ends = True
-            self._runtime.call_later(0, self._begin)
-
-    def _begin(self) -> None:
-        self._ends = False
-        self._left = _STEPS
-        while self._waiting and self._left > 0:
-            steps, theirs = self._waiting.popleft()
-            self._left -= steps
-            theirs.set(None)
-        if self._waiting:
-            self._end_soon()
+    def _grant(self, steps: int, to: Promise[None]) -> None:
+        self._turn.spend(steps)
+        to.set(None)

@@ -9,8 +9,8 @@ import pytest
 
 from penstock.errors import StoreError
 from penstock.model import Endpoint
+from penstock.net._copying import LUMP_BYTES
 from penstock.net._server_connection import ServerConnection
-from penstock.net._turn import LUMP_BYTES
 from penstock.net.memory import MemoryNetwork
 from penstock.net.options import ListenerOptions
 from penstock.net.server import Budget, Listener, serve
@@ -268,7 +268,7 @@ def test_in_one_turn_little_is_received_of_each_when_much_was_of_some() -> None:
         connection.get_buffer(-1)[:4] = (8 * MB).to_bytes(4, "big")
         connection.buffer_updated(4)
         assert len(connection.get_buffer(-1)) == 256 * 1024
-        budget.turn.moved(2 * MB)
+        budget.turn.spend(2 * MB)
         assert len(connection.get_buffer(-1)) == 16 * 1024
         await asyncio.sleep(0)
         await asyncio.sleep(0)
