@@ -46,7 +46,7 @@ class Stopwatch:
     """Of the JVM that this process has started, and all Python processes under it; the broker is not among them."""
 
     def __init__(self) -> None:
-        self._java = next(each for each in psutil.Process().children(recursive=True) if each.name() == "java")
+        self._java = _java()
 
     def time(self, action: Callable[[], object]) -> Spent:
         """Run ``action``, once."""
@@ -60,6 +60,15 @@ class Stopwatch:
     def rss_mb(self) -> int:
         """The JVM's memory now."""
         return int(self._java.memory_info().rss) >> 20
+
+
+def _java() -> psutil.Process:
+    """The JVM. Spark's launcher starts processes that live for a moment: those that have ended are none."""
+    for each in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if each.name() == "java":
+                return each
+    raise RuntimeError("this process has started no JVM yet: make the session before its stopwatch")
 
 
 def session(cores: int = 2) -> SparkSession:
