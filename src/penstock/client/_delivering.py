@@ -12,6 +12,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from penstock.client._inside import failed_inside
@@ -23,7 +24,7 @@ from penstock.config import Acks, ProducerConfig
 from penstock.config.logs import client_log
 from penstock.errors import Closed, ErrorKind, PenstockError, ServerError
 from penstock.model import Node, Partition
-from penstock.seams import Avoids, LogClient, Sender, Sent
+from penstock.seams import Avoids, LogClient, Sender, SendsAtOnce, Sent
 
 __all__ = ["Delivering", "Hooks"]
 
@@ -60,9 +61,14 @@ class Delivering:
         # Not every protocol can number batches, and its sender has to say that it does: without, order comes first.
         self._numbered = config.enable_idempotence and sender.numbered
         self._avoids = sender.avoids if isinstance(sender, Avoids) else None
+        self._at_once = sender.send_at_once if isinstance(sender, SendsAtOnce) else None
+        self._unbegun: Counter[str] = Counter()
         self._known_there: set[Partition] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._batch_bytes = min(config.batch_size_bytes, config.max_request_bytes)
+        acks: Acks = config.acks
+        self._acks: int = acks.value
+        self._timeout_s = config.request_timeout_ms / 1_000
         self._dropping: PenstockError | None = None
         self._given_up = False
         self._closed = False
@@ -211,7 +217,9 @@ class Delivering:
             if not chosen:
                 return
             self._requests[node.name] += 1
-            self._begin(self._send(node, chosen), f"send {node.name}")
+            if not self._is_written(node, chosen):
+                self._unbegun[node.name] += 1
+                self._begin(self._send(node, chosen), f"send {node.name}")
 
     def _next_flight(self, queue: PartitionQueue, left: int) -> Flight | None:
         if queue.retries:
@@ -243,18 +251,51 @@ class Delivering:
             self._log.error("packing a batch of %s failed inside: %r", partition, error, exc_info=error)
         return failed_inside("packing this", error, partition)
 
-    async def _send(self, node: Node, chosen: list[tuple[PartitionQueue, Flight]]) -> None:
+    def _is_written(self, node: Node, chosen: list[tuple[PartitionQueue, Flight]]) -> bool:
+        """Whether this request is on its way already; else it needs a task. None overtakes a task that is not begun."""
+        if self._at_once is None or self._unbegun[node.name]:
+            return False
         batches = [flight.packed for _, flight in chosen if flight.packed is not None]
-        by_packed = {id(flight.packed): (queue, flight) for queue, flight in chosen}
-        acks: Acks = self._config.acks
+        return self._at_once(
+            node, batches, partial(self._heard, node, chosen), acks=self._acks, timeout_s=self._timeout_s
+        )
+
+    def _heard(
+        self, node: Node, chosen: list[tuple[PartitionQueue, Flight]], answers: Sequence[Sent] | Exception
+    ) -> None:
+        """The answer to a request without a task; it gets one if there is something to decide."""
+        self._requests[node.name] -= 1
+        if self._given_up or self._closed:
+            return
+        if isinstance(answers, Exception):
+            self._hooks.failed(answers)
+            return
         try:
-            answers = await self._sender.send(
-                node, batches, acks=acks.value, timeout_s=self._config.request_timeout_ms / 1_000
-            )
+            self._go_on_after(node, chosen, answers)
+        except Exception as error:
+            self._hooks.failed(error)
+
+    def _go_on_after(self, node: Node, chosen: list[tuple[PartitionQueue, Flight]], answers: Sequence[Sent]) -> None:
+        if len(chosen) > 1 or answers[0].error is not None or chosen[0][0].retries:
+            self._begin(self._take_in(node, chosen, answers), f"answer of {node.name}")
+            return
+        (queue, flight), (sent,) = chosen[0], answers
+        queue.in_flight.remove(flight)
+        self._stored(queue, flight, sent)
+        self.kick()
+
+    async def _send(self, node: Node, chosen: list[tuple[PartitionQueue, Flight]]) -> None:
+        self._unbegun[node.name] -= 1
+        batches = [flight.packed for _, flight in chosen if flight.packed is not None]
+        try:
+            answers = await self._sender.send(node, batches, acks=self._acks, timeout_s=self._timeout_s)
         finally:
             self._requests[node.name] -= 1
-        if self._given_up:
-            return
+        if not self._given_up:
+            await self._take_in(node, chosen, answers)
+
+    async def _take_in(self, node: Node, chosen: list[tuple[PartitionQueue, Flight]], answers: Sequence[Sent]) -> None:
+        by_packed = {id(flight.packed): (queue, flight) for queue, flight in chosen}
         for sent in answers:
             queue, flight = by_packed.pop(id(sent.packed))
             queue.in_flight.remove(flight)
@@ -266,9 +307,7 @@ class Delivering:
     async def _answered(self, queue: PartitionQueue, flight: Flight, sent: Sent, node: Node) -> None:
         flight.offsets = sent.offsets
         if sent.error is None:
-            self._known_there.add(queue.partition)
-            queue.failed_at = None
-            self._settle(flight, sent.base_offset, sent.timestamp_ms, None)
+            self._stored(queue, flight, sent)
         else:
             self._known_there.discard(queue.partition)
             flight.error = flight.reason = sent.error
@@ -284,6 +323,12 @@ class Delivering:
                 await self._recover(queue)
             finally:
                 queue.recovering = False
+
+    def _stored(self, queue: PartitionQueue, flight: Flight, sent: Sent) -> None:
+        self._known_there.add(queue.partition)
+        queue.failed_at = None
+        flight.offsets = sent.offsets
+        self._settle(flight, sent.base_offset, sent.timestamp_ms, None)
 
     async def _recover(self, queue: PartitionQueue) -> None:
         """Decide about the oldest failed batch of a partition, now that none is under way.
@@ -373,9 +418,16 @@ class Delivering:
         self._hooks.finished(flight.settle(offset, timestamp_ms, error))
 
     def _wake_at(self, when: float) -> None:
+        """A timer that rings earlier stays: then this is asked again, and most of the time there is none to start."""
         if self._timer is not None:
+            if self._timer.when() <= when:
+                return
             self._timer.cancel()
-        self._timer = self._loop.call_at(when, self.kick)
+        self._timer = self._loop.call_at(when, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        self.kick()
 
     def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = self._loop.create_task(work, name=f"penstock {name}")

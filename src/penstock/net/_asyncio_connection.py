@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation
@@ -14,35 +14,63 @@ from penstock.net._links import LARGEST_CORRELATION
 from penstock.net._reasons import hung_up, lost, timed_out
 from penstock.net._silence import Silence
 from penstock.net.options import TransportOptions
-from penstock.seams.channel import Dialect, Outgoing
+from penstock.seams.channel import Dialect, Outgoing, Told
 from penstock.seams.framing import Buffer, Buffers, Frame
 
 __all__ = ["AsyncioConnection"]
 
 
 class AsyncioPending:
-    """A request on its way."""
+    """A request on its way for whose answer somebody waits; until ``until`` (loop time), which is ``timeout_s``."""
 
-    __slots__ = ("future", "timer")
+    __slots__ = ("future", "timeout_s", "until")
 
-    def __init__(self, future: asyncio.Future[Frame], timer: asyncio.TimerHandle | None = None) -> None:
-        self.future = future
-        self.timer = timer
+    def __init__(self, loop: asyncio.AbstractEventLoop, timeout_s: float) -> None:
+        self.future: asyncio.Future[Frame] = loop.create_future()
+        self.timeout_s = timeout_s
+        self.until = loop.time() + timeout_s
 
-    def settled(self) -> None:
-        """Its time does not run any more."""
-        if self.timer is not None:
-            self.timer.cancel()
+    def settle(self, frame: Frame) -> None:
+        """This is the answer."""
+        if not self.future.done():
+            self.future.set_result(frame)
+
+    def fail(self, error: PenstockError) -> None:
+        """There will be none."""
+        if not self.future.done():
+            self.future.set_exception(error)
+            self.future.exception()  # marks it as seen: an answer that nobody waits for is not worth a warning
 
     async def reply(self) -> Frame:
         """Wait for the answer. Raises RequestTimeout, ConnectionLost, ProtocolViolation."""
         return await self.future
 
 
+class AsyncioTold:
+    """A request on its way whose answer is told to somebody."""
+
+    __slots__ = ("_loop", "_told", "timeout_s", "until")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, told: Told, timeout_s: float) -> None:
+        self._loop = loop
+        self._told = told
+        self.timeout_s = timeout_s
+        self.until = loop.time() + timeout_s
+
+    def settle(self, frame: Frame) -> None:
+        """Now: another turn of the loop would cost more than all the rest."""
+        self._told(frame)
+
+    def fail(self, error: PenstockError) -> None:
+        """Later: whoever hears of it may write on this connection, of which not all is known to be lost yet."""
+        self._loop.call_soon(self._told, error)
+
+
 class AsyncioConnection(asyncio.BufferedProtocol):
     """``penstock.seams.channel.Connection`` over an asyncio transport.
 
-    A request that is not answered in time takes the connection with it, and with it all others in flight.
+    A request that is not answered in time takes the connection with it, and with it all others in flight. One timer
+    looks for such: a request that is answered, as nearly all are, starts and stops none.
     """
 
     def __init__(self, endpoint: Endpoint, dialect: Dialect[Any], options: TransportOptions, away: Away) -> None:
@@ -53,12 +81,15 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         self._options = options
         self._loop = asyncio.get_running_loop()
         self._intake = Intake(dialect.framing())
-        self._pending: dict[int, AsyncioPending] = {}
+        self._pending: dict[int, AsyncioPending | AsyncioTold] = {}
+        self._clock: asyncio.TimerHandle | None = None
+        self._rings_at = 0.0
         self._last = 0
         self._last_used = self._loop.time()
         self._transport: asyncio.Transport | None = None
         self._window: asyncio.Future[None] | None = None
         self._turn = asyncio.Lock()
+        self._queued = 0
         self._end: PenstockError | None = None
         self._any_came = False
         self.gone: asyncio.Future[None] = self._loop.create_future()
@@ -73,6 +104,11 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         """True once nothing can be sent any more."""
         return self._end is not None
 
+    @property
+    def free(self) -> bool:
+        """Whether a request can be written now, and nobody waits to write another."""
+        return self._window is None and not self._queued
+
     def usable(self, idle_timeout_s: float) -> bool:
         """Open, and not idle for so long that the peer may be about to close it."""
         idle = not self._pending and self._loop.time() - self._last_used > idle_timeout_s
@@ -80,41 +116,53 @@ class AsyncioConnection(asyncio.BufferedProtocol):
 
     def start(self, request: Outgoing, *, timeout_s: float, held_s: float = 0.0) -> AsyncioPending:
         """Write a request; its answer is fetched later. Raises ConnectionLost."""
-        correlation = self._next_correlation()
-        self._write(request(correlation))
-        self._await_answer(held_s)
-        future: asyncio.Future[Frame] = self._loop.create_future()
-        timer = self._loop.call_later(timeout_s, self._expired, correlation, timeout_s)
-        pending = self._pending[correlation] = AsyncioPending(future, timer)
+        pending = AsyncioPending(self._loop, timeout_s)
+        self._start(request, pending, held_s)
         return pending
 
+    def tell(self, request: Outgoing, told: Told, *, timeout_s: float, held_s: float = 0.0) -> None:
+        """Write a request; ``told`` hears of its answer. Raises ConnectionLost."""
+        self._start(request, AsyncioTold(self._loop, told, timeout_s), held_s)
+
     def start_all(self, requests: Sequence[Outgoing], *, timeout_s: float) -> Sequence[AsyncioPending]:
-        """Write requests in one go; they share one timer, which looks for those of them that are still open."""
-        before = self._last
+        """Write requests in one go."""
         buffers: list[Buffer] = []
+        started: dict[int, AsyncioPending] = {}
         for request in requests:
-            buffers.extend(request(self._next_correlation()))
+            correlation = self._next_correlation()
+            buffers.extend(request(correlation))
+            started[correlation] = AsyncioPending(self._loop, timeout_s)
         self._write(buffers)
         self._await_answer(0.0)
-        self._loop.call_later(timeout_s, self._any_expired, before, len(requests), timeout_s)
-        found = [AsyncioPending(self._loop.create_future()) for _ in requests]
-        self._pending.update(zip(_after(before, len(requests)), found, strict=True))
-        return found
+        self._pending.update(started)
+        for pending in started.values():
+            self._ring_by(pending.until)
+        return list(started.values())
 
     async def call(self, request: Outgoing, *, timeout_s: float, held_s: float = 0.0) -> Frame:
         """Write a request once the window is open, and wait for its answer. Requests are written in order of calls."""
-        async with self._turn:
-            if self._window is not None:
-                await self._open_window(timeout_s)
-            pending = self.start(request, timeout_s=timeout_s, held_s=held_s)
+        if self.free:
+            return await self.start(request, timeout_s=timeout_s, held_s=held_s).future
+        self._queued += 1
+        try:
+            async with self._turn:
+                if self._window is not None:
+                    await self._open_window(timeout_s)
+                pending = self.start(request, timeout_s=timeout_s, held_s=held_s)
+        finally:
+            self._queued -= 1
         return await pending.future
 
     async def send(self, message: Outgoing) -> None:
         """Write something that is never answered. Waits while the window is shut."""
-        async with self._turn:
-            if self._window is not None:
-                await self._open_window(self._options.connect_timeout_s)
-            self._write(message(self._next_correlation()))
+        self._queued += 1
+        try:
+            async with self._turn:
+                if self._window is not None:
+                    await self._open_window(self._options.connect_timeout_s)
+                self._write(message(self._next_correlation()))
+        finally:
+            self._queued -= 1
 
     def close(self) -> None:
         """Flush and close; what is in flight fails with ConnectionLost."""
@@ -168,6 +216,13 @@ class AsyncioConnection(asyncio.BufferedProtocol):
 
     # Inside.
 
+    def _start(self, request: Outgoing, pending: AsyncioPending | AsyncioTold, held_s: float) -> None:
+        correlation = self._next_correlation()
+        self._write(request(correlation))
+        self._await_answer(held_s)
+        self._pending[correlation] = pending
+        self._ring_by(pending.until)
+
     def _next_correlation(self) -> int:
         self._last = self._last % LARGEST_CORRELATION + 1
         return self._last
@@ -200,23 +255,30 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         pending = self._pending.pop(frame.correlation, None)
         if pending is None:
             raise ProtocolViolation(f"an answer to request {frame.correlation}, which was not asked")
-        pending.settled()
-        if not pending.future.done():
-            pending.future.set_result(frame)
+        pending.settle(frame)
 
-    def _expired(self, correlation: int, timeout_s: float) -> None:
-        pending = self._pending.pop(correlation, None)
-        error = timed_out(self._endpoint, timeout_s)
-        if pending is not None:
-            _fail(pending.future, error)
-        self._break(lost(self._endpoint, error.message))
+    def _ring_by(self, when: float) -> None:
+        """Look for requests whose time is over then, or earlier."""
+        if self._clock is None or when < self._rings_at:
+            if self._clock is not None:
+                self._clock.cancel()
+            self._clock, self._rings_at = self._loop.call_at(when, self._ring), when
 
-    def _any_expired(self, before: int, count: int, timeout_s: float) -> None:
-        """Of requests that were written together; their numbers do not come again before they are long settled."""
-        for correlation in _after(before, count):
-            if correlation in self._pending:
-                self._expired(correlation, timeout_s)
+    def _ring(self) -> None:
+        self._clock = None
+        now = self._loop.time()
+        for correlation, pending in self._pending.items():
+            if pending.until <= now:
+                self._expired(correlation)
                 return
+        if self._pending:
+            self._ring_by(min(pending.until for pending in self._pending.values()))
+
+    def _expired(self, correlation: int) -> None:
+        pending = self._pending.pop(correlation)
+        error = timed_out(self._endpoint, pending.timeout_s)
+        pending.fail(error)
+        self._break(lost(self._endpoint, error.message))
 
     async def _open_window(self, timeout_s: float) -> None:
         try:
@@ -238,22 +300,9 @@ class AsyncioConnection(asyncio.BufferedProtocol):
     def _finish(self, error: PenstockError) -> None:
         if self._end is None:
             self._end = error
-        if self._look is not None:
-            self._look.cancel()
+        for timer in (self._look, self._clock):
+            if timer is not None:
+                timer.cancel()
         pending, self._pending = self._pending, {}
         for each in pending.values():
-            each.settled()
-            _fail(each.future, self._end)
-
-
-def _after(correlation: int, count: int) -> Iterator[int]:
-    """The ``count`` correlation ids behind one."""
-    for _ in range(count):
-        correlation = correlation % LARGEST_CORRELATION + 1
-        yield correlation
-
-
-def _fail(future: asyncio.Future[Frame], error: PenstockError) -> None:
-    if not future.done():
-        future.set_exception(error)
-        future.exception()  # marks it as seen: an answer that nobody waits for is not worth a warning
+            each.fail(self._end)

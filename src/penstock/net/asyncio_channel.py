@@ -66,6 +66,23 @@ class AsyncioChannel(Generic[State]):
         if self._closed:
             raise Closed("the channel is closed")
         slot = self._slots.setdefault((endpoint, lane), _Slot())
+        if not slot.asking and slot.link is not None and slot.link.connection.usable(self._options.idle_timeout_s):
+            return slot.link
+        slot.asking += 1
+        try:
+            return await self._link(endpoint, slot)
+        finally:
+            slot.asking -= 1
+
+    def prompt(self, endpoint: Endpoint, lane: str = "") -> OpenLink[AsyncioConnection, State] | None:
+        """The open link of this lane, if nobody waits for it or to write on it."""
+        slot = self._slots.get((endpoint, lane))
+        if slot is None or slot.asking or slot.link is None:
+            return None
+        connection = slot.link.connection
+        return slot.link if connection.free and connection.usable(self._options.idle_timeout_s) else None
+
+    async def _link(self, endpoint: Endpoint, slot: _Slot[State]) -> Link[State]:
         failures = slot.failures
         async with slot.turn:
             if slot.link is not None:
@@ -178,6 +195,7 @@ class _Slot(Generic[State]):
 
     def __init__(self) -> None:
         self.turn = asyncio.Lock()
+        self.asking = 0
         self.link: OpenLink[AsyncioConnection, State] | None = None
         self.opening: asyncio.Task[OpenLink[AsyncioConnection, State]] | None = None
         self.failures = 0

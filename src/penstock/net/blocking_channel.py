@@ -93,6 +93,10 @@ class BlockingChannel(Generic[State]):
         self._away.answered(endpoint, time.monotonic())
         return link
 
+    def prompt(self, endpoint: Endpoint, lane: str = "") -> None:
+        """Here everything waits."""
+        del endpoint, lane
+
     def rests(self, endpoint: Endpoint) -> bool:
         """Whether it is too early to try again to connect."""
         return self._backoff.delay(endpoint, time.monotonic()) > 0

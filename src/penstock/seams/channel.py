@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
+from penstock.errors import PenstockError
 from penstock.model import Endpoint
 from penstock.seams.framing import Buffers, Frame, Framing
 
@@ -17,6 +18,10 @@ State = TypeVar("State", covariant=True)
 
 Outgoing = Callable[[int], Buffers]
 """A request: given the correlation id that the connection chose, the framed bytes to write."""
+
+
+Told = Callable[[Frame | PenstockError], None]
+"""Hears of an answer, or of what it failed with: RequestTimeout, ConnectionLost, ProtocolViolation."""
 
 
 class Pending(Protocol):
@@ -58,6 +63,17 @@ class Connection(Protocol):
     def close(self) -> None: ...
 
 
+class PromptConnection(Connection, Protocol):
+    """A connection that can call back instead of being waited for: no task and no future for a small request."""
+
+    def tell(self, request: Outgoing, told: Told, *, timeout_s: float, held_s: float = 0.0) -> None:
+        """Write a request as ``start`` does; ``told`` is called with its answer, and must not raise.
+
+        With an answer as soon as it has come, with an error in a turn of the loop of its own. Raises ConnectionLost.
+        """
+        ...
+
+
 class Dialect(Protocol[State]):
     """What a protocol adds to a bare connection."""
 
@@ -84,11 +100,26 @@ class Link(Protocol, Generic[State]):
     def state(self) -> State: ...
 
 
+class PromptLink(Protocol, Generic[State]):
+    """A link on which a request can be written now."""
+
+    @property
+    def connection(self) -> PromptConnection: ...
+
+    @property
+    def state(self) -> State: ...
+
+
 class Channel(Protocol, Generic[State]):
     """Links by (endpoint, lane), made on demand, remade after loss; and the client's only clock and dice."""
 
     async def link(self, endpoint: Endpoint, lane: str = "") -> Link[State]:
         """An open link; two lanes to one endpoint are two connections. Raises ConnectionLost, ProtocolViolation."""
+        ...
+
+    def prompt(self, endpoint: Endpoint, lane: str = "") -> PromptLink[State] | None:
+        """The link of this lane if it is open and nobody waits to write on it; else None, and ``link`` has to be
+        awaited. A request that is written on it at once overtakes nobody."""
         ...
 
     async def reach(self, endpoint: Endpoint, lane: str = "", *, within_s: float) -> Link[State]:

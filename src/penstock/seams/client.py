@@ -8,7 +8,7 @@ events (TubeMQ), that agree by join and sync (Kafka) and that compute the alloca
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -137,6 +137,22 @@ class Sender(Protocol):
 
     async def abandon(self, packed: Packed) -> None:
         """The engine gives this batch up (its delivery time is over) though it may be stored; nothing if it is done."""
+        ...
+
+
+Heard = Callable[["Sequence[Sent] | Exception"], None]
+"""Hears of what ``Sender.send`` returns; or of a bug, which it would have raised."""
+
+
+@runtime_checkable
+class SendsAtOnce(Protocol):
+    """A Sender whose requests can often be written without waiting for anything first: no task is needed for those."""
+
+    def send_at_once(self, node: Node, batches: Sequence[Packed], heard: Heard, *, acks: int, timeout_s: float) -> bool:
+        """As ``send``; ``heard`` is called once, after this has returned, and must not raise.
+
+        False where something has to be waited for: then nothing is done, and ``send`` does it.
+        """
         ...
 
 

@@ -13,7 +13,7 @@ from penstock.protocols.kafka.client.options import KafkaOptions
 from penstock.protocols.kafka.client.versions import Versions
 from penstock.protocols.kafka.messages import request
 from penstock.protocols.kafka.messages.codec import declared, decode_prefix, last_with_names, skip_tags
-from penstock.seams.channel import Channel, Connection, Link, Outgoing, Pending
+from penstock.seams.channel import Channel, Connection, Link, Outgoing, Pending, PromptLink, Told
 from penstock.seams.framing import Frame
 from penstock.wire import Reader
 
@@ -95,6 +95,23 @@ class Calls:
             self._in_flight[endpoint] -= 1
         return self.read(link, response, version, frame)
 
+    def prompt(self, endpoint: Endpoint, lane: str) -> PromptLink[Versions] | None:
+        """An open connection on which something can be written now, for ``tell``."""
+        return self.channel.prompt(endpoint, lane)
+
+    def tell(self, link: PromptLink[Versions], outgoing: Outgoing, told: Told, *, timeout_s: float) -> None:
+        """Write what is encoded already; ``told`` hears of the answer's bytes. Raises ConnectionLost."""
+        endpoint = link.connection.endpoint
+
+        def heard(answer: Frame | PenstockError) -> None:
+            self._in_flight[endpoint] -= 1
+            if isinstance(answer, PenstockError):
+                self._reached.discard(endpoint)
+            told(answer)
+
+        link.connection.tell(outgoing, heard, timeout_s=timeout_s)
+        self._in_flight[endpoint] += 1
+
     async def start(
         self,
         endpoint: Endpoint,
@@ -131,15 +148,23 @@ class Calls:
     def _outgoing(self, link: Link[Versions], message: object, at_most: int | None) -> tuple[Outgoing, int]:
         """The request in the best version for this link, encoded when it is written; and that version."""
         kind = message.request if isinstance(message, ByVersion) else type(message)
-        if not (isinstance(message, ByVersion) and message.ids) and (named := last_with_names(kind)) is not None:
+        version = self.version(link, kind, at_most, ids=isinstance(message, ByVersion) and message.ids)
+        built = message.build(version) if isinstance(message, ByVersion) else message
+        return request(built, version, self.options.client_id), version
+
+    def version(self, link: Link[Versions], kind: type, at_most: int | None = None, *, ids: bool = False) -> int:
+        """The best version of a request on this link. Raises ServerError (UNSUPPORTED_VERSION)."""
+        if not ids and (named := last_with_names(kind)) is not None:
             at_most = named if at_most is None else min(at_most, named)
         try:
-            version = link.state.best(kind, at_most)
+            return link.state.best(kind, at_most)
         except PenstockError as error:
             error.node = str(link.connection.endpoint)
             raise
-        built = message.build(version) if isinstance(message, ByVersion) else message
-        return request(built, version, self.options.client_id), version
+
+    def encoded(self, link: Link[Versions], message: object, at_most: int | None = None) -> tuple[Outgoing, int]:
+        """A request for this link, and in which version it is; for ``tell``."""
+        return self._outgoing(link, message, at_most)
 
     def read(self, link: Link[Versions], response: type[Response], version: int, frame: Frame) -> Response:
         """Decode an answer; one that cannot be decoded ends its connection, whose next bytes mean nothing."""

@@ -25,6 +25,7 @@ from penstock.columnar.producing import ANYONE, Producing
 from penstock.errors import ConnectionLost, PenstockError, ServerError, UsageError
 from penstock.model import Codec, Endpoint, Node, Partition
 from penstock.protocols.kafka.client.cluster import Cluster
+from penstock.protocols.kafka.client.produce_form import ProduceForm
 from penstock.protocols.kafka.client.routing import note_error
 from penstock.protocols.kafka.client.sequences import (
     LARGEST_EPOCH,
@@ -33,6 +34,7 @@ from penstock.protocols.kafka.client.sequences import (
     Numbering,
     ProducerIdentity,
 )
+from penstock.protocols.kafka.client.versions import Versions
 from penstock.protocols.kafka.errors import NONE, error_for
 from penstock.protocols.kafka.messages.produce import (
     InitProducerIdRequest,
@@ -44,8 +46,9 @@ from penstock.protocols.kafka.messages.produce import (
     ProduceResponsePartition,
 )
 from penstock.protocols.kafka.partitioner import partition_for
-from penstock.seams.channel import Connection
-from penstock.seams.client import Packed, Sent
+from penstock.seams.channel import Connection, PromptLink
+from penstock.seams.client import Heard, Packed, Sent
+from penstock.seams.framing import Frame
 from penstock.seams.retry import Retry
 
 if TYPE_CHECKING:
@@ -70,6 +73,8 @@ class KafkaSender:
         self._transactional_id: str | None = None
         self._highest_produce: int | None = None
         self._unanswered: dict[Endpoint, Connection] = {}
+        self._forms: dict[Partition, ProduceForm] = {}
+        self._formed_for: tuple[int, int, float, str | None] | None = None
 
     @property
     def numbered(self) -> bool:
@@ -118,8 +123,75 @@ class KafkaSender:
             )
         except PenstockError as error:
             return [self._sent(packed, -1, -1, error) for packed in ours]
-        told = {Partition(t.name, each.index): each for t in answer.responses for each in t.partition_responses}
-        return [self._outcome(packed, told.get(packed.partition), node) for packed in ours]
+        return self._outcomes(ours, answer, node)
+
+    def send_at_once(self, node: Node, batches: Sequence[Packed], heard: Heard, *, acks: int, timeout_s: float) -> bool:
+        """One request, if there is a connection on which nobody waits to write."""
+        link = self._calls.prompt(node.endpoint, _LANE) if acks else None
+        if link is None:
+            return False
+        ours = [packed for packed in batches if isinstance(packed, KafkaPacked)]
+
+        def told(answer: Frame | PenstockError) -> None:
+            try:
+                found = self._heard(link, answer, ours, form, version, node)
+            except Exception as bug:
+                heard(bug)
+            else:
+                heard(found)
+
+        try:
+            version = self._version(link)
+            form = self._form(ours[0].partition, version, acks, timeout_s) if len(ours) == 1 else None
+            if form is not None:
+                outgoing = form.fill(ours[0].sending())
+            else:
+                request = _request(ours, acks, timeout_s, self._transactional_id)
+                outgoing, _ = self._calls.encoded(link, request, self._highest_produce)
+            self._calls.tell(link, outgoing, told, timeout_s=timeout_s + _SLACK_S)
+        except PenstockError:
+            return False  # `send` meets it again, where there is somebody to raise it to
+        return True
+
+    def _heard(
+        self,
+        link: PromptLink[Versions],
+        answer: Frame | PenstockError,
+        ours: Sequence[KafkaPacked],
+        form: ProduceForm | None,
+        version: int,
+        node: Node,
+    ) -> Sequence[Sent]:
+        if isinstance(answer, PenstockError):
+            return [self._sent(packed, -1, -1, answer) for packed in ours]
+        if form is not None and (stored := form.stored(answer.body)) is not None:
+            return [self._sent(ours[0], stored.base_offset, stored.timestamp_ms, None)]
+        try:
+            return self._outcomes(ours, self._calls.read(link, ProduceResponse, version, answer), node)
+        except PenstockError as error:
+            return [self._sent(packed, -1, -1, error) for packed in ours]
+
+    def _version(self, link: PromptLink[Versions]) -> int:
+        """In which version of Produce this link is spoken to."""
+        return self._calls.version(link, ProduceRequest, self._highest_produce)
+
+    def _form(self, partition: Partition, version: int, acks: int, timeout_s: float) -> ProduceForm:
+        """One for each partition that was sent to, as long as nothing else changes."""
+        what = (version, acks, timeout_s, self._transactional_id)
+        if what != self._formed_for:
+            self._forms.clear()
+            self._formed_for = what
+        form = self._forms.get(partition)
+        if form is None:
+            form = self._forms[partition] = ProduceForm(
+                partition,
+                version,
+                self._calls.options.client_id,
+                acks=acks,
+                timeout_ms=_milliseconds(timeout_s),
+                transactional_id=self._transactional_id,
+            )
+        return form
 
     async def _send_unanswered(self, endpoint: Endpoint, request: ProduceRequest) -> None:
         """A node that refuses such a batch hangs up: the next one goes to whoever leads the partition then."""
@@ -160,6 +232,10 @@ class KafkaSender:
         if numbering is not None and packed in numbering.waiting:
             numbering.waiting.remove(packed)
             numbering.restart(await self._next_epoch())
+
+    def _outcomes(self, ours: Sequence[KafkaPacked], answer: ProduceResponse, node: Node) -> Sequence[Sent]:
+        told = {Partition(t.name, each.index): each for t in answer.responses for each in t.partition_responses}
+        return [self._outcome(packed, told.get(packed.partition), node) for packed in ours]
 
     def _outcome(self, packed: KafkaPacked, told: ProduceResponsePartition | None, node: Node) -> Sent:
         if told is not None and told.error_code in (NONE, _DUPLICATE):
@@ -222,6 +298,10 @@ def _request(
     return ProduceRequest(
         transactional_id=transactional_id,
         acks=acks,
-        timeout_ms=min(int(timeout_s * 1_000), 2**31 - 1),
+        timeout_ms=_milliseconds(timeout_s),
         topic_data=[ProduceRequestTopic(name=topic, partition_data=parts) for topic, parts in topics.items()],
     )
+
+
+def _milliseconds(timeout_s: float) -> int:
+    return min(int(timeout_s * 1_000), 2**31 - 1)

@@ -28,7 +28,7 @@ from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.sender import KafkaSender
 from penstock.protocols.kafka.client.sequences import NOT_IDEMPOTENT, KafkaPacked
 from penstock.protocols.kafka.client.transactions import Transactions
-from penstock.seams.client import Packed, Sent
+from penstock.seams.client import Heard, Packed, Sent
 
 __all__ = ["KafkaTransactionalSender"]
 
@@ -84,6 +84,17 @@ class KafkaTransactionalSender(KafkaSender):
         self._partitions |= new
         self._touched = True
         return await super().send(node, batches, acks=acks, timeout_s=timeout_s)
+
+    def send_at_once(self, node: Node, batches: Sequence[Packed], heard: Heard, *, acks: int, timeout_s: float) -> bool:
+        """One request, if its partitions need not be announced first."""
+        used = {packed.partition for packed in batches}
+        if not (self._second or used <= self._partitions):
+            return False
+        if not super().send_at_once(node, batches, heard, acks=acks, timeout_s=timeout_s):
+            return False
+        self._partitions |= used
+        self._touched = True
+        return True
 
     async def recover(self, packed: Packed, error: PenstockError) -> KafkaPacked | None:
         """The batch to send next, or None to give up; see the table above."""
