@@ -128,6 +128,7 @@ class FakeLog:
         self.leaderless: set[Partition] = set()
         self.largest_batch = 1 << 30
         self.senders = 0
+        self.takes_at_once = True
         self._arrivals: set[Callable[[], None]] = set()
 
     @staticmethod

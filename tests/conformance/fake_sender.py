@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
@@ -15,6 +16,7 @@ from penstock.columnar.producing import Producing
 from penstock.errors import FencedError, PenstockError, ServerError
 from penstock.model import Codec, Committed, GroupMetadata, Node, Partition, PreparedTransaction
 from penstock.seams import Packed, Sent
+from penstock.seams.client import Heard
 
 if TYPE_CHECKING:
     from tests.conformance.fake_log import FakeLog
@@ -77,6 +79,20 @@ class FakeSender:
         except PenstockError as error:
             return [Sent(packed, -1, -1, error) for packed in batches]
         return [self._store(packed, acks) for packed in batches]
+
+    def send_at_once(self, node: Node, batches: Sequence[Packed], heard: Heard, *, acks: int, timeout_s: float) -> bool:
+        """As ``send``, unless the log wants to be waited for."""
+        if not self._log.takes_at_once:
+            return False
+
+        def tell(task: asyncio.Task[Sequence[Sent]]) -> None:
+            if not task.cancelled():
+                error = task.exception()
+                heard(task.result() if error is None else cast("Exception", error))
+
+        work = self.send(node, batches, acks=acks, timeout_s=timeout_s)
+        asyncio.get_running_loop().create_task(work).add_done_callback(tell)
+        return True
 
     async def recover(self, packed: Packed, error: PenstockError) -> Packed | None:
         if error.retriable or (isinstance(error, ServerError) and error.name == "OUT_OF_ORDER"):

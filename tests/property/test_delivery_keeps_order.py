@@ -32,10 +32,20 @@ pauses = st.lists(st.sampled_from([0.0, 0.001, 0.05]), min_size=RECORDS, max_siz
 
 
 @given(
-    sending=faults, acknowledging=faults, delays_s=delays, pauses_s=pauses, batch_size=st.sampled_from([1, 300, 5_000])
+    sending=faults,
+    acknowledging=faults,
+    delays_s=delays,
+    pauses_s=pauses,
+    batch_size=st.sampled_from([1, 300, 5_000]),
+    at_once=st.booleans(),
 )
 def test_nothing_is_doubled_reordered_or_lost(
-    sending: list[str], acknowledging: list[str], delays_s: list[float], pauses_s: list[float], batch_size: int
+    sending: list[str],
+    acknowledging: list[str],
+    delays_s: list[float],
+    pauses_s: list[float],
+    batch_size: int,
+    at_once: bool,
 ) -> None:
     logs = FakeLogs()
     register(logs.protocol())
@@ -45,6 +55,7 @@ def test_nothing_is_doubled_reordered_or_lost(
     # After it was stored, a batch cannot be refused: only the answer can get lost.
     log.faults["acknowledge"].extend(FAULTS[each]() for each in acknowledging if each != "refused")
     log.delays_s.extend(delays_s)
+    log.takes_at_once = at_once
 
     async def main() -> dict[int, tuple[int, int] | PenstockError]:
         producer = AsyncProducer("fake://h:1", batch_size_bytes=batch_size, linger_ms=2)

@@ -1,0 +1,210 @@
+"""Forms of requests and answers say what the codec says, byte by byte, and leave everything else to it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.columnar.few import FewRows
+from penstock.errors import ConnectionLost, ServerError
+from penstock.model import Codec, Node, Partition
+from penstock.protocols.kafka.client.produce_form import ProduceForm, Stored
+from penstock.protocols.kafka.client.sender import KafkaSender
+from penstock.protocols.kafka.messages import request, response
+from penstock.protocols.kafka.messages.produce import (
+    InitProducerIdResponse,
+    ProduceRequest,
+    ProduceRequestPartition,
+    ProduceRequestTopic,
+    ProduceResponse,
+    ProduceResponseCurrentLeader,
+    ProduceResponsePartition,
+    ProduceResponseRecordError,
+    ProduceResponseTopic,
+)
+from penstock.seams import Sent
+from tests.unit.kafka_client.scripted import Stage, go, metadata, stage
+
+P = Partition("events", 3)
+VERSIONS = range(3, 13)
+
+
+def form(version: int, *, client_id: str | None = "me", transactional_id: str | None = None) -> ProduceForm:
+    return ProduceForm(P, version, client_id, acks=-1, timeout_ms=30_000, transactional_id=transactional_id)
+
+
+@given(
+    version=st.sampled_from(VERSIONS),
+    size=st.one_of(st.integers(0, 300), st.integers(16_000, 17_000), st.sampled_from([1_000, 2_097_150, 2_097_151])),
+    client_id=st.one_of(st.none(), st.text(max_size=20)),
+    transactional_id=st.one_of(st.none(), st.text(max_size=20)),
+    correlation=st.integers(1, 2**31 - 1),
+)
+def test_a_request_is_the_codec_s(
+    version: int, size: int, client_id: str | None, transactional_id: str | None, correlation: int
+) -> None:
+    records = b"\xa5" * size
+    part = ProduceRequestPartition(index=P.id, records=records)
+    asked = ProduceRequest(
+        transactional_id=transactional_id,
+        acks=-1,
+        timeout_ms=30_000,
+        topic_data=[ProduceRequestTopic(name=P.topic, partition_data=[part])],
+    )
+    wanted = b"".join(request(asked, version, client_id)(correlation))
+    filled = form(version, client_id=client_id, transactional_id=transactional_id).fill(records)
+    assert b"".join(filled(correlation)) == wanted
+
+
+def answer(version: int, *parts: ProduceResponsePartition, topic: str = P.topic, throttle_ms: int = 0) -> memoryview:
+    told = ProduceResponse(
+        responses=[ProduceResponseTopic(name=topic, partition_responses=parts)], throttle_time_ms=throttle_ms
+    )
+    return memoryview(b"".join(bytes(piece) for piece in response(told, version, 77))[4:])  # type: ignore[arg-type]
+
+
+GOOD = ProduceResponsePartition(index=P.id, base_offset=5, log_append_time_ms=-1, log_start_offset=2)
+
+
+@given(
+    version=st.sampled_from(VERSIONS),
+    offset=st.integers(-1, 2**63 - 1),
+    time_ms=st.integers(-1, 2**63 - 1),
+    start=st.integers(-1, 2**63 - 1),
+    throttle_ms=st.integers(0, 2**31 - 1),
+)
+def test_a_good_answer_is_understood(version: int, offset: int, time_ms: int, start: int, throttle_ms: int) -> None:
+    told = replace(GOOD, base_offset=offset, log_append_time_ms=time_ms, log_start_offset=start)
+    assert form(version).stored(answer(version, told, throttle_ms=throttle_ms)) == Stored(offset, time_ms)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (replace(GOOD, error_code=6),),
+        (replace(GOOD, error_code=46),),
+        (replace(GOOD, index=4),),
+        (),
+        (GOOD, replace(GOOD, index=4)),
+    ],
+    ids=["error", "duplicate", "another partition", "none", "two"],
+)
+def test_any_other_answer_is_left_to_the_codec(version: int, parts: tuple[ProduceResponsePartition, ...]) -> None:
+    assert form(version).stored(answer(version, *parts)) is None
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_of_another_topic_nothing_is_said(version: int) -> None:
+    assert form(version).stored(answer(version, GOOD, topic="evenly")) is None
+    assert form(version).stored(answer(version, GOOD)[:-1]) is None
+
+
+def test_what_stands_beside_an_answer_is_left_to_the_codec() -> None:
+    told = form(12)
+    error = ProduceResponseRecordError(batch_index=0)
+    assert told.stored(answer(12, replace(GOOD, record_errors=[error]))) is None
+    assert told.stored(answer(12, replace(GOOD, error_message=""))) is None
+    assert told.stored(answer(12, replace(GOOD, current_leader=ProduceResponseCurrentLeader(leader_id=1)))) is None
+
+
+# The sender with them.
+
+
+async def heard_of(sender: KafkaSender, node: Node, batch: Any) -> list[Sent] | Exception | None:
+    """What is told of a batch that is sent at once; None if it has to be waited for."""
+    told: asyncio.Future[list[Sent] | Exception] = asyncio.get_running_loop().create_future()
+    if not sender.send_at_once(node, [batch], told.set_result, acks=-1, timeout_s=5):  # type: ignore[arg-type]
+        return None
+    return await told
+
+
+async def ready(on: Stage) -> tuple[KafkaSender, Node]:
+    on.broker.answers["Metadata"] = metadata({1: on.endpoint}, {P.topic: {P.id: (1, 0)}})
+    on.broker.answers["InitProducerId"] = lambda _, __: InitProducerIdResponse(producer_id=7, producer_epoch=0)
+    await on.client.topics([P.topic])
+    sender = on.client.sender(idempotent=True)
+    assert isinstance(sender, KafkaSender)
+    await sender.open()
+    node = on.client.leader(P)
+    assert node is not None
+    return sender, node
+
+
+def few(*values: bytes) -> FewRows:
+    return FewRows([None] * len(values), values, [1_000] * len(values))
+
+
+def says(*parts: ProduceResponsePartition) -> Any:
+    return lambda _, __: ProduceResponse(responses=[ProduceResponseTopic(name=P.topic, partition_responses=parts)])
+
+
+def test_the_first_request_waits_for_a_connection_and_others_do_not() -> None:
+    async def work() -> None:
+        async with stage() as on:
+            sender, node = await ready(on)
+            on.broker.answers["Produce"] = says(GOOD)
+            batch = sender.pack(P, few(b"a"), Codec.NONE)
+            assert await heard_of(sender, node, batch) is None
+            (sent,) = await sender.send(node, [batch], acks=-1, timeout_s=5)
+            assert (sent.base_offset, sent.error) == (5, None)
+            heard = await heard_of(sender, node, sender.pack(P, few(b"b"), Codec.NONE))
+            assert isinstance(heard, list)
+            assert [(each.base_offset, each.error) for each in heard] == [(5, None)]
+            assert len(on.broker.asked("Produce")) == 2
+            unanswered = sender.pack(P, few(b"c"), Codec.NONE)
+            assert not sender.send_at_once(node, [unanswered], lambda _: None, acks=0, timeout_s=5)
+
+    go(work())
+
+
+def test_a_refusal_a_loss_and_nonsense_are_told_as_errors_of_the_batch() -> None:
+    async def work() -> None:
+        async with stage() as on:
+            sender, node = await ready(on)
+            on.broker.answers["Produce"] = says(GOOD)
+            await sender.send(node, [sender.pack(P, few(b"a"), Codec.NONE)], acks=-1, timeout_s=5)
+            on.broker.answers["Produce"] = says(replace(GOOD, error_code=87, error_message="too old"))
+            heard = await heard_of(sender, node, sender.pack(P, few(b"b"), Codec.NONE))
+            assert isinstance(heard, list)
+            assert isinstance(heard[0].error, ServerError)
+            assert "too old" in str(heard[0].error)
+            on.broker.answers["Produce"] = lambda _, __: b"\xff" * 40
+            heard = await heard_of(sender, node, sender.pack(P, few(b"c"), Codec.NONE))
+            assert isinstance(heard, list)
+            assert heard[0].error is not None
+            assert await heard_of(sender, node, sender.pack(P, few(b"d"), Codec.NONE)) is None  # it was closed
+            on.broker.answers["Produce"] = says(GOOD)
+            await sender.send(node, [sender.pack(P, few(b"e"), Codec.NONE)], acks=-1, timeout_s=5)
+            on.broker.answers["Produce"] = lambda _, __: None
+            batch = sender.pack(P, few(b"f"), Codec.NONE)
+            waiting = asyncio.ensure_future(heard_of(sender, node, batch))
+            await asyncio.sleep(0)
+            await on.client.close()
+            heard = await waiting
+            assert isinstance(heard, list)
+            assert isinstance(heard[0].error, ConnectionLost)
+
+    go(work())
+
+
+def test_a_bug_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        async with stage() as on:
+            sender, node = await ready(on)
+            on.broker.answers["Produce"] = says(GOOD)
+            await sender.send(node, [sender.pack(P, few(b"a"), Codec.NONE)], acks=-1, timeout_s=5)
+            bug = ZeroDivisionError("inside")
+
+            def fails(*_: object) -> None:
+                raise bug
+
+            monkeypatch.setattr(sender, "_sent", fails)
+            assert await heard_of(sender, node, sender.pack(P, few(b"b"), Codec.NONE)) is bug
+
+    go(work())
