@@ -18,11 +18,12 @@ from typing import Any, Final
 from penstock.client._inside import failed_inside
 from penstock.client._lateness import too_late
 from penstock.client._queues import Flight, PartitionQueue, Segment, fail
+from penstock.client._recovery import Recovery
 from penstock.client._surroundings import Backoff
 from penstock.client.delivery import Run
 from penstock.config import Acks, ProducerConfig
 from penstock.config.logs import client_log
-from penstock.errors import Closed, ErrorKind, PenstockError, ServerError
+from penstock.errors import Closed, PenstockError
 from penstock.model import Node, Partition
 from penstock.seams import Avoids, LogClient, Sender, SendsAtOnce, Sent
 
@@ -69,7 +70,7 @@ class Delivering:
         acks: Acks = config.acks
         self._acks: int = acks.value
         self._timeout_s = config.request_timeout_ms / 1_000
-        self._dropping: PenstockError | None = None
+        self._recovery = Recovery(sender, config, self._loop.time, self._settle)
         self._given_up = False
         self._closed = False
         self._complained = False
@@ -80,7 +81,7 @@ class Delivering:
         """What comes belongs to the next transaction; nothing is queued or under way."""
         # Its first batch of each partition may have to take the partition in first: none may overtake it.
         self._known_there.clear()
-        self._dropping = None
+        self._recovery.dropping = None
 
     def put(self, runs: Sequence[Run]) -> None:
         """Queue rows."""
@@ -118,7 +119,7 @@ class Delivering:
             if queue.retries and _at_rest(queue) and self._expiry(queue, now) <= now:
                 # Nobody to send it to, all that time: no answer will come that could be decided about.
                 queue.recovering = True
-                self._begin(self._at_rest(queue, self._give_up_late), "give up")
+                self._begin(self._at_rest(queue, self._recovery.give_up_late), "give up")
                 continue
             due = self._due(queue, now)
             if due > now:
@@ -160,12 +161,12 @@ class Delivering:
 
     def drop(self, error: PenstockError) -> None:
         """Settle with ``error`` what is not under way, and, until ``begin``, what is and then fails."""
-        self._dropping = error
+        self._recovery.dropping = error
         for queue in list(self._queues.values()):
             self._fail(queue.expire(float("inf"), 0.0), error)
             if queue.retries and _at_rest(queue):
                 queue.recovering = True
-                self._begin(self._at_rest(queue, self._drop_failed), "drop")
+                self._begin(self._at_rest(queue, self._recovery.drop_failed), "drop")
 
     def _move_on(self, queue: PartitionQueue) -> bool:
         """Give what need not wait for a partition in trouble to others; whether there was anything."""
@@ -320,7 +321,7 @@ class Delivering:
         if queue.retries and not queue.in_flight:
             queue.recovering = True
             try:
-                await self._recover(queue)
+                await self._recovery.decide(queue)
             finally:
                 queue.recovering = False
 
@@ -330,73 +331,12 @@ class Delivering:
         flight.offsets = sent.offsets
         self._settle(flight, sent.base_offset, sent.timestamp_ms, None)
 
-    async def _recover(self, queue: PartitionQueue) -> None:
-        """Decide about the oldest failed batch of a partition, now that none is under way.
-
-        Only about that one: giving a batch up numbers those behind it anew, and one before it that is stored, but not
-        acknowledged yet, would be stored a second time under its new number.
-        """
-        while queue.retries and (error := queue.retries[0].error) is not None:
-            flight = queue.retries[0]
-            assert flight.packed is not None
-            if self._dropping is not None:
-                await self._drop_failed(queue)
-            elif flight.born + self._config.delivery_timeout_ms / 1_000 <= self._loop.time():
-                await self._give_up_late(queue)
-            elif (packed := await self._sender.recover(flight.packed, error)) is not None:
-                flight.packed, flight.error = packed, None
-            elif _is_too_large(error) and flight.rows.num_rows > 1:
-                await self._split(queue)
-            else:
-                queue.retries.popleft()
-                if _is_too_large(error):
-                    error.message += f": a record that takes {flight.packed.size:,} bytes as a batch of its own"
-                self._settle(flight, -1, -1, error)
-
-    async def _give_up_late(self, queue: PartitionQueue) -> None:
-        """The delivery time of the oldest failed batch is over.
-
-        It may be stored, and so may those behind it of which nothing was heard: numbered anew they could be stored
-        twice, so they are given up with it. What the log has refused is not stored, and goes on.
-        """
-        failed = list(queue.retries)
-        queue.retries.clear()
-        for place, flight in enumerate(failed):
-            if place and isinstance(flight.error, ServerError):
-                queue.retries.append(flight)
-                continue
-            assert flight.packed is not None
-            await self._sender.abandon(flight.packed)
-            error = too_late(queue.partition, self._config.delivery_timeout_ms, flight.reason)
-            self._settle(flight, -1, -1, error)
-
-    async def _drop_failed(self, queue: PartitionQueue) -> None:
-        """The transaction of the failed batches is given up, and they with it."""
-        while queue.retries:
-            flight = queue.retries.popleft()
-            assert flight.packed is not None
-            await self._sender.abandon(flight.packed)
-            self._settle(flight, -1, -1, self._dropping or flight.reason)
-
     async def _at_rest(self, queue: PartitionQueue, decide: Callable[[PartitionQueue], Awaitable[None]]) -> None:
         try:
             await decide(queue)
         finally:
             queue.recovering = False
         self.kick()
-
-    async def _split(self, queue: PartitionQueue) -> None:
-        """Put two halves in the place of the oldest failed batch; those behind it get numbers after theirs."""
-        first, *behind = queue.retries
-        for flight in behind:
-            assert flight.packed is not None
-            await self._sender.abandon(flight.packed)
-        queue.retries.clear()
-        queue.retries.extend([*first.halves(), *behind])
-        for flight in queue.retries:
-            flight.packed = self._sender.pack(queue.partition, flight.rows, self._config.compression)
-            flight.error = None
-        queue.retry_at = 0.0
 
     def _expiry(self, queue: PartitionQueue, now: float) -> float:
         """When the next of what waits is too old; what is under way is looked at when its answer comes."""
@@ -444,7 +384,3 @@ class Delivering:
 def _at_rest(queue: PartitionQueue) -> bool:
     """Nothing of it is under way, and nothing is being decided."""
     return not (queue.in_flight or queue.recovering)
-
-
-def _is_too_large(error: PenstockError) -> bool:
-    return isinstance(error, ServerError) and error.kind is ErrorKind.TOO_LARGE
