@@ -8,9 +8,9 @@ there. A gap between what was answered and what is known means the same. What mu
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from penstock.columnar.entries import Ended, Entry, Noted, batch_of, entries_of
 from penstock.errors import ConnectionLost, PenstockError, RequestTimeout, UpstreamLost
@@ -23,6 +23,7 @@ from penstock.store.errors import TopicExists
 
 __all__ = ["EnodeJournal", "JournalService"]
 
+T = TypeVar("T")
 _log = logging.getLogger("penstock.node")
 
 _READ_BYTES: Final = 1 << 20
@@ -135,14 +136,15 @@ class EnodeJournal:
     # Reading.
 
     async def replay(self, follow: Follow) -> None:
-        """Raises CorruptBatch, and what ``follow`` raises: nothing is forgotten in silence."""
+        """Raises CorruptBatch, and what ``follow`` raises: nothing is forgotten in silence. Where the log is away for
+        a moment, waits for it: who begins with half of what stands there would serve wrong answers."""
         self._follow = follow
-        topic = await self._enode.topic(self._name)
+        topic = await self._answer(lambda: self._enode.topic(self._name))
         if topic is None:
             return
         self._places = topic.partitions
         for place in range(topic.partitions):
-            await self._read(place)
+            await self._answer(lambda place=place: self._read(place))  # type: ignore[misc]
 
     async def settled(self) -> None:
         for place in tuple(self._doubts):
@@ -171,18 +173,24 @@ class EnodeJournal:
 
     async def _settle(self, place: int) -> None:
         """To be called in the place's turn. What cannot be asked now is asked until it can."""
-        pause_s = _FIRST_PAUSE_S
         while place in self._doubts:
             self._doubts.discard(place)
             try:
-                await self._read(place)
-            except _LOST:
-                self._doubts.add(place)
-                await self._runtime.sleep(pause_s)
-                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                await self._answer(lambda: self._read(place))
             except BaseException:
                 self._doubts.add(place)
                 raise
+
+    async def _answer(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """What the log says, asked until it does."""
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                return await ask()
+            except _LOST as error:
+                _log.warning("%s cannot be read, will try again: %s", self._name, error)
+                await self._runtime.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     # Writing.
 

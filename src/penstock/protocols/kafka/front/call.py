@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from penstock.errors import UpstreamLost
 from penstock.model import Endpoint, Partition
+from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.options import KafkaFrontOptions
 from penstock.protocols.kafka.offsets_log import OffsetsLog
 from penstock.seams.beside import Beside, Turns
 from penstock.seams.enode import Enode, TopicState
 from penstock.seams.journal import OWN_TOPICS
 from penstock.seams.node import Offsets, Services
+from penstock.seams.patience import patiently
 from penstock.seams.runtime import Promise
 
 if TYPE_CHECKING:
@@ -68,10 +71,18 @@ class Shared:
         defaults = await self.enode.defaults()
         return {**defaults, **topic.config} if defaults else topic.config
 
-    async def exists(self, partition: Partition) -> bool:
-        """Whether there is such a partition."""
-        topic = await self.enode.topic(partition.topic)
-        return topic is not None and 0 <= partition.id < topic.partitions
+    async def fault_of(self, partition: Partition, lost: ErrorCode) -> ErrorCode:
+        """UNKNOWN_TOPIC_OR_PARTITION where there is no such partition; ``lost`` where nobody can tell now."""
+        try:
+            topic = await self.enode.topic(partition.topic)
+        except UpstreamLost:
+            return lost
+        there = topic is not None and 0 <= partition.id < topic.partitions
+        return ErrorCode.NONE if there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    async def all_topics(self) -> Sequence[TopicState]:
+        """All topics; asked for with patience, because answers that list them have no place for an error."""
+        return await patiently(self.services.runtime, self.enode.topics)
 
 
 class Line:

@@ -15,6 +15,7 @@ from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.expiry import has_expired
 from penstock.protocols.kafka.front.faults import Refused
 from penstock.seams.node import Offsets
+from penstock.seams.patience import patiently
 from penstock.seams.runtime import Runtime, Timer
 
 __all__ = ["GroupKeeper"]
@@ -28,6 +29,7 @@ class GroupKeeper:
         self._runtime = runtime
         self._timer: Timer | None = None
         self._due: float | None = None
+        self._stores: dict[str, int] = {}
         self.coordinator = Coordinator(settings, self, self._new_id)
 
     def now(self) -> Moment:
@@ -70,17 +72,26 @@ class GroupKeeper:
         self._runtime.spawn(self._store(group_id, record, ticket), f"store group {group_id}")
 
     async def _store(self, group_id: str, record: bytes, ticket: int | None) -> None:
+        number = self._stores[group_id] = self._stores.get(group_id, 0) + 1
+        tried = False
+
         def look() -> None:
-            # Who deletes the group may be there first, and has said by then that nothing stays of it.
-            if self.coordinator.group(group_id) is None:
+            nonlocal tried
+            # Who deletes the group may be there first, and has said by then that nothing stays of it. And what is tried
+            # again must not come behind what the group has become by now.
+            if self.coordinator.group(group_id) is None or (tried and self._stores[group_id] != number):
                 raise Refused(ErrorCode.GROUP_ID_NOT_FOUND)
+            tried = True
 
         accepted = True
         try:
-            await self._offsets.save_group(group_id, record, look)
+            # All members wait for this: one call that is lost must not make them join again.
+            await patiently(self._runtime, lambda: self._offsets.save_group(group_id, record, look))
         except PenstockError:
             # The members are told by an error they try again on; where nobody waits, the record is of an empty group.
             accepted = False
+        if self._stores[group_id] == number:
+            del self._stores[group_id]
         if ticket is not None:
             self.coordinator.stored(group_id, ticket, accepted, self.now())
             self.wake()

@@ -40,6 +40,7 @@ __all__ = ["Ended", "TransactionKeeper"]
 
 T = TypeVar("T")
 _log = logging.getLogger("penstock.node")
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 _FORGETTABLE: Final = (State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
 
 Ended = tuple[ErrorCode, int, int]
@@ -246,8 +247,16 @@ class TransactionKeeper:
             drained = self._drained[it.transactional_id] = self._runtime.promise()
             await drained
         await self.markers.write(it)
-        marked, _ = await self._happen(it, Event.MARKED)
-        return marked
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                marked, _ = await self._happen(it, Event.MARKED)
+                return marked
+            except PenstockError as error:
+                # Nobody else would take this up: who asks for the end is told that it is on its way.
+                _log.warning("cannot note that %r is ended, will try again: %s", it.transactional_id, error)
+                await self._runtime.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     async def _store(self, it: Transaction) -> None:
         await self._log.store(it)

@@ -33,15 +33,19 @@ class SettingsLog:
     def __init__(self, settings: Settings, journals: Journals, runtime: Runtime) -> None:
         self._settings = settings
         self._journal = journals.journal(_TOPIC, places=1, config=_CONFIG)
+        self._loading = False
         self._saving: Locks[str] = Locks(runtime.promise)
 
     async def load(self) -> None:
         """Bring back what was set. Raises StoreError, CorruptBatch."""
+        self._loading = True
         await self._journal.replay(self._apply)
+        self._loading = False
         self._settings.unsaved.clear()
 
     def _apply(self, place: int, found: Noted | Ended) -> None:
-        if isinstance(found, Ended):
+        # Later on, what turns out to stand in the log is what was set here, or what has been set anew by now.
+        if isinstance(found, Ended) or not self._loading:
             return
         try:
             protocol, kind, name = json.loads(found.key or b"")

@@ -6,7 +6,7 @@ v0-v4 (KIP-320).
 
 from __future__ import annotations
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, UpstreamLost
 from penstock.model import Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call, is_internal
@@ -29,6 +29,7 @@ from penstock.protocols.kafka.messages.fetch import (
     OffsetForLeaderEpochResponsePartition,
     OffsetForLeaderEpochResponseTopic,
 )
+from penstock.seams.enode import TopicState
 
 __all__ = ["describe_cluster", "describe_topic_partitions", "offset_for_leader_epoch"]
 
@@ -60,9 +61,7 @@ async def describe_topic_partitions(
     call: Call, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     """Serve DescribeTopicPartitions: topics by name, cut off at the limit, to be continued at the cursor."""
-    names = sorted(
-        {topic.name for topic in request.topics} or {topic.name for topic in await call.shared.enode.topics()}
-    )
+    names = sorted({topic.name for topic in request.topics} or {topic.name for topic in await call.shared.all_topics()})
     first = 0
     if request.cursor is not None:
         names = [name for name in names if name >= request.cursor.topic_name]
@@ -71,13 +70,17 @@ async def describe_topic_partitions(
     left = max(1, min(request.response_partition_limit, _MOST_PARTITIONS))
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     for name in names:
-        found = await call.shared.enode.topic(name)
+        try:
+            found = await call.shared.enode.topic(name)
+        except UpstreamLost:
+            topics.append(_fault(name, ErrorCode.LEADER_NOT_AVAILABLE))
+            continue
         count = found.partitions if found else 0
         if left <= 0:
             cursor = DescribeTopicPartitionsResponseNextCursor(topic_name=name, partition_index=0)
             return DescribeTopicPartitionsResponse(topics=topics, next_cursor=cursor)
         last = min(count, first + left)
-        topics.append(await _described(call, name, range(first, last)))
+        topics.append(await _page(call, name, found, range(first, last)))
         left -= last - first
         if last < count:
             cursor = DescribeTopicPartitionsResponseNextCursor(topic_name=name, partition_index=last)
@@ -86,14 +89,23 @@ async def describe_topic_partitions(
     return DescribeTopicPartitionsResponse(topics=topics)
 
 
-async def _described(call: Call, name: str, numbers: range) -> DescribeTopicPartitionsResponseTopic:
-    topic = await call.shared.enode.topic(name)
+def _fault(name: str, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic:
+    operations = shown(TOPIC_OPERATIONS, True)
+    return DescribeTopicPartitionsResponseTopic(error_code=code, name=name, topic_authorized_operations=operations)
+
+
+async def _page(
+    call: Call, name: str, topic: TopicState | None, numbers: range
+) -> DescribeTopicPartitionsResponseTopic:
     if topic is None:
-        return DescribeTopicPartitionsResponseTopic(
-            error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            name=name,
-            topic_authorized_operations=shown(TOPIC_OPERATIONS, True),
-        )
+        return _fault(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    try:
+        return await _described(call, name, topic, numbers)
+    except UpstreamLost:
+        return _fault(name, ErrorCode.LEADER_NOT_AVAILABLE)
+
+
+async def _described(call: Call, name: str, topic: TopicState, numbers: range) -> DescribeTopicPartitionsResponseTopic:
     node, places = call.shared.node_id, await call.shared.enode.places(name)
     partitions = [
         DescribeTopicPartitionsResponsePartition(

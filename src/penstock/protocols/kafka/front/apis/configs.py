@@ -129,7 +129,7 @@ async def list_config_resources(call: Call, request: ListConfigResourcesRequest)
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     found = [(str(call.shared.node_id), _BROKER)] if _BROKER in asked else []
     if _TOPIC in asked:
-        found += [(topic.name, _TOPIC) for topic in await call.shared.enode.topics()]
+        found += [(topic.name, _TOPIC) for topic in await call.shared.all_topics()]
     return ListConfigResourcesResponse(
         config_resources=[
             ListConfigResourcesResponseConfigResource(resource_name=name, resource_type=kind) for name, kind in found

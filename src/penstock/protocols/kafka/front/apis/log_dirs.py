@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, UpstreamLost
 from penstock.model import Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call
@@ -30,6 +30,14 @@ __all__ = ["alter_replica_log_dirs", "describe_log_dirs"]
 
 async def describe_log_dirs(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     """Serve DescribeLogDirs: all logs, or those asked for that are here."""
+    try:
+        result = await _described(call, request)
+    except UpstreamLost as error:
+        result = DescribeLogDirsResponseResult(error_code=code_of(error))
+    return DescribeLogDirsResponse(results=[result])
+
+
+async def _described(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponseResult:
     enode = call.shared.enode
     wanted: dict[str, Sequence[int]]
     if request.topics is None:
@@ -42,10 +50,9 @@ async def describe_log_dirs(call: Call, request: DescribeLogDirsRequest) -> Desc
         if (rows := [row async for row in _sizes(call, name, numbers)])
     ]
     room = await enode.room()
-    result = DescribeLogDirsResponseResult(
+    return DescribeLogDirsResponseResult(
         log_dir=room.path, topics=topics, total_bytes=room.total_bytes, usable_bytes=room.usable_bytes
     )
-    return DescribeLogDirsResponse(results=[result])
 
 
 async def _sizes(call: Call, topic: str, numbers: Sequence[int]) -> AsyncIterator[DescribeLogDirsResponsePartition]:
@@ -59,18 +66,26 @@ async def _sizes(call: Call, topic: str, numbers: Sequence[int]) -> AsyncIterato
 
 async def alter_replica_log_dirs(call: Call, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
     """Serve AlterReplicaLogDirs: a log may go where it is, for there is nowhere else."""
-    here = (await call.shared.enode.room()).path
+    here = await _here(call)
     topics: dict[str, list[AlterReplicaLogDirsResponsePartition]] = {}
     for folder in request.dirs:
         for topic in folder.topics:
             for number in topic.partitions:
-                code = ErrorCode.LOG_DIR_NOT_FOUND
+                code = here if isinstance(here, ErrorCode) else ErrorCode.LOG_DIR_NOT_FOUND
                 if folder.path == here:
                     code = await _move(call, Partition(topic.name, number))
                 row = AlterReplicaLogDirsResponsePartition(partition_index=number, error_code=code)
                 topics.setdefault(topic.name, []).append(row)
     results = [AlterReplicaLogDirsResponseTopic(topic_name=name, partitions=rows) for name, rows in topics.items()]
     return AlterReplicaLogDirsResponse(results=results)
+
+
+async def _here(call: Call) -> str | ErrorCode:
+    """The one directory."""
+    try:
+        return (await call.shared.enode.room()).path
+    except UpstreamLost as error:
+        return code_of(error)
 
 
 async def _move(call: Call, partition: Partition) -> ErrorCode:

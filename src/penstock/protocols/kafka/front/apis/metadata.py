@@ -34,7 +34,7 @@ async def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
     shared = call.shared
     wanted: Sequence[MetadataRequestTopic] | None = request.topics
     if wanted is None or (call.version == 0 and not wanted):
-        topics = [await _in_turn(call, request, topic) for topic in await shared.enode.topics()]
+        topics = [await _in_turn(call, request, topic) for topic in await shared.all_topics()]
     else:
         topics = [await _asked(call, request, topic) for topic in wanted]
     return MetadataResponse(
@@ -50,7 +50,10 @@ async def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
 
 async def _in_turn(call: Call, request: MetadataRequest, topic: TopicState) -> MetadataResponseTopic:
     await call.shared.turns.take(1 + topic.partitions)
-    return await _topic(call, request, topic)
+    try:
+        return await _topic(call, request, topic)
+    except UpstreamLost:
+        return MetadataResponseTopic(error_code=ErrorCode.LEADER_NOT_AVAILABLE, name=topic.name, topic_id=topic.id)
 
 
 async def _asked(call: Call, request: MetadataRequest, topic: MetadataRequestTopic) -> MetadataResponseTopic:
@@ -82,6 +85,8 @@ async def _found(call: Call, request: MetadataRequest, topic: MetadataRequestTop
         except TopicExists:
             code = ErrorCode.INVALID_TOPIC_EXCEPTION  # one whose name differs only in "." and "_"
             found = await enode.topic(topic.name)  # or this one: somebody was quicker
+        except UpstreamLost:
+            raise
         except PenstockError as error:
             code = code_of(error)
     if found is None:

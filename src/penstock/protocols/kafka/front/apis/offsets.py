@@ -47,7 +47,7 @@ _NONE = Committed(-1)
 async def commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:
     """Serve OffsetCommit: durable before it is answered."""
     asked = [Partition(topic.name, part.partition_index) for topic in request.topics for part in topic.partitions]
-    known = {partition for partition in asked if await call.shared.exists(partition)}
+    known = {each: await call.shared.fault_of(each, ErrorCode.COORDINATOR_NOT_AVAILABLE) for each in asked}
     # And once more at the last moment, so that no rebalance comes between this and the commit.
     code = _may_commit(call, request)
     now_ms = call.shared.services.runtime.now_ms()
@@ -56,7 +56,7 @@ async def commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespon
     for topic in request.topics:
         for part in topic.partitions:
             partition = Partition(topic.name, part.partition_index)
-            fault = _commit_fault(call, part, code) if partition in known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            fault = known[partition] or _commit_fault(call, part, code)
             if fault:
                 faults[partition] = fault
             else:
@@ -200,7 +200,9 @@ async def delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteRespon
     """Serve OffsetDelete: not for topics that members of the group still read."""
     group = request.group_id
     asked = [Partition(topic.name, part.partition_index) for topic in request.topics for part in topic.partitions]
-    known = {partition: await call.shared.exists(partition) for partition in asked}
+    known = {each: await call.shared.fault_of(each, ErrorCode.COORDINATOR_NOT_AVAILABLE) for each in asked}
+    if ErrorCode.COORDINATOR_NOT_AVAILABLE in known.values():
+        return OffsetDeleteResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
     has_offsets = bool(await call.shared.offsets.committed(group))
     faults: dict[Partition, ErrorCode] = {}
 
@@ -208,7 +210,7 @@ async def delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteRespon
         # At the last moment: no member joins and reads them in between.
         if code := call.shared.groups.may_delete_offsets(group, has_offsets=has_offsets):
             raise Refused(code)
-        faults.update((each, _delete_fault(call, group, each.topic, exists)) for each, exists in known.items())
+        faults.update((each, _delete_fault(call, group, each.topic, fault)) for each, fault in known.items())
 
     try:
         await call.shared.offsets.forget(group, lambda each, _: faults.get(each) is ErrorCode.NONE, look)
@@ -219,10 +221,10 @@ async def delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteRespon
     return OffsetDeleteResponse(topics=_deleted(request, faults))
 
 
-def _delete_fault(call: Call, group: str, topic: str, exists: bool) -> ErrorCode:
+def _delete_fault(call: Call, group: str, topic: str, fault: ErrorCode) -> ErrorCode:
     if call.shared.groups.coordinator.is_subscribed(group, topic):
         return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-    return ErrorCode.NONE if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return fault
 
 
 def _deleted(request: OffsetDeleteRequest, faults: Mapping[Partition, ErrorCode]) -> list[OffsetDeleteResponseTopic]:

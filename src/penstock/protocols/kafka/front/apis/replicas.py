@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from penstock.errors import UpstreamLost
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call
+from penstock.protocols.kafka.front.faults import code_of
 from penstock.protocols.kafka.messages.replicas import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -34,7 +36,7 @@ async def elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeader
     """Serve ElectLeaders: every partition has its leader."""
     if request.topic_partitions is None:
         # All partitions that need it: none.
-        topics = [ElectLeadersResponseTopic(topic=topic.name) for topic in await call.shared.enode.topics()]
+        topics = [ElectLeadersResponseTopic(topic=topic.name) for topic in await call.shared.all_topics()]
         return ElectLeadersResponse(replica_election_results=topics)
     known = request.election_type in (_PREFERRED, _UNCLEAN)
     results = []
@@ -52,7 +54,10 @@ async def elect_leaders(call: Call, request: ElectLeadersRequest) -> ElectLeader
 
 
 async def _elected(call: Call, name: str, number: int) -> _Told:
-    topic = await call.shared.enode.topic(name)
+    try:
+        topic = await call.shared.enode.topic(name)
+    except UpstreamLost as error:
+        return code_of(error), error.message
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}"
     if not 0 <= number < topic.partitions:
@@ -81,7 +86,10 @@ async def alter_reassignments(
 
 
 async def _moved(call: Call, name: str, number: int, replicas: Sequence[int] | None) -> _Told:
-    topic = await call.shared.enode.topic(name)
+    try:
+        topic = await call.shared.enode.topic(name)
+    except UpstreamLost as error:
+        return code_of(error), error.message
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}."
     if not 0 <= number < topic.partitions:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, UpstreamLost
 from penstock.model import Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call, is_internal
@@ -37,6 +38,7 @@ from penstock.protocols.kafka.messages.topics import (
     DeleteTopicsResponseTopic,
 )
 from penstock.seams.enode import TopicState, extent
+from penstock.seams.patience import patiently
 from penstock.store.errors import TopicExists
 
 __all__ = ["create_partitions", "create_topics", "delete_records", "delete_topics"]
@@ -86,7 +88,7 @@ async def _create(call: Call, topic: CreateTopicsRequestTopic, validate_only: bo
     created: TopicState | None = None
     if not validate_only:
         try:
-            created = await enode.create_topic(topic.name, partitions, options)
+            created = await _made(call, topic.name, partitions, options)
         except TopicExists as error:
             if await enode.topic(topic.name) is not None:  # somebody was quicker
                 raise _exists(topic.name) from error
@@ -102,6 +104,18 @@ async def _create(call: Call, topic: CreateTopicsRequestTopic, validate_only: bo
             for each in described(options, call.shared, said)
         ],
     )
+
+
+async def _made(call: Call, name: str, partitions: int, options: Mapping[str, str]) -> TopicState:
+    """A new topic. It was not there just now: where the answer is lost, and it is there, it was made."""
+    enode = call.shared.enode
+    try:
+        return await enode.create_topic(name, partitions, options)
+    except UpstreamLost:
+        made = await patiently(call.shared.services.runtime, lambda: enode.topic(name))
+        if made is None or made.partitions != partitions:
+            raise
+        return made
 
 
 def _exists(topic: str) -> Refused:
@@ -152,12 +166,14 @@ async def _delete(call: Call, topic: DeleteTopicsRequestTopic) -> DeleteTopicsRe
             raise Refused(ErrorCode.INVALID_REQUEST, "a topic is named by its name or by its id, not by both")
         found = await (enode.topic_by_id(topic_id) if name is None else enode.topic(name))
         if found is None:
+            if name is not None:
+                await _forget_offsets(call, name)  # as far as a deletion that was lost has left some
             unknown = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             raise Refused(unknown, "no such topic")
         name, topic_id = found.name, found.id
         if is_internal(name):
             raise Refused(ErrorCode.INVALID_REQUEST, "an internal topic")
-        await enode.delete_topic(name)
+        await _delete_topic(call, found)
         await _forget_offsets(call, name)
     except PenstockError as error:
         shown = "" if name is None and call.version < _NAME_MAY_BE_NULL else name
@@ -167,7 +183,23 @@ async def _delete(call: Call, topic: DeleteTopicsRequestTopic) -> DeleteTopicsRe
     return DeleteTopicsResponseTopic(name=name, topic_id=topic_id)
 
 
+async def _delete_topic(call: Call, topic: TopicState) -> None:
+    """Take it away. It was there just now: where the answer is lost, and it is gone, it was deleted."""
+    enode = call.shared.enode
+    try:
+        await enode.delete_topic(topic.name)
+    except UpstreamLost:
+        left = await patiently(call.shared.services.runtime, lambda: enode.topic(topic.name))
+        if left is not None and left.id == topic.id:
+            raise
+
+
 async def _forget_offsets(call: Call, topic: str) -> None:
+    # With patience: the topic is gone, and who asks for its deletion again is told so.
+    await patiently(call.shared.services.runtime, lambda: _forget(call, topic))
+
+
+async def _forget(call: Call, topic: str) -> None:
     offsets = call.shared.offsets
     for group in list(await offsets.groups()):
         if any(partition.topic == topic for partition in await offsets.committed(group)):
@@ -188,11 +220,22 @@ async def create_partitions(call: Call, request: CreatePartitionsRequest) -> Cre
                 raise Refused(ErrorCode.INVALID_REQUEST, "the topic stands twice in the request")
             await _check_growth(call, topic)
             if not request.validate_only:
-                await call.shared.enode.add_partitions(topic.name, topic.count)
+                await _grow(call, topic)
         except PenstockError as error:
             code, message = code_of(error), error.message
         results.append(CreatePartitionsResponseResult(name=topic.name, error_code=code, error_message=message))
     return CreatePartitionsResponse(results=results)
+
+
+async def _grow(call: Call, topic: CreatePartitionsRequestTopic) -> None:
+    """Add partitions. There were fewer just now: where the answer is lost, and all are there, they were added."""
+    enode = call.shared.enode
+    try:
+        await enode.add_partitions(topic.name, topic.count)
+    except UpstreamLost:
+        grown = await patiently(call.shared.services.runtime, lambda: enode.topic(topic.name))
+        if grown is None or grown.partitions != topic.count:
+            raise
 
 
 async def _check_growth(call: Call, topic: CreatePartitionsRequestTopic) -> None:

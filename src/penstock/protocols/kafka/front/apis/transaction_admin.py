@@ -144,8 +144,8 @@ async def _write(call: Call, wanted: WriteTxnMarkersRequestMarker) -> WriteTxnMa
 
 
 async def _mark(call: Call, partition: Partition, wanted: WriteTxnMarkersRequestMarker, marker: bytes) -> ErrorCode:
-    if not await call.shared.exists(partition):
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if fault := await call.shared.fault_of(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER):
+        return fault
     try:
         await call.shared.transactions.markers.write_one(
             partition, wanted.producer_id, marker, commit=wanted.transaction_result

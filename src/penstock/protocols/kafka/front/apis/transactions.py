@@ -39,12 +39,11 @@ _SECOND_COMMIT_SINCE = 5
 async def add_partitions(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
     """Serve AddPartitionsToTxn: all partitions or none."""
     asked = [Partition(topic.name, each) for topic in request.v3_and_below_topics for each in topic.partitions]
-    unknown = {each for each in asked if not await _exists(call, each)}
-    if unknown:
-        told = {
-            each: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if each in unknown else ErrorCode.OPERATION_NOT_ATTEMPTED
-            for each in asked
-        }
+    told = {each: await _fault(call, each) for each in asked}
+    if ErrorCode.COORDINATOR_NOT_AVAILABLE in told.values():
+        told = dict.fromkeys(asked, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    elif any(told.values()):
+        told = {each: fault or ErrorCode.OPERATION_NOT_ATTEMPTED for each, fault in told.items()}
     else:
         told = dict.fromkeys(asked, await _add(call, request, asked))
     return AddPartitionsToTxnResponse(
@@ -160,8 +159,8 @@ async def _offsets(
     for topic in request.topics:
         for each in topic.partitions:
             partition, metadata = Partition(topic.name, each.partition_index), each.committed_metadata or ""
-            if not await _exists(call, partition):
-                told[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if fault := await _fault(call, partition):
+                told[partition] = fault
             elif len(metadata) > call.shared.options.offset_metadata_max_bytes:
                 told[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
@@ -187,8 +186,10 @@ async def _commit(call: Call, request: TxnOffsetCommitRequest, offsets: Mapping[
     return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED else code
 
 
-async def _exists(call: Call, partition: Partition) -> bool:
-    return not is_internal(partition.topic) and await call.shared.exists(partition)
+async def _fault(call: Call, partition: Partition) -> ErrorCode:
+    if is_internal(partition.topic):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return await call.shared.fault_of(partition, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 def _in_version(call: Call, code: ErrorCode) -> ErrorCode:

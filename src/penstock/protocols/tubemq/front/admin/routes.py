@@ -19,6 +19,7 @@ from penstock.protocols.tubemq.front.admin.parameters import Parameters
 from penstock.protocols.tubemq.front.call import Shared
 from penstock.protocols.tubemq.front.faults import Refused, refusal
 from penstock.seams.framing import Buffer, Buffers
+from penstock.seams.patience import patiently
 
 __all__ = ["ROUTES", "Admin", "AdminCall", "Route"]
 
@@ -130,7 +131,8 @@ class Admin:
         given = Parameters(parameters)
         try:
             found = await _handler(self._route(given).handler)(AdminCall(self._shared, given))
-            await self._shared.settings_log.save()
+            # With patience: what was done beside it is not done again, and the same call would be told so.
+            await patiently(self._shared.services.runtime, self._shared.settings_log.save)
         except PenstockError as error:
             refused = refusal(error)
             return {"result": False, "errCode": refused.code, "errMsg": refused.message}

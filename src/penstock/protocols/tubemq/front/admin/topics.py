@@ -7,11 +7,11 @@ there, needs a topic that is closed for writing and reading; it then only hides 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, UpstreamLost
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.front.admin.answers import Answer, from_master, item
 from penstock.protocols.tubemq.front.admin.parameters import Parameters
@@ -23,6 +23,7 @@ from penstock.protocols.tubemq.front.settings import UNSET
 from penstock.protocols.tubemq.front.shapes import Steps
 from penstock.protocols.tubemq.partition_ids import STORE_BASE
 from penstock.seams.enode import TopicState
+from penstock.seams.patience import patiently
 from penstock.store.errors import TopicExists
 
 __all__ = ["add", "delete", "query", "query_deployed", "query_names", "remove", "restore", "update"]
@@ -48,7 +49,7 @@ async def add(call: AdminCall) -> Answer:
         if await call.shared.enode.topic(name) is not None:
             raise exists
         try:
-            await call.shared.enode.create_topic(name, stores * partitions, config)
+            await _make(call, name, stores * partitions, config)
         except TopicExists as error:
             # Somebody was quicker; or it is one whose name differs only in "." and "_".
             raise error if await call.shared.enode.topic(name) is None else exists from error
@@ -122,12 +123,10 @@ async def remove(call: AdminCall) -> Answer:
     async def take_away(name: str) -> None:
         _check_able(call, "topics")
         await _check_closed(call, name)
-        await call.shared.enode.delete_topic(name)
+        await _delete(call, name)
         call.shared.settings.forget_topic(name)
-        offsets = call.shared.offsets
-        for group in list(await offsets.groups()):
-            if any(each.topic == name for each in await offsets.committed(group)):
-                await offsets.forget(group, lambda each, _: each.topic == name)
+        # With patience: who asks for it again is told that there is no such topic.
+        await patiently(call.shared.services.runtime, lambda: _forget_offsets(call, name))
 
     return await _each(call, call.parameters.names("topicName", required=True), take_away)
 
@@ -155,6 +154,34 @@ async def query_names(call: AdminCall) -> Answer:
 
 
 # Parts.
+
+
+async def _make(call: AdminCall, name: str, partitions: int, config: Mapping[str, str]) -> None:
+    """It was not there just now: where the answer is lost, and it is there, it was made."""
+    enode = call.shared.enode
+    try:
+        await enode.create_topic(name, partitions, config)
+    except UpstreamLost:
+        made = await patiently(call.shared.services.runtime, lambda: enode.topic(name))
+        if made is None or made.partitions != partitions:
+            raise
+
+
+async def _delete(call: AdminCall, name: str) -> None:
+    """It was there just now: where the answer is lost, and it is gone, it was deleted."""
+    enode = call.shared.enode
+    try:
+        await enode.delete_topic(name)
+    except UpstreamLost:
+        if await patiently(call.shared.services.runtime, lambda: enode.topic(name)) is not None:
+            raise
+
+
+async def _forget_offsets(call: AdminCall, topic: str) -> None:
+    offsets = call.shared.offsets
+    for group in list(await offsets.groups()):
+        if any(each.topic == topic for each in await offsets.committed(group)):
+            await offsets.forget(group, lambda each, _: each.topic == topic)
 
 
 async def _each(call: AdminCall, topics: list[str], do: Callable[[str], Awaitable[None]]) -> Answer:

@@ -5,7 +5,7 @@ Source: TubeMQ 2.x broker. Registering also says where reading begins, and that 
 
 from __future__ import annotations
 
-from penstock.errors import PenstockError, ProtocolViolation
+from penstock.errors import PenstockError, ProtocolViolation, UpstreamLost
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.front.broker.bookings import Key
 from penstock.protocols.tubemq.front.call import Call
@@ -112,6 +112,8 @@ async def _renew(call: Call, group: str, client: str, located: Located) -> int |
         topic = await shared.cluster.known(located.partition.topic)
         key = Key(group, shared.cluster.own(topic, located.partition.id))
         shared.bookings.use(key, client, shared.now)
+    except UpstreamLost:
+        raise  # of the whole heartbeat: who is told of the one partition gives it up
     except PenstockError as error:
         code = refusal(error).code
         # A topic that is gone has no bookings either.
