@@ -1,13 +1,15 @@
 """An enode that is far away, as a plan with a seed says: answers come late and in another order, and some never.
 
 Any `Enode` can be behind it. What is promised of one holds here, too: appends to a partition take effect in the order
-in which they were called, and what was begun is finished whatever becomes of the caller. Of the rest nothing does:
-what is told may be over by the time it is heard.
+in which they were called, what was begun is finished whatever becomes of the caller, and what cannot be done of many
+parts stands in their places. Of the rest nothing does: what is told may be over by the time it is heard, and what was
+never answered may have been done.
 """
 
 from __future__ import annotations
 
 import random
+import struct
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,13 +38,21 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Plan:
-    """``lost_answers``, ``lost_requests``: how many calls in a hundred."""
+    """``lost_answers``, ``lost_requests``: how many calls in a hundred.
+
+    Clients send a batch without sequence numbers again when they hear of no answer, and may have it twice then. With
+    ``doubles`` that happens; without, such appends lose requests where they would lose answers.
+    """
 
     seed: int
     latest_s: float = 0.05
     lost_answers: int = 0
     lost_requests: int = 0
+    doubles: bool = False
 
+
+_SEQUENCE = struct.Struct(">i")
+_SEQUENCE_AT = 53
 
 _plans: list[Plan] = []
 
@@ -60,6 +70,11 @@ def planned(plan: Plan) -> Iterator[None]:
 def far(enode: Enode, runtime: Runtime) -> Enode:
     """The enode as services and fronts see it: far away if a plan says so, else itself."""
     return LateEnode(enode, runtime, _plans[-1]) if _plans else enode
+
+
+def lost_by(enode: Enode) -> int:
+    """How many calls of an enode were lost until now."""
+    return enode.lost if isinstance(enode, LateEnode) else 0
 
 
 class LateEnode:
@@ -121,7 +136,9 @@ class LateEnode:
 
     async def append_all(self, batches: Sequence[tuple[Partition, Batch]]) -> list[Appended | PenstockError]:
         kept = [(partition, bytearray(bytes_of(batch))) for partition, batch in batches]
-        return await self._far(lambda: self._enode.append_all(kept), [partition for partition, _ in batches])
+        again = self._plan.doubles or all(_SEQUENCE.unpack_from(batch, _SEQUENCE_AT)[0] >= 0 for _, batch in kept)
+        places = [partition for partition, _ in batches]
+        return await self._each(self._far(lambda: self._enode.append_all(kept), places, again=again), len(kept))
 
     async def delete_records(self, partition: Partition, before: int) -> int:
         return await self._far(lambda: self._enode.delete_records(partition, before))
@@ -129,10 +146,10 @@ class LateEnode:
     # Reading.
 
     async def fetch(self, parts: Sequence[FetchPart], budget: Budget) -> list[Fetched | PenstockError]:
-        return await self._far(lambda: self._enode.fetch(parts, budget))
+        return await self._each(self._far(lambda: self._enode.fetch(parts, budget)), len(parts))
 
     async def extents(self, partitions: Sequence[Partition]) -> list[Extent | PenstockError]:
-        return await self._far(lambda: self._enode.extents(partitions))
+        return await self._each(self._far(lambda: self._enode.extents(partitions)), len(partitions))
 
     async def epoch_end(self, partition: Partition, epoch: int, *, leader_epoch: int = -1) -> tuple[int, int]:
         return await self._far(lambda: self._enode.epoch_end(partition, epoch, leader_epoch=leader_epoch))
@@ -178,13 +195,26 @@ class LateEnode:
 
     # Far away.
 
-    async def _far(self, work: Callable[[], Awaitable[T]], places: Sequence[Partition] = ()) -> T:
-        """Do it, later, and tell of it, later still; at each of ``places`` after what was called before."""
+    @staticmethod
+    async def _each(call: Awaitable[list[T | PenstockError]], count: int) -> list[T | PenstockError]:
+        """Its results; where it was lost, that in each place."""
+        try:
+            return await call
+        except UpstreamLost as error:
+            return [error] * count
+
+    async def _far(
+        self, work: Callable[[], Awaitable[T]], places: Sequence[Partition] = (), *, again: bool = True
+    ) -> T:
+        """Do it, later, and tell of it, later still; at each of ``places`` after what was called before.
+
+        ``again``: it may be done twice, by a caller who did not hear of the first time.
+        """
         before = [self._last[place] for place in places if place in self._last]
         through: Promise[None] = self._runtime.promise()
         self._last |= dict.fromkeys(places, through)
         told: Promise[tuple[T | None, BaseException | None]] = self._runtime.promise()
-        self._runtime.spawn(self._carry(work, before, through, told), "a call of an enode far away")
+        self._runtime.spawn(self._carry(work, before, through, told, self._fate(again)), "a call of an enode far away")
         result, error = await told
         if error is not None:
             raise error
@@ -196,10 +226,9 @@ class LateEnode:
         before: Sequence[Promise[None]],
         through: Promise[None],
         told: Promise[tuple[T | None, BaseException | None]],
+        lost: tuple[bool, bool],
     ) -> None:
-        fate = self._dice.randrange(100)
-        lost_request = fate < self._plan.lost_requests
-        lost_answer = not lost_request and fate < self._plan.lost_requests + self._plan.lost_answers
+        lost_request, lost_answer = lost
         result: T | None = None
         error: BaseException | None = None
         try:
@@ -217,6 +246,12 @@ class LateEnode:
             self.lost += 1
             result, error = None, UpstreamLost("the connection to the enode broke")
         told.set((result, error))
+
+    def _fate(self, again: bool) -> tuple[bool, bool]:
+        """Whether the request is lost, and whether the answer is."""
+        fate, requests = self._dice.randrange(100), self._plan.lost_requests
+        lost = fate < requests + self._plan.lost_answers
+        return lost and (fate < requests or not again), lost and fate >= requests and again
 
     def _pass(self) -> Coroutine[Any, Any, None]:
         # Twice a call: there and back.

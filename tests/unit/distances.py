@@ -1,12 +1,17 @@
 """Fronts near their enode and far from it: every test of a folder that takes `distance` runs at once, and by each seed.
 
-Far away time is virtual: it passes when nothing else is left to do, so that 50 ms of waiting cost none.
+Far away time is virtual: it passes when nothing else is left to do, so that 50 ms of waiting cost none. By every second
+seed calls are lost as well, requests and answers. Then a kit's clients do what their protocol tells them to: they send
+the same request again, until it is answered by what no loss explains. So a test asserts the same as near; what is not
+answered, answered by a code that is final, or acknowledged and not there, fails it. A test that is about something that
+a loss rightly changes is marked ``lossless``, with the reason.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Executor
 from math import prod
@@ -20,6 +25,10 @@ from tests.unit.client.virtual_time import VirtualLoop
 
 T = TypeVar("T")
 SEEDS = int(os.environ.get("PENSTOCK_FAR_SEEDS", "20"))
+LOST = int(os.environ.get("PENSTOCK_FAR_LOST", "6"))
+"""So many answers, and as many requests, of a hundred calls."""
+
+_RUN = re.compile(r"(near|far\d+)-?")
 
 
 class _Loop(VirtualLoop):
@@ -34,7 +43,7 @@ class _Loop(VirtualLoop):
         return done
 
 
-def _run(work: Coroutine[Any, Any, T]) -> T:
+def in_virtual_time(work: Coroutine[Any, Any, T]) -> T:
     with asyncio.Runner(loop_factory=_Loop) as runner:
         return runner.run(work)
 
@@ -57,8 +66,10 @@ def distance(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
         yield run
         return
     # Each test meets every seed: one of a single case in twenty runs, one of many cases with another in each.
-    seed = (run + crc32(request.node.name.encode())) % SEEDS
-    print(f"the plan's seed is {seed}")
-    monkeypatch.setattr(asyncio, "run", _run)
-    with planned(Plan(seed)):
+    draw = run + crc32(_RUN.sub("", request.node.name).encode())
+    lost = LOST if draw % 2 and request.node.get_closest_marker("lossless") is None else 0
+    plan = Plan(draw % SEEDS, lost_answers=lost, lost_requests=lost)
+    print(f"the plan is {plan}")
+    monkeypatch.setattr(asyncio, "run", in_virtual_time)
+    with planned(plan):
         yield run

@@ -30,14 +30,17 @@ from penstock.snode.services.journal import JournalService
 from penstock.snode.services.offsets import OffsetsService
 from penstock.store import Store, open_store
 from tests.late_enode import far
+from tests.unit.again import Again
+from tests.unit.kafka_front.asking_again import Asked, lost_parts
 from tests.waiting_enode import WaitingEnode
 
 
 class Client:
     """One connection to a front."""
 
-    def __init__(self, front: KafkaFront) -> None:
+    def __init__(self, front: KafkaFront, again: Again) -> None:
         self.hung_up = False
+        self.again = again
         peer = Peer(Endpoint("127.0.0.1", 50_000), lambda buffers: None, self.hang_up)
         self.session: KafkaSession = front.session(peer)
 
@@ -45,7 +48,15 @@ class Client:
         self.hung_up = True
 
     async def ask(self, message: Any, version: int, client_id: str = "me") -> Any:
-        """The answer to ``message``; None where there is none."""
+        """The answer to ``message``; None where there is none. What was lost on the way is asked for again."""
+        asked = Asked(message)
+
+        async def once() -> Any:
+            return asked.take(await self._ask(asked.message, version, client_id))
+
+        return await self.again.until_right(once, lost_parts)
+
+    async def _ask(self, message: Any, version: int, client_id: str) -> Any:
         answer = await self.send(b"".join(request(message, version, client_id)(7)))
         if answer is None:
             return None
@@ -75,11 +86,11 @@ class Kit(Client):
         self.offsets = OffsetsService(self.journals, OffsetsLog(), partitions=4)
         identity = NodeIdentity(1, store.cluster_id, {"kafka": Endpoint("127.0.0.1", 9_092)}, store.epoch)
         self.front = KafkaFront(Services(identity, runtime, enode, self.offsets, self.journals), options)
-        super().__init__(self.front)
+        super().__init__(self.front, Again(enode, runtime))
 
     def client(self) -> Client:
         """Another connection."""
-        return Client(self.front)
+        return Client(self.front, self.again)
 
     async def produce(
         self, topic: str, *batches: bytes, version: int = 9, acks: int = -1, partition: int = 0

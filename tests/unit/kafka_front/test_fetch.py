@@ -235,11 +235,14 @@ def test_nothing_waits_for_a_client_that_is_gone_or_a_node_that_stops(end: str) 
 
 # Sessions.
 
+COUNTS = "a session counts its requests, and tells of an error and of its end; see test_in_doubt"
+
 
 def opening(*offsets: int, **given: Any) -> FetchRequest:
     return asking(*offsets, session_id=0, session_epoch=0, **given)
 
 
+@pytest.mark.lossless(COUNTS)
 def test_an_incremental_answer_names_only_what_is_new() -> None:
     async def test(kit: Kit) -> None:
         await filled(kit, partitions=2, batches=1)
@@ -256,6 +259,7 @@ def test_an_incremental_answer_names_only_what_is_new() -> None:
     run(test)
 
 
+@pytest.mark.lossless(COUNTS)
 def test_partitions_are_changed_forgotten_and_the_empty_session_ends() -> None:
     async def test(kit: Kit) -> None:
         await filled(kit, partitions=2, batches=1)
@@ -274,6 +278,7 @@ def test_partitions_are_changed_forgotten_and_the_empty_session_ends() -> None:
     run(test)
 
 
+@pytest.mark.lossless(COUNTS)
 def test_whoever_got_records_is_served_last_next_time() -> None:
     async def test(kit: Kit) -> None:
         await filled(kit, partitions=2, batches=3)
@@ -286,6 +291,7 @@ def test_whoever_got_records_is_served_last_next_time() -> None:
     run(test)
 
 
+@pytest.mark.lossless(COUNTS)
 def test_an_error_is_told_once_more_when_it_is_over() -> None:
     async def test(kit: Kit) -> None:
         await filled(kit, batches=1)

@@ -108,6 +108,7 @@ def test_acks_are_minus_one_zero_or_one(acks: int) -> None:
     run(test)
 
 
+@pytest.mark.lossless("without answers nobody sends anything again")
 def test_acks_zero_gets_no_answer_and_an_error_hangs_up() -> None:
     async def test(kit: Kit) -> None:
         kit.store.create_topic("t", 1)

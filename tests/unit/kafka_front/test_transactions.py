@@ -291,7 +291,7 @@ def test_ids_that_nobody_uses_are_forgotten() -> None:
         writer, busy = await begun(kit, FIRST), await begun(kit, FIRST, name="busy")
         assert await busy.write("t", b"x") == OK
         keeper = kit.front._shared.transactions
-        await keeper.forget_unused(0)
+        await kit.again.until_done(lambda: keeper.forget_unused(0))
         assert [each.transactional_id for each in keeper.all()] == ["busy"]
         assert await writer.add(("t", 0)) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
         assert await busy.end(commit=True) == OK
@@ -301,6 +301,7 @@ def test_ids_that_nobody_uses_are_forgotten() -> None:
     run(test, KafkaFrontOptions(transaction_partitions=2))
 
 
+@pytest.mark.lossless("a marker that an operator asks for again is there twice; see test_in_doubt")
 def test_operators_see_transactions_and_can_end_one_that_hangs() -> None:
     async def test(kit: Kit) -> None:
         writer = await begun(kit, FIRST)

@@ -11,6 +11,7 @@ from penstock.model import Endpoint
 from penstock.net.runtime import AsyncioRuntime
 from penstock.protocols import protocol
 from penstock.protocols.tubemq import messages
+from penstock.protocols.tubemq.error_codes import Code, row_of
 from penstock.protocols.tubemq.framing import TubeFraming
 from penstock.protocols.tubemq.front import TubeFront, TubeFrontOptions
 from penstock.protocols.tubemq.front.session import TubeSession
@@ -24,17 +25,21 @@ from penstock.snode.services.journal import JournalService
 from penstock.snode.services.offsets import OffsetsService
 from penstock.store import Store, open_store
 from tests.late_enode import far
+from tests.unit.again import Again
 from tests.waiting_enode import WaitingEnode
 
 Q = TypeVar("Q", bound=messages.Message)
 A = TypeVar("A", bound=messages.Message)
+_LOST = Code.SERVICE_UNAVAILABLE
+assert row_of(_LOST).retriable
 
 
 class Client:
     """One connection to a front."""
 
-    def __init__(self, front: TubeFront) -> None:
+    def __init__(self, front: TubeFront, again: Again) -> None:
         self.hung_up = False
+        self.again = again
         self.pushed = b""
         self._serial = 0
         self.session: TubeSession = front.session(Peer(Endpoint("127.0.0.1", 50_000), self._push, self._hang_up))
@@ -46,7 +51,14 @@ class Client:
         self.hung_up = True
 
     async def ask(self, method: Method[Q, A], message: Q, *, service: int | None = None) -> A:
-        """The answer to a message."""
+        """The answer to a message; where it was lost on the way, it is sent again."""
+
+        async def once() -> A:
+            return await self._ask(method, message, service)
+
+        return await self.again.until_right(once, lambda answer: getattr(answer, "err_code", 0) == _LOST)
+
+    async def _ask(self, method: Method[Q, A], message: Q, service: int | None) -> A:
         self._serial += 1
         serial = self._serial
         framed = request(method, message, timeout_ms=10_000, service=service)(serial)
@@ -94,11 +106,15 @@ class Kit(Client):
         self.offsets = OffsetsService(self.journals, make(), partitions=1)
         identity = NodeIdentity(1, store.cluster_id, {"tubemq": Endpoint("127.0.0.1", 8_715)}, store.epoch)
         self.front = TubeFront(Services(identity, runtime, enode, self.offsets, self.journals), options)
-        super().__init__(self.front)
+        super().__init__(self.front, Again(enode, runtime))
 
     def client(self) -> Client:
         """Another connection."""
-        return Client(self.front)
+        return Client(self.front, self.again)
+
+    async def balance(self) -> None:
+        """What the front does now and then; and again where that failed."""
+        await self.again.until_done(self.front.balance)
 
     # What most tests begin with.
 

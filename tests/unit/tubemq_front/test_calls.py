@@ -115,6 +115,7 @@ def test_every_method_that_clients_have_is_served() -> None:
     run(check)
 
 
+@pytest.mark.lossless("what is sent again comes later than what came together")
 def test_requests_of_one_connection_do_not_wait_for_each_other() -> None:
     async def check(kit: Kit) -> None:
         client = kit.client()

@@ -140,12 +140,12 @@ def test_who_is_not_in_is_told_to_register() -> None:
 def test_partitions_come_with_a_heartbeat_and_move_to_a_newcomer_once_given_up() -> None:
     async def check(kit: Kit) -> None:
         await join(kit, "c")
-        await kit.front.balance()
+        await kit.balance()
         first = await beat(kit)
         assert (first.event.op_type, numbers(first.event), first.not_allocated) == (10, ["0", "10000"], True)
         assert not (await acknowledge(kit, first.event, "c", "0", "10000")).not_allocated
         await join(kit, "d")
-        await kit.front.balance()
+        await kit.balance()
         assert not has(await beat(kit, "d"), "event")
         second = await beat(kit)
         assert (second.event.op_type, numbers(second.event)) == (20, ["0"])
@@ -161,13 +161,13 @@ def test_partitions_come_with_a_heartbeat_and_move_to_a_newcomer_once_given_up()
 def test_an_operator_takes_partitions_from_a_member() -> None:
     async def check(kit: Kit) -> None:
         await join(kit, "c", "d")
-        await kit.front.balance()
+        await kit.balance()
         for client in "cd":
             event = (await beat(kit, client)).event
             await acknowledge(kit, event, client, *numbers(event))
         given = {"groupName": "g", "consumerId": "c", "modifyUser": "me", "reJoinWait": 3}
         assert (await call(kit, "admin_rebalance_group_allocate", **given))["result"]
-        await kit.front.balance()
+        await kit.balance()
         event = (await beat(kit, "c")).event
         assert event.op_type == 20
         await acknowledge(kit, event, "c")
@@ -182,19 +182,19 @@ def test_a_bound_group_waits_for_all_and_gives_who_asked_for_more() -> None:
     async def check(kit: Kit) -> None:
         await kit.ask(CONSUMER_REGISTER, bound("c", "1:demo:0=28"))
         await beat(kit, "c")
-        await kit.front.balance()
+        await kit.balance()
         assert not has(await beat(kit, "c"), "event")
         assert (await kit.ask(CONSUMER_REGISTER, bound("d", "1:demo:0=56", session_key="other"))).err_code == 427
         assert (await kit.ask(CONSUMER_REGISTER, bound("d", "1:demo:0=56", select_big=False))).err_code == 428
         assert (await kit.ask(CONSUMER_REGISTER, bound("d", "1:demo:0=56", total_count=3))).err_code == 429
         assert (await kit.ask(CONSUMER_REGISTER, bound("d", "1:demo:0=56"))).not_allocated
         await beat(kit, "d")
-        await kit.front.balance()
+        await kit.balance()
         assert not has(await beat(kit, "c"), "event")
         answer = await beat(kit, "d")
         assert (answer.event.op_type, numbers(answer.event)) == (10, ["0"])
         await acknowledge(kit, answer.event, "d", "0")
-        await kit.front.balance()
+        await kit.balance()
         assert numbers((await beat(kit, "c")).event) == ["10000"]
 
     run(check)
@@ -217,7 +217,7 @@ def test_client_balanced_members_learn_where_partitions_are() -> None:
         changed = await kit.ask(PARTITION_META, known)
         assert list(changed.topic_meta_info_list) == ["demo#1:3:1:1"]
         assert changed.topic_meta_info_id > meta.topic_meta_info_id
-        await kit.front.balance()
+        await kit.balance()
         report = ClientSubRepInfo(
             broker_config_id=1, topic_meta_info_id=2, report_sub_info=True, part_sub_info=["demo#1:0,1:10000"]
         )

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from penstock.model import Partition
 from penstock.protocols.tubemq.front.broker.batches import stored_records
 from penstock.protocols.tubemq.messages import CommitOffsetRequestC2B
@@ -9,6 +11,8 @@ from penstock.protocols.tubemq.methods import COMMIT_OFFSET
 from penstock.seams.enode import FetchPart, fetch_one
 from tests.unit.tubemq_front.kit import Kit, bodies, run
 from tests.unit.tubemq_front.web import call
+
+pytestmark = pytest.mark.lossless("what is sent again comes later than what came together")
 
 DEMO = Partition("demo", 0)
 

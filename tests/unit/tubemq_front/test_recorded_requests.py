@@ -7,12 +7,14 @@ stores, so partition 1 is asked for as 10000. Numbers, names and texts differ; w
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import pytest
 from google.protobuf.message import Message
 
 from penstock.errors import PenstockError
+from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.front import TubeFrontOptions
 from penstock.protocols.tubemq.messages.codec import decode
 from penstock.protocols.tubemq.methods import METHODS
@@ -88,6 +90,10 @@ class Translator:
                 value[:] = [text.replace("demo:1", "demo:10000").replace(",1:1", ",1:10000") for text in value]
 
 
+def is_lost(method: int, answered: Frame | None) -> bool:
+    return answered is not None and method in METHODS and shape(method, answered).code == Code.SERVICE_UNAVAILABLE
+
+
 async def replay(kit: Kit, name: str) -> list[str]:
     """Ask everything, each connection on one of its own; what was answered otherwise. A balance run after each."""
     clients: dict[int, Client] = {}
@@ -95,10 +101,12 @@ async def replay(kit: Kit, name: str) -> list[str]:
     translator = Translator(kit)
     for exchange in exchanges(name):
         client = clients.setdefault(exchange.asked.connection, kit.client())
-        answered = await client.send(translator.ours(exchange))
-        assert answered is not None
-        await kit.front.balance()
         method = exchange.call.method
+        answered = await kit.again.until_right(
+            partial(client.send, translator.ours(exchange)), partial(is_lost, method)
+        )
+        assert answered is not None
+        await kit.balance()
         if method not in METHODS:
             continue
         expected, found = shape(method, exchange.answer), shape(method, answered)

@@ -89,6 +89,7 @@ def test_the_largest_message_is_taken_and_a_larger_one_is_not() -> None:
     run(check)
 
 
+@pytest.mark.lossless("what is sent again comes later than what came together")
 def test_messages_that_come_together_are_stored_in_order_and_in_few_batches(distance: int) -> None:
     # Far away they do not come together: each waits until the topic was looked up for the one before.
     most_batches = 20 if distance else 1

@@ -6,6 +6,7 @@ import json
 from typing import Any
 from urllib.parse import urlencode
 
+from penstock.protocols.tubemq.error_codes import Code
 from penstock.seams.framing import Frame
 from tests.unit.tubemq_front.kit import Client, Kit
 
@@ -20,7 +21,17 @@ async def fetch(kit: Kit, request: bytes) -> tuple[int, str]:
 
 
 async def call(kit: Kit, method: str, **parameters: object) -> dict[str, Any]:
-    """One administrative call, with the token."""
+    """One administrative call, with the token; scripts make it again where the node cannot say what became of it."""
+
+    async def once() -> dict[str, Any]:
+        return await _call(kit, method, **parameters)
+
+    return await kit.again.until_right(
+        once, lambda answer: f'"errCode": {Code.SERVICE_UNAVAILABLE}' in json.dumps(answer)
+    )
+
+
+async def _call(kit: Kit, method: str, **parameters: object) -> dict[str, Any]:
     query = urlencode({"method": method, "confModAuthToken": "abc", **parameters})
     status, body = await fetch(kit, f"GET /webapi.htm?{query} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
     assert status == 200
