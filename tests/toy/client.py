@@ -20,6 +20,7 @@ from penstock.model import (
     TopicInfo,
 )
 from penstock.seams import Buffer, Channel, FoundOffset, GroupOptions, ReadFrom, ReadLimits
+from penstock.seams.routing import Routing
 from tests.toy.admin import ToyAdmin
 from tests.toy.dialect import TIMEOUT_S, Said, ToyDialect, asked
 from tests.toy.kernels import checksum
@@ -61,7 +62,13 @@ class ToyLimits:
 
 class ToyClient:
     def __init__(
-        self, channel: Channel[None], dialect: ToyDialect, names: Sequence[Endpoint], *, check_sums: bool = True
+        self,
+        channel: Channel[None],
+        dialect: ToyDialect,
+        names: Sequence[Endpoint],
+        *,
+        check_sums: bool = True,
+        max_age_ms: int = 300_000,
     ) -> None:
         self._check_sums = check_sums
         self.channel = channel
@@ -69,6 +76,7 @@ class ToyClient:
         self._names = names
         self._topics: dict[str, TopicInfo] = {}
         self._leaders: dict[Partition, Node] = {}
+        self._routing = Routing(channel, max_age_ms, self._leaders.get)
         self.nodes: list[Node] = []
 
     # Asking.
@@ -105,10 +113,15 @@ class ToyClient:
             for topic, count in said["topics"].items():
                 infos = [PartitionInfo(Partition(topic, number, name), node) for number in range(count)]
                 found.setdefault(topic, []).extend(infos)
+        for gone in self._topics.keys() - found:
+            self._routing.forget(gone)
         self._topics = {topic: TopicInfo(topic, tuple(infos)) for topic, infos in found.items()}
-        self._leaders = {
+        self._leaders.clear()
+        self._leaders |= {
             info.partition: info.leader for infos in found.values() for info in infos if info.leader is not None
         }
+        self._routing.told_all()
+        self._routing.told(found)
         return self.nodes
 
     def counts(self) -> Mapping[str, Mapping[str, int]]:
@@ -122,13 +135,12 @@ class ToyClient:
         """The node of a partition. Raises UsageError for one that names none, ServerError for one that is not there."""
         if not partition.node:
             raise UsageError("a partition of the toy has a node, too", topic=partition.topic, partition=partition.id)
-        if partition not in self._leaders:
-            await self.routes()
-        if partition not in self._leaders:
+        node = await self._routing.find(partition, lambda _: self.routes())
+        if node is None:
             raise ServerError(
                 f"nobody keeps {partition}", code=2, name="NO_NODE", retriable=True, topic=partition.topic
             )
-        return self._leaders[partition]
+        return node
 
     async def by_node(self, partitions: Iterable[Partition]) -> dict[Node, list[Partition]]:
         found: dict[Node, list[Partition]] = {}
@@ -139,14 +151,15 @@ class ToyClient:
     # What the engine asks.
 
     async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> Mapping[str, TopicInfo]:
-        await self.routes()
+        if fresh or (self._routing.all_due() if names is None else self._routing.due(names)):
+            await self.routes()
         return {name: info for name, info in self._topics.items() if names is None or name in names}
 
     def leader(self, partition: Partition) -> Node | None:
-        return self._leaders.get(partition)
+        return self._routing.leader(partition)
 
     def distrust(self, partition: Partition) -> None:
-        self._leaders.pop(partition, None)
+        self._routing.distrust(partition)
 
     async def offsets(self, wanted: Mapping[Partition, OffsetSpec]) -> Mapping[Partition, FoundOffset]:
         found = {}

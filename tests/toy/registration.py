@@ -24,7 +24,7 @@ def client(
 ) -> ToyClient:
     dialect = ToyDialect()
     checks = str(extra.get("check_sums", True)).lower() == "true"
-    return ToyClient(channel_of(dialect), dialect, bootstrap, check_sums=checks)
+    return ToyClient(channel_of(dialect), dialect, bootstrap, check_sums=checks, max_age_ms=config.metadata_max_age_ms)
 
 
 def front(services: Services, config: SnodeConfig) -> ToyFront:

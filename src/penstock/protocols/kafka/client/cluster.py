@@ -22,14 +22,15 @@ from penstock.protocols.kafka.messages.discovery import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from penstock.seams.freshness import Freshness
 from penstock.seams.retry import Retry
+from penstock.seams.routing import Routing
 
 __all__ = ["Cluster"]
 
 Response = TypeVar("Response")
 
 _MOMENT_S = 0.5
+_UNKNOWN_TOPIC_OR_PARTITION = 3
 _LEADER_NOT_AVAILABLE = 5
 _INVALID_NAME = 17
 _ABSENT = frozenset((3, _INVALID_NAME, 100))  # unknown topic, invalid name, unknown id
@@ -48,25 +49,39 @@ class Cluster:
         self._topics: dict[str, TopicInfo] = {}
         self._names_by_id: dict[bytes, str] = {}
         self._leaders: dict[Partition, PartitionInfo] = {}
-        self._distrusted: set[Partition] = set()
         self._lineages: dict[Partition, Lineage] = {}
-        self._freshness = Freshness(calls.channel, calls.options.metadata_max_age_ms)
+        self._routing = Routing(calls.channel, calls.options.metadata_max_age_ms, self._told_of)
 
     async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> dict[str, TopicInfo]:
         """Topics by name (None: all); one that does not exist is absent. Raises ConnectionLost, ServerError."""
         if names is None:
-            if fresh or self._freshness.all_due():
+            if fresh or self._routing.all_due():
                 await self._refresh(None)
             return dict(self._topics)
-        wanted = set(names) if fresh else self._freshness.due(names)
+        wanted = set(names) if fresh else self._routing.due(names)
         if wanted:
             await self._refresh(wanted)
         return {name: self._topics[name] for name in names if name in self._topics}
 
     def leader(self, partition: Partition) -> Node | None:
         """Who leads it as far as is known; None after ``distrust`` until its topic was asked for again."""
+        return self._routing.leader(partition)
+
+    async def find_leader(self, partition: Partition, what: str) -> Node:
+        """The same, asking if need be. Raises ServerError, its message being ``what``, where there is none now."""
+        node = await self._routing.find(partition, self.topics)
+        if node is None:
+            raise self.no_leader(partition, what)
+        return node
+
+    def no_leader(self, partition: Partition, what: str) -> PenstockError:
+        """The error that says whether the partition has no leader now, or is none."""
+        code = _UNKNOWN_TOPIC_OR_PARTITION if partition not in self._leaders else _LEADER_NOT_AVAILABLE
+        return error_for(code, what, topic=partition.topic, partition=partition.id)
+
+    def _told_of(self, partition: Partition) -> Node | None:
         known = self._leaders.get(partition)
-        return None if known is None or partition in self._distrusted else known.leader
+        return None if known is None else known.leader
 
     def leader_epoch(self, partition: Partition) -> int:
         """The epoch of that leader, -1 unknown."""
@@ -79,8 +94,7 @@ class Cluster:
 
     def distrust(self, partition: Partition) -> None:
         """Its leader is not who we thought."""
-        self._distrusted.add(partition)
-        self._freshness.doubt(partition.topic)
+        self._routing.distrust(partition)
 
     def topic_id(self, name: str) -> bytes | None:
         """The id of a topic, None where the broker has none."""
@@ -172,7 +186,7 @@ class Cluster:
         }
         self._controller = answer.controller_id
         if names is None:
-            self._freshness.told_all()
+            self._routing.told_all()
             for gone in self._topics.keys() - {topic.name for topic in answer.topics}:
                 self._forget(gone)
         creating: set[str] = set()
@@ -189,7 +203,7 @@ class Cluster:
                 self._forget(name)
             elif names is not None:
                 raise error_for(topic.error_code, "asking for a topic failed", topic=name)
-        self._freshness.told(told)
+        self._routing.told(told)
         return creating
 
     def _keep(self, name: str, topic: MetadataResponseTopic) -> None:
@@ -204,7 +218,6 @@ class Cluster:
         )
         for info in partitions:
             self._leaders[info.partition] = info
-            self._distrusted.discard(info.partition)
         self._topics[name] = TopicInfo(name, partitions, topic_id, topic.is_internal)
         if topic_id is not None:
             self._names_by_id[topic_id] = name
@@ -220,10 +233,9 @@ class Cluster:
         topic = self._topics.pop(name or "", None)
         if topic is None:
             return
-        self._freshness.forget(topic.name)
+        self._routing.forget(topic.name)
         if topic.id is not None:
             self._names_by_id.pop(topic.id, None)
         for info in topic.partitions:
             self._leaders.pop(info.partition, None)
-            self._distrusted.discard(info.partition)
             self._lineages.pop(info.partition, None)

@@ -13,7 +13,7 @@ from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.reading import KafkaFetched, fetch_request, fetched_of
 from penstock.protocols.kafka.client.routing import note_error
 from penstock.protocols.kafka.client.truncation import validate
-from penstock.protocols.kafka.errors import OFFSET_OUT_OF_RANGE, error_for
+from penstock.protocols.kafka.errors import OFFSET_OUT_OF_RANGE
 from penstock.protocols.kafka.messages.fetch import FetchResponse
 from penstock.seams.client import ReadFrom, ReadLimits
 
@@ -48,9 +48,7 @@ class KafkaRange:
 
     async def ask(self, offset: int) -> None:
         """Send a fetch. Raises LogTruncated where what lies before ``offset`` is not what was read."""
-        node = self._cluster.leader(self._partition)
-        if node is None:
-            node = await self._find_leader()
+        node = await self._cluster.find_leader(self._partition, "reading a range failed")
         await self._check_past(node, offset)
         rest = (self.end - offset) * self._bytes_an_offset * _MARGIN
         size = max(_LEAST_FETCH_BYTES, min(self._fetch_bytes, int(rest)))
@@ -104,15 +102,3 @@ class KafkaRange:
         parted = await validate(self._cluster, node, [ReadFrom(self._partition, offset, 0)], _LANE)
         if (error := parted.get(self._partition)) is not None:
             raise error
-
-    async def _find_leader(self) -> Node:
-        topics = await self._cluster.topics({self._partition.topic})
-        node = self._cluster.leader(self._partition)
-        if node is None:
-            exists = self._partition.topic in topics and self._partition.id < len(
-                topics[self._partition.topic].partitions
-            )
-            raise error_for(
-                5 if exists else 3, "reading a range failed", topic=self._partition.topic, partition=self._partition.id
-            )
-        return node

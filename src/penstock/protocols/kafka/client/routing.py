@@ -16,9 +16,6 @@ __all__ = ["by_topic", "note_error", "on_leaders"]
 Result = TypeVar("Result")
 Outcome = Mapping[Partition, Result | PenstockError]
 
-_UNKNOWN_TOPIC_OR_PARTITION = 3
-_LEADER_NOT_AVAILABLE = 5
-
 
 def by_topic(partitions: Collection[Partition]) -> dict[str, list[Partition]]:
     """Partitions in order, by topic, as most requests want them."""
@@ -70,7 +67,7 @@ async def _round(
     work: Callable[[Node, Sequence[Partition]], Awaitable[Outcome[Result]]],
     what: str,
 ) -> dict[Partition, Result | PenstockError]:
-    known = await cluster.topics({partition.topic for partition in partitions})
+    await cluster.topics({partition.topic for partition in partitions})
     outcome: dict[Partition, Result | PenstockError] = {}
     groups: dict[Node, list[Partition]] = {}
     for partition in sorted(partitions):
@@ -78,10 +75,7 @@ async def _round(
         if leader is not None:
             groups.setdefault(leader, []).append(partition)
             continue
-        topic = known.get(partition.topic)
-        exists = topic is not None and any(each.partition == partition for each in topic.partitions)
-        code = _LEADER_NOT_AVAILABLE if exists else _UNKNOWN_TOPIC_OR_PARTITION
-        outcome[partition] = error_for(code, what, topic=partition.topic, partition=partition.id)
+        outcome[partition] = cluster.no_leader(partition, what)
 
     async def one(node: Node, of_node: Sequence[Partition]) -> Outcome[Result]:
         return await work(node, of_node)

@@ -19,6 +19,8 @@ from penstock.protocols.tubemq.strings import (
     parse_published,
     parse_subscribable,
 )
+from penstock.seams.channel import Channel
+from penstock.seams.routing import Routing
 
 __all__ = ["SYSTEM_TOPIC", "Placements"]
 
@@ -30,13 +32,14 @@ _MOST_PARTITIONS = 1_000_000
 class Placements:
     """What is known. ``brokers`` by name; ``max_message_bytes`` by topic, "" for all others.
 
-    ``version`` grows when brokers or partitions are others than before.
+    ``version`` grows when brokers or partitions are others than before. ``routing`` knows whom of them not to believe,
+    and what to ask a master for again.
     """
 
-    def __init__(self, *, tls: bool) -> None:
+    def __init__(self, channel: Channel[None], max_age_ms: int, *, tls: bool) -> None:
         self._port = BROKER_TLS_PORT if tls else BROKER_PORT
         self._placed: dict[str, dict[str, Placement]] = {}
-        self._distrusted: set[Partition] = set()
+        self.routing = Routing(channel, max_age_ms, self._told_of)
         self.brokers: Mapping[str, Node] = {}
         self.max_message_bytes: dict[str, int] = {}
         self.version = 0
@@ -75,8 +78,11 @@ class Placements:
 
     def leader(self, partition: Partition) -> Node | None:
         """Its broker, if it may be asked."""
+        return self.routing.leader(partition)
+
+    def _told_of(self, partition: Partition) -> Node | None:
         place = self.placement(partition)
-        if partition in self._distrusted or place is None or place.status != _SUBSCRIBABLE:
+        if place is None or place.status != _SUBSCRIBABLE:
             return None
         return self.brokers.get(partition.node)
 
@@ -99,7 +105,7 @@ class Placements:
 
     def distrust(self, partition: Partition) -> None:
         """The last request about it failed: ask a master before the next one."""
-        self._distrusted.add(partition)
+        self.routing.distrust(partition)
 
     def resolve(self, partition: Partition) -> Partition:
         """The same with its broker's name, where it was left out and only one broker can be meant."""
@@ -113,7 +119,7 @@ class Placements:
         return found[0] if len(found) == 1 else partition
 
     def _note(self, topic: str, placements: Iterable[Placement] | None) -> None:
-        self._distrusted = {partition for partition in self._distrusted if partition.topic != topic}
+        self.routing.told_unasked(topic)
         before = self._placed.get(topic)
         if placements is None:
             self._placed.pop(topic, None)

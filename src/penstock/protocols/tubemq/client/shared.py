@@ -39,7 +39,7 @@ def share(channel: Channel[None], masters: Sequence[Endpoint], options: TubeOpti
     calls = Calls(channel, options)
     identity = Identity(channel, options)
     at_masters = Masters(calls, masters)
-    placements = Placements(tls=options.tls)
+    placements = Placements(channel, options.metadata_max_age_ms, tls=options.tls)
     publisher = Publisher(channel, at_masters, identity, placements, options)
     topics = Topics(channel, at_masters, identity, placements, publisher, options)
     return Shared(

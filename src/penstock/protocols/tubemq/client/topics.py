@@ -14,7 +14,6 @@ from penstock.protocols.tubemq.client.placements import SYSTEM_TOPIC, Placements
 from penstock.protocols.tubemq.client.publisher import Publisher
 from penstock.protocols.tubemq.error_codes import Code, error_of
 from penstock.seams.channel import Channel
-from penstock.seams.freshness import Freshness
 from penstock.seams.retry import Retry
 
 __all__ = ["Topics"]
@@ -41,25 +40,24 @@ class Topics:
         self._placements = placements
         self._publisher = publisher
         self._options = options
-        self._freshness = Freshness(channel, options.metadata_max_age_ms)
 
     async def topics(self, names: Collection[str], *, fresh: bool = False) -> Mapping[str, TopicInfo]:
         """Topics by name; those that do not exist are absent. No request lists them all."""
-        due = list(names) if fresh else sorted(self._freshness.due(names))
+        due = list(names) if fresh else sorted(self._placements.routing.due(names))
         if due:
             await self._ask(due)
-            self._freshness.told(due)
+            self._placements.routing.told(due)
         return self._placements.topics(names)
 
     async def leader(self, partition: Partition) -> Node:
         """The broker of a partition, asking a master if need be. Raises ServerError if there is none now."""
-        node = self._placements.leader(partition)
-        if node is None:
-            await self.topics([partition.topic], fresh=True)
-            node = self._placements.leader(partition)
+        node = await self._placements.routing.find(partition, self._ask_again)
         if node is None:
             raise self._no_leader(partition)
         return node
+
+    async def _ask_again(self, names: Collection[str]) -> None:
+        await self.topics(names, fresh=True)
 
     def _no_leader(self, partition: Partition) -> ServerError:
         status = self._placements.status(partition)
