@@ -32,7 +32,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 # Starters of real servers, and of Spark; a plugin named here is available in every folder below.
-pytest_plugins = ["tests.interop.peers.fixtures", "tests.interop.peers.tubemq_fixtures", "tests.spark.sessions"]
+pytest_plugins = [
+    "tests.interop.peers.fixtures",
+    "tests.interop.peers.rocketmq_fixtures",
+    "tests.interop.peers.tubemq_fixtures",
+    "tests.spark.sessions",
+]
 
 
 @pytest.fixture(scope="session", autouse=True)

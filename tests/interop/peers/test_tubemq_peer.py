@@ -1,11 +1,8 @@
 """The peer itself: if these fail, other interop failures say nothing about penstock."""
 
-from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
-
 import pytest
 
+from tests.interop.peers.listening import addresses
 from tests.interop.peers.tubemq_fixtures import NewCluster, NewTopic
 from tools.peers import tubemq, tubemq_clients
 from tools.peers.tubemq_clients import Mail
@@ -81,20 +78,4 @@ def test_another_master_takes_over(tubemq_own: NewCluster) -> None:
 
 def test_nothing_listens_beyond_loopback(tubemq_peer: tubemq.Cluster) -> None:
     for node in (tubemq_peer.master, tubemq_peer.broker):
-        assert set(listening(node.pid)) <= {"7F000001"}  # 127.0.0.1, as /proc says it
-
-
-def listening(pid: int) -> list[str]:
-    """Addresses of the process's listening IPv4 sockets."""
-    ours = set(opened(pid))
-    rows = [line.split() for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]]
-    found = [row for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in ours]
-    addresses = [row[1].partition(":")[0] for row in found]
-    return [bytes.fromhex(address)[::-1].hex().upper() for address in addresses]
-
-
-def opened(pid: int) -> Iterator[str]:
-    """What the descriptors of a process stand for; one may be closed while we look."""
-    for link in Path(f"/proc/{pid}/fd").iterdir():
-        with suppress(OSError):
-            yield link.readlink().name
+        assert addresses(node) == {"127.0.0.1"}
