@@ -9,25 +9,39 @@ from __future__ import annotations
 import enum
 
 __all__ = [
+    "BatchTooLarge",
     "Closed",
     "ConfigError",
     "ConnectionLost",
     "CorruptBatch",
     "ErrorKind",
     "FencedError",
+    "FencedLeaderEpoch",
+    "InvalidPartitionCount",
+    "InvalidTopicConfig",
+    "InvalidTopicName",
     "LocalError",
+    "LogOffsetOutOfRange",
     "LogTruncated",
     "MissingExtra",
     "OffsetOutOfRange",
+    "OutOfOrderSequence",
+    "OutsideTransaction",
     "PenstockError",
     "ProtocolViolation",
     "RemoteError",
     "RequestTimeout",
     "ServerError",
+    "StaleProducerEpoch",
     "StoreError",
+    "TopicExists",
+    "UnknownLeaderEpoch",
+    "UnknownPartition",
+    "UnknownTopic",
     "Unsupported",
     "UpstreamLost",
     "UsageError",
+    "WriteFailed",
 ]
 
 
@@ -111,7 +125,73 @@ class Closed(UsageError):
 
 
 class StoreError(LocalError):
-    """The local log cannot be opened, read or written (disk, lock, damage)."""
+    """A log that a node keeps refuses something, or cannot be opened, read or written (disk, lock, damage)."""
+
+
+class UnknownTopic(StoreError):
+    """There is no topic of that name or id."""
+
+
+class UnknownPartition(StoreError):
+    """The topic exists, the partition does not."""
+
+
+class TopicExists(StoreError):
+    """A topic of that name, or of one that differs only in "." and "_", exists already."""
+
+
+class InvalidTopicName(StoreError):
+    """A name that cannot be a directory or a metric: see ``penstock.store.catalog``."""
+
+
+class InvalidPartitionCount(StoreError):
+    """Fewer than one partition, more than the store keeps, or fewer than the topic has."""
+
+
+class InvalidTopicConfig(StoreError):
+    """A topic option that the log itself obeys has a value that it cannot obey."""
+
+
+class LogOffsetOutOfRange(StoreError):
+    """An offset below ``start_offset`` (deleted) or above ``end_offset`` (not written yet)."""
+
+    def __init__(self, message: str, *, topic: str, partition: int, offset: int, start: int, end: int) -> None:
+        super().__init__(
+            f"{message}: the log has offsets {start} to {end}", topic=topic, partition=partition, offset=offset
+        )
+        self.start_offset = start
+        self.end_offset = end
+
+
+class BatchTooLarge(StoreError):
+    """A batch that does not fit into a whole segment (topic option ``segment.bytes``)."""
+
+
+class OutOfOrderSequence(StoreError):
+    """An idempotent producer's batch is neither the next nor one of its last five: something between is missing."""
+
+
+class StaleProducerEpoch(StoreError):
+    """A newer instance of this producer has written already; this one is fenced."""
+
+
+class OutsideTransaction(StoreError):
+    """A producer wrote outside of the transaction that it has open in this partition."""
+
+
+class FencedLeaderEpoch(StoreError):
+    """The caller names a leader epoch that is over, or to an append one that is not the log's."""
+
+
+class UnknownLeaderEpoch(StoreError):
+    """The caller names a leader epoch that has not begun here."""
+
+
+class WriteFailed(StoreError):
+    """The disk refused to write or to sync (full, I/O error); the log is as it was before the call.
+
+    After a failed *sync* nobody knows what is on the disk, so the log takes no more appends until it is reopened.
+    """
 
 
 class Unsupported(LocalError):

@@ -15,15 +15,20 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock import errors
 from penstock.columnar import decode_v2, encode_v2
 from penstock.columnar.batch import parse_header
 from penstock.columnar.buffers import as_array
 from penstock.errors import (
     ConnectionLost,
+    LogOffsetOutOfRange,
     PenstockError,
     RequestTimeout,
     ServerError,
     StoreError,
+    TopicExists,
+    UnknownPartition,
+    UnknownTopic,
     Unsupported,
     UpstreamLost,
     UsageError,
@@ -47,8 +52,6 @@ from penstock.seams.framing import Buffer
 from penstock.seams.opening import EnodeIdentity, Surroundings
 from penstock.seams.relay import ChannelRelay, Relay
 from penstock.seams.runtime import Promise
-from penstock.store import errors as store
-from penstock.store.errors import LogOffsetOutOfRange, TopicExists, UnknownPartition, UnknownTopic
 from tests.toy.client import ToyClient
 from tests.toy.dialect import TIMEOUT_S, Said, ToyDialect
 from tests.toy.numbering import Numbering
@@ -317,7 +320,7 @@ class ToyEnode:
 
 def _as_store_says(error: ServerError, said: Said) -> PenstockError:
     """The node's own error, as its store would have raised it here."""
-    kind = getattr(store, error.name, None)
+    kind = getattr(errors, error.name, None)
     if isinstance(kind, type) and issubclass(kind, UnknownTopic | UnknownPartition | TopicExists):
         return kind(error.message, topic=said.get("topic"))
     if isinstance(kind, type) and issubclass(kind, StoreError) and kind is not LogOffsetOutOfRange:

@@ -6,11 +6,10 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from penstock.columnar import Producing, decode_v2, encode_v2
 from penstock.columnar.compression import inflate
-from penstock.errors import PenstockError, ProtocolViolation
+from penstock.errors import LogOffsetOutOfRange, PenstockError, ProtocolViolation
 from penstock.model import Codec, Partition
 from penstock.seams import Buffer, Promise, Services
 from penstock.seams.enode import Budget, Fetched, FetchPart, extent
-from penstock.store.errors import LogOffsetOutOfRange
 from tests.toy.dialect import Said
 from tests.toy.kernels import checksum
 from tests.toy.records import columns_of, encode, unpack_all

@@ -188,7 +188,7 @@ class Enode(Protocol):
 
     Between two calls anything may happen. Appends to one partition are stored in the order in which they were called,
     also where many are under way; what was begun is finished, whatever becomes of the caller.
-    Errors: StoreError and its kin from ``penstock.store.errors``; UpstreamLost from any call where a cluster cannot be
+    Errors: StoreError and its kin; UpstreamLost from any call where a cluster cannot be
     reached; Unsupported for what is not among the `abilities`. What `append_all`, `fetch` and `extents` cannot do
     stands in its place, and is not raised.
     """

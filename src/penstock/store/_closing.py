@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Final
 
+from penstock.errors import WriteFailed
 from penstock.store._flush import Flush
-from penstock.store.errors import WriteFailed
 
 if TYPE_CHECKING:
     from penstock.store.log import PartitionLog

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.columnar.batch import CRC_START, HEADER_BYTES, BatchHeader, parse_header
 from penstock.columnar.buffers import crc32c
-from penstock.errors import CorruptBatch
+from penstock.errors import CorruptBatch, WriteFailed
 from penstock.model import TimestampType
 from penstock.store._folder import PartitionFolder
 from penstock.store._markers import Markers
@@ -30,7 +30,7 @@ from penstock.store._steps import LENGTH_AFTER, Step
 from penstock.store._swap import PREFIX, swap
 from penstock.store.aborted import to_bytes
 from penstock.store.config import LogConfig
-from penstock.store.errors import StoreDamaged, WriteFailed
+from penstock.store.errors import StoreDamaged
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+from penstock.errors import WriteFailed
 from penstock.store._folder import PartitionFolder
 from penstock.store._segment import Segment
-from penstock.store.errors import WriteFailed
 
 __all__ = ["Durability", "Flush"]
 

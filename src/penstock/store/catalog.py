@@ -14,14 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from penstock.errors import InvalidPartitionCount, InvalidTopicName, TopicExists, UnknownTopic
 from penstock.store._directory import Directory
-from penstock.store.errors import (
-    InvalidPartitionCount,
-    InvalidTopicName,
-    StoreDamaged,
-    TopicExists,
-    UnknownTopic,
-)
+from penstock.store.errors import StoreDamaged
 
 __all__ = ["MAX_PARTITIONS", "Catalog", "TopicState", "check_topic_name"]
 

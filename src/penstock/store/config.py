@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.errors import ConfigError
-from penstock.store.errors import InvalidTopicConfig
+from penstock.errors import ConfigError, InvalidTopicConfig
 
 __all__ = ["FlushPolicy", "LogConfig", "StoreConfig", "log_config", "parse_url"]
 

@@ -19,7 +19,14 @@ from typing import Final, cast
 
 from penstock.columnar.batch import BatchHeader, stamp, stamp_append_time
 from penstock.columnar.checked import Checked
-from penstock.errors import PenstockError, StoreError
+from penstock.errors import (
+    BatchTooLarge,
+    FencedLeaderEpoch,
+    LogOffsetOutOfRange,
+    PenstockError,
+    StoreError,
+    WriteFailed,
+)
 from penstock.store._compaction import Compaction, plan
 from penstock.store._context import LogContext
 from penstock.store._directory import Buffer
@@ -34,7 +41,6 @@ from penstock.store._writers import check, entry_of, note
 from penstock.store.aborted import Aborted
 from penstock.store.answers import Appended, LogPart, LogSlice
 from penstock.store.config import FlushPolicy, LogConfig
-from penstock.store.errors import BatchTooLarge, FencedLeaderEpoch, LogOffsetOutOfRange, WriteFailed
 from penstock.store.producers import ProducerTable
 
 __all__ = ["PartitionLog"]

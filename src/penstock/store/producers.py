@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from penstock.columnar.batch import BatchHeader
-from penstock.store.errors import OutOfOrderSequence, OutsideTransaction, StaleProducerEpoch
+from penstock.errors import OutOfOrderSequence, OutsideTransaction, StaleProducerEpoch
 
 __all__ = ["MAX_PRODUCERS", "KnownBatch", "ProducerTable", "SequencedBatch", "last_sequence", "sequence_of"]
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Final
 
-from penstock.errors import Closed
+from penstock.errors import Closed, UnknownPartition, UnknownTopic, WriteFailed
 from penstock.store._clean_shutdown import load_clean, save_clean
 from penstock.store._closing import flush_together
 from penstock.store._compaction import Compaction
@@ -27,7 +27,7 @@ from penstock.store._segment import OpenSegments
 from penstock.store._state import CleanLog, Recovery
 from penstock.store.catalog import Catalog, TopicState
 from penstock.store.config import FlushPolicy, LogConfig, StoreConfig, log_config
-from penstock.store.errors import StoreDamaged, UnknownPartition, UnknownTopic, WriteFailed
+from penstock.store.errors import StoreDamaged
 from penstock.store.log import PartitionLog
 
 __all__ = ["Store"]

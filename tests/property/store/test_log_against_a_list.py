@@ -10,7 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from penstock.store import LogOffsetOutOfRange, OutOfOrderSequence, PartitionLog, Store, StoreDamaged
+from penstock.errors import LogOffsetOutOfRange, OutOfOrderSequence
+from penstock.store import PartitionLog, Store, StoreDamaged
 from tests.unit.store.homes import NOW, HastyDisk, Home, MemoryDirectory, batch, read_records
 
 PRODUCER = 5

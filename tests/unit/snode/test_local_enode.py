@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from penstock.errors import UnknownPartition, WriteFailed
 from penstock.model import Partition
 from penstock.net.runtime import AsyncioRuntime
 from penstock.seams.enode import extent
 from penstock.snode.enodes.arrivals import Arrivals
 from penstock.snode.enodes.local import LocalEnode
-from penstock.store import Store, UnknownPartition, WriteFailed, open_store
+from penstock.store import Store, open_store
 from tests.unit.kafka_front.kit import batch
 
 T0, T1, U0 = Partition("t", 0), Partition("t", 1), Partition("u", 0)

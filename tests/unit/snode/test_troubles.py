@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import PenstockError, StoreError
+from penstock.errors import LogOffsetOutOfRange, PenstockError, StoreError, WriteFailed
 from penstock.model import Partition
 from penstock.net.runtime import AsyncioRuntime
 from penstock.seams.enode import FetchPart, fetch_one
 from penstock.snode.enodes.local import LocalEnode
 from penstock.snode.enodes.troubles import Troubles
 from penstock.snode.upkeep import keep_up
-from penstock.store import LogOffsetOutOfRange, Store, StoreConfig, StoreDamaged, WriteFailed, open_store
+from penstock.store import Store, StoreConfig, StoreDamaged, open_store
 from penstock.store._memory import MemoryDirectory, MemoryFile
 from tests.eventually import comes_to
 from tests.unit.kafka_front.kit import batch

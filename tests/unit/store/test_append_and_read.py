@@ -6,17 +6,17 @@ import struct
 import pytest
 
 from penstock.columnar.batch import batches, parse_header, verify_crc
-from penstock.errors import Closed, CorruptBatch
-from penstock.model import Codec, TimestampType
-from penstock.store import (
+from penstock.errors import (
     BatchTooLarge,
+    Closed,
+    CorruptBatch,
     FencedLeaderEpoch,
     LogOffsetOutOfRange,
-    PartitionLog,
-    StoreDamaged,
     UnknownPartition,
     UnknownTopic,
 )
+from penstock.model import Codec, TimestampType
+from penstock.store import PartitionLog, StoreDamaged
 from penstock.store._reading import Stretch
 from tests.unit.store.homes import BIG, NOW, Home, batch, read_records
 

@@ -10,8 +10,9 @@ import pytest
 
 from penstock.columnar import decode_v2
 from penstock.columnar.batch import batches, verify_crc
+from penstock.errors import WriteFailed
 from penstock.model import Codec
-from penstock.store import PartitionLog, Store, StoreConfig, StoreDamaged, WriteFailed
+from penstock.store import PartitionLog, Store, StoreConfig, StoreDamaged
 from penstock.store import _compaction as module
 from penstock.store._memory import MemoryDirectory
 from tests.unit.store.homes import BIG, NOW, Home, batch

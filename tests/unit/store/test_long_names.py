@@ -9,7 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from penstock.store import StoreConfig, WriteFailed
+from penstock.errors import WriteFailed
+from penstock.store import StoreConfig
 from penstock.store._disk import DiskDirectory
 from penstock.store.store import Store
 from tests.unit.store.homes import NOW, HastyDisk, Home, batch, read_records

@@ -110,7 +110,8 @@ def test_nothing_acknowledged_is_lost_by_kill_9(tmp_path: Path, flush: str) -> N
 
 FILL = """
 import resource, sys
-from penstock.store import WriteFailed, open_store
+from penstock.errors import WriteFailed
+from penstock.store import open_store
 from tests.unit.store.homes import NOW, batch, read_records
 store = open_store(sys.argv[1])
 store.create_topic("t", 1)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.store import OutOfOrderSequence, StaleProducerEpoch
+from penstock.errors import OutOfOrderSequence, StaleProducerEpoch
 from penstock.store import producers as module
 from penstock.store.producers import ProducerTable, SequencedBatch, last_sequence
 

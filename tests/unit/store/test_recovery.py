@@ -5,8 +5,8 @@ import struct
 
 import pytest
 
-from penstock.errors import StoreError
-from penstock.store import OutOfOrderSequence, Store, StoreDamaged
+from penstock.errors import OutOfOrderSequence, StoreError
+from penstock.store import Store, StoreDamaged
 from penstock.store._checked import checked
 from tests.unit.store.homes import BIG, NOW, Home, batch, read_records
 

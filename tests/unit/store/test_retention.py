@@ -2,7 +2,8 @@
 
 import pytest
 
-from penstock.store import LogOffsetOutOfRange, PartitionLog, Store
+from penstock.errors import LogOffsetOutOfRange
+from penstock.store import PartitionLog, Store
 from tests.unit.store.homes import BIG, NOW, Home, batch, read_records
 
 SIZE = len(batch([b"0"]))

@@ -2,17 +2,15 @@
 
 import pytest
 
-from penstock.store import (
+from penstock.errors import (
     InvalidPartitionCount,
     InvalidTopicConfig,
     InvalidTopicName,
-    Store,
-    StoreConfig,
-    StoreDamaged,
     TopicExists,
     UnknownTopic,
     WriteFailed,
 )
+from penstock.store import Store, StoreConfig, StoreDamaged
 from penstock.store._memory import MemoryDirectory
 from penstock.store.catalog import MAX_PARTITIONS
 from tests.unit.store.homes import NOW, Home, batch, read_records

@@ -13,10 +13,9 @@ from penstock.columnar import decode_v2, encode_v2
 from penstock.columnar.batch import batches
 from penstock.columnar.producing import Producing
 from penstock.columnar.transactions import ABORT, COMMIT, control_type, end_marker
-from penstock.errors import CorruptBatch
-from penstock.store import OutOfOrderSequence, PartitionLog, StaleProducerEpoch, Store
+from penstock.errors import CorruptBatch, OutOfOrderSequence, OutsideTransaction, StaleProducerEpoch
+from penstock.store import PartitionLog, Store
 from penstock.store.aborted import Aborted, AbortedIndex, from_bytes, to_bytes
-from penstock.store.errors import OutsideTransaction
 from tests.unit.store.homes import BIG, NOW, Home, batch
 from tests.unit.store.test_compaction import compact
 

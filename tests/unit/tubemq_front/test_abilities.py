@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.errors import CorruptBatch, PenstockError, StoreError, Unsupported, UpstreamLost
+from penstock.errors import CorruptBatch, PenstockError, StoreError, Unsupported, UpstreamLost, WriteFailed
 from penstock.protocols.tubemq.error_codes import Code, row_of
 from penstock.protocols.tubemq.front.faults import refusal
 from penstock.protocols.tubemq.methods import SEND_MESSAGE
 from penstock.seams.abilities import Abilities
-from penstock.store.errors import WriteFailed
 from tests.unit.tubemq_front.kit import Kit, bodies, run, sent
 from tests.unit.tubemq_front.web import call
 

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from penstock.errors import PenstockError
+from penstock.errors import FencedLeaderEpoch, PenstockError, UnknownLeaderEpoch
 from penstock.model import Partition
 from penstock.seams.abilities import Abilities
 from penstock.seams.enode import Appended, Batch, Budget, Extent, Fetched, FetchPart, Place, Room, TopicState, Writer
@@ -21,17 +21,7 @@ from penstock.snode.enodes.arrivals import Arrivals
 from penstock.snode.enodes.group_commit import GroupCommit
 from penstock.snode.enodes.troubles import Troubles
 from penstock.snode.upkeep import keep_up
-from penstock.store import (
-    Compacted,
-    Compaction,
-    FencedLeaderEpoch,
-    FlushPolicy,
-    PartitionLog,
-    Store,
-    StoreConfig,
-    UnknownLeaderEpoch,
-    open_store,
-)
+from penstock.store import Compacted, Compaction, FlushPolicy, PartitionLog, Store, StoreConfig, open_store
 
 __all__ = ["LocalEnode", "open_local"]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from penstock.errors import PenstockError, StoreError
+from penstock.errors import PenstockError, StoreError, WriteFailed
 from penstock.seams.runtime import Runtime
-from penstock.store import StoreDamaged, WriteFailed
+from penstock.store import StoreDamaged
 
 __all__ = ["Troubles"]
 

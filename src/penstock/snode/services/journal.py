@@ -13,13 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from penstock.columnar.entries import Ended, Entry, Noted, batch_of, entries_of
-from penstock.errors import ConnectionLost, PenstockError, RequestTimeout, UpstreamLost
+from penstock.errors import ConnectionLost, PenstockError, RequestTimeout, TopicExists, UpstreamLost
 from penstock.model import Partition
 from penstock.seams.enode import Appended, Enode, FetchPart, TopicState, extent, fetch_one
 from penstock.seams.journal import Compose, Follow, Within
 from penstock.seams.locks import Locks
 from penstock.seams.runtime import Runtime
-from penstock.store.errors import TopicExists
 
 __all__ = ["EnodeJournal", "JournalService"]
 

@@ -4,9 +4,26 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.errors import CorruptBatch, PenstockError, Unsupported, UpstreamLost
+from penstock.errors import (
+    BatchTooLarge,
+    CorruptBatch,
+    FencedLeaderEpoch,
+    InvalidPartitionCount,
+    InvalidTopicConfig,
+    InvalidTopicName,
+    LogOffsetOutOfRange,
+    OutOfOrderSequence,
+    OutsideTransaction,
+    PenstockError,
+    StaleProducerEpoch,
+    TopicExists,
+    UnknownLeaderEpoch,
+    UnknownPartition,
+    UnknownTopic,
+    Unsupported,
+    UpstreamLost,
+)
 from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.store import errors as store
 
 __all__ = ["Refused", "code_of"]
 
@@ -24,19 +41,19 @@ _ROWS: Final[tuple[tuple[type[PenstockError], ErrorCode], ...]] = (
     (CorruptBatch, ErrorCode.CORRUPT_MESSAGE),
     (UpstreamLost, ErrorCode.NOT_LEADER_OR_FOLLOWER),  # the one that every client tries again on, whatever it asked
     (Unsupported, ErrorCode.UNSUPPORTED_VERSION),
-    (store.UnknownTopic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-    (store.UnknownPartition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-    (store.TopicExists, ErrorCode.TOPIC_ALREADY_EXISTS),
-    (store.InvalidTopicName, ErrorCode.INVALID_TOPIC_EXCEPTION),
-    (store.InvalidPartitionCount, ErrorCode.INVALID_PARTITIONS),
-    (store.InvalidTopicConfig, ErrorCode.INVALID_CONFIG),
-    (store.LogOffsetOutOfRange, ErrorCode.OFFSET_OUT_OF_RANGE),
-    (store.BatchTooLarge, ErrorCode.RECORD_LIST_TOO_LARGE),
-    (store.OutOfOrderSequence, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
-    (store.OutsideTransaction, ErrorCode.INVALID_TXN_STATE),
-    (store.StaleProducerEpoch, ErrorCode.INVALID_PRODUCER_EPOCH),
-    (store.FencedLeaderEpoch, ErrorCode.FENCED_LEADER_EPOCH),
-    (store.UnknownLeaderEpoch, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    (UnknownTopic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    (UnknownPartition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    (TopicExists, ErrorCode.TOPIC_ALREADY_EXISTS),
+    (InvalidTopicName, ErrorCode.INVALID_TOPIC_EXCEPTION),
+    (InvalidPartitionCount, ErrorCode.INVALID_PARTITIONS),
+    (InvalidTopicConfig, ErrorCode.INVALID_CONFIG),
+    (LogOffsetOutOfRange, ErrorCode.OFFSET_OUT_OF_RANGE),
+    (BatchTooLarge, ErrorCode.RECORD_LIST_TOO_LARGE),
+    (OutOfOrderSequence, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+    (OutsideTransaction, ErrorCode.INVALID_TXN_STATE),
+    (StaleProducerEpoch, ErrorCode.INVALID_PRODUCER_EPOCH),
+    (FencedLeaderEpoch, ErrorCode.FENCED_LEADER_EPOCH),
+    (UnknownLeaderEpoch, ErrorCode.UNKNOWN_LEADER_EPOCH),
 )
 
 

@@ -11,12 +11,11 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from penstock.columnar.transactions import end_marker
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, StaleProducerEpoch, UnknownPartition, UnknownTopic
 from penstock.model import Partition
 from penstock.protocols.kafka.offsets_log import OffsetsLog
 from penstock.protocols.kafka.transactions import Transaction
 from penstock.seams.node import Services
-from penstock.store.errors import StaleProducerEpoch, UnknownPartition, UnknownTopic
 
 __all__ = ["Markers"]
 

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.errors import CorruptBatch, PenstockError, Unsupported, UpstreamLost
+from penstock.errors import (
+    BatchTooLarge,
+    CorruptBatch,
+    LogOffsetOutOfRange,
+    PenstockError,
+    UnknownPartition,
+    UnknownTopic,
+    Unsupported,
+    UpstreamLost,
+    WriteFailed,
+)
 from penstock.protocols.tubemq.error_codes import Code
-from penstock.store import errors as store
 
 __all__ = ["Refused", "Thrown", "refusal"]
 
@@ -29,11 +38,11 @@ class Thrown(PenstockError):
 
 
 _ROWS: Final[tuple[tuple[type[PenstockError], int], ...]] = (
-    (store.UnknownTopic, Code.FORBIDDEN),
-    (store.UnknownPartition, Code.FORBIDDEN),
-    (store.BatchTooLarge, Code.BAD_REQUEST),
-    (store.LogOffsetOutOfRange, Code.MOVED),
-    (store.WriteFailed, Code.SERVICE_UNAVAILABLE),
+    (UnknownTopic, Code.FORBIDDEN),
+    (UnknownPartition, Code.FORBIDDEN),
+    (BatchTooLarge, Code.BAD_REQUEST),
+    (LogOffsetOutOfRange, Code.MOVED),
+    (WriteFailed, Code.SERVICE_UNAVAILABLE),
     (UpstreamLost, Code.SERVICE_UNAVAILABLE),
     (Unsupported, Code.BAD_REQUEST),
     (CorruptBatch, Code.INTERNAL_SERVER_ERROR),

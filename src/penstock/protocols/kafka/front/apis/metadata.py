@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.errors import PenstockError, UpstreamLost
+from penstock.errors import PenstockError, TopicExists, UpstreamLost
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call, is_internal
 from penstock.protocols.kafka.front.faults import code_of
@@ -21,7 +21,6 @@ from penstock.protocols.kafka.messages.discovery import (
     MetadataResponseTopic,
 )
 from penstock.seams.enode import TopicState
-from penstock.store.errors import TopicExists
 
 __all__ = ["metadata"]
 

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 
-from penstock.errors import PenstockError, UpstreamLost
+from penstock.errors import PenstockError, TopicExists, UpstreamLost
 from penstock.model import Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call, is_internal
@@ -39,7 +39,6 @@ from penstock.protocols.kafka.messages.topics import (
 )
 from penstock.seams.enode import TopicState, extent
 from penstock.seams.patience import patiently
-from penstock.store.errors import TopicExists
 
 __all__ = ["create_partitions", "create_topics", "delete_records", "delete_topics"]
 

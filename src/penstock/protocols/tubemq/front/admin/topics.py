@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from penstock.errors import PenstockError, UpstreamLost
+from penstock.errors import PenstockError, TopicExists, UpstreamLost
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.front.admin.answers import Answer, from_master, item
 from penstock.protocols.tubemq.front.admin.parameters import Parameters
@@ -24,7 +24,6 @@ from penstock.protocols.tubemq.front.shapes import Steps
 from penstock.protocols.tubemq.partition_ids import STORE_BASE
 from penstock.seams.enode import TopicState
 from penstock.seams.patience import patiently
-from penstock.store.errors import TopicExists
 
 __all__ = ["add", "delete", "query", "query_deployed", "query_names", "remove", "restore", "update"]
 
