@@ -229,6 +229,14 @@ GOALS: Sequence[Goal] = (
         smaller_is_better=True,
     ),
     Goal(
+        "node: CPU of a produce request of one record ÷ Kafka's broker",
+        "small", "produce, connections: 1", SERVER_CPU, "snode", "Kafka", 2.5, 1.2, smaller_is_better=True,
+    ),
+    Goal(
+        "node: CPU of a TubeMQ send",
+        "small", "TubeMQ send, connections: 1", SERVER_CPU, "snode", "", 80, 50, smaller_is_better=True, unit=" µs",
+    ),
+    Goal(
         "fresh process: start to the first record ÷ confluent-kafka",
         "small", "fresh process, 1 M records, Kafka", FIRST_S, "penstock Consumer", "confluent-kafka", 2, 1.3,
         smaller_is_better=True,

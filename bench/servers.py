@@ -19,7 +19,7 @@ from tools.peers import jvm, kafka
 __all__ = ["ROOT", "Snode", "alone", "broker", "environment", "kept", "snode"]
 
 ROOT = Path(__file__).resolve().parent.parent
-READY = re.compile(r"kafka://127\.0\.0\.1:(\d+)")
+READY = re.compile(r"(\w+)://127\.0\.0\.1:(\d+)")
 READY_WITHIN_S = 30.0
 
 
@@ -69,19 +69,24 @@ def broker() -> Iterator[kafka.Broker]:
 
 @dataclass(frozen=True, slots=True)
 class Snode:
-    """A running snode: its Kafka front's address, its pid, and how long from exec to its ready line."""
+    """A running snode: its Kafka front's address, its pid, and how long from exec to its ready line.
+
+    ``other_port``: of another protocol's front, 0 without one.
+    """
 
     bootstrap: str
     port: int
     pid: int
     ready_s: float
     begun: float
+    other_port: int = 0
 
 
 @contextmanager
-def snode(store: str) -> Iterator[Snode]:
-    """``penstock snode`` with a Kafka listener on a free port, until the block ends."""
+def snode(store: str, *, also: str = "") -> Iterator[Snode]:
+    """``penstock snode`` with a Kafka listener on a free port, and one of a protocol, until the block ends."""
     line = [sys.executable, "-m", "penstock.cli", "snode", "--store", store, "--listen", "kafka://127.0.0.1:0"]
+    line += ["--listen", f"{also}://127.0.0.1:0"] if also else []
     log = kept() / "snode.log"
     with log.open("wb") as errors:
         begun = time.perf_counter()
@@ -89,16 +94,18 @@ def snode(store: str) -> Iterator[Snode]:
             line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env=environment(), cwd=ROOT
         )
     try:
-        port = _ready(process, log)
-        yield Snode(f"127.0.0.1:{port}", port, process.pid, time.perf_counter() - begun, begun)
+        ports = _ready(process, log)
+        ready_s = time.perf_counter() - begun
+        port = ports["kafka"]
+        yield Snode(f"127.0.0.1:{port}", port, process.pid, ready_s, begun, ports.get(also, 0))
     finally:
         jvm.end(process)
         if process.stdout is not None:
             process.stdout.close()
 
 
-def _ready(process: subprocess.Popen[bytes], log: Path) -> int:
-    """The port that the ready line names. Raises RuntimeError with the node's last words."""
+def _ready(process: subprocess.Popen[bytes], log: Path) -> dict[str, int]:
+    """The ports that the ready line names, by scheme. Raises RuntimeError with the node's last words."""
     assert process.stdout is not None
     said = b""
     deadline = time.monotonic() + READY_WITHIN_S
@@ -108,8 +115,8 @@ def _ready(process: subprocess.Popen[bytes], log: Path) -> int:
         chunk = os.read(process.stdout.fileno(), 65536)
         said += chunk
         # A port in half a line may be half a port.
-        if found := READY.search(said.rpartition(b"\n")[0].decode(errors="replace")):
-            return int(found[1])
+        if found := READY.findall(said.rpartition(b"\n")[0].decode(errors="replace")):
+            return {scheme: int(port) for scheme, port in found}
         if not chunk:
             break
     raise RuntimeError(f"the snode did not get ready: {said.decode()[-500:]} {log.read_text()[-1500:]}")

@@ -68,11 +68,20 @@ def first(job: Mapping[str, Any]) -> Mapping[str, object]:
     }
 
 
+def raw(job: Mapping[str, Any]) -> Mapping[str, object]:
+    """Send the same bytes again and again."""
+    from bench.clients import small_raw
+
+    given = small_raw.RawJob(job["host"], job["port"], job["topic"], job["connections"], job["count"])
+    return {"seconds": small_raw.run(job["case"], given)}
+
+
 PARTS: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, object]]] = {
     "send": send,
     "read": read,
     "pace": pace,
     "first": first,
+    "raw": raw,
 }
 
 

@@ -17,6 +17,7 @@ from tools.console import Stop, say, seconds
 from tools.environment import EVERYTHING, FOR_INTEROP, PYTHON, ROOT, TO_RUN, VENV, prepare
 
 KERNEL_TESTS = ("tests/kernels", "tests/vectors", "tests/property/records")
+LOOP_TESTS = ("tests/unit/testing",)  # nodes run on uvloop where it is installed, which is everywhere else
 
 Arguments = Sequence[str]
 
@@ -54,7 +55,8 @@ def test(arguments: Arguments) -> int:
         say(f"{', '.join(folders)} with the {kernel} kernel")
         again = python("-m", "pytest", "-q", *folders, *arguments, PENSTOCK_KERNEL=kernel)
         code = code or (0 if again == second_chance.NOTHING_COLLECTED else again)
-    return code
+    say(f"{', '.join(LOOP_TESTS)} with asyncio's own event loop")
+    return python("-m", "pytest", "-q", *LOOP_TESTS, *arguments, PENSTOCK_EVENT_LOOP="asyncio") or code
 
 
 def _pytest(*words: str) -> int:

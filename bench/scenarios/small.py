@@ -42,6 +42,11 @@ FIRSTS: Mapping[str, str] = {
 }
 MANY = 1_000_000
 
+REQUESTS = 10_000
+CONNECTIONS = (1, 10, 100)
+REQUESTED = ("produce", "fetch")
+TUBEMQ_SEND = "TubeMQ send"
+
 _numbers = itertools.count()
 
 
@@ -57,10 +62,40 @@ class Server:
 def run(session: Session) -> None:
     """Both servers, one after the other."""
     broker = session.kafka()
-    _all(session, Server("Kafka", broker.bootstrap, broker.pid))
+    kafka = Server("Kafka", broker.bootstrap, broker.pid)
+    with snode("memory:", also="tubemq") as node:
+        _requests(session, kafka, Server("snode", node.bootstrap, node.pid), node.other_port)
+    _all(session, kafka)
     session.stop_kafka()
     with snode("memory:") as node:
         _all(session, Server("snode", node.bootstrap, node.pid))
+
+
+def _requests(session: Session, kafka: Server, node: Server, tubemq_port: int) -> None:
+    """The same bytes to both, in turn: what a request costs the server, by connections at once."""
+    topics = {server.name: _topic(server) for server in (kafka, node)}
+    count = REQUESTS // (5 if session.quick else 1)
+    for connections in CONNECTIONS:
+        for what in REQUESTED:
+            variant = f"{what}, connections: {connections}"
+            for number, case in rounds((kafka.name, node.name), warm=session.warm, runs=session.runs):
+                server = kafka if case == kafka.name else node
+                host, _, port = server.bootstrap.rpartition(":")
+                spent = _asked(server, what, host, int(port), topics[case], connections, count)
+                session.add("small", variant, SERVER_CPU, case, number, spent)
+        for number in range(-session.warm, session.runs):
+            spent = _asked(node, TUBEMQ_SEND, "127.0.0.1", tubemq_port, topics[node.name], connections, count)
+            session.add("small", f"{TUBEMQ_SEND}, connections: {connections}", SERVER_CPU, node.name, number, spent)
+    for server in (kafka, node):
+        delete(server.bootstrap, topics[server.name])
+
+
+def _asked(server: Server, what: str, host: str, port: int, topic: str, connections: int, count: int) -> float:
+    """Microseconds of the server's CPU for each request."""
+    before = _cpu(server)
+    job = {"part": "raw", "case": what, "host": host, "port": port, "topic": topic}
+    child("bench.small_case", {**job, "connections": connections, "count": count})
+    return (_cpu(server) - before) / count * 1e6
 
 
 def _all(session: Session, server: Server) -> None:

@@ -106,6 +106,7 @@ class _Front:
 
 class _Session:
     ordered = False
+    at_once = False
 
     def __init__(self, behind: Behind, name: str, peer: Peer) -> None:
         self._behind = behind

@@ -86,6 +86,7 @@ class ToyEnode:
     abilities = Abilities(
         transactions=False, epochs=False, compaction=False, deletion=False, options=False, sizes=False
     )
+    near = False
 
     def __init__(self, url: str, around: Surroundings) -> None:
         self.url = url

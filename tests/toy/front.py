@@ -90,6 +90,7 @@ class ToyFront:
 
 class ToySession:
     ordered = False
+    at_once = False
 
     def __init__(self, front: ToyFront, peer: Peer) -> None:
         self._front = front

@@ -16,6 +16,7 @@ from penstock.cli.endings import told
 from penstock.cli.given import pairs
 from penstock.config import snode_config
 from penstock.errors import UsageError
+from penstock.net.loops import new_loop
 from penstock.protocols import USUAL, configs, default_port
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ def snode(words: Sequence[str]) -> None:
             },
             configs(),
         )
-        asyncio.run(_serve(config, until_stdin_closes=given.until_stdin_closes))
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            runner.run(_serve(config, until_stdin_closes=given.until_stdin_closes))
 
 
 def arguments() -> argparse.ArgumentParser:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from penstock.columnar.buffers import BytesLike, as_view, crc32c
 from penstock.errors import CorruptBatch
@@ -59,8 +58,7 @@ class InflatesTooFar(CorruptBatch):
     """The records inflate to more than somebody allows; nothing else need be wrong with them."""
 
 
-@dataclass(frozen=True, slots=True)
-class BatchHeader:
+class BatchHeader(NamedTuple):
     """The header of one batch; ``length`` is the whole batch in bytes, ``position`` where it starts in its buffer.
 
     Timestamps are milliseconds since 1970 UTC. ``producer_id``, ``producer_epoch`` and ``base_sequence`` are -1 for

@@ -9,12 +9,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from penstock.net._lumps import Lumps
 from penstock.seams.turns import Turn
 
-__all__ = ["LUMP_BYTES", "Copying"]
-
-LUMP_BYTES: Final = 1 << 20
-"""What is copied between two looks at how much it was; the socket of a client that reads takes it at once."""
+__all__ = ["Copying"]
 
 _BYTES: Final = 2 << 20
 """Copied from a file to a socket within a millisecond or two."""
@@ -25,16 +23,7 @@ class Copying(Turn):
 
     def __init__(self) -> None:
         super().__init__(_BYTES, _soon)
-        self._space: memoryview | None = None
-
-    def borrow(self) -> memoryview:
-        """Room for a lump, which has been used before if it can: fresh memory costs as much as the copying."""
-        space, self._space = self._space, None
-        return memoryview(bytearray(LUMP_BYTES)) if space is None else space
-
-    def give_back(self, space: memoryview) -> None:
-        """Nobody looks at it any more."""
-        self._space = space
+        self.lumps = Lumps()
 
 
 def _soon(callback: Callable[[], None]) -> None:

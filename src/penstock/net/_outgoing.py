@@ -37,7 +37,20 @@ class Sending(Protocol):
 class Outgoing:
     """One a connection; ``high_water`` is the transport's. ``lump``: how many bytes may be in memory now."""
 
-    __slots__ = ("_at", "_end", "_high_water", "_lump", "_owner", "_paused", "_pieces", "_transport", "_turn", "held")
+    __slots__ = (
+        "_at",
+        "_end",
+        "_gathered",
+        "_gathers",
+        "_high_water",
+        "_lump",
+        "_owner",
+        "_paused",
+        "_pieces",
+        "_transport",
+        "_turn",
+        "held",
+    )
 
     def __init__(
         self, transport: asyncio.Transport, high_water: int, turn: Copying, lump: Callable[[], int], owner: Sending
@@ -48,6 +61,8 @@ class Outgoing:
         self._lump = lump
         self._owner = owner
         self._pieces: deque[Buffer | Stretch] = deque()
+        self._gathered: list[Buffer] = []
+        self._gathers = False
         self._at = 0
         self._paused = False
         self._end: Callable[[], None] | None = None
@@ -66,9 +81,12 @@ class Outgoing:
         size = sum(map(len, buffers))
         if not self._pieces:
             if len(buffers) == len(pieces) and size <= _AT_ONCE:
-                for buffer in join_small(buffers):
-                    self._transport.write(buffer)
+                self._gathered += buffers
+                self.held += size
+                if not self._gathers or self.held > _AT_ONCE:
+                    self._write_gathered()
                 return
+            self._write_gathered()
             # So it tells when all has gone that it was given, not some time before.
             self._transport.set_write_buffer_limits(high=0)
         begins = not self._pieces
@@ -77,8 +95,25 @@ class Outgoing:
         if begins:
             self._go()
 
+    def gather(self) -> None:
+        """Keep small answers until `send_gathered`: one call of the system takes them all."""
+        self._gathers = True
+
+    def send_gathered(self) -> None:
+        """Send what was kept."""
+        self._gathers = False
+        self._write_gathered()
+
+    def _write_gathered(self) -> None:
+        if self._gathered:
+            gathered, self._gathered = self._gathered, []
+            self.held -= sum(map(len, gathered))
+            for buffer in join_small(gathered):
+                self._transport.write(buffer)
+
     def finish(self, end: Callable[[], None]) -> None:
         """Call ``end`` when all was handed to the transport."""
+        self._write_gathered()
         self._end = end
         if not self._pieces:
             end()
@@ -86,6 +121,7 @@ class Outgoing:
     def clear(self) -> None:
         """Send nothing of it."""
         self._pieces.clear()
+        self._gathered.clear()
         self.held = 0
         self._paused = False
 
@@ -100,6 +136,8 @@ class Outgoing:
             self._go()
 
     def _go(self) -> None:
+        if self._transport.is_closing():
+            return  # amid an answer: the client is gone, and the connection is about to be told
         try:
             while self._pieces and not self._paused:
                 if self._turn.over:
@@ -117,12 +155,12 @@ class Outgoing:
         self._owner.sent_on()
 
     def _send_lump(self) -> None:
-        space = self._turn.borrow()
-        count = self._fill(space[: self._lump()])
+        lump = self._turn.lumps.borrow()
+        with memoryview(lump) as space, space[: self._lump()] as room:
+            count = self._fill(room)
         self._turn.spend(count)
-        self._transport.write(space[:count])
-        if not self._transport.get_write_buffer_size():
-            self._turn.give_back(space)  # otherwise the transport may still need it
+        self._transport.write(memoryview(lump)[:count])
+        self._turn.lumps.give_back(lump)
 
     def _fill(self, space: memoryview) -> int:
         """Take as much of the pieces as goes into ``space``; returns how much that was."""

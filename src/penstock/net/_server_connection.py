@@ -18,9 +18,10 @@ from typing import Protocol, cast
 
 from penstock.errors import PenstockError
 from penstock.model import Endpoint
+from penstock.net._begun import Waits, begin
 from penstock.net._budget import LITTLE, Budget
 from penstock.net._buffers import Intake, allocate_mapped
-from penstock.net._copying import LUMP_BYTES
+from penstock.net._lumps import LUMP_BYTES
 from penstock.net._outgoing import Outgoing
 from penstock.net.options import ListenerOptions
 from penstock.seams.framing import Frame, Pieces
@@ -72,7 +73,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._cut_off: asyncio.TimerHandle | None = None
         self._again: asyncio.TimerHandle | None = None
         self._serving = 0
-        self._in_order = False
+        self._in_order = self._at_once = False
         self._worker: asyncio.Task[None] | None = None
         self.tasks: set[asyncio.Task[None]] = set()
         self._last_heard = self.progressed = self._loop.time()
@@ -102,6 +103,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._peer = Peer(Endpoint(host, port), self._write, self.hang_up)
         self._session = session = self._front.session(self._peer)
         self._in_order = session.ordered
+        self._at_once = session.at_once and self._tap is None
         # Not Arrow's pool: a node does without Arrow, whose import alone would take longer than many requests.
         self._intake = Intake(session.framing(), allocate_mapped)
 
@@ -114,19 +116,22 @@ class ServerConnection(asyncio.BufferedProtocol):
             return
         if nbytes >= _RECEIVED_LATE:
             self._budget.turn.spend(nbytes)
+        # What is answered at once goes out together.
+        self._outgoing.gather()
         try:
             for frame in self._intake.received(nbytes):
                 self._accept(frame)
                 if self._transport.is_closing():
-                    return
+                    break
         except PenstockError as error:
             self._refuse(error)
         except (OSError, MemoryError) as error:
             # Not a byte was taken for it: what is left of the machine goes to the others.
             _log.warning("hanging up on %s: no room for its request: %s", self._peer.address, error)
             self.abort()
-        else:
-            self.weigh()
+        finally:
+            self._outgoing.send_gathered()
+        self.weigh()
 
     def pause_writing(self) -> None:
         self._outgoing.pause()
@@ -211,6 +216,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     def abort(self) -> None:
         """Close now."""
         self._closing = True
+        self._outgoing.clear()
         self._transport.abort()
 
     # What the budget calls.
@@ -250,13 +256,40 @@ class ServerConnection(asyncio.BufferedProtocol):
     def _accept(self, frame: Frame) -> None:
         self._last_heard = self.progressed = self._loop.time()
         if self._in_order:
+            if self._at_once and self._worker is None and self._drained is None:
+                begun = self._begin_serving(frame)
+                if begun is not None:
+                    self._worker = self._begin(self._serve_in_order(frame, begun))
+                    self._adjust_reading()
+                return
             self._queue.append(frame)
             self._queued_bytes += len(frame.body)
             if self._worker is None:
                 self._worker = self._begin(self._serve_in_order())
+        elif self._at_once:
+            begun = self._begin_serving(frame)
+            if begun is None:
+                return
+            self._begin(self._serve_on(frame, begun))
         else:
             self._begin(self._serve(frame))
         self._adjust_reading()
+
+    def _begin_serving(self, frame: Frame) -> Waits | None:
+        """Answer a frame where it has arrived; what is left to be done if its answer has to wait for something."""
+        assert self._session is not None
+        try:
+            answer = begin(self._session.handle(frame))
+        except PenstockError as error:
+            self._refuse(error)
+        except Exception:
+            self._failed()
+        else:
+            if isinstance(answer, Waits):
+                return answer
+            if answer is not None:
+                self._write(answer)
+        return None
 
     def _begin(self, work: Awaitable[None]) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.ensure_future(work)
@@ -269,32 +302,40 @@ class ServerConnection(asyncio.BufferedProtocol):
         if not self._in_order:
             self._adjust_reading()
 
-    async def _serve_in_order(self) -> None:
+    async def _serve_in_order(self, frame: Frame | None = None, begun: Waits | None = None) -> None:
         try:
+            if frame is not None and begun is not None:
+                await self._serve_on(frame, begun)
             while self._queue:
-                frame = self._queue.popleft()
-                self._queued_bytes -= len(frame.body)
-                await self._serve(frame)
                 while self._drained is not None:
                     await asyncio.shield(self._drained)
+                if self._queue:  # not cleared meanwhile
+                    frame = self._queue.popleft()
+                    self._queued_bytes -= len(frame.body)
+                    await self._serve(frame)
                 self._adjust_reading()
         finally:
             self._worker = None
 
     async def _serve(self, frame: Frame) -> None:
         assert self._session is not None
+        if self._tap is None:
+            await self._answer(frame, self._session.handle(frame))
+        else:
+            await self._answer(frame, self._tap(self._peer, frame, self._session.handle))
+
+    async def _serve_on(self, frame: Frame, begun: Waits) -> None:
+        await self._answer(frame, begun.rest())
+
+    async def _answer(self, frame: Frame, work: Awaitable[Pieces | None]) -> None:
         self._serving += 1
         self._serving_bytes += len(frame.body)
         try:
-            if self._tap is None:
-                answer = await self._session.handle(frame)
-            else:
-                answer = await self._tap(self._peer, frame, self._session.handle)
+            answer = await work
         except PenstockError as error:
             self._refuse(error)
         except Exception:
-            _log.exception("serving %s failed; its connection is closed", self._peer.address)
-            self.hang_up()
+            self._failed()
         else:
             if answer is not None:
                 self._write(answer)
@@ -303,8 +344,12 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._serving_bytes -= len(frame.body)
             self.weigh()
 
+    def _failed(self) -> None:
+        _log.exception("serving %s failed; its connection is closed", self._peer.address)
+        self.hang_up()
+
     def _write(self, pieces: Pieces) -> None:
-        if self._closing:
+        if self._closing or self._transport.is_closing():  # uvloop takes no writes then
             return
         self._outgoing.put(pieces)
         self._see_who_waits()

@@ -14,6 +14,8 @@ from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
+from penstock.net._begun import begin
+
 __all__ = ["AsyncioPromise", "AsyncioRuntime"]
 
 T = TypeVar("T")
@@ -21,24 +23,41 @@ _log = logging.getLogger("penstock.node")
 
 
 class AsyncioPromise(Generic[T]):
-    """A value set once. Several may wait; cancelling one waiter leaves the others waiting."""
+    """A value set once. Several may wait; cancelling one waiter leaves the others waiting.
 
-    __slots__ = ("_future",)
+    Each waiter has a future of its own, so that whoever waits goes on in the turn of the loop that follows `set`; and a
+    promise that is kept before anybody waits costs none.
+    """
+
+    __slots__ = ("_loop", "_value", "_waiting", "done")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._future: asyncio.Future[T] = loop.create_future()
+        self._loop = loop
+        self._waiting: list[asyncio.Future[None]] = []
+        self._value: T
+        self.done = False
 
     def set(self, value: T) -> None:
-        if not self._future.done():
-            self._future.set_result(value)
-
-    @property
-    def done(self) -> bool:
-        return self._future.done()
+        if self.done:
+            return
+        self._value = value
+        self.done = True
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
 
     def __await__(self) -> Generator[Any, None, T]:
-        # A cancelled task cancels the future it waits for; the shield keeps that from reaching the other waiters.
-        return (yield from asyncio.shield(self._future).__await__())
+        if not self.done:
+            future: asyncio.Future[None] = self._loop.create_future()
+            self._waiting.append(future)
+            try:
+                yield from future
+            except BaseException:
+                if future in self._waiting:
+                    self._waiting.remove(future)
+                raise
+        return self._value
 
 
 def _wall_clock_ms() -> int:
@@ -77,13 +96,23 @@ class AsyncioRuntime:
     def promise(self) -> AsyncioPromise[Any]:
         return AsyncioPromise(self._loop)
 
-    def call_later(self, delay_s: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
-        return self._loop.call_later(delay_s, callback)
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> asyncio.Handle:
+        # The next turn of the loop needs no place among the timers.
+        return self._loop.call_later(delay_s, callback) if delay_s > 0 else self._loop.call_soon(callback)
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = self._loop.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
+
+    def begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        try:
+            begun = begin(work)
+        except Exception as error:
+            self._tell(name, error)
+        else:
+            if begun is not None:
+                self.spawn(begun.rest(), name)
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -111,6 +140,9 @@ class AsyncioRuntime:
         self._tasks.discard(task)
         if task.cancelled() or (error := task.exception()) is None:
             return
-        _log.error("%s failed", task.get_name(), exc_info=error)
+        self._tell(task.get_name(), error)
+
+    def _tell(self, name: str, error: BaseException) -> None:
+        _log.error("%s failed", name, exc_info=error)
         if self._on_failure is not None:
             self._on_failure(error)

@@ -198,6 +198,11 @@ class Enode(Protocol):
         """What can be done here; the same as long as the node runs."""
         ...
 
+    @property
+    def near(self) -> bool:
+        """Whether its calls wait for the disk at most, and can be begun outside a task (`Session.at_once`)."""
+        ...
+
     def relay(self, scheme: str) -> Relay | None:
         """The way past the neutral form for the front of that protocol; None where another one is spoken behind."""
         ...

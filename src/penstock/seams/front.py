@@ -27,6 +27,14 @@ class Session(Protocol):
     @property
     def ordered(self) -> bool: ...
 
+    @property
+    def at_once(self) -> bool:
+        """Whether `handle` is begun where its frame arrives, in no task: what needs no waiting is answered there.
+
+        For that nothing before its first wait may ask for its task, so the enode has to be a near one (`Enode.near`).
+        """
+        ...
+
     def framing(self) -> Framing: ...
 
     async def handle(self, frame: Frame) -> Pieces | None:

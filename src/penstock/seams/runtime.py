@@ -38,6 +38,10 @@ class Runtime(Protocol):
         """Run beside everything else until it ends or the node stops; its exception is logged and ends the node."""
         ...
 
+    def begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """As `spawn`, but what needs no waiting is done when it returns, outside any task (see `Session.at_once`)."""
+        ...
+
     async def sleep(self, seconds: float) -> None: ...
 
     async def in_thread(self, work: Callable[[], T]) -> T:

@@ -12,12 +12,13 @@ What must not live here: protocol rules about what a client may send, waiting re
 
 from __future__ import annotations
 
+import struct
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, cast
 
-from penstock.columnar.batch import BatchHeader, stamp, stamp_append_time
+from penstock.columnar.batch import BatchHeader, stamp_append_time
 from penstock.columnar.checked import Checked
 from penstock.errors import (
     BatchTooLarge,
@@ -36,7 +37,7 @@ from penstock.store._reading import Wanted, locate
 from penstock.store._retention import Trimmed, expired
 from penstock.store._segment import Segment
 from penstock.store._state import CleanLog, LogState
-from penstock.store._steps import Step
+from penstock.store._steps import LENGTH_AFTER, Step
 from penstock.store._writers import check, entry_of, note
 from penstock.store.aborted import Aborted
 from penstock.store.answers import Appended, LogPart, LogSlice
@@ -45,9 +46,7 @@ from penstock.store.producers import ProducerTable
 
 __all__ = ["PartitionLog"]
 
-_STAMPED: Final = 16
-"""Bytes at the start of a batch that hold base offset, length and leader epoch."""
-
+_HEAD: Final = struct.Struct(">qii")  # stamped: base offset, length of what follows, leader epoch
 _ROLL_BYTES: Final = 1 << 20
 """A deletion inside a segment closes it if it is at least that large."""
 
@@ -184,12 +183,13 @@ class PartitionLog:
             batch = bytearray(batch)
             stamp_append_time(batch, now_ms)
             newest = append_time = now_ms
-        head = bytearray(batch[:_STAMPED])
-        stamp(head, base, self._context.epoch)
-        with self._writing("cannot append"):
+        head = _HEAD.pack(base, header.length - LENGTH_AFTER, self._context.epoch)
+        try:
             segment = self._segment_for(header.length, last, now_ms)
             step = Step(segment.size, segment.size + header.length, base, last, newest)
-            segment.append([head, memoryview(batch)[_STAMPED:]], step)
+            segment.append((head, memoryview(batch)[_HEAD.size :]), step)
+        except OSError as error:
+            raise WriteFailed(f"cannot append: {error}", topic=self.topic, partition=self.partition) from error
         self.end_offset = last + 1
         self._durability.appended(header.length, now_ms)
         self._context.dirty.add(self)

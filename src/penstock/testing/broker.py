@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from penstock.config import OptionValue, snode_config
 from penstock.errors import UsageError
+from penstock.net.loops import new_loop
 from penstock.protocols import USUAL, configs, protocol
 from penstock.snode import Node
 from penstock.testing.faults import Faults, FaultTap
@@ -106,7 +107,7 @@ class Broker:
         taps = {scheme: self.faults_of(scheme).tap() for scheme in wanted}
         self._taps = list(taps.values())
         node = Node(config, taps=taps)
-        self._loop = asyncio.new_event_loop()
+        self._loop = new_loop()
         self._thread = threading.Thread(target=_serve, args=(self._loop,), name="penstock broker", daemon=True)
         self._thread.start()
         try:

@@ -43,6 +43,7 @@ class ScriptedBroker:
     lies: dict[str, Callable[[bytes], bytes]] = field(default_factory=dict)
     scheme: str = "kafka"
     ordered: bool = True
+    at_once: bool = True
 
     async def start(self) -> None: ...
 

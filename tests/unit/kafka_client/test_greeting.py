@@ -26,6 +26,7 @@ class Greeter:
 
     scheme = "kafka"
     ordered = True
+    at_once = True
 
     def __init__(self, bodies: Sequence[bytes]) -> None:
         self._bodies = iter(bodies)

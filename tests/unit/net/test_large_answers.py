@@ -9,7 +9,7 @@ import pytest
 
 from penstock.errors import StoreError
 from penstock.model import Endpoint
-from penstock.net._copying import LUMP_BYTES
+from penstock.net._lumps import LUMP_BYTES
 from penstock.net._server_connection import ServerConnection
 from penstock.net.memory import MemoryNetwork
 from penstock.net.options import ListenerOptions

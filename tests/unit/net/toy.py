@@ -64,6 +64,7 @@ class ToySession:
 
     def __init__(self, front: ToyFront, peer: Peer) -> None:
         self.ordered = front.ordered
+        self.at_once = front.at_once
         self._front = front
         self._peer = peer
 
@@ -97,8 +98,9 @@ class ToySession:
 class ToyFront:
     scheme = "toy"
 
-    def __init__(self, *, ordered: bool = True) -> None:
+    def __init__(self, *, ordered: bool = True, at_once: bool = True) -> None:
         self.ordered = ordered
+        self.at_once = at_once
         self.seen: list[bytes] = []
         self.lost = 0
         self.gate = asyncio.Event()

@@ -255,6 +255,7 @@ class Server:
     name: str
     scheme: str = "tubemq"
     ordered: bool = True
+    at_once: bool = True
 
     async def start(self) -> None: ...
 

@@ -55,6 +55,7 @@ class WebServer:
     seen: list[dict[str, str]] = field(default_factory=list)
     scheme: str = "http"
     ordered: bool = True
+    at_once: bool = True
 
     async def start(self) -> None: ...
 

@@ -17,8 +17,7 @@ from __future__ import annotations
 
 import enum
 import functools
-from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from penstock.errors import ProtocolViolation, ServerError
 from penstock.protocols.tubemq.error_codes import Code
@@ -120,8 +119,7 @@ class Stopping(RpcFailure):
     advice = "Ask again when the server is back, if it does no harm that the call is made twice"
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """A request as a server reads it; ``payload`` is the method's own message, undecoded.
 
     ``timeout_ms`` 0 means that the caller waits for no answer. ``service`` and ``version`` are 0 where not said.
@@ -140,14 +138,14 @@ def request(method: Method[Req, Ans], message: Req, *, timeout_ms: int, service:
     ``timeout_ms`` (at least 1) is the caller's patience: later answers are never sent. Raises UsageError.
     """
     body = RequestBody(method=method.number, timeout=max(1, timeout_ms))
-    content = _content(_asking(service or method.services[0]), body, [encode(message)], is_answer=False)
+    content = _content(_asking(service or method.services[0]), body, [encode(message)])
     return lambda serial: frame(serial, content)
 
 
 def request_around(method: Method[Req, Ans], payload: Buffers, *, timeout_ms: int) -> Outgoing:
     """Like `request`, with the method's message encoded already, in pieces that are not joined."""
     body = RequestBody(method=method.number, timeout=max(1, timeout_ms))
-    content = _content(_asking(method.services[0]), body, payload, is_answer=False)
+    content = _content(_asking(method.services[0]), body, payload)
     return lambda serial: frame(serial, content)
 
 
@@ -158,9 +156,16 @@ def answer(method: int, message: Message, serial: int) -> Buffers:
 
 def answer_around(method: int, payload: Buffers, serial: int) -> Buffers:
     """Like `answer`, with the method's message encoded already, in pieces that are not joined."""
-    # The body's own class wants its payload, which is put behind the rest without a copy: so the request's stands in.
-    body = RequestBody(method=method)
-    return frame(serial, _content(_made(), body, payload, is_answer=True))
+    size = sum(map(len, payload))
+    start = _begun(method) + varint(size)
+    return frame(serial, [_made() + varint(len(start) + size) + start, *payload])
+
+
+@functools.lru_cache(64)
+def _begun(method: int) -> bytes:
+    """Return what the body of an answer begins with, up to the length of the method's message."""
+    # The body's own class wants its payload, which is put behind this without a copy: so the request's stands in.
+    return encode(RequestBody(method=method)) + _PAYLOAD[True][1]
 
 
 def failure(status: Status, exception: str, text: str, serial: int) -> Buffers:
@@ -182,7 +187,7 @@ def java_name(exception: str, version: int) -> str:
 def read_call(body: memoryview) -> Call:
     """Read a request's units; bytes after them are ignored. Raises ProtocolViolation."""
     _, header_bytes, third = _units(body)
-    header = decode(RequestHeader, header_bytes)
+    service, version = _header_of(bytes(header_bytes))
     method, timeout_ms, payload = -1, 0, memoryview(b"")
     for number, value in fields(third):
         if number == 1 and isinstance(value, int):
@@ -193,7 +198,14 @@ def read_call(body: memoryview) -> Call:
             payload = value
     if method < 0:
         raise ProtocolViolation("a request without a method number")
-    return Call(method, header.service_type, header.protocol_ver, timeout_ms, payload)
+    return Call(method, service, version, timeout_ms, payload)
+
+
+@functools.lru_cache(256)
+def _header_of(data: bytes) -> tuple[int, int]:
+    """(service, version) of a request's header: clients send the same few again and again."""
+    header = decode(RequestHeader, data)
+    return header.service_type, header.protocol_ver
 
 
 def read_answer(method: Method[Req, Ans], frame: Frame, *, node: str | None = None) -> Ans:
@@ -261,8 +273,8 @@ def _made() -> bytes:
     return _unit(encode(RpcConnHeader(flag=1))) + _unit(encode(header))
 
 
-def _content(units: bytes, body: Message, payload: Buffers, *, is_answer: bool) -> Buffers:
-    _, tag = _PAYLOAD[is_answer]
+def _content(units: bytes, body: Message, payload: Buffers) -> Buffers:
+    _, tag = _PAYLOAD[False]
     size = sum(map(len, payload))
     start = encode(body) + tag + varint(size)
     return [units + varint(len(start) + size) + start, *payload]

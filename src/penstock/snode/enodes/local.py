@@ -52,6 +52,10 @@ class LocalEnode:
     def abilities(self) -> Abilities:
         return _EVERYTHING
 
+    @property
+    def near(self) -> bool:
+        return True
+
     def relay(self, scheme: str) -> None:
         del scheme
 

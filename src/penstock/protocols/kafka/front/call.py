@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import UpstreamLost
@@ -21,6 +21,7 @@ from penstock.seams.runtime import Promise
 if TYPE_CHECKING:
     from penstock.protocols.kafka.front.fetch_sessions import FetchSessions
     from penstock.protocols.kafka.front.group_keeper import GroupKeeper
+    from penstock.protocols.kafka.front.incoming import Rules
     from penstock.protocols.kafka.front.producer_ids import ProducerIds
     from penstock.protocols.kafka.front.table import Row
     from penstock.protocols.kafka.front.transaction_keeper import TransactionKeeper
@@ -37,7 +38,10 @@ def is_internal(topic: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What all handlers of a front share. ``offered``: the rows of the table that this node serves."""
+    """What all handlers of a front share. ``offered``: the rows of the table that this node serves.
+
+    ``rules``: what topics ask of batches, by topic, with the topic and the defaults that they were made of.
+    """
 
     services: Services
     options: KafkaFrontOptions
@@ -48,6 +52,7 @@ class Shared:
     beside: Beside
     turns: Turns
     offered: Mapping[int, Row]
+    rules: dict[str, tuple[TopicState, Mapping[str, str], Rules]] = field(default_factory=dict)
 
     @property
     def enode(self) -> Enode:

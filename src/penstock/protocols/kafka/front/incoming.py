@@ -28,6 +28,7 @@ from penstock.seams.framing import Buffer
 __all__ = [
     "Rules",
     "check_batch",
+    "check_single",
     "inflates_too_far",
     "load_arrow",
     "loads_arrow",
@@ -50,6 +51,8 @@ _RATIO: Final = 32
 _LEAST_INFLATED: Final = 1 << 20
 _QUICK_PACKED, _QUICK_PLAIN, _QUICK_RECORDS = 64 << 10, 512 << 10, 20_000
 """What can be looked into within a few milliseconds, in one request."""
+_SINGLE_BYTES: Final = 16 << 10
+"""Plain batches up to this size are looked into at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,11 @@ class Rules:
     check_records: bool
     max_inflated_bytes: int
     target: Target | None
+
+    @property
+    def special(self) -> bool:
+        """Whether single records have to be looked at, or batches are stored as others."""
+        return self.keyed or self.timed or self.target is not None
 
     @property
     def timed(self) -> bool:
@@ -114,6 +122,30 @@ def check_batch(records: Buffer | None, version: int, rules: Rules, now_ms: int)
             # The checksum is right, so the producer meant it: sending it again, as CORRUPT_MESSAGE asks for, is vain.
             raise Refused(ErrorCode.INVALID_RECORD, error.message) from error
     return checked
+
+
+def check_single(records: Buffer, rules: Rules) -> Checked | None:
+    """A small, plain batch that `check_batch` would take from any version; None where it is for that to look at."""
+    if rules.special or not HEADER_BYTES < len(records) <= min(_SINGLE_BYTES, rules.max_bytes):
+        return None
+    try:
+        batch = Checked(records)
+        header = batch.header
+        if (
+            header.base_offset
+            or header.attributes
+            or not 0 < header.record_count == header.last_offset_delta + 1
+            or (header.producer_id >= 0 and header.base_sequence < 0)
+        ):
+            return None
+        if (
+            rules.check_records
+            and count_records(bytes(records[HEADER_BYTES:]), header.record_count) != header.record_count
+        ):
+            return None
+    except CorruptBatch:
+        return None
+    return batch
 
 
 def quick(batches: Iterable[Buffer | None]) -> bool:

@@ -11,7 +11,7 @@ from penstock.errors import ProtocolViolation
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.framing import KafkaFraming
 from penstock.protocols.kafka.front.call import Call, Line, Shared
-from penstock.protocols.kafka.front.table import TABLE, handler
+from penstock.protocols.kafka.front.table import TABLE, handler, single
 from penstock.protocols.kafka.messages import RequestHeader, api_of, read_header, response
 from penstock.protocols.kafka.messages.codec import decode_prefix
 from penstock.protocols.kafka.messages.discovery import ApiVersionsResponse, ApiVersionsResponseApiKey
@@ -35,11 +35,18 @@ class KafkaSession:
     def ordered(self) -> bool:
         return True
 
+    @property
+    def at_once(self) -> bool:
+        return self._shared.enode.near
+
     def framing(self) -> KafkaFraming:
         return KafkaFraming(answers=False)
 
     async def handle(self, frame: Frame) -> Pieces | None:
         """Serve one request. Raises ProtocolViolation for what cannot be answered, as Kafka hangs up then."""
+        ask = single(frame.body[0] << 8 | frame.body[1])
+        if ask is not None and (packed := await ask(self._shared, self.line, frame.body)) is not None:
+            return packed
         header, body = read_header(frame.body)
         row = self._shared.offered.get(header.api_key)
         if row is None or not row.lowest <= header.api_version <= row.highest:

@@ -10,23 +10,32 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, NamedTuple
 
-from penstock.protocols.kafka.front.call import Handler
+from penstock.protocols.kafka.front.call import Handler, Line, Shared
 from penstock.seams.abilities import Abilities
+from penstock.seams.framing import Pieces
 
-__all__ = ["FEATURES", "TABLE", "Row", "features", "handler", "offered"]
+__all__ = ["FEATURES", "TABLE", "Row", "Single", "features", "handler", "offered", "single"]
 
 
 class Row(NamedTuple):
-    """``handler`` is "module.function" below `apis`; it is imported with its first request."""
+    """``handler`` is "module.function" below `apis`; it is imported with its first request.
+
+    ``single``: likewise who is asked first, because most requests of this key are alike: see `Single`.
+    """
 
     handler: str
     lowest: int
     highest: int
     needs: frozenset[str] = frozenset()
     """`Abilities` without which nobody is told of it."""
+    single: str = ""
+
+
+Single = Callable[[Shared, Line, memoryview], Awaitable[Pieces | None]]
+"""Answers a request from its bytes, or leaves it to the handler by None; then nothing was done of it."""
 
 
 _TOPICS, _OPTIONS, _SIZES, _DELETION, _SEQUENCES, _EPOCHS, _TRANSACTIONS = (
@@ -35,7 +44,7 @@ _TOPICS, _OPTIONS, _SIZES, _DELETION, _SEQUENCES, _EPOCHS, _TRANSACTIONS = (
 TABLE: Final[Mapping[int, Row]] = {
     # Versions 0-2 carry message formats that nobody may produce any more; they are answered with an error (KAFKA-18659:
     # librdkafka turns its producer off where they are not advertised).
-    0: Row("produce.produce", 0, 12),
+    0: Row("produce.produce", 0, 12, single="single.produce"),
     1: Row("fetch.fetch", 4, 16),
     2: Row("list_offsets.list_offsets", 1, 9),
     3: Row("metadata.metadata", 0, 12),
@@ -101,6 +110,18 @@ def features(abilities: Abilities) -> Mapping[str, int]:
 @functools.cache
 def handler(key: int) -> Handler:
     """The handler of a key in the table."""
-    module, function = TABLE[key].handler.split(".")
-    found: Handler = getattr(importlib.import_module(f"penstock.protocols.kafka.front.apis.{module}"), function)
+    found: Handler = _function(TABLE[key].handler)
     return found
+
+
+@functools.cache
+def single(key: int) -> Single | None:
+    """Who is asked before the handler of a key, if anybody is."""
+    row = TABLE.get(key)
+    found: Single | None = _function(row.single) if row is not None and row.single else None
+    return found
+
+
+def _function(name: str) -> Any:
+    module, function = name.split(".")
+    return getattr(importlib.import_module(f"penstock.protocols.kafka.front.apis.{module}"), function)

@@ -49,6 +49,10 @@ class TubeSession:
     def ordered(self) -> bool:
         return False
 
+    @property
+    def at_once(self) -> bool:
+        return self._shared.enode.near
+
     def framing(self) -> FrontFraming:
         return self._framing
 

@@ -41,7 +41,7 @@ from penstock.seams.abilities import Abilities
 from penstock.seams.enode import Appended, TopicState, extent
 from penstock.seams.framing import Buffer
 
-__all__ = ["produce"]
+__all__ = ["answer_of", "produce"]
 
 _LUMP_PARTS, _LUMP_BYTES, _LUMP_STEPS = 50, 8 << 20, 1_000
 """What is appended in one turn of the loop: a log's first batch makes a directory and files, half a millisecond."""
@@ -80,7 +80,7 @@ async def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None
         results = [(part.partition, part.fault or next(appended)) for part in parts]
         if request.acks == 0:
             _hang_up_on_errors(results)
-        answers = [await _answer(call, partition, result) for partition, result in results]
+        answers = [await answer_of(call, partition, result) for partition, result in results]
         responses.append(ProduceResponseTopic(name=topic.name, partition_responses=answers))
     return None if request.acks == 0 else ProduceResponse(responses=responses)
 
@@ -254,7 +254,8 @@ def _hang_up_on_errors(results: list[tuple[Partition, Appended | PenstockError]]
             )
 
 
-async def _answer(call: Call, partition: Partition, result: Appended | PenstockError) -> ProduceResponsePartition:
+async def answer_of(call: Call, partition: Partition, result: Appended | PenstockError) -> ProduceResponsePartition:
+    """What is said of one partition."""
     if not isinstance(result, PenstockError):
         return ProduceResponsePartition(
             index=partition.id,

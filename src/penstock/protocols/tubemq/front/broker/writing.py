@@ -52,8 +52,12 @@ class Writing:
         if not self._running:
             self._running = True
             # Not at once: whatever else has arrived by now comes first, and goes into the same batches.
-            self._runtime.call_later(0, lambda: self._runtime.spawn(self._run(), "write messages"))
+            self._runtime.call_later(0, self._begin)
         return written
+
+    def _begin(self) -> None:
+        start = self._runtime.begin if self._enode.near else self._runtime.spawn
+        start(self._run(), "write messages")
 
     async def _run(self) -> None:
         try:

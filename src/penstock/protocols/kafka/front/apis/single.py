@@ -1,0 +1,154 @@
+"""Produce of one small batch, the most frequent request of all: the checks and the answer of `produce`, and no more.
+
+What is in any way unusual (several topics, transactions, compression, a refusal) is left to `produce`, which alone says
+what is wrong. Source: Kafka protocol, Produce v5-v12.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from penstock.columnar.checked import Checked
+from penstock.errors import PenstockError
+from penstock.model import Partition
+from penstock.protocols.kafka.front.apis.produce import answer_of
+from penstock.protocols.kafka.front.call import Call, Line, Shared, is_internal
+from penstock.protocols.kafka.front.incoming import Rules, check_single, rules_for
+from penstock.protocols.kafka.messages.headers import response
+from penstock.protocols.kafka.messages.produce import ProduceResponse, ProduceResponsePartition, ProduceResponseTopic
+from penstock.protocols.kafka.messages.template import Template
+from penstock.seams.enode import TopicState
+from penstock.seams.framing import Pieces
+
+__all__ = ["produce"]
+
+_FIRST, _FLEXIBLE, _LAST = 5, 9, 12
+_HEAD: Final = struct.Struct(">hhih")
+"""API key, version, correlation id, length of the client id."""
+_OLD: Final = struct.Struct(">hhiih")
+_NEW: Final = struct.Struct(">BBhiBB")
+"""What follows it: (no tags,) no transactional id, acks, timeout, how many topics, length of the name."""
+_OLD_PART: Final = struct.Struct(">iii")
+_NEW_PART: Final = struct.Struct(">Bi")
+"""How many partitions, which one(, how many bytes)."""
+_RUN: Final = struct.Struct(">ihqqq")
+"""Of the answer: partition, code, base offset, append time, log start."""
+_SHOWN: Final = (0x5A5A5A5A, 0x5A5A, *(3 * (0x5A5A5A5A_5A5A5A5A,)))
+_NO_TAGS: Final = b"\0\0\0"
+_KEPT: Final = 4_096
+
+
+class _Asked(NamedTuple):
+    topic: str
+    partition: int
+    records: memoryview
+    version: int
+    correlation: int
+
+
+async def produce(shared: Shared, line: Line, body: memoryview) -> Pieces | None:
+    """The answer, or None for a request that `apis.produce.produce` has to look at."""
+    asked = _read(body)
+    if asked is None or is_internal(asked.topic):
+        return None
+    enode = shared.enode
+    try:
+        topic = await enode.topic(asked.topic)
+        if topic is None or not 0 <= asked.partition < topic.partitions:
+            return None
+        batch = _checked(shared, asked.records, _rules(shared, topic, await enode.defaults()))
+    except PenstockError:
+        return None
+    if batch is None:
+        return None
+    partition = Partition(asked.topic, asked.partition)
+    (result,) = await enode.append_all(((partition, batch),))
+    if isinstance(result, PenstockError):
+        said = await answer_of(Call(shared, line, asked.version, ""), partition, result)
+        return response(_around(asked.topic, said), asked.version, asked.correlation)
+    packed = _template(asked.version, asked.topic).packed(
+        asked.correlation,
+        asked.partition,
+        0,
+        result.base_offset,
+        result.append_time_ms,
+        result.log_start_offset,
+    )
+    return (packed,)
+
+
+def _read(body: memoryview) -> _Asked | None:
+    """What is asked, where it is one batch for one partition, to be acknowledged."""
+    try:
+        _, version, correlation, size = _HEAD.unpack_from(body)
+        at = _HEAD.size + max(size, 0)
+        if _FLEXIBLE <= version <= _LAST:
+            tags, named, acks, _, topics, name = _NEW.unpack_from(body, at)
+            at += _NEW.size + name - 1
+            parts, partition = _NEW_PART.unpack_from(body, at)
+            usual = not tags and not named and topics == parts == 2 and 1 < name < 128
+            begin, size = _length(body, at + _NEW_PART.size)
+            name -= 1
+            usual = usual and bytes(body[begin + size :]) == _NO_TAGS
+        elif _FIRST <= version < _FLEXIBLE:
+            named, acks, _, topics, name = _OLD.unpack_from(body, at)
+            at += _OLD.size + name
+            parts, partition, size = _OLD_PART.unpack_from(body, at)
+            usual = named == -1 and topics == parts == 1 and name > 0
+            begin = at + _OLD_PART.size
+        else:
+            return None
+        if not usual or acks not in (-1, 1) or not 0 < size <= len(body) - begin:
+            return None
+        return _Asked(str(body[at - name : at], "utf-8"), partition, body[begin : begin + size], version, correlation)
+    except (struct.error, IndexError, UnicodeDecodeError):
+        return None
+
+
+def _length(body: memoryview, at: int) -> tuple[int, int]:
+    """(where the bytes begin, how many they are); 0 for a length of more than three bytes."""
+    value = shift = 0
+    while shift < 21:
+        byte = body[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return at, value - 1
+        shift += 7
+    return at, 0
+
+
+def _checked(shared: Shared, records: memoryview, rules: Rules) -> Checked | None:
+    batch = check_single(records, rules)
+    if batch is not None and batch.header.producer_id >= 0 and not shared.enode.abilities.sequences:
+        return None
+    return batch
+
+
+def _rules(shared: Shared, topic: TopicState, defaults: Mapping[str, str]) -> Rules:
+    """The topic's, which are made anew only when it, or what holds for all, is another one."""
+    known = shared.rules.get(topic.name)
+    if known is not None and known[0] is topic and known[1] is defaults:
+        return known[2]
+    if len(shared.rules) >= _KEPT:
+        shared.rules.clear()
+    config = {**defaults, **topic.config} if defaults else topic.config
+    rules = rules_for(config, shared.options)
+    shared.rules[topic.name] = (topic, defaults, rules)
+    return rules
+
+
+def _around(topic: str, part: ProduceResponsePartition) -> ProduceResponse:
+    return ProduceResponse(responses=[ProduceResponseTopic(name=topic, partition_responses=[part])])
+
+
+@functools.lru_cache(_KEPT)
+def _template(version: int, topic: str) -> Template:
+    index, code, base, time, start = _SHOWN
+    shown = ProduceResponsePartition(
+        index=index, error_code=code, base_offset=base, log_append_time_ms=time, log_start_offset=start
+    )
+    return Template(_around(topic, shown), version, _RUN, _SHOWN)
