@@ -67,9 +67,9 @@ class Fetcher:
         by_node: dict[Node, list[PartitionState]] = {}
         now = self._loop.time()
         for state in sorted(self._partitions, key=lambda state: state.asked):
-            if isinstance(state.failure, OffsetOutOfRange) and not state.buffer:
-                self._go_elsewhere(state)
-            if state.paused or state.fetch_offset is None or state.failure is not None:
+            if state.missing is not None and not state.buffer:
+                self._go_elsewhere(state, state.missing)
+            if state.paused or state.fetch_offset is None or state.failure or state.missing:
                 continue
             node = self._client.leader(state.partition)
             if state.retry_at > now:
@@ -166,10 +166,15 @@ class Fetcher:
         return True
 
     def _trouble(self, error: PenstockError, state: PartitionState, node: Node) -> bool:
+        if isinstance(error, OffsetOutOfRange) and self._on.reset is not None:
+            # Never a failure, not even for a moment: who polls in another thread would raise it.
+            state.missing = error
+            if not state.buffer:
+                self._go_elsewhere(state, error)
+            return True
         if isinstance(error, OffsetOutOfRange) or not error.retriable:
             state.failure = error
-            if state.buffer or not self._go_elsewhere(state):
-                self._on.arrived()
+            self._on.arrived()
             return True
         self._client.distrust(state.partition)
         state.failed_at = node
@@ -178,20 +183,18 @@ class Fetcher:
         self._on.refresh()
         return True
 
-    def _go_elsewhere(self, state: PartitionState) -> bool:
+    def _go_elsewhere(self, state: PartitionState, missing: OffsetOutOfRange) -> None:
         """Look up where the policy wants to go on, once all that was fetched before the missing offset is taken."""
-        if not isinstance(state.failure, OffsetOutOfRange) or self._on.reset is None:
-            return False
-        if isinstance(state.failure, LogTruncated):
-            self._on.log.warning("going on at offset %d: %s", state.failure.parted_at, state.failure)
-            state.jump(state.failure.parted_at)
-            return True
-        where = "" if self._on.reset.name is None else self._on.reset.name.name.lower()
+        if isinstance(missing, LogTruncated):
+            self._on.log.warning("going on at offset %d: %s", missing.parted_at, missing)
+            state.jump(missing.parted_at)
+            return
+        reset = self._on.reset
+        where = "" if reset is None or reset.name is None else reset.name.name.lower()
         message = "%s has no offset %s; going on at its %s one, as auto_offset_reset says"
         self._on.log.warning(message, state.partition, state.position, where)
-        state.look_up(self._on.reset)
+        state.look_up(reset)
         self._on.look_up()
-        return True
 
     def _lost(self, node: Node, states: Sequence[PartitionState], error: PenstockError) -> float:
         """A read failed as a whole; returns how long to leave the node alone."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from penstock.columnar import Messages
-from penstock.errors import PenstockError
+from penstock.errors import OffsetOutOfRange, PenstockError
 from penstock.model import Node, OffsetSpec, Partition
 from penstock.seams import Fetched
 
@@ -63,7 +63,8 @@ class PartitionState:
     where the next fetch starts, ahead of it by what is buffered. ``version`` changes with every jump, so that answers
     to questions asked before it are recognised. ``reset`` is the place to look up instead of a committed offset.
     ``handled`` is what auto-commit may commit: the position at the last poll. ``failure`` is raised once all that is
-    buffered was taken. ``failed_at`` is the node at which the last read failed. ``served``, ``asked`` count turns, of
+    buffered was taken; ``missing`` is an offset that the log has not, behind which the reader goes on elsewhere instead.
+    ``failed_at`` is the node at which the last read failed. ``served``, ``asked`` count turns, of
     polls and of fetches.
     """
 
@@ -76,6 +77,7 @@ class PartitionState:
     handled: int | None = None
     high_watermark: int = -1
     failure: PenstockError | None = None
+    missing: OffsetOutOfRange | None = None
     retry_at: float = 0.0
     failed_at: Node | None = None
     served: int = 0
@@ -120,7 +122,7 @@ class PartitionState:
 
     def _start_over(self, offset: int | None) -> None:
         # fetch_offset before version: a fetch that is composed meanwhile then carries the old version, and is dropped.
-        self.failure = None
+        self.failure = self.missing = None
         self.fetch_offset = offset
         self.version += 1
         while self.buffer:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 import pytest
 
 from penstock.client import AsyncConsumer
+from penstock.client._buffer import anything_to_take
 from penstock.errors import ConnectionLost, CorruptBatch, ProtocolViolation, ServerError
 from penstock.model import Partition
 from tests.conformance.fake_log import FakeLog
@@ -183,5 +185,32 @@ def test_polling_without_anything_to_read_says_how(log: FakeLog) -> None:
         async with AsyncConsumer(ADDRESS) as consumer:
             with pytest.raises(Exception, match="Name topics in the address"):
                 await consumer.poll(1)
+
+    run(main())
+
+
+def test_a_missing_offset_is_no_error_while_another_place_is_looked_up(log: FakeLog) -> None:
+    """A poll in another thread may come at any moment, so also while the loop tells of it."""
+    log.write("t", [b"0"])
+    zero = Partition("t", 0)
+
+    async def main() -> None:
+        async with AsyncConsumer(ADDRESS, auto_offset_reset="earliest") as consumer:
+            seen = []
+
+            class Looks(logging.Handler):
+                def emit(self, record: logging.LogRecord) -> None:
+                    engine = consumer._engine
+                    assert engine is not None
+                    seen.append((record.getMessage(), anything_to_take(engine.partitions)))
+
+            looks = Looks()
+            logging.getLogger("penstock").addHandler(looks)
+            try:
+                await consumer.assign({zero: 99})
+                assert await poll_all(consumer, 1) == [b"0"]
+            finally:
+                logging.getLogger("penstock").removeHandler(looks)
+            assert [("has no offset" in text, anything) for text, anything in seen] == [(True, False)]
 
     run(main())
