@@ -19,7 +19,7 @@ import penstock
 from penstock.columnar.compression import compress
 from penstock.model import Codec
 from penstock.protocols.kafka.messages import request
-from penstock.protocols.kafka.messages.discovery import ApiVersionsRequest
+from penstock.protocols.kafka.messages.api_versions import ApiVersionsRequest
 from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from penstock.protocols.kafka.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
 from penstock.testing.process import NodeProcess

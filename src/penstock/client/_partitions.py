@@ -63,9 +63,8 @@ class PartitionState:
     where the next fetch starts, ahead of it by what is buffered. ``version`` changes with every jump, so that answers
     to questions asked before it are recognised. ``reset`` is the place to look up instead of a committed offset.
     ``handled`` is what auto-commit may commit: the position at the last poll. ``failure`` is raised once all that is
-    buffered was taken; ``missing`` is an offset that the log has not, behind which the reader goes on elsewhere instead.
-    ``failed_at`` is the node at which the last read failed. ``served``, ``asked`` count turns, of
-    polls and of fetches.
+    buffered was taken; ``missing`` is an offset that the log does not have: the reader then goes on elsewhere instead.
+    ``failed_at`` is the node at which the last read failed. ``served``, ``asked`` count turns, of polls and of fetches.
     """
 
     partition: Partition

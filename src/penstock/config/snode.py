@@ -142,8 +142,11 @@ def snode_config(given: Mapping[str, OptionValue], protocols: Mapping[str, Proto
 
     ``listen`` and ``advertised`` are lists of ``scheme://host:port``; ``protocols`` are all there are, by scheme.
     """
-    own = {option.name: (SnodeConfig, option) for option in fields(SnodeConfig) if option.name != "fronts"}
-    kinds = own | dict(_of_fronts(protocols))
+    kinds: dict[str, tuple[type, Field[Any]]] = {
+        option.name: (SnodeConfig, option) for option in fields(SnodeConfig) if option.name != "fronts"
+    }
+    if any(normal(written) not in kinds for written in given):
+        kinds |= dict(_of_fronts(protocols))  # imports every protocol that there is
     values: dict[type, dict[str, Any]] = {SnodeConfig: {}}
     for written, value in given.items():
         name = normal(written)

@@ -4,7 +4,7 @@ A folder registers itself by one attribute, ``PROTOCOL`` (``penstock.seams.WireP
 their scheme is first asked for; nobody else names any of them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Final
@@ -58,9 +58,24 @@ def protocol(scheme: str) -> WireProtocol:
     return found
 
 
+class _Configs(Mapping[str, ProtocolConfig]):
+    """Imports of the protocols what is asked for."""
+
+    def __getitem__(self, scheme: str) -> ProtocolConfig:
+        if scheme not in schemes():
+            raise KeyError(scheme)
+        return protocol(scheme).config
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(schemes())
+
+    def __len__(self) -> int:
+        return len(schemes())
+
+
 def configs() -> Mapping[str, ProtocolConfig]:
-    """What each protocol adds to configuration."""
-    return {scheme: protocol(scheme).config for scheme in schemes()}
+    """What each protocol adds to configuration. A protocol is imported when it is looked up."""
+    return _Configs()
 
 
 def extras() -> list[Extra]:

@@ -16,10 +16,9 @@ from penstock.net.server import serve
 from penstock.protocols.kafka.client import KafkaClient, KafkaOptions, open_client
 from penstock.protocols.kafka.framing import KafkaFraming
 from penstock.protocols.kafka.messages import api_of, known, read_request, response, versions
+from penstock.protocols.kafka.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApiKey
 from penstock.protocols.kafka.messages.declare import NO_UUID
 from penstock.protocols.kafka.messages.discovery import (
-    ApiVersionsResponse,
-    ApiVersionsResponseApiKey,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,

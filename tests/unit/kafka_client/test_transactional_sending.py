@@ -17,11 +17,11 @@ from penstock.protocols.kafka.client.options import KafkaOptions
 from penstock.protocols.kafka.client.sequences import KafkaPacked
 from penstock.protocols.kafka.client.transactional_sender import KafkaTransactionalSender
 from penstock.protocols.kafka.messages import transactions as wire
+from penstock.protocols.kafka.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseFinalizedFeature
 from penstock.protocols.kafka.messages.commits import (
     FindCoordinatorResponse,
     FindCoordinatorResponseCoordinator,
 )
-from penstock.protocols.kafka.messages.discovery import ApiVersionsResponse, ApiVersionsResponseFinalizedFeature
 from penstock.protocols.kafka.messages.produce import (
     InitProducerIdResponse,
     ProduceResponse,

@@ -12,6 +12,7 @@ from penstock.errors import CorruptBatch, PenstockError, StoreError, Unsupported
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.errors import row
 from penstock.protocols.kafka.front.faults import code_of
+from penstock.protocols.kafka.messages.api_versions import ApiVersionsRequest
 from penstock.protocols.kafka.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsRequestConfig,
@@ -20,7 +21,6 @@ from penstock.protocols.kafka.messages.configs import (
     DescribeConfigsRequestResource,
 )
 from penstock.protocols.kafka.messages.discovery import (
-    ApiVersionsRequest,
     ListOffsetsRequest,
     ListOffsetsRequestPartition,
     ListOffsetsRequestTopic,

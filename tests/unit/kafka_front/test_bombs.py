@@ -16,7 +16,7 @@ from penstock.net.server import Budget
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front import KafkaFrontOptions
 from penstock.protocols.kafka.front.inner_records import count_records, record_heads
-from penstock.protocols.kafka.messages.discovery import ApiVersionsRequest
+from penstock.protocols.kafka.messages.api_versions import ApiVersionsRequest
 from tests.unit.kafka_front.kit import Kit, batch, record, run
 
 pytestmark = pytest.mark.near  # it is about the other threads that inflate

@@ -10,7 +10,7 @@ from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.errors import ROWS
 from penstock.protocols.kafka.front.table import TABLE, handler
 from penstock.protocols.kafka.messages import api_of, request, versions
-from penstock.protocols.kafka.messages.discovery import ApiVersionsRequest
+from penstock.protocols.kafka.messages.api_versions import ApiVersionsRequest
 from tests.unit.kafka_front.kit import Kit, run
 
 

@@ -17,7 +17,7 @@ from penstock.protocols.kafka.messages import (
     response,
     versions,
 )
-from penstock.protocols.kafka.messages.discovery import ApiVersionsRequest, ApiVersionsResponse
+from penstock.protocols.kafka.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocols.kafka.messages.fetch import FetchResponse, FetchResponsePartition, FetchResponseTopic
 from penstock.protocols.kafka.messages.groups import HeartbeatRequest, HeartbeatResponse
 from penstock.protocols.kafka.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic

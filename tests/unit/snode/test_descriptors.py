@@ -11,7 +11,7 @@ import pytest
 
 from penstock.net.descriptors import connections_for, tell_of_accept_once
 from penstock.protocols.kafka.messages import request
-from penstock.protocols.kafka.messages.discovery import ApiVersionsRequest
+from penstock.protocols.kafka.messages.api_versions import ApiVersionsRequest
 
 ASKED = b"".join(request(ApiVersionsRequest(), 0, "canary")(7))
 

@@ -17,7 +17,7 @@ from penstock.model import Partition
 from penstock.net._buffers import Intake, allocate
 from penstock.protocols.kafka.framing import MAX_FRAME_BYTES, KafkaFraming
 from penstock.protocols.kafka.messages import request
-from penstock.protocols.kafka.messages.discovery import ApiVersionsRequest
+from penstock.protocols.kafka.messages.api_versions import ApiVersionsRequest
 from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from penstock.protocols.tubemq import framing as tube
 from penstock.protocols.tubemq.framing import TubeFraming

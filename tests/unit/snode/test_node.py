@@ -10,7 +10,8 @@ import pytest
 from penstock.config import SnodeConfig, parse_listener
 from penstock.errors import ConfigError, UsageError
 from penstock.protocols.kafka.messages import request
-from penstock.protocols.kafka.messages.discovery import ApiVersionsRequest, MetadataRequest, MetadataRequestTopic
+from penstock.protocols.kafka.messages.api_versions import ApiVersionsRequest
+from penstock.protocols.kafka.messages.discovery import MetadataRequest, MetadataRequestTopic
 from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
 from penstock.snode import Node
 from penstock.snode.run import run

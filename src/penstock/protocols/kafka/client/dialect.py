@@ -15,8 +15,8 @@ from penstock.protocols.kafka.client.versions import Versions
 from penstock.protocols.kafka.errors import NONE, error_for
 from penstock.protocols.kafka.framing import KafkaFraming
 from penstock.protocols.kafka.messages import read_response, request
+from penstock.protocols.kafka.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocols.kafka.messages.catalog import API_VERSIONS
-from penstock.protocols.kafka.messages.discovery import ApiVersionsRequest, ApiVersionsResponse
 from penstock.seams.channel import Connection
 from penstock.seams.framing import Buffers, Frame
 

@@ -13,8 +13,8 @@ from penstock.protocols.kafka.framing import KafkaFraming
 from penstock.protocols.kafka.front.call import Call, Line, Shared
 from penstock.protocols.kafka.front.table import TABLE, handler, single
 from penstock.protocols.kafka.messages import RequestHeader, api_of, read_header, response
+from penstock.protocols.kafka.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApiKey
 from penstock.protocols.kafka.messages.codec import decode_prefix
-from penstock.protocols.kafka.messages.discovery import ApiVersionsResponse, ApiVersionsResponseApiKey
 from penstock.seams.framing import Frame, Pieces
 from penstock.seams.front import Peer
 

@@ -29,7 +29,7 @@ _MODULES: dict[int, tuple[str, str]] = {
     15: ("DescribeGroups", "group_admin"),
     16: ("ListGroups", "group_admin"),
     17: ("SaslHandshake", "security"),
-    18: ("ApiVersions", "discovery"),
+    18: ("ApiVersions", "api_versions"),
     19: ("CreateTopics", "topics"),
     20: ("DeleteTopics", "topics"),
     21: ("DeleteRecords", "topics"),

@@ -10,7 +10,7 @@ import re
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call
 from penstock.protocols.kafka.front.table import features
-from penstock.protocols.kafka.messages.discovery import (
+from penstock.protocols.kafka.messages.api_versions import (
     ApiVersionsRequest,
     ApiVersionsResponse,
     ApiVersionsResponseApiKey,
