@@ -33,6 +33,33 @@ def read(job: Mapping[str, Any]) -> Mapping[str, object]:
     return found
 
 
+def commit(job: Mapping[str, Any]) -> Mapping[str, object]:
+    """Commit record by record."""
+    from bench.clients import small_commits
+
+    given = small_commits.CommitJob(job["bootstrap"], job["topic"], job["topic"], job["count"])
+    return asdict(getattr(small_commits, job["case"])(given))
+
+
+def ask(job: Mapping[str, Any]) -> Mapping[str, object]:
+    """Ask, and wait for the answer."""
+    from bench.clients import small_round_trips
+    from bench.clients.small_reading import TrickleJob
+
+    given = TrickleJob(job["bootstrap"], job["topic"], job["count"])
+    found: Mapping[str, object] = getattr(small_round_trips, job["case"])(given).result()
+    return found
+
+
+def answer(job: Mapping[str, Any]) -> Mapping[str, object]:
+    """Answer who asks."""
+    from bench.clients import small_round_trips
+    from bench.clients.small_reading import TrickleJob
+
+    small_round_trips.answer(TrickleJob(job["bootstrap"], job["topic"], job["count"]))
+    return {}
+
+
 def pace(job: Mapping[str, Any]) -> Mapping[str, object]:
     """Write ``count`` records with ``rate`` a second by confluent-kafka, each with its time in front."""
     from confluent_kafka import Producer
@@ -79,6 +106,9 @@ def raw(job: Mapping[str, Any]) -> Mapping[str, object]:
 PARTS: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, object]]] = {
     "send": send,
     "read": read,
+    "commit": commit,
+    "ask": ask,
+    "answer": answer,
     "pace": pace,
     "first": first,
     "raw": raw,

@@ -10,13 +10,18 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import psutil  # type: ignore[import-untyped]
 
 from bench.children import CaseFailed, child
+from bench.clients.small_commits import CASES as COMMITTERS
+from bench.clients.small_commits import WARM as WARM_COMMITS
 from bench.clients.small_reading import CASES as READERS
+from bench.clients.small_round_trips import CASES as ASKERS
+from bench.clients.small_round_trips import PARTITIONS
 from bench.clients.small_writing import CASES as SENDERS
 from bench.goals import ALL_S, CPU_EACH, FIRST_S, LATENCY_MS, PEAK_MB, SERVER_CPU, SINGLE_RATE
 from bench.loading import create, delete, fill
@@ -32,7 +37,7 @@ SENDS = 3_000
 FLYING_TIMES = 5
 """As many times more records where a hundred are in flight."""
 
-RATES = {100: 600, 500: 3_000, 5_000: 20_000}
+RATES = {100: 600, 500: 3_000, 1_000: 6_000, 10_000: 40_000}
 """Records a second to records of a case."""
 
 FIRSTS: Mapping[str, str] = {
@@ -41,6 +46,8 @@ FIRSTS: Mapping[str, str] = {
     "confluent-kafka": "confluent",
 }
 MANY = 1_000_000
+COMMITS = 1_000
+ROUND_TRIPS = 2_000
 
 REQUESTS = 10_000
 CONNECTIONS = (1, 10, 100)
@@ -103,6 +110,8 @@ def _all(session: Session, server: Server) -> None:
         _sends(session, server, what, _pairs(words))
     for rate, count in RATES.items():
         _trickles(session, server, rate, count // (5 if session.quick else 1))
+    _commits(session, server, COMMITS // (5 if session.quick else 1))
+    _round_trips(session, server, ROUND_TRIPS // (5 if session.quick else 1))
     _firsts(session, server)
 
 
@@ -153,11 +162,8 @@ def _trickles(session: Session, server: Server, rate: int, count: int) -> None:
 
 def _trickle(server: Server, topic: str, reader: str, rate: int, count: int) -> Mapping[str, object]:
     job = {"bootstrap": server.bootstrap, "topic": topic, "count": count}
-    line = [sys.executable, "-m", "bench.small_case", json.dumps({**job, "part": "read", "case": reader})]
-    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, env=environment(), cwd=ROOT) as process:
+    with _begun({**job, "part": "read", "case": reader}) as process:
         assert process.stdout is not None
-        if process.stdout.readline().strip() != "@ready":
-            raise CaseFailed("the reader did not get ready")
         time.sleep(1)  # until it waits
         paced = child("bench.small_case", {**job, "part": "pace", "rate": rate, "value_bytes": VALUE_BYTES})
         said = process.stdout.read().strip().splitlines()
@@ -168,6 +174,64 @@ def _trickle(server: Server, topic: str, reader: str, rate: int, count: int) -> 
     found = json.loads(said[-1])
     assert isinstance(found, dict)
     return found
+
+
+@contextmanager
+def _begun(job: Mapping[str, object]) -> Iterator[subprocess.Popen[str]]:
+    """A process that has said that it is ready, and that has ended afterwards. Raises CaseFailed."""
+    line = [sys.executable, "-m", "bench.small_case", json.dumps(job)]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, env=environment(), cwd=ROOT) as process:
+        try:
+            assert process.stdout is not None
+            if process.stdout.readline().strip() != "@ready":
+                raise CaseFailed(f"{job['part']} did not get ready")
+            yield process
+        except BaseException:
+            process.kill()
+            raise
+
+
+def _commits(session: Session, server: Server, count: int) -> None:
+    variant = f"commit per record, {server.name}"
+    for number, case in rounds(tuple(COMMITTERS), warm=0, runs=session.runs):
+        if ("small", variant, case) in session.broken:
+            continue
+        topic = _topic(server)
+        fill(server.bootstrap, topic, 1, count + WARM_COMMITS)
+        before = _cpu(server)
+        job = {"part": "commit", "case": COMMITTERS[case], "bootstrap": server.bootstrap, "topic": topic}
+        try:
+            found = child("bench.small_case", {**job, "count": count})
+        except CaseFailed as error:
+            session.failed("small", variant, case, error)
+            continue
+        finally:
+            spent = _cpu(server) - before
+            delete(server.bootstrap, topic)
+        session.add("small", variant, SINGLE_RATE, case, number, count / float(str(found["seconds"])))
+        session.add("small", variant, CPU_EACH, case, number, float(str(found["cpu_s"])) / count * 1e6)
+        session.add("small", variant, SERVER_CPU, case, number, spent / count * 1e6)
+
+
+def _round_trips(session: Session, server: Server, count: int) -> None:
+    variant = f"question and answer, {server.name}"
+    for number, case in rounds(tuple(ASKERS), warm=0, runs=session.runs):
+        if ("small", variant, case) in session.broken:
+            continue
+        topic = _topic(server, PARTITIONS)
+        job = {"bootstrap": server.bootstrap, "topic": topic, "count": count}
+        try:
+            with _begun({**job, "part": "answer"}) as answering:
+                found = child("bench.small_case", {**job, "part": "ask", "case": ASKERS[case]})
+                answering.communicate()
+        except CaseFailed as error:
+            session.failed("small", variant, case, error)
+            continue
+        finally:
+            delete(server.bootstrap, topic)
+        for quantile in ("p50", "p99", "p999"):
+            session.add("small", f"{variant}, {quantile}", LATENCY_MS, case, number, float(str(found[quantile])))
+        session.add("small", variant, CPU_EACH, case, number, float(str(found["cpu_us"])))
 
 
 def _firsts(session: Session, server: Server) -> None:

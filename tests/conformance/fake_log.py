@@ -43,9 +43,10 @@ from penstock.seams import (
     Services,
     WireProtocol,
 )
+from penstock.seams.client import FetchHeard
 from tests.conformance.fake_admin import FakeAdmin
 from tests.conformance.fake_group import FakeGroup, FakeMembership
-from tests.conformance.fake_sender import FakeSender, FakeTransactionalSender
+from tests.conformance.fake_sender import FakeSender, FakeTransactionalSender, tell_later
 
 NODES = (Node("0", Endpoint("fake", 1)), Node("1", Endpoint("fake", 2)))
 
@@ -251,6 +252,7 @@ class FakeClient:
         self._log = log
         self._channel = channel  # for its clock: nobody is connected to
         self._known: set[Partition] = set()
+        self._asked: set[asyncio.Task[Sequence[FakeFetched]]] = set()
         self.closed = False
 
     async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> Mapping[str, TopicInfo]:
@@ -281,6 +283,9 @@ class FakeClient:
     ) -> Sequence[FakeFetched]:
         del node, lane
         self._log.calls.append(("read", [(read.partition, read.offset) for read in reads]))
+        return await self._found(reads, limits)
+
+    async def _found(self, reads: Sequence[ReadFrom], limits: ReadLimits) -> Sequence[FakeFetched]:
         await asyncio.sleep(0)
         self._log.fault("read")
         found = [self._fetch(read) for read in reads]
@@ -288,6 +293,17 @@ class FakeClient:
             await self._log.arrival(limits.max_wait_ms / 1_000)
             found = [self._fetch(read) for read in reads]
         return found
+
+    def read_at_once(self, node: Node, reads: Sequence[ReadFrom], limits: ReadLimits, heard: FetchHeard) -> bool:
+        """As ``read``, unless the log wants to be waited for."""
+        del node
+        if not self._log.takes_at_once:
+            return False
+        self._log.calls.append(("read", [(read.partition, read.offset) for read in reads]))
+        task = tell_later(self._found(reads, limits), heard)
+        self._asked.add(task)
+        task.add_done_callback(self._asked.discard)
+        return True
 
     def ranges(self, wanted: LogRange, *, fetch_bytes: int = 0) -> FakeRange:
         del fetch_bytes
@@ -325,6 +341,10 @@ class FakeClient:
 
     async def close(self) -> None:
         self.closed = True
+        if asked := list(self._asked):
+            for task in asked:
+                task.cancel()
+            await asyncio.wait(asked)
 
     def _offset(self, log: PartitionLog, spec: OffsetSpec) -> FoundOffset:
         if spec.timestamp_ms is None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pyarrow as pa
 
@@ -20,6 +20,21 @@ from penstock.seams.client import Heard
 
 if TYPE_CHECKING:
     from tests.conformance.fake_log import FakeLog
+
+T = TypeVar("T")
+
+
+def tell_later(work: Coroutine[Any, Any, T], heard: Callable[[T | Exception], None]) -> asyncio.Task[T]:
+    """Tell what it returns or raises; nothing, if it is cancelled."""
+
+    def tell(task: asyncio.Task[T]) -> None:
+        if not task.cancelled():
+            error = task.exception()
+            heard(task.result() if error is None else cast("Exception", error))
+
+    task = asyncio.get_running_loop().create_task(work)
+    task.add_done_callback(tell)
+    return task
 
 
 @dataclass(slots=True)
@@ -84,14 +99,7 @@ class FakeSender:
         """As ``send``, unless the log wants to be waited for."""
         if not self._log.takes_at_once:
             return False
-
-        def tell(task: asyncio.Task[Sequence[Sent]]) -> None:
-            if not task.cancelled():
-                error = task.exception()
-                heard(task.result() if error is None else cast("Exception", error))
-
-        work = self.send(node, batches, acks=acks, timeout_s=timeout_s)
-        asyncio.get_running_loop().create_task(work).add_done_callback(tell)
+        tell_later(self.send(node, batches, acks=acks, timeout_s=timeout_s), heard)
         return True
 
     async def recover(self, packed: Packed, error: PenstockError) -> Packed | None:

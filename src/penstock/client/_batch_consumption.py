@@ -93,6 +93,11 @@ class BatchConsumption:
         """Whether there is something to acknowledge or to book, or somebody to hear of what is acknowledged."""
         return self._acknowledger.due or bool(self.finished) or (self._chosen is not None and self._chosen.needs_poll)
 
+    @property
+    def busy(self) -> bool:
+        """Never: what is confirmed changes with every poll."""
+        return False
+
     def go_on(self) -> None:
         """Pull what can be pulled."""
         self._puller.kick()

@@ -7,8 +7,8 @@ the parts' own work (`_rebalancing`, `_member`), and the names users call (`asyn
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Collection, Mapping
+from typing import Final
 
 from penstock.client._arguments import TopicNames
 from penstock.client._batch_consumption import BatchConsumption
@@ -17,6 +17,7 @@ from penstock.client._consumption import Consumption, Within
 from penstock.client._interrupts import Interrupts, Wait
 from penstock.client._listening import Call
 from penstock.client._member import Alone, Member, group_options
+from penstock.client._news import News
 from penstock.client._offset_consumption import OffsetConsumption
 from penstock.client._partitions import Partitions, PartitionState
 from penstock.client._patience import Patience, hang_up
@@ -32,6 +33,9 @@ from penstock.model import Committed, Partition
 from penstock.seams import BatchLog, LogClient, Membership
 
 __all__ = ["ConsumerEngine"]
+
+_LITTLE_BYTES: Final = 16 * 1024
+"""So much is decoded sooner than the loop has turned once."""
 
 
 class ConsumerEngine:
@@ -51,7 +55,8 @@ class ConsumerEngine:
         self.config = config
         self._call = call
         self._loop = asyncio.get_running_loop()
-        self._news = asyncio.Event()
+        self._news = News()
+        self._interrupts.ring = self._news.ring
         self._failure: BaseException | None = None
         self.partitions = Partitions()
         dice = (surroundings or Surroundings()).dice
@@ -153,6 +158,7 @@ class ConsumerEngine:
                     member.poll_ends()
 
     async def _wait_for_rows(self, deadline: float, wait: Wait) -> bool:
+        waited = False
         while True:
             self._news.clear()
             self._raise_failure()
@@ -163,17 +169,37 @@ class ConsumerEngine:
             wait.check()
             self.go_on()
             if anything_to_take(self.partitions):
-                # One turn of the loop, in which the next fetches are written, before what came is decoded.
-                await asyncio.sleep(0)
+                if not waited or self.partitions.buffered_bytes > _LITTLE_BYTES:
+                    # One turn of the loop, in which the next fetches are written, before what came is decoded.
+                    await asyncio.sleep(0)
                 return True
-            left = deadline - self._loop.time()
-            if left > 0:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(left):
-                        await self._news.wait()
-                    continue
+            if self._loop.time() < deadline:
+                await self._news.wait(deadline)
+                waited = True
+                continue
             self.empty_reason = empty_reason(self.standing())
             return False
+
+    def wait_here(self, deadline: float) -> bool:
+        """Wait in the thread that polls, where nothing has to be done on the loop but to go on; True when something
+        may have come, False when the loop has to be asked, which also says why nothing has come by ``deadline``."""
+        member = self.rebalancing.member if self.rebalancing else None
+        if member is not None:
+            member.poll_begins()
+        self._news.hang_bell()
+        try:
+            while self.consumption.busy and not self.needs_service and self.patience is None:
+                if anything_to_take(self.partitions):
+                    return True
+                left = deadline - self._loop.time()
+                if left <= 0:
+                    return False
+                self._news.wait_here(left)
+            return False
+        finally:
+            self._news.take_bell_down()
+            if member is not None:
+                member.poll_ends()
 
     def take_ahead(self, max_records: int) -> Messages:
         """``take`` by a poll that needs nothing else from this engine; the group is told that user code came back."""
@@ -224,13 +250,11 @@ class ConsumerEngine:
             self._news.clear()
             self._raise_failure()
             self.go_on()
-            try:
-                async with asyncio.timeout_at(deadline):
-                    await self._news.wait()
-            except TimeoutError:
+            if self._loop.time() >= deadline:
                 raise RequestTimeout(
                     f"no position within {self.config.api_timeout_ms} ms", topic=partition.topic, partition=partition.id
-                ) from None
+                )
+            await self._news.wait(deadline)
         return offset
 
     async def committed(self, partitions: Collection[Partition]) -> Mapping[Partition, Committed]:
@@ -242,6 +266,7 @@ class ConsumerEngine:
     async def close(self, timeout_s: float) -> None:
         """Commit if that is automatic, leave the group, close connections. The first error is raised at the end."""
         with Patience(timeout_s) as self.patience:
+            self._news.ring()
             await self._interrupts.end(Closed("the consumer was closed"))
             await self._leave(self.patience)
 
@@ -254,6 +279,7 @@ class ConsumerEngine:
         except TimeoutError:
             raise RequestTimeout(f"closing took longer than {patience.seconds:g} s") from None
         finally:
+            self._news.close()
             await self.consumption.close(patience)
             await hang_up(self.client)
 

@@ -97,6 +97,12 @@ class Consumption(Protocol):
         """Whether a poll has something to do on the loop before it takes records. May be asked from any thread."""
         ...
 
+    @property
+    def busy(self) -> bool:
+        """Whether all that can be asked for is asked for: until an answer comes, ``go_on`` would do nothing. May be
+        asked from any thread."""
+        ...
+
     def go_on(self) -> None:
         """Records were taken, or positions changed: send what can be sent. Cheap when nothing can."""
         ...

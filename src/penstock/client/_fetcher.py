@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
 
 from penstock.client._inside import ended, guarded
 from penstock.client._partitions import Partitions, PartitionState
@@ -17,9 +19,13 @@ from penstock.config import ConsumerConfig
 from penstock.config.logs import ClientLog
 from penstock.errors import LogTruncated, OffsetOutOfRange, PenstockError
 from penstock.model import Node, OffsetSpec
-from penstock.seams import Fetched, LogClient, ReadFrom, ReadLimits
+from penstock.seams import Fetched, LogClient, ReadFrom, ReadLimits, ReadsAtOnce
+from penstock.seams.client import FetchHeard
 
 __all__ = ["Fetcher", "Reactions"]
+
+Reads: TypeAlias = dict[ReadFrom, tuple[PartitionState, int]]
+"""What was asked for, for whom, and in which version of its position."""
 
 _HELD_BACK_WAIT_MS = 20
 _EMPTY_HANDED_S = 0.005
@@ -53,16 +59,23 @@ class Fetcher:
         self._backoff = backoff
         self._on = reactions
         self._loop = asyncio.get_running_loop()
-        self._in_flight: dict[str, asyncio.Task[None]] = {}
+        self._at_once = client.read_at_once if isinstance(client, ReadsAtOnce) else None
+        self._in_flight: dict[str, asyncio.Task[None] | None] = {}
         self._reserved_bytes = 0
         self._failures: dict[str, int] = {}
         self._closed = False
         self._kick_later = guarded(self.kick, reactions.failed)
         self._ended = ended(reactions.failed)
 
+    @property
+    def busy(self) -> bool:
+        """Whether a fetch is under way for every partition. May be asked from any thread: who has taken records, and
+        is told so, knows that the end of such a fetch finds the room."""
+        return all(state.reading for state in self._partitions)
+
     def kick(self) -> None:
         """Send what can be sent. Cheap when nothing can."""
-        if self._closed:
+        if self._closed or self.busy:
             return
         by_node: dict[Node, list[PartitionState]] = {}
         now = self._loop.time()
@@ -92,7 +105,7 @@ class Fetcher:
     async def close(self) -> None:
         """Stop; what is in flight is forgotten."""
         self._closed = True
-        tasks = list(self._in_flight.values())
+        tasks = [task for task in self._in_flight.values() if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -119,35 +132,63 @@ class Fetcher:
             version, offset = state.version, state.fetch_offset
             if offset is not None:
                 state.asked = self._partitions.turn()
+                state.reading = True
                 reads[ReadFrom(state.partition, offset, per_partition)] = (state, version)
         if not reads:
             return
         self._reserved_bytes += limit
         limits = ReadLimits(wait_ms, self._config.fetch_min_bytes, limit)
-        task = self._loop.create_task(self._pull(node, reads, limits), name=f"penstock fetch {node.name}")
+        heard = partial(self._heard, node, reads, limits, self._loop.time())
+        if self._at_once is not None and self._at_once(node, list(reads), limits, heard):
+            self._in_flight[node.name] = None
+            return
+        task = self._loop.create_task(self._pull(node, reads, limits, heard), name=f"penstock fetch {node.name}")
         self._in_flight[node.name] = task
         task.add_done_callback(self._ended)
 
-    async def _pull(self, node: Node, reads: dict[ReadFrom, tuple[PartitionState, int]], limits: ReadLimits) -> None:
-        begun = self._loop.time()
-        pause = 0.0
+    async def _pull(self, node: Node, reads: Reads, limits: ReadLimits, heard: FetchHeard) -> None:
+        answers: Sequence[Fetched] | Exception
         try:
             answers = await self._client.read(node, list(reads), limits)
-            self._failures.pop(node.name, None)
-            sent = {read.partition: (state, version) for read, (state, version) in reads.items()}
-            kept = [answer for answer in answers if answer.partition in sent]
-            news = [self._receive(answer, *sent[answer.partition], node) for answer in kept]
-            if not any(news) and self._loop.time() - begun < _EMPTY_HANDED_S < limits.max_wait_ms / 1_000:
-                pause = _EMPTY_HANDED_S  # a node that answers at once, and with nothing, must not make us spin
-        except PenstockError as error:
-            pause = self._lost(node, [state for state, _ in reads.values()], error)
-        finally:
-            self._reserved_bytes -= limits.max_bytes
-            del self._in_flight[node.name]
+        except Exception as error:
+            answers = error
+        heard(answers)
+
+    def _heard(
+        self, node: Node, reads: Reads, limits: ReadLimits, begun: float, answers: Sequence[Fetched] | Exception
+    ) -> None:
+        """A fetch is over. Raises nothing: it is called where answers come."""
+        self._reserved_bytes -= limits.max_bytes
+        del self._in_flight[node.name]
+        for state, _ in reads.values():
+            state.reading = False
+        if self._closed:
+            return
+        try:
+            pause = self._take_in(node, reads, limits, begun, answers)
+        except Exception as error:
+            self._on.failed(error)
+            return
         if pause:
             self._loop.call_later(pause, self._kick_later)
         else:
             self._kick_later()
+
+    def _take_in(
+        self, node: Node, reads: Reads, limits: ReadLimits, begun: float, answers: Sequence[Fetched] | Exception
+    ) -> float:
+        """Keep what came; returns how long to leave the node alone. Raises bugs."""
+        if isinstance(answers, PenstockError):
+            return self._lost(node, [state for state, _ in reads.values()], answers)
+        if isinstance(answers, Exception):
+            raise answers
+        self._failures.pop(node.name, None)
+        sent = {read.partition: asked for read, asked in reads.items()}
+        kept = [answer for answer in answers if answer.partition in sent]
+        news = [self._receive(answer, *sent[answer.partition], node) for answer in kept]
+        if not any(news) and self._loop.time() - begun < _EMPTY_HANDED_S < limits.max_wait_ms / 1_000:
+            return _EMPTY_HANDED_S  # a node that answers at once, and with nothing, must not make us spin
+        return 0.0
 
     def _receive(self, answer: Fetched, state: PartitionState, version: int, node: Node) -> bool:
         """Keep one partition's answer; True if there was something in it."""

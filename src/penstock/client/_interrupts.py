@@ -83,6 +83,8 @@ class Interrupts:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._left: asyncio.Event | None = None
         self.pending = False
+        self.ring: Callable[[], None] = _nobody
+        """Has a thread look that waits without the loop."""
 
     @property
     def waiting(self) -> bool:
@@ -96,6 +98,7 @@ class Interrupts:
     def wakeup(self) -> None:
         """End a call that waits, or else the next one. From any thread, and from a signal's handler."""
         self.pending = True
+        self.ring()
         loop = self._loop
         if loop is not None:
             with contextlib.suppress(RuntimeError):  # it has ended, and every call with it
@@ -133,6 +136,10 @@ class Interrupts:
             self.pending = False
             for wait in waits:
                 wait.wake(_woken())
+
+
+def _nobody() -> None:
+    """No thread waits."""
 
 
 def _woken() -> WakeUp:

@@ -62,7 +62,7 @@ class LoopThread:
 
         What the coroutine passes to ``call_in_caller`` runs in the calling thread meanwhile.
         """
-        self._check()
+        self.check()
         inbox: SimpleQueue[_Message] = SimpleQueue()
         tasks: list[asyncio.Task[T]] = []
 
@@ -104,7 +104,7 @@ class LoopThread:
 
     def post(self, work: Callable[[], object]) -> None:
         """Run a plain function on the loop, some time soon."""
-        self._check()
+        self.check()
         self._loop.call_soon_threadsafe(work)
 
     def now(self) -> float:
@@ -121,7 +121,8 @@ class LoopThread:
         """Raise UsageError in the child of a fork."""
         check_fork(self._pid)
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise UsageError where a call that waits would wait for ever: in the child of a fork, and on the loop."""
         self.check_fork()
         if threading.current_thread() is self._thread:
             raise UsageError(

@@ -95,8 +95,15 @@ class OffsetConsumption:
         """Whether an automatic commit is due, or somebody waits to hear of one that is through."""
         return self._committer.due or bool(self.finished)
 
+    @property
+    def busy(self) -> bool:
+        """Whether a fetch is under way for every partition."""
+        return self._fetcher.busy
+
     def go_on(self) -> None:
         """Look up and fetch what can be."""
+        if self._fetcher.busy:
+            return
         self._positions.kick()
         self._fetcher.kick()
 

@@ -271,13 +271,16 @@ class Consumer(Handle):
             engine.partitions.mark_handled()
             serve = engine.needs_service
             batch = Messages() if serve else engine.take_ahead(limit)
+        if not batch:
+            self._loop.check()
         while not batch:
-            if not run(partial(self._inner._ready, engine, deadline, serve=serve)):
+            if not engine.wait_here(deadline) and not run(partial(self._inner._ready, engine, deadline, serve=serve)):
                 return batch
             with self._taking:
                 batch = engine.take(limit)
             serve = False
-        self._loop.post(engine.go_on)
+        if not engine.consumption.busy:
+            self._loop.post(engine.go_on)
         return batch
 
     def _begun(self) -> ConsumerEngine:

@@ -140,6 +140,22 @@ class Sender(Protocol):
         ...
 
 
+FetchHeard = Callable[["Sequence[Fetched] | Exception"], None]
+"""Hears of what ``LogClient.read`` returns or raises."""
+
+
+@runtime_checkable
+class ReadsAtOnce(Protocol):
+    """A LogClient whose reads can often be asked for without waiting for anything first."""
+
+    def read_at_once(self, node: Node, reads: Sequence[ReadFrom], limits: ReadLimits, heard: FetchHeard) -> bool:
+        """As ``read``; ``heard`` is called once, after this has returned, and must not raise.
+
+        False where something has to be waited for: then nothing is done, and ``read`` does it.
+        """
+        ...
+
+
 Heard = Callable[["Sequence[Sent] | Exception"], None]
 """Hears of what ``Sender.send`` returns; or of a bug, which it would have raised."""
 

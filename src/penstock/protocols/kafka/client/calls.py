@@ -99,7 +99,9 @@ class Calls:
         """An open connection on which something can be written now, for ``tell``."""
         return self.channel.prompt(endpoint, lane)
 
-    def tell(self, link: PromptLink[Versions], outgoing: Outgoing, told: Told, *, timeout_s: float) -> None:
+    def tell(
+        self, link: PromptLink[Versions], outgoing: Outgoing, told: Told, *, timeout_s: float, held_s: float = 0.0
+    ) -> None:
         """Write what is encoded already; ``told`` hears of the answer's bytes. Raises ConnectionLost."""
         endpoint = link.connection.endpoint
 
@@ -109,7 +111,7 @@ class Calls:
                 self._reached.discard(endpoint)
             told(answer)
 
-        link.connection.tell(outgoing, heard, timeout_s=timeout_s)
+        link.connection.tell(outgoing, heard, timeout_s=timeout_s, held_s=held_s)
         self._in_flight[endpoint] += 1
 
     async def start(

@@ -19,7 +19,7 @@ from penstock.protocols.kafka.client.options import KafkaOptions
 from penstock.protocols.kafka.client.versions import Versions
 from penstock.protocols.kafka.names import check_topic
 from penstock.seams.channel import Channel, Dialect
-from penstock.seams.client import FoundOffset, GroupOptions, ReadFrom, ReadLimits
+from penstock.seams.client import FetchHeard, FoundOffset, GroupOptions, ReadFrom, ReadLimits
 
 if TYPE_CHECKING:
     from penstock.protocols.kafka.client.admin import KafkaAdmin
@@ -80,6 +80,12 @@ class KafkaClient:
         from penstock.protocols.kafka.client.reading import read
 
         return await read(self._cluster, node, reads, limits, lane)
+
+    def read_at_once(self, node: Node, reads: Sequence[ReadFrom], limits: ReadLimits, heard: FetchHeard) -> bool:
+        """``penstock.seams.client.ReadsAtOnce``."""
+        from penstock.protocols.kafka.client.reading import read_at_once
+
+        return read_at_once(self._cluster, node, reads, limits, heard)
 
     def ranges(self, wanted: LogRange, *, fetch_bytes: int = 0) -> KafkaRange:
         """Read exactly ``[start, end)`` of one partition, fetching ahead; ``fetch_bytes`` 0 leaves the size to us."""

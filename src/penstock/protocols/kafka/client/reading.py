@@ -19,7 +19,8 @@ from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.lineage import UNKNOWN, Stretch
 from penstock.protocols.kafka.client.options import KafkaOptions
 from penstock.protocols.kafka.client.routing import note_error
-from penstock.protocols.kafka.client.truncation import EpochEnd, parting, validate
+from penstock.protocols.kafka.client.truncation import EpochEnd, is_new, parting, validate
+from penstock.protocols.kafka.client.versions import Versions
 from penstock.protocols.kafka.errors import NONE, error_for
 from penstock.protocols.kafka.messages.declare import NO_UUID
 from penstock.protocols.kafka.messages.fetch import (
@@ -29,13 +30,14 @@ from penstock.protocols.kafka.messages.fetch import (
     FetchResponse,
     FetchResponsePartition,
 )
-from penstock.seams.client import ReadFrom, ReadLimits
-from penstock.seams.framing import Buffer
+from penstock.seams.channel import PromptLink
+from penstock.seams.client import FetchHeard, ReadFrom, ReadLimits
+from penstock.seams.framing import Buffer, Frame
 
 if TYPE_CHECKING:
     from penstock.columnar import Messages
 
-__all__ = ["HIGHEST_WITH_NAMES", "KafkaFetched", "fetch_request", "fetched_of", "read"]
+__all__ = ["HIGHEST_WITH_NAMES", "KafkaFetched", "fetch_request", "fetched_of", "read", "read_at_once"]
 
 HIGHEST_WITH_NAMES = 12
 _FIRST_WITH_LAST_EPOCH = 12
@@ -168,7 +170,7 @@ async def read(
             request,
             FetchResponse,
             lane=lane or _FETCH_LANE,
-            timeout_s=max(options.request_timeout_s, limits.max_wait_ms / 1_000 + _SLACK_S),
+            timeout_s=_patience_s(options, limits),
             held_s=limits.max_wait_ms / 1_000,
             at_most=at_most,
         )
@@ -177,6 +179,57 @@ async def read(
             note_error(cluster, each.partition, error)
         raise
     return fetched_of(cluster, answer, reads, node)
+
+
+def read_at_once(
+    cluster: Cluster, node: Node, reads: Sequence[ReadFrom], limits: ReadLimits, heard: FetchHeard
+) -> bool:
+    """``read``, if a connection is free and no leader has to be asked first whether it has the same past."""
+    calls = cluster.calls
+    link = calls.prompt(node.endpoint, _FETCH_LANE)
+    if link is None or any(is_new(cluster, each) for each in reads):
+        return False
+
+    def told(answer: Frame | PenstockError) -> None:
+        found: Sequence[KafkaFetched] | Exception
+        try:
+            found = _told(cluster, link, version, answer, reads, node)
+        except Exception as error:
+            found = error
+        heard(found)
+
+    try:
+        request, at_most = fetch_request(cluster, reads, limits)
+        outgoing, version = calls.encoded(link, request, at_most)
+        held_s = limits.max_wait_ms / 1_000
+        calls.tell(link, outgoing, told, timeout_s=_patience_s(calls.options, limits), held_s=held_s)
+    except PenstockError:
+        return False  # `read` meets it again, where there is somebody to raise it to
+    return True
+
+
+def _told(
+    cluster: Cluster,
+    link: PromptLink[Versions],
+    version: int,
+    answer: Frame | PenstockError,
+    reads: Sequence[ReadFrom],
+    node: Node,
+) -> Sequence[KafkaFetched]:
+    """What the answer says. Raises as ``read``."""
+    try:
+        if isinstance(answer, PenstockError):
+            raise answer
+        response = cluster.calls.read(link, FetchResponse, version, answer)
+    except PenstockError as error:
+        for each in reads:
+            note_error(cluster, each.partition, error)
+        raise
+    return fetched_of(cluster, response, reads, node)
+
+
+def _patience_s(options: KafkaOptions, limits: ReadLimits) -> float:
+    return max(options.request_timeout_s, limits.max_wait_ms / 1_000 + _SLACK_S)
 
 
 def fetch_request(cluster: Cluster, reads: Sequence[ReadFrom], limits: ReadLimits) -> tuple[ByVersion, int]:

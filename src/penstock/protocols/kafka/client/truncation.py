@@ -24,7 +24,7 @@ from penstock.protocols.kafka.messages.fetch import (
 )
 from penstock.seams.client import ReadFrom
 
-__all__ = ["EpochEnd", "parting", "truncated", "validate"]
+__all__ = ["EpochEnd", "is_new", "parting", "truncated", "validate"]
 
 _UNSUPPORTED_VERSION = 35
 _WHAT = "asking how far a leader epoch reaches failed"
@@ -45,7 +45,7 @@ async def validate(
     Where the answer is an error nothing is said: a read of the same leader gets it as well, and says it.
     Raises ConnectionLost, RequestTimeout.
     """
-    asked = {each.partition: each.offset for each in reads if _is_new(cluster, each)}
+    asked = {each.partition: each.offset for each in reads if is_new(cluster, each)}
     if not asked:
         return {}
     epochs = {partition: cluster.lineage(partition).epoch_before(offset) for partition, offset in asked.items()}
@@ -70,7 +70,7 @@ async def validate(
     return found
 
 
-def _is_new(cluster: Cluster, read: ReadFrom) -> bool:
+def is_new(cluster: Cluster, read: ReadFrom) -> bool:
     """Whether the leader has neither written the record before this position nor been asked."""
     lineage, leader = cluster.lineage(read.partition), cluster.leader_epoch(read.partition)
     return lineage.epoch_before(read.offset) not in {UNKNOWN, leader} and leader not in {UNKNOWN, lineage.validated}

@@ -1,0 +1,87 @@
+"""News: something has changed that polls wait for. Told on the loop, waited for there or in the thread that polls.
+
+What must not live here: what has changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from queue import Empty, SimpleQueue
+
+__all__ = ["News"]
+
+
+class News:
+    """Made inside the loop. ``set`` holds until ``clear``, as an Event's.
+
+    One timer serves all that wait until some time: it may ring for nothing, but most polls start and stop none.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._is_set = False
+        self._waiting: list[asyncio.Future[None]] = []
+        self._alarm: asyncio.TimerHandle | None = None
+        self._bell: SimpleQueue[None] | None = None
+
+    def set(self) -> None:
+        """There are some."""
+        self._is_set = True
+        self._wake()
+        self.ring()
+
+    def clear(self) -> None:
+        """They are looked at now."""
+        self._is_set = False
+
+    def ring(self) -> None:
+        """Have the thread look that waits in ``wait_here``. From any thread, and from a signal's handler."""
+        if (bell := self._bell) is not None:
+            bell.put(None)
+
+    async def wait(self, until: float) -> None:
+        """Return when there are some, at ``until`` (loop time) at the latest, or for nothing: look whether it is."""
+        if self._is_set:
+            return
+        woken: asyncio.Future[None] = self._loop.create_future()
+        self._waiting.append(woken)
+        if self._alarm is None or until < self._alarm.when():
+            self.close()
+            self._alarm = self._loop.call_at(until, self._alarmed)
+        try:
+            await woken
+        finally:
+            if woken in self._waiting:
+                self._waiting.remove(woken)
+
+    def hang_bell(self) -> None:
+        """From now on ``wait_here`` hears of what comes: look whether something has come before, then wait."""
+        self._bell = SimpleQueue()  # no lock of ours that a signal's handler could meet
+
+    def take_bell_down(self) -> None:
+        """Nobody waits in a thread any more."""
+        self._bell = None
+
+    def wait_here(self, seconds: float) -> None:
+        """Block this thread until there are some since the bell was hung, for ``seconds`` at most."""
+        assert self._bell is not None
+        try:
+            self._bell.get(timeout=max(0.0, seconds))
+        except Empty:
+            return
+
+    def close(self) -> None:
+        """No timer is left."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+
+    def _alarmed(self) -> None:
+        self._alarm = None
+        self._wake()
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            if not each.done():
+                each.set_result(None)
