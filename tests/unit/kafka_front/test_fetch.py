@@ -336,6 +336,7 @@ def test_a_new_full_fetch_replaces_the_old_session_and_the_final_one_ends_it() -
     run(test)
 
 
+@pytest.mark.lossless(COUNTS)
 def test_where_there_is_no_room_for_a_session_fetches_work_without() -> None:
     async def test(kit: Kit) -> None:
         await filled(kit)

@@ -102,6 +102,7 @@ def test_what_does_not_inflate_is_refused_where_nobody_looked_before() -> None:
     run(test, KafkaFrontOptions(check_records=False))
 
 
+@pytest.mark.lossless("what is sent again is compressed again")
 def test_it_happens_beside_the_loop_and_only_where_it_must() -> None:
     async def test(kit: Kit) -> None:
         kit.store.create_topic("t", 1, {"compression.type": "zstd"})

@@ -74,6 +74,7 @@ def test_an_open_transaction_survives_a_restart_of_the_node(version: int) -> Non
     asyncio.run(main())
 
 
+@pytest.mark.lossless("who asks again is too late here")
 def test_a_transaction_whose_time_ran_out_while_the_node_was_down_is_aborted(tmp_path: Path) -> None:
     async def main() -> None:
         store = open_store(f"file:{tmp_path}")

@@ -84,6 +84,7 @@ def test_while_the_cluster_behind_is_lost_clients_are_told_to_try_again() -> Non
     run(test)
 
 
+@pytest.mark.lossless("it counts look-ups, and loses one itself")
 def test_a_message_whose_topic_cannot_be_looked_up_fails_and_the_next_one_does_not() -> None:
     async def test(kit: Kit) -> None:
         looked = 0

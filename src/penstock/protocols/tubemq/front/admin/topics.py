@@ -80,7 +80,7 @@ async def update(call: AdminCall) -> Answer:
             await call.shared.enode.set_config(name, {**topic.config, **config})
         if stores * partitions > topic.partitions:
             _check_able(call, "topics")
-            await call.shared.enode.add_partitions(name, stores * partitions)
+            await _grow(call, name, stores * partitions)
         if partitions > 1:
             # What anybody added until now keeps the ids that it has.
             now = (before.stores, before.partitions)
@@ -163,6 +163,18 @@ async def _make(call: AdminCall, name: str, partitions: int, config: Mapping[str
     except UpstreamLost:
         made = await patiently(call.shared.services.runtime, lambda: enode.topic(name))
         if made is None or made.partitions != partitions:
+            raise
+
+
+async def _grow(call: AdminCall, name: str, partitions: int) -> None:
+    """There were fewer just now: where the answer is lost, and all are there, they were added. Their shape is still to
+    be noted: whoever asked again would find other stores than there were."""
+    enode = call.shared.enode
+    try:
+        await enode.add_partitions(name, partitions)
+    except UpstreamLost:
+        grown = await patiently(call.shared.services.runtime, lambda: enode.topic(name))
+        if grown is None or grown.partitions != partitions:
             raise
 
 
