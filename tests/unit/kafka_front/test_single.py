@@ -70,6 +70,7 @@ def answers(data: bytes) -> tuple[list[bytes | None], list[bool]]:
     return found, quick
 
 
+@pytest.mark.lossless("bytes of two runs are compared, and what is lost differs between them")
 @pytest.mark.parametrize("version", range(3, 13))
 @pytest.mark.parametrize("case", CASES)
 def test_the_quick_answer_is_the_long_one(case: str, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
