@@ -89,6 +89,7 @@ def test_what_is_unusual_is_left_to_the_long_way(case: str, version: int) -> Non
     assert quick == [False]
 
 
+@pytest.mark.lossless("where a look-up is lost, the long way is gone")
 @pytest.mark.parametrize("version", [7, 12])
 def test_a_request_that_is_cut_off_anywhere_is_left_to_the_long_way(version: int) -> None:
     whole = asked(version)[4:]
