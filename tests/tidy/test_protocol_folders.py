@@ -11,7 +11,7 @@ INSIDE = ("client", "config", "front", "messages", "records")
 
 
 def folders() -> list[str]:
-    return sorted(file.parent.name for file in PROTOCOLS.glob("*/__init__.py"))
+    return sorted(file.parent.name for file in PROTOCOLS.glob("*/registration.py"))
 
 
 @pytest.mark.parametrize("protocol", folders())

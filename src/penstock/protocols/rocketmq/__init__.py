@@ -1,0 +1,1 @@
+"""RocketMQ: frames, commands, messages and records. See ``README.md`` beside this file for what is spoken."""

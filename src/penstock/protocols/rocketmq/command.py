@@ -1,0 +1,246 @@
+"""RemotingCommand: what one frame says. A header in one of two forms, JSON or compact, and a body.
+
+Both forms are read, whatever was sent: servers answer in the form of the request, or in JSON whatever the request was.
+Every length is checked against what is left, and what a header may take is bounded before it is looked at. Source:
+Apache RocketMQ 4.9 and 5.x, ``RemotingCommand``, ``RemotingSerializable`` and ``RocketMQSerializable``. What must not
+live here: framing's state, which fields a code has (``messages``), what codes mean (``methods``, ``error_codes``).
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from penstock.errors import ProtocolViolation, UsageError
+from penstock.seams.framing import Buffer, Buffers
+
+__all__ = [
+    "LANGUAGES",
+    "MAX_FRAME_BYTES",
+    "MAX_HEADER_BYTES",
+    "ONE_WAY",
+    "RESPONSE",
+    "VERSION",
+    "RemotingCommand",
+    "decode",
+    "encode",
+]
+
+VERSION: Final = 409
+"""What we say we are: 4.9.8, the last version whose behaviour is the same in servers of 4.x and 5.x."""
+
+RESPONSE: Final = 1
+ONE_WAY: Final = 2
+
+MAX_FRAME_BYTES: Final = 16_777_216
+"""What every server and client takes (``com.rocketmq.remoting.frameMaxLength``), the first four bytes not counted."""
+
+MAX_HEADER_BYTES: Final = 4 << 20
+"""The longest header that anybody needs is an answer to a full batch: an id of 32 letters a message."""
+
+LANGUAGES: Final = (
+    "JAVA", "CPP", "DOTNET", "PYTHON", "DELPHI", "ERLANG", "RUBY", "OTHER", "HTTP", "GO", "PHP", "OMS", "RUST",
+    "NODE_JS",
+)  # fmt: skip
+
+_LANGUAGE_NUMBER: Final = {name: number for number, name in enumerate(LANGUAGES)}
+_OTHER: Final = _LANGUAGE_NUMBER["OTHER"]
+_WORD: Final = struct.Struct(">II")
+_FIXED: Final = struct.Struct(">hBhiii")
+_INT16: Final = struct.Struct(">h")
+_INT32: Final = struct.Struct(">i")
+_JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
+
+
+@dataclass(frozen=True, slots=True)
+class RemotingCommand:
+    """``code`` is a request's, or an answer's; ``fields`` are its custom header ("extFields"), all text.
+
+    ``opaque`` says which answer belongs to which request, ``flag`` has the bits `RESPONSE` and `ONE_WAY`, ``remark`` is
+    an answer's text (without meaning where the code is 0). ``compact`` is the form of the header.
+    """
+
+    code: int
+    opaque: int = 0
+    flag: int = 0
+    fields: Mapping[str, str] = field(default_factory=dict)
+    body: Buffer = b""
+    remark: str | None = None
+    language: str = "PYTHON"
+    version: int = VERSION
+    compact: bool = False
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether this answers a request of the other side; if not, it is a request by whoever sent it."""
+        return bool(self.flag & RESPONSE)
+
+    @property
+    def is_one_way(self) -> bool:
+        """Whether nobody waits for an answer."""
+        return bool(self.flag & ONE_WAY)
+
+
+def encode(command: RemotingCommand) -> Buffers:
+    """Return the whole frame: its head, and the body as it is.
+
+    A code that does not fit the compact form makes it JSON. Raises UsageError for more than a frame can hold.
+    """
+    compact = command.compact and -0x8000 <= command.code < 0x8000
+    header = _compact(command) if compact else _json(command)
+    size = 4 + len(header) + len(command.body)
+    if size > MAX_FRAME_BYTES or len(header) > MAX_HEADER_BYTES:
+        raise UsageError(
+            f"a frame of {size} bytes, {len(header)} of them header; "
+            f"{MAX_FRAME_BYTES} and {MAX_HEADER_BYTES} are allowed"
+        )
+    head = _WORD.pack(size, compact << 24 | len(header)) + header
+    return [head, command.body] if len(command.body) else [head]
+
+
+def decode(frame: memoryview, *, max_header_bytes: int = MAX_HEADER_BYTES) -> RemotingCommand:
+    """Read a frame without its first four bytes; ``body`` is a view into it. Raises ProtocolViolation."""
+    if len(frame) < 4:
+        raise ProtocolViolation(f"a frame of {len(frame)} bytes; at least 4 are needed")
+    size = int.from_bytes(frame[1:4], "big")
+    if size > len(frame) - 4 or size > max_header_bytes:
+        raise ProtocolViolation(
+            f"a header of {size} bytes in a frame of {len(frame)}; at most {max_header_bytes} are allowed"
+        )
+    header, body = bytes(frame[4 : 4 + size]), frame[4 + size :]
+    if frame[0] == 0:
+        return _of_json(header, body)
+    if frame[0] == 1:
+        return _of_compact(header, body)
+    raise ProtocolViolation(f"a header of type {frame[0]}; there are 0 (JSON) and 1 (compact)")
+
+
+def _json(command: RemotingCommand) -> bytes:
+    """Return the header as Java writes it: names in alphabetical order, nothing where there is nothing to say."""
+    said: dict[str, Any] = {"code": command.code}
+    if command.fields:
+        said["extFields"] = dict(command.fields)
+    said |= {"flag": command.flag, "language": command.language, "opaque": command.opaque}
+    if command.remark is not None:
+        said["remark"] = command.remark
+    said |= {"serializeTypeCurrentRPC": "JSON", "version": command.version}
+    return _utf8(_JSON(said), "a header")
+
+
+def _of_json(header: bytes, body: memoryview) -> RemotingCommand:
+    try:
+        said = json.loads(header)
+    except (ValueError, RecursionError) as error:
+        raise ProtocolViolation(f"a header of {len(header)} bytes is no JSON: {str(error)[:200]}") from error
+    if not isinstance(said, dict):
+        raise ProtocolViolation("a header is JSON, but no object")
+    language, remark = said.get("language"), said.get("remark")
+    return RemotingCommand(
+        _number(said, "code"),
+        _number(said, "opaque"),
+        _number(said, "flag"),
+        _texts(said.get("extFields")),
+        body,
+        remark if isinstance(remark, str) else None,
+        language if isinstance(language, str) else "OTHER",
+        _number(said, "version"),
+    )
+
+
+def _number(said: Mapping[str, Any], name: str) -> int:
+    value = said.get(name, 0)
+    if type(value) is not int or not -0x80000000 <= value < 0x80000000:
+        raise ProtocolViolation(f"a header's {name} is no number of 32 bits")
+    return value
+
+
+def _texts(said: Any) -> Mapping[str, str]:
+    """Return ext fields. Everybody writes text; numbers and truth values are taken as the text they stand for."""
+    if not said:
+        return {}
+    if not isinstance(said, dict):
+        raise ProtocolViolation("a header's extFields are no object")
+    if all(type(value) is str for value in said.values()):
+        return said
+    return {name: _text(name, value) for name, value in said.items() if value is not None}
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    raise ProtocolViolation(f"the ext field {name[:100]!r} is no text")
+
+
+def _compact(command: RemotingCommand) -> bytes:
+    language = _LANGUAGE_NUMBER.get(command.language, _OTHER)
+    remark = _utf8(command.remark or "", "a remark")
+    entries = bytearray()
+    for name, value in command.fields.items():
+        key, text = _utf8(name, "an ext field's name"), _utf8(value, "an ext field")
+        if len(key) > 0x7FFF:
+            raise UsageError(f"the name of an ext field has {len(key)} bytes; {0x7FFF} are allowed")
+        entries += _INT16.pack(len(key)) + key + _INT32.pack(len(text)) + text
+    fixed = _FIXED.pack(command.code, language, min(command.version, 0x7FFF), command.opaque, command.flag, len(remark))
+    return b"".join((fixed, remark, _INT32.pack(len(entries)), entries))
+
+
+def _utf8(text: str, what: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{what} has a lone surrogate, which no bytes stand for") from None
+
+
+def _of_compact(header: bytes, body: memoryview) -> RemotingCommand:
+    if len(header) < _FIXED.size:
+        raise ProtocolViolation(f"a compact header of {len(header)} bytes; at least {_FIXED.size + 4} are needed")
+    code, language, version, opaque, flag, length = _FIXED.unpack_from(header)
+    reader = _CompactText(header, _FIXED.size)
+    remark = reader.text(length, "remark") if length else None
+    fields = reader.fields()
+    name = LANGUAGES[language] if language < len(LANGUAGES) else "OTHER"
+    return RemotingCommand(code, opaque, flag, fields, body, remark, name, version, True)
+
+
+class _CompactText:
+    """The texts of a compact header, one after the other."""
+
+    def __init__(self, header: bytes, at: int) -> None:
+        self._header = header
+        self._at = at
+
+    def fields(self) -> Mapping[str, str]:
+        size = self._length(_INT32, "ext fields")
+        if not 0 <= size <= len(self._header) - self._at:
+            raise ProtocolViolation(f"ext fields of {size} bytes where {len(self._header) - self._at} are left")
+        end, found = self._at + size, {}
+        while self._at < end:
+            name = self.text(self._length(_INT16, "name"), "name")
+            found[name] = self.text(self._length(_INT32, "value"), f"ext field {name[:100]!r}")
+        if self._at > end:
+            raise ProtocolViolation("an ext field goes beyond the ext fields")
+        return found
+
+    def text(self, length: int, what: str) -> str:
+        begin = self._at
+        if not 0 <= length <= len(self._header) - begin:
+            raise ProtocolViolation(f"{what} of {length} bytes where {len(self._header) - begin} are left")
+        self._at += length
+        try:
+            return self._header[begin : self._at].decode()
+        except UnicodeDecodeError as error:
+            raise ProtocolViolation(f"{what} is not UTF-8") from error
+
+    def _length(self, number: struct.Struct, what: str) -> int:
+        if len(self._header) - self._at < number.size:
+            raise ProtocolViolation(f"a header ends before the length of its {what}")
+        (length,) = number.unpack_from(self._header, self._at)
+        self._at += number.size
+        return int(length)

@@ -1,0 +1,250 @@
+"""Topics, brokers and groups, as name servers and administrators see them: 105, 106, 206, 224, 17, 200, 202, 208, …
+
+Source: Apache RocketMQ 4.9 and 5.x, ``TopicRouteData``, ``ClusterInfo``, ``TopicList``, ``CreateTopicRequestHeader``,
+``TopicStatsTable``, ``ConsumeStats``, ``SubscriptionGroupConfig``, ``ConsumerConnection``.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from penstock.protocols.rocketmq.messages.declare import Int32, Int64, named
+from penstock.protocols.rocketmq.messages.membership import MessageQueue, SubscriptionData
+
+__all__ = [
+    "BrokerData",
+    "ClusterInfo",
+    "Connection",
+    "ConsumeStats",
+    "ConsumerConnection",
+    "ConsumerOffsets",
+    "CreateTopic",
+    "DeleteGroup",
+    "GetRoute",
+    "Groups",
+    "OfCluster",
+    "OfTopic",
+    "OffsetsOfQueue",
+    "Perm",
+    "QueueData",
+    "QueueStats",
+    "ResetOffsetsOfGroup",
+    "Route",
+    "StatsOfGroup",
+    "SubscriptionGroupConfig",
+    "TopicList",
+    "TopicStats",
+]
+
+
+class Perm(enum.IntFlag):
+    """What may be done with a topic's queues on a broker."""
+
+    INHERIT = 1
+    WRITE = 2
+    READ = 4
+    PRIORITY = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetRoute:
+    """105. A name server writes standard JSON to versions from 401 on, or where this asks for it."""
+
+    topic: str
+    accept_standard_json_only: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerData:
+    """Brokers of one name, by their ids (0 is the master): ``host:port`` each."""
+
+    cluster: str | None = None
+    broker_name: str
+    broker_addrs: dict[Int64, str] = field(default_factory=dict)
+    zone_name: str | None = None
+    enable_acting_master: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueData:
+    """A topic's queues on the brokers of one name."""
+
+    broker_name: str
+    read_queue_nums: Int32
+    write_queue_nums: Int32
+    perm: Int32
+    topic_sys_flag: Int32 = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """The body of the answer to 105."""
+
+    broker_datas: tuple[BrokerData, ...] = ()
+    filter_server_table: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    order_topic_conf: str | None = None
+    queue_datas: tuple[QueueData, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterInfo:
+    """The body of the answer to 106."""
+
+    broker_addr_table: dict[str, BrokerData] = field(default_factory=dict)
+    cluster_addr_table: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicList:
+    """The body of the answers to 206 and 224."""
+
+    topic_list: tuple[str, ...] = ()
+    broker_addr: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfCluster:
+    """224: topics of a cluster."""
+
+    cluster: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfTopic:
+    """202 (offsets of its queues), 215 and 216 (delete it), 300 (who consumes it)."""
+
+    topic: str
+    cluster_name: str | None = None
+    broker_name: Annotated[str | None, named("bname")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTopic:
+    """17: make a topic, or change it."""
+
+    topic: str
+    default_topic: str = "TBW102"
+    read_queue_nums: Int32
+    write_queue_nums: Int32
+    perm: Int32 = int(Perm.READ | Perm.WRITE)
+    topic_filter_type: str = "SINGLE_TAG"
+    topic_sys_flag: Int32 | None = 0
+    order: bool = False
+    attributes: str | None = None
+    force: bool | None = None
+    broker_name: Annotated[str | None, named("bname")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteGroup:
+    """207."""
+
+    group_name: str
+    clean_offset: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionGroupConfig:
+    """The body of 200: make a group, or change it."""
+
+    group_name: str
+    consume_enable: bool = True
+    consume_from_min_enable: bool = True
+    consume_broadcast_enable: bool = True
+    retry_queue_nums: Int32 = 1
+    retry_max_times: Int32 = 16
+    broker_id: Int64 = 0
+    which_broker_when_consume_slowly: Int64 = 1
+    notify_consumer_ids_changed_enable: bool = True
+    consume_message_orderly: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsOfQueue:
+    """A queue in the answer to 202."""
+
+    min_offset: Int64 = 0
+    max_offset: Int64 = 0
+    last_update_timestamp: Int64 = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicStats:
+    """The body of the answer to 202."""
+
+    offset_table: dict[MessageQueue, OffsetsOfQueue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatsOfGroup:
+    """208: how far a group is."""
+
+    consumer_group: str
+    topic: str | None = None
+    broker_name: Annotated[str | None, named("bname")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueStats:
+    """A queue in the answer to 208."""
+
+    broker_offset: Int64 = 0
+    consumer_offset: Int64 = 0
+    last_timestamp: Int64 = 0
+    pull_offset: Int64 | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumeStats:
+    """The body of the answer to 208."""
+
+    offset_table: dict[MessageQueue, QueueStats] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerOffsets:
+    """The body of the answer to 43: ``topic@group`` to its queues' offsets."""
+
+    offset_table: dict[str, dict[Int32, Int64]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetOffsetsOfGroup:
+    """222, and 220 as a broker asks it of members. ``timestamp`` -1 means the end."""
+
+    topic: str
+    group: str
+    timestamp: Int64
+    is_force: bool
+    queue_id: Int32 | None = None
+    offset: Int64 | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """One client in the answers to 203 and 204."""
+
+    client_id: str
+    client_addr: str | None = None
+    language: str | None = None
+    version: Int32 = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerConnection:
+    """The body of the answer to 203."""
+
+    connection_set: tuple[Connection, ...] = ()
+    subscription_table: dict[str, SubscriptionData] = field(default_factory=dict)
+    consume_type: str | None = None
+    message_model: str | None = None
+    consume_from_where: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Groups:
+    """The body of the answer to 300."""
+
+    group_list: tuple[str, ...] = ()

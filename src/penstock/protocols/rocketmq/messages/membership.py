@@ -1,0 +1,146 @@
+"""Producers and consumers as brokers know them: 34, 35, 38, 40, 46, 41, 42; and what a broker asks of them.
+
+Source: Apache RocketMQ 4.9 and 5.x, ``HeartbeatData``, ``ConsumerData``, ``SubscriptionData``,
+``LockBatchRequestBody``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from penstock.protocols.rocketmq.messages.declare import Int32, Int64, named
+
+__all__ = [
+    "CheckClientConfig",
+    "ConsumerData",
+    "ConsumerIds",
+    "HeartbeatData",
+    "LockQueues",
+    "LockedQueues",
+    "MessageQueue",
+    "OfGroup",
+    "ProducerData",
+    "ResetOffset",
+    "Routed",
+    "SubscriptionData",
+    "UnregisterClient",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class MessageQueue:
+    """A queue: the key of many a map in bodies, where it is written as an object."""
+
+    topic: str
+    broker_name: str
+    queue_id: Int32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Routed:
+    """The header of requests that have nothing in it but, for a proxy, where to."""
+
+    broker_name: Annotated[str | None, named("bname")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionData:
+    """What a group wants of a topic. ``code_set`` are the hashes of the tags, ``sub_version`` milliseconds."""
+
+    topic: str
+    sub_string: str
+    tags_set: tuple[str, ...] = ()
+    code_set: tuple[Int32, ...] = ()
+    sub_version: Int64 = 0
+    expression_type: str = "TAG"
+    class_filter_mode: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerData:
+    """A consumer group in a heartbeat."""
+
+    group_name: str
+    consume_type: str = "CONSUME_PASSIVELY"
+    message_model: str = "CLUSTERING"
+    consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
+    subscription_data_set: tuple[SubscriptionData, ...] = ()
+    unit_mode: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerData:
+    """A producer group in a heartbeat."""
+
+    group_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatData:
+    """The body of 34. With a fingerprint that is not 0 (5.x), ``without_sub`` may leave the subscriptions out."""
+
+    client_id: Annotated[str, named("clientID")]
+    consumer_data_set: tuple[ConsumerData, ...] = ()
+    producer_data_set: tuple[ProducerData, ...] = ()
+    heartbeat_fingerprint: Int32 | None = None
+    without_sub: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnregisterClient:
+    """35."""
+
+    client_id: Annotated[str, named("clientID")]
+    producer_group: str | None = None
+    consumer_group: str | None = None
+    broker_name: Annotated[str | None, named("bname")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfGroup:
+    """38 (who is in the group), 40 (asked by a broker: somebody came or went), 203 (its connections)."""
+
+    consumer_group: str
+    broker_name: Annotated[str | None, named("bname")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerIds:
+    """The body of the answer to 38."""
+
+    consumer_id_list: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckClientConfig:
+    """The body of 46: would this subscription do?"""
+
+    client_id: str
+    group: str
+    subscription_data: SubscriptionData
+    namespace: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockQueues:
+    """The body of 41 and 42."""
+
+    consumer_group: str
+    client_id: str
+    mq_set: tuple[MessageQueue, ...] = ()
+    only_this_broker: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockedQueues:
+    """The body of the answer to 41: those that are locked for the client now."""
+
+    lock_ok_mq_set: Annotated[tuple[MessageQueue, ...], named("lockOKMQSet")] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetOffset:
+    """The body of 220, and of the answer to 222: where each queue's reading begins anew."""
+
+    offset_table: dict[MessageQueue, Int64] = field(default_factory=dict)

@@ -1,0 +1,158 @@
+"""Pulls, offsets and looking messages up: 11, 361, 14, 15, 29, 30, 31, 32, 12, 33.
+
+Source: Apache RocketMQ 4.9 and 5.x, ``PullMessageRequestHeader`` and the headers named after the other codes.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Annotated
+
+from penstock.protocols.rocketmq.messages.declare import Int32, Int64, named
+
+__all__ = [
+    "FoundOffset",
+    "OfQueue",
+    "PullFlag",
+    "PullMessage",
+    "Pulled",
+    "QueriedMessages",
+    "QueryConsumerOffset",
+    "QueryMessage",
+    "SearchOffset",
+    "StoreTime",
+    "UpdateConsumerOffset",
+    "ViewMessage",
+]
+
+
+class PullFlag(enum.IntFlag):
+    """Bits of a pull's ``sys_flag``. INLINE: the subscription is in the request, and the group need not be known."""
+
+    COMMIT = 1
+    SUSPEND = 2
+    INLINE = 4
+    CLASS_FILTER = 8
+    LITE = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullMessage:
+    """11, and 361 likewise. ``commit_offset`` counts with PullFlag.COMMIT, ``subscription`` with PullFlag.INLINE."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    queue_offset: Int64
+    max_msg_nums: Int32
+    sys_flag: Int32
+    commit_offset: Int64 = 0
+    suspend_timeout_millis: Int64 = 0
+    subscription: str | None = None
+    sub_version: Int64 = 0
+    expression_type: str | None = None
+    max_msg_bytes: Int32 | None = None
+    request_source: Int32 | None = None
+    broker_name: Annotated[str | None, named("bname")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pulled:
+    """The answer to a pull: codes 0, 19, 20, 21. Others carry none of it. ``max_offset`` comes next."""
+
+    suggest_which_broker_id: Int64 = 0
+    next_begin_offset: Int64
+    min_offset: Int64
+    max_offset: Int64
+    topic_sys_flag: Int32 | None = None
+    group_sys_flag: Int32 | None = None
+    offset_delta: Int64 | None = None
+    forbidden_type: Int32 | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryConsumerOffset:
+    """14: where a group stands. 22 in the answer: nowhere."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    set_zero_if_not_found: bool | None = None
+    broker_name: Annotated[str | None, named("bname")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateConsumerOffset:
+    """15: from now on the group stands at this offset, which it has not consumed yet."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    commit_offset: Int64
+    broker_name: Annotated[str | None, named("bname")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfQueue:
+    """30 (the next offset that will be written), 31 (the first that is there), 32 (its time)."""
+
+    topic: str
+    queue_id: Int32
+    committed: bool | None = None
+    broker_name: Annotated[str | None, named("bname")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchOffset:
+    """29: the offset of a time of storing, in milliseconds. ``boundary_type`` is 5.x's: lower or upper."""
+
+    topic: str
+    queue_id: Int32
+    timestamp: Int64
+    boundary_type: str | None = None
+    broker_name: Annotated[str | None, named("bname")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundOffset:
+    """The answer to 14, 29, 30 and 31."""
+
+    offset: Int64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreTime:
+    """The answer to 32: milliseconds, -1 where nothing is stored."""
+
+    timestamp: Int64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewMessage:
+    """33: one message by its place in the commit log; the body of the answer is the message as it is stored."""
+
+    offset: Int64
+    topic: str | None = None
+    broker_name: Annotated[str | None, named("bname")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryMessage:
+    """12: messages by a key. Signed with version 399 and without ``is_unique_key``, else a broker may refuse it."""
+
+    topic: str
+    key: str
+    max_num: Int32
+    begin_timestamp: Int64
+    end_timestamp: Int64
+    is_unique_key: Annotated[bool | None, named("_UNIQUE_KEY_QUERY")] = None
+    broker_name: Annotated[str | None, named("bname")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueriedMessages:
+    """The answer to 12; the body is stored messages."""
+
+    index_last_update_timestamp: Int64
+    index_last_update_phyoffset: Int64

@@ -1,0 +1,104 @@
+"""Sends and what follows them: 10, 310, 320, 36, 37, 39.
+
+Source: Apache RocketMQ 4.9 and 5.x, ``SendMessageRequestHeader`` (and ``…V2``, whose names are letters),
+``ConsumerSendMsgBackRequestHeader``, ``EndTransactionRequestHeader``, ``CheckTransactionStateRequestHeader``.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Annotated
+
+from penstock.protocols.rocketmq.messages.declare import Int32, Int64, letter, named
+
+__all__ = [
+    "CheckTransaction",
+    "Decision",
+    "EndTransaction",
+    "SendBack",
+    "SendMessage",
+    "Sent",
+]
+
+
+class Decision(enum.IntEnum):
+    """``commit_or_rollback`` of END_TRANSACTION; the bits of a message's sysFlag."""
+
+    UNKNOWN = 0
+    COMMIT = 8
+    ROLLBACK = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendMessage:
+    """10 by names, 310 and 320 by letters. ``broker_name`` tells a proxy where to; brokers ignore it."""
+
+    producer_group: Annotated[str, letter("a")]
+    topic: Annotated[str, letter("b")]
+    default_topic: Annotated[str, letter("c")] = "TBW102"
+    default_topic_queue_nums: Annotated[Int32, letter("d")] = 4
+    queue_id: Annotated[Int32, letter("e")]
+    sys_flag: Annotated[Int32, letter("f")]
+    born_timestamp: Annotated[Int64, letter("g")]
+    flag: Annotated[Int32, letter("h")] = 0
+    properties: Annotated[str | None, letter("i")] = None
+    reconsume_times: Annotated[Int32 | None, letter("j")] = None
+    unit_mode: Annotated[bool | None, letter("k")] = None
+    max_reconsume_times: Annotated[Int32 | None, letter("l")] = None
+    batch: Annotated[bool | None, letter("m")] = None
+    broker_name: Annotated[str | None, named("bname", "n")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """The answer to a send. A batch has one id a message, between commas, and its first message's offset."""
+
+    msg_id: str
+    queue_id: Int32
+    queue_offset: Int64
+    transaction_id: str | None = None
+    batch_uniq_id: str | None = None
+    recall_handle: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendBack:
+    """36: have a message delivered again later, to this group only. ``offset`` is its place in the commit log."""
+
+    offset: Int64
+    group: str
+    delay_level: Int32
+    origin_msg_id: str | None = None
+    origin_topic: str | None = None
+    unit_mode: bool | None = None
+    max_reconsume_times: Int32 | None = None
+    broker_name: Annotated[str | None, named("bname")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndTransaction:
+    """37, one-way: what became of the transaction that a half message began. ``msg_id`` is the message's UNIQ_KEY."""
+
+    producer_group: str
+    tran_state_table_offset: Int64
+    commit_log_offset: Int64
+    commit_or_rollback: Int32
+    msg_id: str
+    from_transaction_check: bool | None = None
+    transaction_id: str | None = None
+    topic: str | None = None
+    broker_name: Annotated[str | None, named("bname")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckTransaction:
+    """39, asked by a broker: what became of it? The body is the half message as it is stored."""
+
+    tran_state_table_offset: Int64
+    commit_log_offset: Int64
+    msg_id: str | None = None
+    transaction_id: str | None = None
+    offset_msg_id: str | None = None
+    topic: str | None = None
+    broker_name: Annotated[str | None, named("bname")] = None

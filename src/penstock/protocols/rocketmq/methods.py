@@ -1,0 +1,89 @@
+"""The table of requests: code, header and answer's header, body and answer's body. Its rows are typed.
+
+``None`` as a body: bytes of another kind (stored messages, a message's own body), or nothing. Source: Apache RocketMQ
+4.9 and 5.x, ``RequestCode``. What answers' codes mean is in ``error_codes``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+from penstock.protocols.rocketmq import messages as m
+
+__all__ = ["METHODS", "Method"]
+
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Method(Generic[Request, Answer]):
+    """One request. ``letters``: its header is written in the short form. ``asked_by_servers``: of their clients."""
+
+    code: int
+    name: str
+    request: type[Request]
+    answer: type[Answer]
+    body: type | None = None
+    answer_body: type | None = None
+    letters: bool = False
+    asked_by_servers: bool = False
+
+
+_N: Final = m.NoFields
+
+SEND_MESSAGE: Final = Method(10, "SEND_MESSAGE", m.SendMessage, m.Sent)
+PULL_MESSAGE: Final = Method(11, "PULL_MESSAGE", m.PullMessage, m.Pulled)
+QUERY_MESSAGE: Final = Method(12, "QUERY_MESSAGE", m.QueryMessage, m.QueriedMessages)
+QUERY_CONSUMER_OFFSET: Final = Method(14, "QUERY_CONSUMER_OFFSET", m.QueryConsumerOffset, m.FoundOffset)
+UPDATE_CONSUMER_OFFSET: Final = Method(15, "UPDATE_CONSUMER_OFFSET", m.UpdateConsumerOffset, _N)
+UPDATE_AND_CREATE_TOPIC: Final = Method(17, "UPDATE_AND_CREATE_TOPIC", m.CreateTopic, _N)
+SEARCH_OFFSET_BY_TIMESTAMP: Final = Method(29, "SEARCH_OFFSET_BY_TIMESTAMP", m.SearchOffset, m.FoundOffset)
+GET_MAX_OFFSET: Final = Method(30, "GET_MAX_OFFSET", m.OfQueue, m.FoundOffset)
+GET_MIN_OFFSET: Final = Method(31, "GET_MIN_OFFSET", m.OfQueue, m.FoundOffset)
+GET_EARLIEST_MSG_STORETIME: Final = Method(32, "GET_EARLIEST_MSG_STORETIME", m.OfQueue, m.StoreTime)
+VIEW_MESSAGE_BY_ID: Final = Method(33, "VIEW_MESSAGE_BY_ID", m.ViewMessage, _N)
+HEART_BEAT: Final = Method(34, "HEART_BEAT", _N, _N, m.HeartbeatData)
+UNREGISTER_CLIENT: Final = Method(35, "UNREGISTER_CLIENT", m.UnregisterClient, _N)
+CONSUMER_SEND_MSG_BACK: Final = Method(36, "CONSUMER_SEND_MSG_BACK", m.SendBack, _N)
+END_TRANSACTION: Final = Method(37, "END_TRANSACTION", m.EndTransaction, _N)
+GET_CONSUMER_LIST_BY_GROUP: Final = Method(38, "GET_CONSUMER_LIST_BY_GROUP", m.OfGroup, _N, answer_body=m.ConsumerIds)
+CHECK_TRANSACTION_STATE: Final = Method(39, "CHECK_TRANSACTION_STATE", m.CheckTransaction, _N, asked_by_servers=True)
+NOTIFY_CONSUMER_IDS_CHANGED: Final = Method(40, "NOTIFY_CONSUMER_IDS_CHANGED", m.OfGroup, _N, asked_by_servers=True)
+LOCK_BATCH_MQ: Final = Method(41, "LOCK_BATCH_MQ", m.Routed, _N, m.LockQueues, m.LockedQueues)
+UNLOCK_BATCH_MQ: Final = Method(42, "UNLOCK_BATCH_MQ", m.Routed, _N, m.LockQueues)
+GET_ALL_CONSUMER_OFFSET: Final = Method(43, "GET_ALL_CONSUMER_OFFSET", _N, _N, answer_body=m.ConsumerOffsets)
+CHECK_CLIENT_CONFIG: Final = Method(46, "CHECK_CLIENT_CONFIG", _N, _N, m.CheckClientConfig)
+GET_ROUTEINFO_BY_TOPIC: Final = Method(105, "GET_ROUTEINFO_BY_TOPIC", m.GetRoute, _N, answer_body=m.Route)
+GET_BROKER_CLUSTER_INFO: Final = Method(106, "GET_BROKER_CLUSTER_INFO", _N, _N, answer_body=m.ClusterInfo)
+UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: Final = Method(
+    200, "UPDATE_AND_CREATE_SUBSCRIPTIONGROUP", _N, _N, m.SubscriptionGroupConfig
+)
+GET_TOPIC_STATS_INFO: Final = Method(202, "GET_TOPIC_STATS_INFO", m.OfTopic, _N, answer_body=m.TopicStats)
+GET_CONSUMER_CONNECTION_LIST: Final = Method(
+    203, "GET_CONSUMER_CONNECTION_LIST", m.OfGroup, _N, answer_body=m.ConsumerConnection
+)
+GET_ALL_TOPIC_LIST_FROM_NAMESERVER: Final = Method(
+    206, "GET_ALL_TOPIC_LIST_FROM_NAMESERVER", _N, _N, answer_body=m.TopicList
+)
+DELETE_SUBSCRIPTIONGROUP: Final = Method(207, "DELETE_SUBSCRIPTIONGROUP", m.DeleteGroup, _N)
+GET_CONSUME_STATS: Final = Method(208, "GET_CONSUME_STATS", m.StatsOfGroup, _N, answer_body=m.ConsumeStats)
+DELETE_TOPIC_IN_BROKER: Final = Method(215, "DELETE_TOPIC_IN_BROKER", m.OfTopic, _N)
+DELETE_TOPIC_IN_NAMESRV: Final = Method(216, "DELETE_TOPIC_IN_NAMESRV", m.OfTopic, _N)
+RESET_CONSUMER_CLIENT_OFFSET: Final = Method(
+    220, "RESET_CONSUMER_CLIENT_OFFSET", m.ResetOffsetsOfGroup, _N, m.ResetOffset, asked_by_servers=True
+)
+INVOKE_BROKER_TO_RESET_OFFSET: Final = Method(
+    222, "INVOKE_BROKER_TO_RESET_OFFSET", m.ResetOffsetsOfGroup, _N, answer_body=m.ResetOffset
+)
+GET_TOPICS_BY_CLUSTER: Final = Method(224, "GET_TOPICS_BY_CLUSTER", m.OfCluster, _N, answer_body=m.TopicList)
+QUERY_TOPIC_CONSUME_BY_WHO: Final = Method(300, "QUERY_TOPIC_CONSUME_BY_WHO", m.OfTopic, _N, answer_body=m.Groups)
+SEND_MESSAGE_V2: Final = Method(310, "SEND_MESSAGE_V2", m.SendMessage, m.Sent, letters=True)
+SEND_BATCH_MESSAGE: Final = Method(320, "SEND_BATCH_MESSAGE", m.SendMessage, m.Sent, letters=True)
+LITE_PULL_MESSAGE: Final = Method(361, "LITE_PULL_MESSAGE", m.PullMessage, m.Pulled)
+
+METHODS: Final[dict[int, Method[Any, Any]]] = {
+    each.code: each for each in list(globals().values()) if isinstance(each, Method)
+}
+"""Every row, by its code."""
