@@ -17,7 +17,7 @@ from penstock.net.options import TransportOptions
 from penstock.seams.channel import Dialect, Outgoing, Told
 from penstock.seams.framing import Buffer, Buffers, Frame
 
-__all__ = ["AsyncioConnection"]
+__all__ = ["AsyncioConnection", "AsyncioPending"]
 
 
 class AsyncioPending:
@@ -40,6 +40,11 @@ class AsyncioPending:
         if not self.future.done():
             self.future.set_exception(error)
             self.future.exception()  # marks it as seen: an answer that nobody waits for is not worth a warning
+
+    @property
+    def answered(self) -> bool:
+        """Whether there is nothing to wait for."""
+        return self.future.done()
 
     async def reply(self) -> Frame:
         """Wait for the answer. Raises RequestTimeout, ConnectionLost, ProtocolViolation."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import time
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ from penstock.net.stopping import Stop
 from penstock.seams.channel import Dialect, Outgoing
 from penstock.seams.framing import Buffer, Buffers, Frame
 
-__all__ = ["BlockingConnection"]
+__all__ = ["BlockingConnection", "BlockingPending"]
 
 
 _AT_ONCE_S = 0.001
@@ -37,6 +38,16 @@ class BlockingPending:
         self._correlation = correlation
         self._timeout_s = timeout_s
         self._held_s = held_s
+
+    @property
+    def answered(self) -> bool:
+        """Whether there is nothing to wait for."""
+        return self._connection.closed or self._connection.has_answer(self._correlation)
+
+    def wait(self) -> None:
+        """Read until the answer is there, and keep it for ``reply``; or until there can be none."""
+        with contextlib.suppress(PenstockError):
+            self._connection.keep_answer(self._correlation, self._timeout_s, self._held_s)
 
     async def reply(self) -> Frame:
         """Read until the answer is there. Raises RequestTimeout, ConnectionLost, ProtocolViolation."""
@@ -120,6 +131,14 @@ class BlockingConnection:
     def close(self) -> None:
         """Close the socket; requests in flight will raise ConnectionLost."""
         self._break(ConnectionLost("the connection was closed", node=str(self._endpoint)))
+
+    def has_answer(self, correlation: int) -> bool:
+        """Whether it was read while somebody waited for another one."""
+        return correlation in self._arrived
+
+    def keep_answer(self, correlation: int, timeout_s: float, held_s: float) -> None:
+        """As ``read_answer``, for later."""
+        self._arrived[correlation] = self.read_answer(correlation, timeout_s, held_s)
 
     def read_answer(self, correlation: int, timeout_s: float, held_s: float) -> Frame:
         """Called by BlockingPending: answers to other requests are kept for those who will ask."""

@@ -10,14 +10,14 @@ from typing import Any, Generic, TypeVar
 
 from penstock.errors import Closed, PenstockError
 from penstock.model import Endpoint
-from penstock.net._asyncio_connection import AsyncioConnection
+from penstock.net._asyncio_connection import AsyncioConnection, AsyncioPending
 from penstock.net._away import Away
 from penstock.net._backoff import Backoff
 from penstock.net._links import NO_ADDRESS, OpenLink
 from penstock.net._reasons import no_connection, silent
 from penstock.net.network import Network, Tcp
 from penstock.net.options import TransportOptions
-from penstock.seams.channel import Dialect, Link
+from penstock.seams.channel import Dialect, Link, Pending
 
 __all__ = ["AsyncioChannel"]
 
@@ -118,6 +118,14 @@ class AsyncioChannel(Generic[State]):
     async def gather(self, work: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseException]:
         """Run all side by side; results or exceptions in order."""
         return await asyncio.gather(*work, return_exceptions=True)
+
+    async def any_of(self, requests: Sequence[Pending], *, within_s: float) -> None:
+        """Wait until one of these is answered, but not longer than that."""
+        futures = [each.future for each in requests if isinstance(each, AsyncioPending)]
+        if not futures:
+            await asyncio.sleep(within_s)
+        elif not any(future.done() for future in futures):
+            await asyncio.wait(futures, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
 
     async def sleep(self, seconds: float) -> None:
         """Let others run for a while."""

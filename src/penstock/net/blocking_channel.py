@@ -16,12 +16,12 @@ from penstock.errors import Closed, PenstockError, RequestTimeout, UsageError
 from penstock.model import Endpoint
 from penstock.net._away import Away
 from penstock.net._backoff import Backoff
-from penstock.net._blocking_connection import BlockingConnection
+from penstock.net._blocking_connection import BlockingConnection, BlockingPending
 from penstock.net._links import NO_ADDRESS, OpenLink
 from penstock.net._reasons import no_connection, silent
 from penstock.net.options import TransportOptions
 from penstock.net.stopping import Stop
-from penstock.seams.channel import Dialect, Link
+from penstock.seams.channel import Dialect, Link, Pending
 
 if TYPE_CHECKING:
     import ssl
@@ -111,6 +111,14 @@ class BlockingChannel(Generic[State]):
                 self._stop.check()
                 results.append(error)
         return results
+
+    async def any_of(self, requests: Sequence[Pending], *, within_s: float) -> None:
+        """Wait for the first of these, however long it takes; without any, for that time."""
+        first = next(iter(requests), None)
+        if first is None:
+            await self.sleep(within_s)
+        elif isinstance(first, BlockingPending) and not any(each.answered for each in requests):
+            first.wait()
 
     async def sleep(self, seconds: float) -> None:
         """Block for a while."""

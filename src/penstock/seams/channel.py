@@ -27,6 +27,11 @@ Told = Callable[[Frame | PenstockError], None]
 class Pending(Protocol):
     """A request on its way; several may be at once on one connection."""
 
+    @property
+    def answered(self) -> bool:
+        """Whether ``reply`` has nothing to wait for: the answer is there, or there will be none."""
+        ...
+
     async def reply(self) -> Frame:
         """The answer. Raises RequestTimeout or ConnectionLost."""
         ...
@@ -135,6 +140,13 @@ class Channel(Protocol, Generic[State]):
 
     async def gather(self, work: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseException]:
         """Run all, side by side where the transport can; results or exceptions in order."""
+        ...
+
+    async def any_of(self, requests: Sequence[Pending], *, within_s: float) -> None:
+        """Wait until one of these is answered, but not longer than that; without any, for that time.
+
+        A transport that cannot wait for several waits for the first one.
+        """
         ...
 
     async def sleep(self, seconds: float) -> None: ...

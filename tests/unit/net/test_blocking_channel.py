@@ -114,3 +114,21 @@ def test_a_coroutine_that_waits_for_something_else_is_refused() -> None:
 
     with pytest.raises(UsageError, match="suspended"):
         run(stray())
+
+
+def test_of_several_answers_the_first_is_waited_for_and_kept(node: Node) -> None:
+    channel = BlockingChannel(ToyDialect())
+    connection = run(channel.link(node.endpoint)).connection
+    one, two = (connection.start(ask(text), timeout_s=5.0) for text in (b"one", b"two"))
+    assert not one.answered
+    run(channel.any_of([one, two], within_s=5.0))
+    assert one.answered
+    assert [bytes(run(each.reply()).body) for each in (one, two)] == [b"ONE", b"TWO"]
+    left = connection.start(ask(b"left"), timeout_s=5.0)
+    connection.close()
+    run(channel.any_of([left], within_s=5.0))
+    assert left.answered
+    with pytest.raises(ConnectionLost):
+        run(left.reply())
+    run(channel.any_of([], within_s=0.0))
+    run(channel.close())

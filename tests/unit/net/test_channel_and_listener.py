@@ -370,3 +370,27 @@ def _answers(requests: bytes) -> bytes:
 
 def _address(listener: Listener) -> tuple[str, int]:
     return listener.endpoint.host, listener.endpoint.port
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_the_first_of_several_answers_is_waited_for_and_no_longer_than_is_wanted(
+    network: Callable[[], Network],
+) -> None:
+    async def body() -> None:
+        async with pair(network, ordered=False) as it:
+            connection = (await it.channel.link(it.listener.endpoint)).connection
+            waiting = connection.start(ask(b"park it"), timeout_s=5.0)
+            await it.channel.any_of([waiting], within_s=0.01)
+            assert not waiting.answered
+            quick = connection.start(ask(b"quick"), timeout_s=5.0)
+            await it.channel.any_of([waiting, quick], within_s=5.0)
+            assert (waiting.answered, quick.answered) == (False, True)
+            assert bytes((await quick.reply()).body) == b"QUICK"
+            connection.close()
+            await it.channel.any_of([waiting], within_s=5.0)
+            assert waiting.answered
+            with pytest.raises(ConnectionLost):
+                await waiting.reply()
+            await it.channel.any_of([], within_s=0.01)
+
+    go(body())
