@@ -64,10 +64,10 @@ def parse_address(text: str, port_of: Callable[[str], int | None] = _no_port) ->
 
 
 def parse_endpoints(text: str, default_port: Callable[[], int | None]) -> tuple[Endpoint, ...]:
-    """``host:port,host,[::1]:port…``; empty text is no endpoint at all. Raises ConfigError."""
+    """``host:port,host,[::1]:port…``, also with semicolons; empty text is no endpoint at all. Raises ConfigError."""
     if not text:
         return ()
-    return tuple(_endpoint(part.strip(), default_port, text) for part in text.split(","))
+    return tuple(_endpoint(part.strip(), default_port, text) for part in text.replace(";", ",").split(","))
 
 
 def _is_scheme(text: str) -> bool:
