@@ -51,6 +51,7 @@ class OpenFront(Protocol):
 class WireProtocol:
     """One protocol. ``config`` is what it adds to addresses and options.
 
+    ``front`` None: there is only a client, and a node cannot listen for it.
     ``offsets`` is there where the protocol has a format for committed offsets that a node may keep them in.
     ``enode`` is there where a cluster of servers that speak the protocol can be what a node keeps its topics in.
     ``columns`` are columns that readers may ask for beside those of every record: name to the header that carries it.
@@ -64,7 +65,7 @@ class WireProtocol:
 
     scheme: str
     client: OpenClient
-    front: OpenFront
+    front: OpenFront | None
     config: ProtocolConfig = PLAIN
     offsets: Callable[[], OffsetsCodec] | None = None
     enode: OpenEnode | None = None

@@ -146,7 +146,13 @@ class Node:
         return AsyncioChannel(dialect, network=self._network)
 
     async def _open(self, listen: ListenAddress, services: Services) -> None:
-        front = protocol(listen.scheme).front(services, self.config)
+        opened = protocol(listen.scheme).front
+        if opened is None:
+            raise ConfigError(
+                f"a node cannot listen on {listen}: there is only a client for {listen.scheme}",
+                hint="Listen for " + ", ".join(each for each in schemes() if protocol(each).front is not None),
+            )
+        front = opened(services, self.config)
         await front.start()
         self._fronts.append(front)
         most, backlog = connections_for(self.config.max_connections, len(self.config.listen))
