@@ -30,9 +30,6 @@ __all__ = [
 USUAL: Final = "kafka"
 """What is spoken where nobody says what."""
 
-_UNDER_WAY: Final = frozenset({"rocketmq"})
-"""Folders that do not register themselves yet."""
-
 _registered: dict[str, WireProtocol] = {}
 
 
@@ -43,12 +40,7 @@ def register(wire_protocol: WireProtocol) -> None:
 
 def schemes() -> tuple[str, ...]:
     """Every scheme there is, without importing any."""
-    return tuple(
-        sorted(
-            {found.name for found in iter_modules(__path__) if found.ispkg and found.name not in _UNDER_WAY}
-            | set(_registered)
-        )
-    )
+    return tuple(sorted({found.name for found in iter_modules(__path__) if found.ispkg} | set(_registered)))
 
 
 def protocol(scheme: str) -> WireProtocol:

@@ -200,7 +200,7 @@ def test_rows_become_messages_with_an_id_each() -> None:
     assert parse_properties(first.properties) == {"KEYS": "k", "a": "1", "UNIQ_KEY": "A", "WAIT": "false"}
     assert (first.sys_flag, first.born_ms, inflated(first.body, first.sys_flag)) == (0x301, 7, b"v" * 5000)
     assert parse_properties(second.properties) == {"penstock.value": "empty", "UNIQ_KEY": "B", "WAIT": "false"}
-    assert (second.sys_flag, second.born_ms, second.body) == (0, 9, b"")
+    assert (second.sys_flag, second.born_ms, second.body) == (0, 9, b"\0")
     (only,) = prepare_all(rows.slice(1), lambda: "C", now_ms=1)
     assert read_record(only.properties.encode(), only.inner.body) == (None, b"", [])
 

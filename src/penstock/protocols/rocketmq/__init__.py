@@ -1,1 +1,6 @@
-"""RocketMQ: frames, commands, messages and records. See ``README.md`` beside this file for what is spoken."""
+"""RocketMQ: frames, commands, messages, records and the client. See ``README.md`` beside this file for what is
+spoken."""
+
+from penstock.protocols.rocketmq.registration import PROTOCOL as PROTOCOL
+
+__all__ = ["PROTOCOL"]

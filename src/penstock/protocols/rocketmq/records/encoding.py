@@ -23,6 +23,9 @@ __all__ = ["COMPRESS_FROM_BYTES", "Prepared", "prepare", "prepare_all"]
 COMPRESS_FROM_BYTES: Final = 4096
 """What Java's producer takes (``compressMsgBodyOverHowmuch``)."""
 
+_NO_BODY: Final = b"\0"
+"""What stands for nothing: brokers of 5.x refuse a message without a byte."""
+
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
@@ -56,7 +59,7 @@ def prepare(
     Bodies from ``compress_from`` bytes on are compressed, if a ``compression`` is named and it makes them smaller.
     """
     properties = [*write_record(key, value, headers), ("UNIQ_KEY", unique_id), ("WAIT", "true" if wait else "false")]
-    body: bytes | memoryview = value or b""
+    body: bytes | memoryview = value or _NO_BODY
     sys_flag = 0
     if compression is not None and len(body) >= compress_from:
         packed, bits = compressed(body, compression)

@@ -129,7 +129,7 @@ def read_record(properties: bytes, body: bytes, *, every: bool = False) -> Said:
     if coded_headers is not None:
         own = [pair for pair in headers if KIND_OF.get(pair[0].encode(), Kind.HEADER) not in {Kind.HEADER, Kind.TAG}]
         headers = coded_headers + (own if every else [])
-    value_read = None if marked == b"null" and not body else body
+    value_read = None if marked == b"null" else b"" if marked == b"empty" else body
     return Said(coded_key if coded_key is not None else key, value_read, headers)
 
 

@@ -1,0 +1,183 @@
+"""Topics and groups as operators see them: what brokers know is asked of every broker, and put together.
+
+A topic's ``partitions`` are of each broker, as RocketMQ's queues are. What brokers keep of groups without members is
+their committed offsets and settings.
+Source: Apache RocketMQ 4.9 and 5.4, ``DefaultMQAdminExtImpl``, ``AdminBrokerProcessor``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from penstock.errors import ErrorKind, ServerError, UsageError
+from penstock.model import Committed, Node, Partition, TopicInfo
+from penstock.protocols.rocketmq import messages as m
+from penstock.protocols.rocketmq.client.allocation import rule_of
+from penstock.protocols.rocketmq.client.committing import commit, committed
+from penstock.protocols.rocketmq.command import MAX_FRAME_BYTES
+from penstock.protocols.rocketmq.config.names import RETRY, check_topic
+from penstock.protocols.rocketmq.error_codes import Code, error_of
+from penstock.protocols.rocketmq.methods import (
+    DELETE_SUBSCRIPTIONGROUP,
+    DELETE_TOPIC_IN_BROKER,
+    DELETE_TOPIC_IN_NAMESRV,
+    GET_ALL_CONSUMER_OFFSET,
+    GET_CONSUMER_CONNECTION_LIST,
+    UPDATE_AND_CREATE_TOPIC,
+)
+from penstock.seams.admin import GroupDescription, GroupListing, GroupListings, GroupMember, NewTopic
+from penstock.seams.retry import Retry
+
+if TYPE_CHECKING:
+    from penstock.protocols.rocketmq.client.shared import Shared
+
+__all__ = ["RocketAdmin"]
+
+_QUEUES: Final = 4
+_SEEN_WITHIN_MS: Final = 10_000
+
+
+class RocketAdmin:
+    """``penstock.seams.admin.AdminClient``."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+
+    async def create_topics(self, topics: Sequence[NewTopic]) -> None:
+        """On every broker; those that are there are an error, though brokers would not mind."""
+        for topic in topics:
+            check_topic(topic.name)
+            if topic.config:
+                raise UsageError("topics of RocketMQ are not configured when they are made", topic=topic.name)
+            if await self.topics([topic.name]):
+                raise error_of(Code.TOPIC_EXIST_ALREADY, topic=topic.name)
+        for topic in topics:
+            await self._put(topic.name, topic.partitions if topic.partitions > 0 else _QUEUES)
+
+    async def delete_topics(self, names: Collection[str]) -> None:
+        """On every broker and every name server."""
+        nodes = await self._shared.topics.brokers()
+        for name in names:
+            if not await self.topics([name]):
+                raise error_of(Code.TOPIC_NOT_EXIST, "no name server knows it", topic=name)
+            header = m.OfTopic(topic=name)
+            calls = self._shared.calls
+            await self._shared.together([calls.call(node.endpoint, DELETE_TOPIC_IN_BROKER, header) for node in nodes])
+            servers = self._shared.names.all
+            await self._shared.together([calls.call(each, DELETE_TOPIC_IN_NAMESRV, header) for each in servers])
+            self._shared.topics.routes.note(name, None)
+
+    async def add_partitions(self, name: str, total: int) -> None:
+        """``total`` queues on every broker that has the topic."""
+        route = (await self.topics([name])).get(name)
+        if route is None:
+            raise error_of(Code.TOPIC_NOT_EXIST, "no name server knows it", topic=name)
+        there = max(
+            sum(each.partition.node == info.partition.node for each in route.partitions) for info in route.partitions
+        )
+        if total <= there:
+            raise UsageError(f"the topic has {there} queues on a broker already", topic=name)
+        await self._put(name, total)
+
+    async def topics(self, names: Collection[str] | None = None, *, fresh: bool = True) -> Mapping[str, TopicInfo]:
+        """As name servers know them."""
+        return await self._shared.topics.topics(names, fresh=fresh)
+
+    async def topic_config(self, name: str) -> Mapping[str, str]:
+        """How many queues each broker has of it."""
+        info = (await self.topics([name])).get(name)
+        if info is None:
+            raise error_of(Code.TOPIC_NOT_EXIST, "no name server knows it", topic=name)
+        found: dict[str, int] = {}
+        for each in info.partitions:
+            found[each.partition.node] = found.get(each.partition.node, 0) + 1
+        return {f"queues.{node}": str(count) for node, count in found.items()}
+
+    async def delete_records(self, before: Mapping[Partition, int]) -> Mapping[Partition, int]:
+        """Brokers delete by age only."""
+        del before
+        raise UsageError("RocketMQ deletes no records on request", hint="Its brokers delete by age: fileReservedTime")
+
+    async def groups(self) -> Sequence[GroupListing]:
+        """Those that have committed something."""
+        nodes = await self._shared.topics.brokers()
+        calls = self._shared.calls
+        asked = [calls.call(node.endpoint, GET_ALL_CONSUMER_OFFSET, m.NoFields(), within_s=3.0) for node in nodes]
+        names: set[str] = set()
+        unreachable: list[Node] = []
+        for node, outcome in zip(nodes, await self._shared.channel.gather(asked), strict=True):
+            if isinstance(outcome, BaseException):
+                unreachable.append(node)
+                continue
+            table = m.read_body(m.ConsumerOffsets, outcome.body, max_bytes=MAX_FRAME_BYTES).offset_table
+            names |= {name.partition("@")[2] for name in table}
+        listed = [GroupListing(name, (await self.describe_group(name)).state, "consumer") for name in sorted(names)]
+        return GroupListings(listed, unreachable)
+
+    async def describe_group(self, group: str) -> GroupDescription:
+        """Its members, as brokers know them. Which queues each has only members themselves know; what is told is what
+        they work out by this client's ``allocation``, from what brokers say of who is there."""
+        header = m.OfGroup(consumer_group=group)
+        members: dict[str, str] = {}
+        topics: set[str] = set()
+        for node in await self._shared.topics.brokers():
+            answer = await self._shared.calls.call(
+                node.endpoint, GET_CONSUMER_CONNECTION_LIST, header, accept=(Code.SUCCESS, Code.CONSUMER_NOT_ONLINE)
+            )
+            if answer.code == Code.SUCCESS:
+                said = m.read_body(m.ConsumerConnection, answer.body)
+                members |= {each.client_id: each.client_addr or "" for each in said.connection_set}
+                topics |= {topic for topic in said.subscription_table if not topic.startswith(RETRY)}
+        if not members:
+            known = await committed(self._shared, group, None)
+            return GroupDescription(group, "Empty" if known else "Dead", "", None, ())
+        shares = await self._shares(sorted(members), topics)
+        told = (GroupMember(name, None, name, members[name], shares[name]) for name in sorted(members))
+        return GroupDescription(group, "Stable", self._shared.options.rocket.allocation.value, None, tuple(told))
+
+    async def _shares(self, members: Sequence[str], topics: Collection[str]) -> Mapping[str, frozenset[Partition]]:
+        rule = rule_of(self._shared.options.rocket.allocation, self._shared.options.rocket.rooms)
+        infos = (await self.topics(topics)).values() if topics else ()
+        queues = [[each.partition for each in info.partitions] for info in infos]
+        return {name: frozenset(each for those in queues for each in rule(name, members, those)) for name in members}
+
+    async def committed(self, group: str, partitions: Collection[Partition] | None) -> Mapping[Partition, Committed]:
+        """Where a group stands."""
+        return await committed(self._shared, group, partitions)
+
+    async def commit(self, group: str, offsets: Mapping[Partition, Committed]) -> None:
+        """Put it elsewhere; members that read go on where they are."""
+        await commit(self._shared, group, offsets)
+
+    async def delete_groups(self, groups: Collection[str]) -> None:
+        """With their offsets. Raises ServerError for one that has members, or is not there."""
+        nodes = await self._shared.topics.brokers()
+        for group in groups:
+            described = await self.describe_group(group)
+            if described.members:
+                raise ServerError(
+                    f"group {group} has members", code=1, name="GROUP_HAS_MEMBERS", hint="Stop them first"
+                )
+            if described.state == "Dead":
+                raise error_of(Code.SUBSCRIPTION_GROUP_NOT_EXIST, f"no broker knows group {group}")
+            header = m.DeleteGroup(group_name=group, clean_offset=True)
+            calls = self._shared.calls
+            await self._shared.together([calls.call(node.endpoint, DELETE_SUBSCRIPTIONGROUP, header) for node in nodes])
+
+    async def _put(self, topic: str, queues: int) -> None:
+        """Make a topic, or change it, on every broker; until a name server has heard of it."""
+        header = m.CreateTopic(topic=topic, read_queue_nums=queues, write_queue_nums=queues)
+        nodes = await self._shared.topics.brokers()
+        calls = self._shared.calls
+        await self._shared.together([calls.call(node.endpoint, UPDATE_AND_CREATE_TOPIC, header) for node in nodes])
+        retry = Retry(self._shared.channel, self._shared.options, timeout_ms=_SEEN_WITHIN_MS)
+        while True:
+            info = (await self.topics([topic])).get(topic)
+            if info is not None and len(info.partitions) >= queues * len(nodes):
+                return
+            error = ServerError(
+                "brokers have the topic, but not all name servers", code=Code.TOPIC_NOT_EXIST, name="TOPIC_NOT_EXIST",
+                kind=ErrorKind.UNKNOWN_TOPIC, retriable=True, topic=topic,
+            )  # fmt: skip
+            await retry.after(error)

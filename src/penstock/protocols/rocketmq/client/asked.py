@@ -1,0 +1,35 @@
+"""Asked: what brokers say of their own accord, written down for those whom it concerns.
+
+A group's members changed (40); what became of this transaction (39); a group's offsets were reset (220). Anything else
+is let pass, as Java's clients do with what they do not know.
+Source: Apache RocketMQ 4.9 and 5.4, ``ClientRemotingProcessor``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from penstock.model import Endpoint
+from penstock.protocols.rocketmq.command import RemotingCommand
+from penstock.protocols.rocketmq.methods import CHECK_TRANSACTION_STATE, NOTIFY_CONSUMER_IDS_CHANGED
+from penstock.seams.channel import Connection
+
+__all__ = ["Heard"]
+
+_MOST_CHECKS: Final = 10_000
+
+
+class Heard:
+    """``noticed``: groups whose members changed. ``checks``: transactions that are asked about, and by which broker."""
+
+    def __init__(self) -> None:
+        self.noticed: set[str] = set()
+        self.checks: deque[tuple[Endpoint, RemotingCommand]] = deque(maxlen=_MOST_CHECKS)
+
+    def __call__(self, connection: Connection, asked: RemotingCommand) -> None:
+        """Nothing is answered on the spot."""
+        if asked.code == NOTIFY_CONSUMER_IDS_CHANGED.code:
+            self.noticed.add(asked.fields.get("consumerGroup", ""))
+        elif asked.code == CHECK_TRANSACTION_STATE.code:
+            self.checks.append((connection.endpoint, asked))

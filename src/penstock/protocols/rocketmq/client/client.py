@@ -1,0 +1,114 @@
+"""RocketClient: the LogClient of RocketMQ. It only puts the parts together; each family of requests has its own
+file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from penstock.model import Committed, Endpoint, LogRange, Node, OffsetSpec, Partition, TopicInfo
+from penstock.protocols.rocketmq.client.admin import RocketAdmin
+from penstock.protocols.rocketmq.client.asked import Heard
+from penstock.protocols.rocketmq.client.committing import commit, committed
+from penstock.protocols.rocketmq.client.membership import RocketMembership
+from penstock.protocols.rocketmq.client.offsets import find_offsets
+from penstock.protocols.rocketmq.client.options import RocketOptions, options_of
+from penstock.protocols.rocketmq.client.pulls import RocketFetched
+from penstock.protocols.rocketmq.client.ranges import RangePulls
+from penstock.protocols.rocketmq.client.reading import Polling
+from penstock.protocols.rocketmq.client.sender import RocketSender
+from penstock.protocols.rocketmq.client.shared import share
+from penstock.protocols.rocketmq.config.names import check_topic
+from penstock.protocols.rocketmq.config.options import MessageModel
+from penstock.protocols.rocketmq.dialect import RocketDialect
+from penstock.seams.channel import Channel, Dialect
+from penstock.seams.client import FoundOffset, GroupOptions, ReadFrom, ReadLimits
+
+if TYPE_CHECKING:
+    from penstock.config import ClientConfig, OptionValue
+
+__all__ = ["RocketClient", "open_client"]
+
+
+class RocketClient:
+    """``penstock.seams.client.LogClient`` for RocketMQ clusters, and whatever speaks like one."""
+
+    def __init__(
+        self,
+        channel_of: Callable[[Dialect[None]], Channel[None]],
+        names: Sequence[Endpoint],
+        options: RocketOptions | None = None,
+    ) -> None:
+        heard = Heard()
+        self._channel = channel_of(RocketDialect(heard))
+        self.shared = share(self._channel, names, options or RocketOptions(), heard)
+        self._polling = Polling(self.shared)
+
+    def check_topic(self, name: str) -> None:
+        """``penstock.seams.client.NamesTopics``."""
+        check_topic(name)
+
+    async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> Mapping[str, TopicInfo]:
+        """Topics by name; see ``LogClient``."""
+        return await self.shared.topics.topics(names, fresh=fresh)
+
+    def leader(self, partition: Partition) -> Node | None:
+        """From what is known."""
+        return self.shared.topics.routes.leader(partition)
+
+    def distrust(self, partition: Partition) -> None:
+        """Forget who leads it."""
+        self.shared.topics.routes.distrust(partition)
+
+    async def offsets(self, wanted: Mapping[Partition, OffsetSpec]) -> Mapping[Partition, FoundOffset]:
+        """Earliest and latest offsets, and those of a time of storing."""
+        return await find_offsets(self.shared, wanted)
+
+    async def read(
+        self, node: Node, reads: Sequence[ReadFrom], limits: ReadLimits, lane: str = ""
+    ) -> Sequence[RocketFetched]:
+        """One poll of one broker."""
+        return await self._polling.read(node, reads, limits, lane)
+
+    def ranges(self, wanted: LogRange, *, fetch_bytes: int = 0) -> RangePulls:
+        """Requests for a range of one queue; brokers decide how large answers are."""
+        del fetch_bytes
+        return RangePulls(self.shared, wanted)
+
+    async def committed(self, group: str, partitions: Collection[Partition] | None) -> Mapping[Partition, Committed]:
+        """Where a group stands; nowhere, for its own member in which each reads everything."""
+        options = self.shared.options
+        if group == options.group and options.rocket.message_model is MessageModel.BROADCASTING:
+            return {}
+        return await committed(self.shared, group, partitions)
+
+    async def commit(self, group: str, offsets: Mapping[Partition, Committed]) -> None:
+        """Put a group elsewhere; brokers take that from anybody."""
+        await commit(self.shared, group, offsets)
+
+    def membership(self, options: GroupOptions) -> RocketMembership:
+        """A member-to-be of a group."""
+        return RocketMembership(self.shared, options)
+
+    def sender(self, *, idempotent: bool) -> RocketSender:
+        """A producer; RocketMQ has nothing to be idempotent with, so a repeated message may be stored twice."""
+        del idempotent
+        return RocketSender(self.shared)
+
+    def admin(self) -> RocketAdmin:
+        """Topics and groups as operators see them."""
+        return RocketAdmin(self.shared)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._channel.close()
+
+
+def open_client(
+    channel_of: Callable[[Dialect[None]], Channel[None]],
+    bootstrap: Sequence[Endpoint],
+    config: ClientConfig,
+    extra: Mapping[str, OptionValue],
+) -> RocketClient:
+    """A client over the transports that ``channel_of`` makes. Nothing is connected yet. Raises ConfigError."""
+    return RocketClient(channel_of, bootstrap, options_of(config, extra))

@@ -1,0 +1,253 @@
+"""A member of a group whose members share queues (clustering): it tells brokers that it is there, and works out by
+itself what it reads.
+
+`member_states` is the table. A look asks, for each topic, one of its brokers who is in the group and a name server for
+the topic's queues, and applies the group's rule (`allocation`). It comes with a broker's notice, every
+``rebalance_ms``, when topics changed, and until one has seen everything. Until all members have looked, two may read
+one queue: nobody hands queues out. With ``orderly`` a queue is taken only once its broker has locked it for this member
+(`locks`).
+Source: Apache RocketMQ 4.9 and 5.4, ``RebalanceImpl``, ``MQClientInstance.sendHeartbeatToAllBroker``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Final
+
+from penstock.config.logs import ClientLog, whose
+from penstock.errors import ConfigError, PenstockError, ServerError
+from penstock.model import Assignment, Committed, Node, Partition
+from penstock.protocols.rocketmq import messages as m
+from penstock.protocols.rocketmq.client.allocation import rule_of
+from penstock.protocols.rocketmq.client.committing import commit
+from penstock.protocols.rocketmq.client.locks import Locks
+from penstock.protocols.rocketmq.client.member_states import TABLE, Event, State
+from penstock.protocols.rocketmq.client.subscriptions import subscription
+from penstock.protocols.rocketmq.config.names import RETRY
+from penstock.protocols.rocketmq.config.options import MessageModel
+from penstock.protocols.rocketmq.methods import GET_CONSUMER_LIST_BY_GROUP, HEART_BEAT, UNREGISTER_CLIENT
+from penstock.seams.client import Beat, GroupOptions, Verdict
+
+if TYPE_CHECKING:
+    from penstock.protocols.rocketmq.client.shared import Shared
+
+__all__ = ["RocketMembership"]
+
+_TICK_S: Final = 0.1
+_MOMENT_S: Final = 1.0
+_BLIND_S: Final = 0.5
+_NEVER: Final = float("-inf")
+
+
+class RocketMembership:
+    """``penstock.seams.client.Membership``."""
+
+    def __init__(self, shared: Shared, options: GroupOptions) -> None:
+        if options.instance_id is not None:
+            raise ConfigError(
+                "group_instance_id is set, but RocketMQ's members have no names that others could not take",
+                hint="instance_name makes a member's id the same after a restart",
+            )
+        rocket = shared.options.rocket
+        self._shared = shared
+        self._rocket = rocket
+        self._group = options.group
+        self._rule = rule_of(rocket.allocation, rocket.rooms)
+        self._log = ClientLog("penstock.group", whose(shared.options.client_id))
+        self._locks = Locks(shared, options.group) if rocket.orderly else None
+        self._topics: tuple[str, ...] = ()
+        self._version_ms = 0
+        self._share: frozenset[Partition] = frozenset()
+        self._owns: frozenset[Partition] = frozenset()
+        self._seen = False
+        self._state = State.ABSENT
+        self._beaten: dict[Node, float] = {}
+        self._looked = self._blind = _NEVER
+        self._generation = 0
+        self.heartbeat_interval_s = min(_TICK_S, options.heartbeat_interval_ms / 1_000)
+        self.member_id = shared.id
+
+    def must_revoke(self, owned: Collection[Partition]) -> frozenset[Partition]:
+        """What others shall have, if queues are locked: it is unlocked once nobody works on it any more."""
+        return frozenset(owned) - self._share if self._locks is not None and self._seen else frozenset()
+
+    async def join(self, topics: Collection[str], owned: Collection[Partition], reason: str) -> Assignment:
+        """Tell brokers, and look. Raises what hindered that."""
+        del reason
+        self._topics = tuple(sorted(topics))
+        self._version_ms = self._shared.channel.now_ms()
+        self._see(Event.JOINS)
+        await self._shared.topics.topics(self._topics, fresh=True)
+        self._beaten.clear()
+        if errors := await self._beat():
+            raise errors[0]
+        if self._locks is not None:
+            await self._locks.release(self._owns - frozenset(owned))
+        self._owns = self._owns & frozenset(owned)
+        await self._look()
+        self._owns = await self._held()
+        self._generation += 1
+        return Assignment(self._generation, self._owns)
+
+    async def heartbeat(self) -> Beat:
+        """Tell brokers if it is time, and look if there is a reason to. Raises what failed if no broker answered."""
+        now = self._shared.channel.monotonic()
+        if errors := await self._beat():
+            raise errors[0]
+        if self._group in self._shared.heard.noticed:
+            self._see(Event.NOTICE)
+        elif now >= self._looked + self._rocket.rebalance_ms / 1_000:
+            self._see(Event.DUE)
+        if self._state is not State.UNSURE or now < self._blind + _BLIND_S:
+            return Beat(Verdict.STEADY)
+        await self._look()
+        gone = self._owns - self._share
+        if gone and self._locks is not None:
+            return Beat(Verdict.REJOIN, reason=f"{len(gone)} queues are others' now")
+        before, self._owns = self._owns, await self._held()
+        lost = (before - self._owns) & self._share
+        return Beat(
+            Verdict.STEADY, revoked=before - self._owns - lost, assigned=self._owns - before, lost=lost,
+            reason="a broker gave its lock away" if lost else "",
+        )  # fmt: skip
+
+    async def stale(self, topics: Collection[str]) -> bool:
+        """Never: the next heartbeat sees to it."""
+        del topics
+        if self._state is State.SURE:
+            self._see(Event.DUE)
+        return False
+
+    async def commit(self, offsets: Mapping[Partition, Committed]) -> None:
+        """Brokers take them from anybody; of members that each read everything nobody could keep them."""
+        if self._rocket.message_model is MessageModel.CLUSTERING:
+            await commit(self._shared, self._group, offsets)
+
+    async def leave(self, reason: str) -> None:
+        """Unlock and tell every broker that this member goes; they notice by themselves where that fails."""
+        del reason
+        self._see(Event.LEAVES)
+        if self._locks is not None:
+            await self._locks.release(self._owns)
+        self._owns = self._share = frozenset()
+        header = m.UnregisterClient(client_id=self.member_id, consumer_group=self._group)
+        calls, nodes = self._shared.calls, list(self._beaten)
+        self._beaten.clear()
+        work = [calls.call(node.endpoint, UNREGISTER_CLIENT, header, within_s=_MOMENT_S) for node in nodes]
+        for outcome in await self._shared.channel.gather(work):
+            if isinstance(outcome, BaseException):
+                self._log.info("a broker was not told that this member goes: %s", outcome)
+
+    # Telling brokers.
+
+    async def _beat(self) -> list[BaseException]:
+        """Tell those brokers of these topics that have not heard of this member lately; what went wrong."""
+        now = self._shared.channel.monotonic()
+        every_s = self._rocket.heartbeat_broker_ms / 1_000
+        nodes = {node for topic in self._topics for node in self._shared.topics.routes.masters(topic)}
+        self._beaten = {node: at for node, at in self._beaten.items() if node in nodes}
+        due = [node for node in sorted(nodes, key=str) if now >= self._beaten.get(node, _NEVER) + every_s]
+        if not due:
+            return []
+        body = self._said()
+        work = [
+            self._shared.calls.call(
+                node.endpoint, HEART_BEAT, m.NoFields(), body, within_s=_MOMENT_S, timeout_s=_MOMENT_S * 5
+            )
+            for node in due
+        ]
+        errors = []
+        for node, outcome in zip(due, await self._shared.channel.gather(work), strict=True):
+            if isinstance(outcome, BaseException):
+                self._beaten[node] = now - every_s + _MOMENT_S  # again soon, but not with every tick
+                errors.append(outcome)
+            else:
+                self._beaten[node] = now
+        return errors if len(errors) == len(nodes) else []
+
+    def _said(self) -> m.HeartbeatData:
+        options = self._shared.options
+        topics = list(self._topics)
+        wanted = [subscription(topic, *options.expression, self._version_ms) for topic in topics]
+        if self._rocket.message_model is MessageModel.CLUSTERING:
+            wanted.append(subscription(RETRY + self._group, "*", "TAG", self._version_ms))
+        consumer = m.ConsumerData(
+            group_name=self._group,
+            message_model=self._rocket.message_model.value,
+            consume_from_where=f"CONSUME_FROM_{'LAST' if options.from_latest else 'FIRST'}_OFFSET",
+            subscription_data_set=tuple(wanted),
+        )
+        return m.HeartbeatData(client_id=self.member_id, consumer_data_set=(consumer,))
+
+    # Looking.
+
+    async def _look(self) -> None:
+        """Work out this member's share anew; where something could not be seen, it stays what it was."""
+        self._shared.heard.noticed.discard(self._group)
+        try:
+            await self._shared.topics.topics(self._topics, fresh=True)
+            shares = [await self._share_of(topic) for topic in self._topics]
+        except PenstockError as error:
+            text = "group %s could not be looked at, this member goes on with what it has: %s"
+            self._log.warning(text, self._group, error)
+            self._not_all()
+            return
+        self._share = frozenset(partition for share in shares for partition in share)
+        self._seen = True
+        self._looked = self._shared.channel.monotonic()
+        self._see(Event.SEEN)
+
+    async def _held(self) -> frozenset[Partition]:
+        """Of the share what may be read: all of it, or what brokers lock for this member."""
+        if self._locks is None:
+            return self._share
+        held = await self._locks.take(self._share)
+        if held != self._share:
+            self._see(Event.DUE if self._state is State.SURE else Event.BLIND)
+            self._blind = self._shared.channel.monotonic()
+        return held
+
+    def _not_all(self) -> None:
+        self._blind = self._shared.channel.monotonic()
+        self._see(Event.BLIND)
+
+    async def _share_of(self, topic: str) -> Collection[Partition]:
+        info = (await self._shared.topics.topics([topic])).get(topic)
+        queues = sorted((each.partition for each in info.partitions), key=_order) if info is not None else []
+        if not queues:
+            return ()
+        if self._rocket.message_model is MessageModel.BROADCASTING:
+            return queues
+        members = await self._members(topic)
+        return self._rule(self.member_id, sorted(members), queues)
+
+    async def _members(self, topic: str) -> Collection[str]:
+        """As one of the topic's brokers knows them, drawn by lot; another one if that does not answer."""
+        nodes = self._shared.topics.routes.masters(topic)
+        begin = int(self._shared.channel.random() * len(nodes))
+        failure: PenstockError | None = None
+        for node in nodes[begin:] + nodes[:begin]:
+            try:
+                answer = await self._shared.calls.call(
+                    node.endpoint, GET_CONSUMER_LIST_BY_GROUP, m.OfGroup(consumer_group=self._group),
+                    within_s=_MOMENT_S, timeout_s=_MOMENT_S * 5,
+                )  # fmt: skip
+                found = m.read_body(m.ConsumerIds, answer.body).consumer_id_list
+            except PenstockError as error:
+                failure = error
+                continue
+            if self.member_id in found:
+                return found
+            # It was restarted, or forgot this member: the next heartbeat goes there at once.
+            self._beaten.pop(node, None)
+            failure = ServerError(
+                f"broker {node.name} does not know this member", code=206, name="CONSUMER_NOT_ONLINE", retriable=True
+            )
+        raise failure or ServerError(f"no broker has topic {topic}", code=17, name="TOPIC_NOT_EXIST", retriable=True)
+
+    def _see(self, event: Event) -> None:
+        self._state = TABLE[self._state, event]
+
+
+def _order(partition: Partition) -> tuple[str, str, int]:
+    return partition.topic, partition.node, partition.id

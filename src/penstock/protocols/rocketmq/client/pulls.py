@@ -1,0 +1,152 @@
+"""Pulls: one question about one queue, and what its answer says. Every way of reading is made of these.
+
+A pull names its subscription itself, so that brokers need not have heard of this client. A broker that has nothing
+answers at once, or holds the question until there is something, or its time is over (``held``). What it brings is
+bounded by the broker: 32 messages, 256 KiB; of what lies on disk a fourth of that.
+Source: Apache RocketMQ 4.9 and 5.4, ``PullMessageProcessor``, ``DefaultMessageStore.getMessage``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.errors import OffsetOutOfRange, PenstockError
+from penstock.model import Partition
+from penstock.protocols.rocketmq import messages as m
+from penstock.protocols.rocketmq.client.calls import Calls, Started
+from penstock.protocols.rocketmq.client.options import RocketOptions
+from penstock.protocols.rocketmq.error_codes import Code
+from penstock.protocols.rocketmq.methods import PULL_MESSAGE
+from penstock.seams.channel import Outgoing
+from penstock.seams.framing import Buffer
+
+if TYPE_CHECKING:
+    from penstock.columnar import Messages
+
+__all__ = ["Got", "RocketFetched", "gone", "pull", "take"]
+
+_ANSWERS = (Code.SUCCESS, Code.PULL_NOT_FOUND, Code.PULL_RETRY_IMMEDIATELY, Code.PULL_OFFSET_MOVED)
+
+Pull = Started[m.PullMessage, m.Pulled]
+
+
+@dataclass(frozen=True, slots=True)
+class Got:
+    """What a pull at ``offset`` brought: messages of ``[offset, next_offset)``, of a queue that has those of
+    ``[first, end)``. ``moved``: there is nothing at ``offset``."""
+
+    offset: int
+    next_offset: int
+    first: int
+    end: int
+    body: Buffer = b""
+    moved: bool = False
+
+
+def pull(
+    calls: Calls, partition: Partition, offset: int, count: int, *, held: bool, everything: bool = False
+) -> Outgoing:
+    """The question for up to ``count`` messages from ``offset`` on; ``everything``: whatever is chosen otherwise."""
+    options = calls.options
+    expression, kind = ("*", "TAG") if everything else options.expression
+    header = m.PullMessage(
+        consumer_group=options.reads_as,
+        topic=partition.topic,
+        queue_id=partition.id,
+        queue_offset=offset,
+        max_msg_nums=count,
+        sys_flag=m.PullFlag.INLINE | (m.PullFlag.SUSPEND if held else 0),
+        suspend_timeout_millis=options.rocket.suspend_ms if held else 0,
+        subscription=expression,
+        expression_type=kind,
+        broker_name=partition.node,
+    )
+    return calls.request(PULL_MESSAGE, header)
+
+
+async def take(started: Pull, partition: Partition, offset: int) -> Got:
+    """The answer. Raises ServerError and whatever a call raises."""
+    answer = await started.answer(_ANSWERS, of=partition, offset=offset)
+    said = answer.header
+    return Got(
+        offset,
+        max(said.next_begin_offset, offset) if answer.code != Code.PULL_OFFSET_MOVED else offset,
+        said.min_offset,
+        said.max_offset,
+        answer.body if answer.code == Code.SUCCESS else b"",
+        answer.code == Code.PULL_OFFSET_MOVED,
+    )
+
+
+def gone(partition: Partition, text: str, offset: int, hint: str) -> OffsetOutOfRange:
+    """PULL_OFFSET_MOVED, as a broker would say it."""
+    return OffsetOutOfRange(
+        text,
+        code=Code.PULL_OFFSET_MOVED,
+        name="PULL_OFFSET_MOVED",
+        topic=partition.topic,
+        partition=partition.id,
+        offset=offset,
+        node=partition.node or None,
+        hint=hint,
+    )
+
+
+class RocketFetched:
+    """What reading brought for one queue, out of several answers in a row; ``penstock.seams.client.Fetched``."""
+
+    __slots__ = (
+        "_bodies",
+        "_options",
+        "error",
+        "high_watermark",
+        "log_start_offset",
+        "next_offset",
+        "offset",
+        "partition",
+    )
+
+    def __init__(
+        self,
+        partition: Partition,
+        offset: int,
+        answers: Sequence[Got],
+        options: RocketOptions,
+        error: PenstockError | None = None,
+    ) -> None:
+        self.partition = partition
+        self.offset = offset
+        self.error = error
+        self.next_offset = answers[-1].next_offset if answers else offset
+        self.high_watermark = answers[-1].end if answers else -1
+        self.log_start_offset = answers[-1].first if answers else -1
+        self._bodies = [each.body for each in answers if each.body]
+        self._options = options
+        if error is None and answers and answers[-1].moved:
+            last = answers[-1]
+            text = f"there is nothing at {offset}: the queue has {last.first} to {last.end}"
+            self.error = gone(partition, text, offset, "Retention deleted it, or its broker came back without its disk")
+
+    @property
+    def size(self) -> int:
+        """Bytes held; 1 for answers without messages that moved on: what moves the position is not nothing."""
+        return sum(map(len, self._bodies)) or int(self.next_offset > self.offset)
+
+    def decode(self, *, stop: int | None = None, columns: Sequence[str] | None = None) -> tuple[Messages, int]:
+        """The records in ``[offset, stop)`` and the offset to read next. Raises CorruptBatch, or ``error`` if set."""
+        from penstock.columnar import Messages
+        from penstock.protocols.rocketmq.records import decode
+
+        if self.error is not None:
+            raise self.error
+        following = self.next_offset if stop is None else min(self.next_offset, stop)
+        if not self._bodies:
+            return Messages(), following
+        try:
+            found = decode(self._bodies, start=self.offset, stop=stop, columns=columns, tags=self._options.tags)
+        except PenstockError as error:
+            error.topic, error.partition, error.node = self.partition.topic, self.partition.id, self.partition.node
+            raise
+        return Messages.of(self.partition, found.batch, following), following

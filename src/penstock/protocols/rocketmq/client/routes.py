@@ -1,0 +1,157 @@
+"""Routes: which brokers there are, and which queues of a topic lie on each. Data and lookups; who asks is elsewhere.
+
+A queue is a partition: topic, the queue's number and its broker's name, which several addresses may share (a master,
+number 0, and those that copy it). Partitions of a topic stand in the order (broker, number), as Java's clients sort
+them, so that the n-th partition stays the n-th while no broker comes or goes.
+Source: Apache RocketMQ 4.9 and 5.4, ``TopicRouteData``, ``MQClientInstance``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from penstock.errors import ProtocolViolation
+from penstock.model import Endpoint, Node, Partition, PartitionInfo, TopicInfo
+from penstock.protocols.rocketmq import messages as m
+from penstock.protocols.rocketmq.config.names import is_internal
+
+__all__ = ["MASTER", "QueuesOfBroker", "Route", "Routes", "addresses_of", "route_of"]
+
+MASTER: Final = 0
+_MOST_QUEUES: Final = 100_000
+_LARGEST_PORT: Final = 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class QueuesOfBroker:
+    """Queues of one topic on one broker: how many may be read, and written."""
+
+    readable: int
+    writable: int
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Of one topic: queues by broker, and addresses by broker and number (0 is the master)."""
+
+    queues: Mapping[str, QueuesOfBroker]
+    brokers: Mapping[str, Mapping[int, Endpoint]]
+
+
+def route_of(said: m.Route) -> Route:
+    """A name server's answer. Raises ProtocolViolation."""
+    queues = {
+        each.broker_name: QueuesOfBroker(
+            _count(each.read_queue_nums) if each.perm & m.Perm.READ else 0,
+            _count(each.write_queue_nums) if each.perm & m.Perm.WRITE else 0,
+        )
+        for each in said.queue_datas
+    }
+    return Route(queues, {each.broker_name: addresses_of(each) for each in said.broker_datas})
+
+
+def addresses_of(data: m.BrokerData) -> Mapping[int, Endpoint]:
+    """The addresses of one broker, by number. Raises ProtocolViolation."""
+    return {number: _endpoint(address) for number, address in data.broker_addrs.items()}
+
+
+def _count(number: int) -> int:
+    if not 0 <= number <= _MOST_QUEUES:
+        raise ProtocolViolation(f"a topic with {number} queues on one broker")
+    return number
+
+
+def _endpoint(text: str) -> Endpoint:
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")  # an IPv6 host has brackets or none
+    if not host or not port.isdecimal() or int(port) > _LARGEST_PORT:
+        raise ProtocolViolation(f"a broker's address is {text[:100]!r}")
+    return Endpoint(host, int(port))
+
+
+@dataclass(slots=True)
+class Routes:
+    """What is known. ``publishing``: partitions are those that may be written to, else those that may be read."""
+
+    publishing: bool = False
+    brokers: dict[str, Mapping[int, Endpoint]] = field(default_factory=dict)
+    _routes: dict[str, Route] = field(default_factory=dict)
+    _distrusted: set[Partition] = field(default_factory=set)
+
+    def note(self, topic: str, route: Route | None) -> None:
+        """What a name server told of a topic; None: it knows none of that name."""
+        self._distrusted = {partition for partition in self._distrusted if partition.topic != topic}
+        if route is None:
+            self._routes.pop(topic, None)
+            return
+        self._routes[topic] = route
+        self.brokers.update(route.brokers)
+
+    def note_brokers(self, brokers: Mapping[str, Mapping[int, Endpoint]]) -> None:
+        """Every broker there is."""
+        self.brokers = dict(brokers)
+
+    def known(self, topic: str) -> bool:
+        """Whether there is a route."""
+        return topic in self._routes
+
+    def topics(self, names: Collection[str]) -> dict[str, TopicInfo]:
+        """Those of ``names`` that there are."""
+        return {name: self._info(name) for name in names if name in self._routes}
+
+    def leader(self, partition: Partition) -> Node | None:
+        """The master of a queue's broker, if its topic has that queue; None after an error, until it is told anew."""
+        return None if partition in self._distrusted else self._master(partition)
+
+    def distrust(self, partition: Partition) -> None:
+        """The last request about it failed."""
+        self._distrusted.add(partition)
+
+    def masters(self, topic: str | None = None) -> list[Node]:
+        """Every broker that has a master, or those of a topic, by name."""
+        if topic is None:
+            names: Collection[str] = self.brokers
+        else:
+            names = self._routes[topic].queues if topic in self._routes else ()
+        found = [(name, self.brokers.get(name, {}).get(MASTER)) for name in sorted(names)]
+        return [Node(name, endpoint) for name, endpoint in found if endpoint is not None]
+
+    def everybody(self) -> list[Node]:
+        """Every address of every broker."""
+        return [Node(name, endpoint) for name in sorted(self.brokers) for endpoint in self.brokers[name].values()]
+
+    def resolve(self, partition: Partition) -> Partition:
+        """The same with its broker's name, where it was left out and only one broker can be meant."""
+        if partition.node or partition.topic not in self._routes:
+            return partition
+        names = [
+            name for name in self._routes[partition.topic].queues if self._has(partition.topic, name, partition.id)
+        ]
+        return Partition(partition.topic, partition.id, names[0]) if len(names) == 1 else partition
+
+    def _info(self, topic: str) -> TopicInfo:
+        infos = [
+            PartitionInfo(partition, self.leader(partition))
+            for broker in sorted(self._routes[topic].queues)
+            for partition in (Partition(topic, number, broker) for number in range(self._queues(topic, broker)))
+        ]
+        return TopicInfo(topic, tuple(infos), internal=is_internal(topic))
+
+    def _queues(self, topic: str, broker: str) -> int:
+        queues = self._routes[topic].queues[broker]
+        return queues.writable if self.publishing else queues.readable
+
+    def _has(self, topic: str, broker: str, number: int) -> bool:
+        route = self._routes.get(topic)
+        if route is None or broker not in route.queues:
+            return False
+        queues = route.queues[broker]
+        return 0 <= number < max(queues.readable, queues.writable)
+
+    def _master(self, partition: Partition) -> Node | None:
+        if not self._has(partition.topic, partition.node, partition.id):
+            return None
+        endpoint = self.brokers.get(partition.node, {}).get(MASTER)
+        return None if endpoint is None else Node(partition.node, endpoint)

@@ -1,0 +1,232 @@
+"""Sending: one producer's messages.
+
+A broker works off a connection's requests side by side, in any order. So of one queue only one request is under way at
+a time; what keeps that from being slow is that several messages travel in one (SEND_BATCH_MESSAGE). They have one time
+in common, the request's; messages of another time, and those that may not be in a batch (delayed, or compressed because
+they are long), go by themselves between them, so that order is kept. What was stored is remembered row by row, so that
+after a failure only the others are sent again.
+
+| answer | what is done |
+| --- | --- |
+| 0 | stored, at its own offset |
+| 10, 11, 12 | stored, too, though not yet as safely as the broker should: taken as 0, as by Java's producers |
+| a code that another attempt may mend (`error_codes`), a connection that broke, no answer in time | sent again, though
+  it may be stored; its broker is avoided by what may go elsewhere (`fault_latency`) |
+| anything else | the error |
+
+Source: Apache RocketMQ 4.9 and 5.4, ``DefaultMQProducerImpl``.
+"""
+
+from __future__ import annotations
+
+import copy
+import zlib
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from penstock.errors import ConnectionLost, PenstockError, RequestTimeout, ServerError
+from penstock.model import Codec, Node, Partition
+from penstock.protocols.rocketmq import messages as m
+from penstock.protocols.rocketmq.client.fault_latency import FaultLatency
+from penstock.protocols.rocketmq.client.preparing import is_delayed, prepared, unique_ids
+from penstock.protocols.rocketmq.config.names import RETRY, UNWRITABLE, check_topic
+from penstock.protocols.rocketmq.error_codes import Code, error_of
+from penstock.protocols.rocketmq.methods import SEND_BATCH_MESSAGE, SEND_MESSAGE_V2, Method
+from penstock.protocols.rocketmq.rpc import Answered
+from penstock.seams.client import Packed, Sent
+from penstock.seams.framing import Buffer
+
+if TYPE_CHECKING:
+    from penstock.columnar.few import Rows
+    from penstock.protocols.rocketmq.client.shared import Shared
+    from penstock.protocols.rocketmq.records import Prepared
+
+__all__ = ["RocketPacked", "RocketSender"]
+
+_LANE: Final = "send"
+_OF_A_BATCH: Final = "WAIT\x01true"
+_STORED: Final = (Code.SUCCESS, Code.FLUSH_DISK_TIMEOUT, Code.SLAVE_NOT_AVAILABLE, Code.FLUSH_SLAVE_TIMEOUT)
+_NOT_THIS_MESSAGE: Final = frozenset({Code.MESSAGE_ILLEGAL, Code.NO_PERMISSION, Code.INVALID_PARAMETER})
+
+
+@dataclass(slots=True)
+class RocketPacked:
+    """Encoded messages of one queue. ``offsets``: -1 where one is not stored yet; ``refused``: what cannot be."""
+
+    partition: Partition
+    messages: Sequence[Prepared]
+    offsets: list[int]
+    stored: list[bool]
+    refused: dict[int, PenstockError] = field(default_factory=dict)
+
+    @property
+    def records(self) -> int:
+        """How many."""
+        return len(self.offsets)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all bodies and properties."""
+        return sum(len(each.body) + len(each.properties) for each in self.messages)
+
+    def open_rows(self) -> list[int]:
+        """Rows to send."""
+        return [row for row, stored in enumerate(self.stored) if not stored and row not in self.refused]
+
+
+class RocketSender:
+    """``penstock.seams.client.Sender`` and ``Avoids``."""
+
+    numbered = False
+    """Nothing tells a broker which message comes after which."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self._rocket = rocket = shared.options.rocket
+        self._ids = unique_ids(shared.channel)
+        self._faults = FaultLatency(failed_s=rocket.avoid_failed_ms / 1_000, by_latency=rocket.avoid_slow_brokers)
+
+    async def open(self) -> None:
+        """Nothing: brokers need not know a producer that begins no transactions."""
+
+    def avoids(self, partition: Partition) -> bool:
+        """Whether its broker had trouble lately."""
+        return self._faults.avoids(partition.node, self._shared.channel.monotonic())
+
+    def partition_for(self, key: bytes, partitions: int) -> int:
+        """By CRC-32: RocketMQ leaves that to applications, so there is nobody to agree with but ourselves."""
+        return zlib.crc32(key) % partitions
+
+    def pack(self, partition: Partition, rows: Rows, codec: Codec) -> RocketPacked:
+        """Encode rows. Raises UsageError."""
+        check_topic(partition.topic)
+        if partition.topic in UNWRITABLE:
+            raise error_of(Code.NO_PERMISSION, "only brokers write to it", topic=partition.topic)
+        messages = prepared(rows, self._ids, self._shared.channel.now_ms(), codec, self._rocket)
+        return RocketPacked(partition, messages, [-1] * len(messages), [False] * len(messages))
+
+    async def send(self, node: Node, batches: Sequence[Packed], *, acks: int, timeout_s: float) -> Sequence[Sent]:
+        """Side by side for several queues. With ``acks`` 0 no answer is waited for."""
+        ours = [packed for packed in batches if isinstance(packed, RocketPacked)]
+        work = [self._send(node, each, timeout_s, one_way=acks == 0) for each in ours]
+        outcomes = await self._shared.channel.gather(work)
+        found = []
+        for packed, outcome in zip(ours, outcomes, strict=True):
+            if isinstance(outcome, BaseException) and not isinstance(outcome, PenstockError):
+                raise outcome
+            found.append(self._sent(packed, outcome))
+        return found
+
+    async def recover(self, packed: Packed, error: PenstockError) -> RocketPacked | None:
+        """The same again, of which only what is not stored is sent; None for what no repetition helps."""
+        assert isinstance(packed, RocketPacked)
+        return packed if error.retriable else None
+
+    async def abandon(self, packed: Packed) -> None:
+        """Nothing has to be undone."""
+        del packed
+
+    async def _send(self, node: Node, packed: RocketPacked, timeout_s: float, *, one_way: bool) -> PenstockError | None:
+        """Send what is open of one batch, request by request: the first error that another attempt may mend, or else
+        the first one."""
+        errors: list[PenstockError] = list(packed.refused.values())
+        for rows in self._requests(packed):
+            error = await self._send_rows(node, packed, rows, timeout_s, one_way=one_way)
+            if error is None:
+                continue
+            errors.append(error)
+            if error.retriable:
+                break  # what comes behind it would overtake it
+            packed.refused.update(dict.fromkeys(rows, error))
+        return next((error for error in errors if error.retriable), errors[0] if errors else None)
+
+    def _requests(self, packed: RocketPacked) -> Iterator[list[int]]:
+        """Rows that travel together, in order."""
+        together: list[int] = []
+        batches = self._rocket.batch_messages and not packed.partition.topic.startswith(RETRY)
+        for row in packed.open_rows():
+            message = packed.messages[row]
+            alone = not batches or bool(message.sys_flag) or is_delayed(message)
+            if together and (alone or message.born_ms != packed.messages[together[0]].born_ms):
+                yield together
+                together = []
+            together.append(row)
+            if alone:
+                yield together
+                together = []
+        if together:
+            yield together
+
+    async def _send_rows(
+        self, node: Node, packed: RocketPacked, rows: Sequence[int], timeout_s: float, *, one_way: bool
+    ) -> PenstockError | None:
+        channel, calls = self._shared.channel, self._shared.calls
+        method, header, body = self._request(packed, rows)
+        begun = channel.monotonic()
+        try:
+            if one_way:
+                await calls.tell(node.endpoint, method, header, body)
+                self._note(packed, rows, None)
+                return None
+            answer = await calls.call(
+                node.endpoint, method, header, body,
+                accept=_STORED, of=packed.partition, timeout_s=timeout_s, lane=_LANE,
+            )  # fmt: skip
+        except PenstockError as shared:
+            if not (isinstance(shared, ServerError) and shared.code in _NOT_THIS_MESSAGE):
+                self._faults.failed(node.name, channel.monotonic())
+            return copy.copy(shared)  # a connection that breaks gives one error to all that wait on it
+        now = channel.monotonic()
+        self._faults.answered(node.name, now - begun, now)
+        self._note(packed, rows, answer)
+        return None
+
+    def _request(
+        self, packed: RocketPacked, rows: Sequence[int]
+    ) -> tuple[Method[m.SendMessage, m.Sent], m.SendMessage, Buffer]:
+        from penstock.protocols.rocketmq.records import write_batch
+
+        first = packed.messages[rows[0]]
+        single = len(rows) == 1
+        header = m.SendMessage(
+            producer_group=self._rocket.producer_group,
+            topic=packed.partition.topic,
+            default_topic=self._rocket.template_topic,
+            default_topic_queue_nums=self._rocket.topic_queues,
+            queue_id=packed.partition.id,
+            sys_flag=first.sys_flag,
+            born_timestamp=first.born_ms,
+            properties=first.properties if single else _OF_A_BATCH,
+            reconsume_times=0,
+            unit_mode=False,
+            batch=not single,
+            broker_name=packed.partition.node,
+        )
+        if single:
+            return SEND_MESSAGE_V2, header, first.body
+        return SEND_BATCH_MESSAGE, header, write_batch(packed.messages[row].inner for row in rows)
+
+    def _note(self, packed: RocketPacked, rows: Collection[int], answer: Answered[m.Sent] | None) -> None:
+        """They are stored: one behind the other, but for what waits for its time elsewhere."""
+        offset = -1 if answer is None else answer.header.queue_offset
+        for place, row in enumerate(rows):
+            packed.stored[row] = True
+            if offset >= 0 and not is_delayed(packed.messages[row]):
+                packed.offsets[row] = offset + place
+
+    def _sent(self, packed: RocketPacked, error: PenstockError | None) -> Sent:
+        partition = packed.partition
+        if error is not None:
+            error.topic, error.partition = error.topic or partition.topic, partition.id
+            error.node = error.node or partition.node
+            if isinstance(error, ConnectionLost | RequestTimeout) or (
+                isinstance(error, ServerError) and error.code in (Code.TOPIC_NOT_EXIST, Code.GO_AWAY, 501)
+            ):
+                self._shared.topics.routes.distrust(partition)
+        base = packed.offsets[0] if packed.offsets else -1
+        if error is None and -1 not in packed.offsets:
+            return Sent(packed, base, -1, None, tuple(packed.offsets))
+        if error is None:
+            return Sent(packed, -1, -1, None)
+        return Sent(packed, base, -1, error, tuple(packed.offsets))

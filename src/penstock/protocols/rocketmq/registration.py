@@ -1,0 +1,40 @@
+"""How RocketMQ is registered: its client, imported when one is made. There is no front yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from penstock.model import Endpoint
+from penstock.protocols.rocketmq.config import ADDED
+from penstock.seams import ChannelFactory, LogClient, WireProtocol
+
+if TYPE_CHECKING:
+    from penstock.config import ClientConfig, OptionValue
+
+__all__ = ["PROTOCOL"]
+
+_HERE: Final = "penstock.protocols.rocketmq"
+
+
+def _client(
+    channel_of: ChannelFactory, bootstrap: Sequence[Endpoint], config: ClientConfig, extra: Mapping[str, OptionValue]
+) -> LogClient:
+    opened: LogClient = import_module(f"{_HERE}.client").open_client(channel_of, bootstrap, config, extra)
+    return opened
+
+
+_ALWAYS = (f"{_HERE}.client", f"{_HERE}.kernels._pure")
+PROTOCOL = WireProtocol(
+    "rocketmq",
+    _client,
+    None,
+    ADDED,
+    loads={
+        "consumer": (*_ALWAYS, f"{_HERE}.records.decoding"),
+        "producer": (*_ALWAYS, f"{_HERE}.records.encoding"),
+    },
+    kernels=f"{_HERE}.kernels",
+    title="RocketMQ",
+)

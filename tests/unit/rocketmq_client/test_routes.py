@@ -1,0 +1,82 @@
+"""Routes: which queues there are, in which order, and who has them."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.errors import ProtocolViolation
+from penstock.model import Endpoint, Node, Partition
+from penstock.protocols.rocketmq import messages as m
+from penstock.protocols.rocketmq.client.routes import Routes, route_of
+
+A, B = Endpoint("10.0.0.1", 10911), Endpoint("::1", 10911)
+
+
+def route(perm: int = 6, address: str = "10.0.0.1:10911", reads: int = 2) -> m.Route:
+    return m.Route(
+        broker_datas=(
+            m.BrokerData(broker_name="b", broker_addrs={0: "[::1]:10911", 1: "10.0.0.9:10911"}),
+            m.BrokerData(broker_name="a", broker_addrs={0: address}),
+        ),
+        queue_datas=(
+            m.QueueData(broker_name="b", read_queue_nums=1, write_queue_nums=1, perm=6),
+            m.QueueData(broker_name="a", read_queue_nums=reads, write_queue_nums=1, perm=perm),
+        ),
+    )
+
+
+def noted(said: m.Route, *, publishing: bool = False) -> Routes:
+    routes = Routes(publishing=publishing)
+    routes.note("t", route_of(said))
+    return routes
+
+
+def places(routes: Routes) -> list[str]:
+    return [f"{each.partition.node}{each.partition.id}" for each in routes.topics(["t"])["t"].partitions]
+
+
+def test_partitions_stand_in_the_order_of_brokers_and_numbers() -> None:
+    assert places(noted(route())) == ["a0", "a1", "b0"]
+
+
+def test_who_writes_is_told_of_what_may_be_written_to() -> None:
+    assert places(noted(route(), publishing=True)) == ["a0", "b0"]
+    assert places(noted(route(perm=4), publishing=True)) == ["b0"]
+    assert places(noted(route(perm=2))) == ["b0"]
+
+
+def test_a_queues_leader_is_its_brokers_master() -> None:
+    routes = noted(route())
+    assert routes.leader(Partition("t", 1, "a")) == Node("a", A)
+    assert routes.leader(Partition("t", 0, "b")) == Node("b", B)
+    assert routes.leader(Partition("t", 2, "a")) is None
+    assert routes.leader(Partition("t", 0, "")) is None
+    assert [node.name for node in routes.masters("t")] == ["a", "b"]
+
+
+def test_what_is_distrusted_has_no_leader_until_it_is_told_anew() -> None:
+    routes = noted(route())
+    routes.distrust(Partition("t", 0, "a"))
+    assert routes.leader(Partition("t", 0, "a")) is None
+    assert routes.leader(Partition("t", 1, "a")) == Node("a", A)
+    routes.note("t", route_of(route()))
+    assert routes.leader(Partition("t", 0, "a")) == Node("a", A)
+
+
+def test_a_broker_that_is_left_out_is_found_where_only_one_can_be_meant() -> None:
+    routes = noted(route())
+    assert routes.resolve(Partition("t", 1)) == Partition("t", 1, "a")
+    assert routes.resolve(Partition("t", 0)) == Partition("t", 0)
+
+
+def test_a_topic_that_is_gone_is_gone() -> None:
+    routes = noted(route())
+    routes.note("t", None)
+    assert routes.topics(["t"]) == {}
+    assert routes.leader(Partition("t", 0, "a")) is None
+
+
+@pytest.mark.parametrize("said", [route(address="nowhere"), route(address="h:99999"), route(reads=10**9)])
+def test_a_route_that_cannot_be_is_refused(said: m.Route) -> None:
+    with pytest.raises(ProtocolViolation):
+        route_of(said)
