@@ -56,6 +56,15 @@ def test_a_request_in_json_is_javas() -> None:
     assert read(wire).fields == {"queueId": "3", "topic": "T1"}
 
 
+def test_a_request_is_written_once_and_framed_around_any_number() -> None:
+    for compact in (False, True):
+        asked = request(methods.GET_MAX_OFFSET, m.OfQueue(topic="T", queue_id=0), b"body", compact=compact)
+        for number in (0, 9, -(2**31), 2**31 - 1):
+            command = RemotingCommand(30, number, 0, {"queueId": "0", "topic": "T"}, b"body", compact=compact)
+            assert read(b"".join(asked(number))) == command
+            assert b"".join(asked(number)) == joined(command)
+
+
 def test_a_compact_request_is_javas() -> None:
     command = RemotingCommand(30, 5, 0, {"queueId": "3", "topic": "T1"}, remark="hi", compact=True)
     assert joined(command).hex() == GOLDEN_COMPACT

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -27,6 +27,7 @@ __all__ = [
     "RemotingCommand",
     "decode",
     "encode",
+    "framed",
 ]
 
 VERSION: Final = 409
@@ -50,8 +51,11 @@ _LANGUAGE_NUMBER: Final = {name: number for number, name in enumerate(LANGUAGES)
 _OTHER: Final = _LANGUAGE_NUMBER["OTHER"]
 _WORD: Final = struct.Struct(">II")
 _FIXED: Final = struct.Struct(">hBhiii")
+_BEFORE_NUMBER: Final = struct.Struct(">hBh")
+_AFTER_NUMBER: Final = struct.Struct(">ii")
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
+_LONGEST_NUMBER: Final = len("-2147483648")
 _JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 
 
@@ -89,16 +93,31 @@ def encode(command: RemotingCommand) -> Buffers:
 
     A code that does not fit the compact form makes it JSON. Raises UsageError for more than a frame can hold.
     """
+    return framed(command)(command.opaque)
+
+
+def framed(command: RemotingCommand) -> Callable[[int], Buffers]:
+    """Return what writes the frame around any number: for requests, whose number a connection chooses.
+
+    Everything else is written here and now. Raises UsageError as `encode`.
+    """
     compact = command.compact and -0x8000 <= command.code < 0x8000
-    header = _compact(command) if compact else _json(command)
-    size = 4 + len(header) + len(command.body)
-    if size > MAX_FRAME_BYTES or len(header) > MAX_HEADER_BYTES:
+    before, after = _compact(command) if compact else _json(command)
+    body, kind = command.body, compact << 24
+    rest = len(before) + len(after)
+    if rest + _LONGEST_NUMBER > MAX_HEADER_BYTES or 4 + rest + _LONGEST_NUMBER + len(body) > MAX_FRAME_BYTES:
         raise UsageError(
-            f"a frame of {size} bytes, {len(header)} of them header; "
-            f"{MAX_FRAME_BYTES} and {MAX_HEADER_BYTES} are allowed"
+            f"a frame with {rest} bytes of header and {len(body)} of body; "
+            f"{MAX_HEADER_BYTES} and {MAX_FRAME_BYTES} together are allowed"
         )
-    head = _WORD.pack(size, compact << 24 | len(header)) + header
-    return [head, command.body] if len(command.body) else [head]
+
+    def write(number: int) -> Buffers:
+        said = _INT32.pack(number) if compact else b"%d" % number
+        size = rest + len(said)
+        head = _WORD.pack(4 + size + len(body), kind | size) + before + said + after
+        return [head, body] if len(body) else [head]
+
+    return write
 
 
 def decode(frame: memoryview, *, max_header_bytes: int = MAX_HEADER_BYTES) -> RemotingCommand:
@@ -118,16 +137,16 @@ def decode(frame: memoryview, *, max_header_bytes: int = MAX_HEADER_BYTES) -> Re
     raise ProtocolViolation(f"a header of type {frame[0]}; there are 0 (JSON) and 1 (compact)")
 
 
-def _json(command: RemotingCommand) -> bytes:
-    """Return the header as Java writes it: names in alphabetical order, nothing where there is nothing to say."""
-    said: dict[str, Any] = {"code": command.code}
-    if command.fields:
-        said["extFields"] = dict(command.fields)
-    said |= {"flag": command.flag, "language": command.language, "opaque": command.opaque}
-    if command.remark is not None:
-        said["remark"] = command.remark
-    said |= {"serializeTypeCurrentRPC": "JSON", "version": command.version}
-    return _utf8(_JSON(said), "a header")
+def _json(command: RemotingCommand) -> tuple[bytes, bytes]:
+    """Return what stands before and after the number, as Java writes it.
+
+    Names are in alphabetical order; nothing is written where there is nothing to say.
+    """
+    fields = f'"extFields":{_JSON(dict(command.fields))},' if command.fields else ""
+    remark = "" if command.remark is None else f',"remark":{_JSON(command.remark)}'
+    before = f'{{"code":{command.code},{fields}"flag":{command.flag},"language":{_JSON(command.language)},"opaque":'
+    after = f'{remark},"serializeTypeCurrentRPC":"JSON","version":{command.version}}}'
+    return _utf8(before, "a header"), _utf8(after, "a remark")
 
 
 def _of_json(header: bytes, body: memoryview) -> RemotingCommand:
@@ -163,7 +182,7 @@ def _texts(said: Any) -> Mapping[str, str]:
         return {}
     if not isinstance(said, dict):
         raise ProtocolViolation("a header's extFields are no object")
-    if all(type(value) is str for value in said.values()):
+    if {str}.issuperset(map(type, said.values())):
         return said
     return {name: _text(name, value) for name, value in said.items() if value is not None}
 
@@ -178,7 +197,8 @@ def _text(name: str, value: Any) -> str:
     raise ProtocolViolation(f"the ext field {name[:100]!r} is no text")
 
 
-def _compact(command: RemotingCommand) -> bytes:
+def _compact(command: RemotingCommand) -> tuple[bytes, bytes]:
+    """Return what stands before and after the number."""
     language = _LANGUAGE_NUMBER.get(command.language, _OTHER)
     remark = _utf8(command.remark or "", "a remark")
     entries = bytearray()
@@ -187,8 +207,9 @@ def _compact(command: RemotingCommand) -> bytes:
         if len(key) > 0x7FFF:
             raise UsageError(f"the name of an ext field has {len(key)} bytes; {0x7FFF} are allowed")
         entries += _INT16.pack(len(key)) + key + _INT32.pack(len(text)) + text
-    fixed = _FIXED.pack(command.code, language, min(command.version, 0x7FFF), command.opaque, command.flag, len(remark))
-    return b"".join((fixed, remark, _INT32.pack(len(entries)), entries))
+    before = _BEFORE_NUMBER.pack(command.code, language, min(command.version, 0x7FFF))
+    after = _AFTER_NUMBER.pack(command.flag, len(remark)) + remark + _INT32.pack(len(entries)) + entries
+    return before, after
 
 
 def _utf8(text: str, what: str) -> bytes:

@@ -6,11 +6,11 @@ What must not live here: framing, retries, what codes in answers mean.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from penstock.errors import ProtocolViolation
-from penstock.protocols.rocketmq.command import ONE_WAY, RESPONSE, VERSION, RemotingCommand, encode
+from penstock.protocols.rocketmq.command import ONE_WAY, RESPONSE, VERSION, RemotingCommand, encode, framed
 from penstock.protocols.rocketmq.error_codes import Code, error_of
 from penstock.protocols.rocketmq.framing import command_of
 from penstock.protocols.rocketmq.messages import read_fields, write_body, write_fields
@@ -68,10 +68,9 @@ def request(
         if method.code == _QUERY_MESSAGE:
             version, without = _UNSIGNED_KEY_VERSION, (_UNSIGNED_KEY,)
         fields = signed(account, fields, content, without=without)
-    command = RemotingCommand(
-        method.code, 0, ONE_WAY if one_way else 0, fields, content, version=version, compact=compact
+    return framed(
+        RemotingCommand(method.code, 0, ONE_WAY if one_way else 0, fields, content, version=version, compact=compact)
     )
-    return lambda number: encode(replace(command, opaque=number))
 
 
 def read_answer(
