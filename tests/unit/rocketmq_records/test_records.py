@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock import kernels
 from penstock.columnar.schema import HEADERS_TYPE
 from penstock.errors import CorruptBatch, ProtocolViolation, UsageError
 from penstock.protocols.rocketmq.records import (
@@ -276,3 +277,40 @@ def test_a_batch_that_is_stored_as_one_message_is_read_as_its_messages() -> None
         (40, b"k"),
         (41, None),
     ]
+
+
+def test_bodies_of_one_call_inflate_to_so_much_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed, bits = compressed(b"x" * 1000)
+    stored = write_stored(StoredMessage(topic="T", sys_flag=bits, body=bytes(packed)))
+    monkeypatch.setattr("penstock.protocols.rocketmq.records.decoding.MAX_INFLATED_BYTES", 1999)
+    assert decode([stored]).batch.num_rows == 1
+    with pytest.raises(CorruptBatch, match="more than 999 bytes"):
+        decode([stored, stored])
+
+
+WHOLE = write_stored(StoredMessage(topic="T", body=b"body", properties=b"a\x01b"))
+"""Body at 84 to 92 with its length, topic at 92, properties' length at 94, properties at 96 to 99."""
+
+
+@pytest.mark.parametrize("which", ["pure", "numba"])
+@pytest.mark.parametrize(
+    ("at", "written", "position", "words"),
+    [
+        (0, "00000062", 193, "properties go beyond"),
+        (0, "00000064", 99, "size is not what follows"),
+        (0, "0000005a", 99, "size is not what follows"),
+        (4, "cbd43194", 103, "no magic number"),
+        (84, "00000010", 183, "a body goes beyond"),
+        (84, "ffffffff", 183, "a body goes beyond"),
+        (92, "07", 191, "a topic goes beyond"),
+        (94, "0004", 193, "properties go beyond"),
+        (94, "ffff", 193, "properties go beyond"),
+        (94, "0002", 197, "longer than its parts"),
+    ],
+)
+def test_a_length_that_lies_is_told_by_its_place(which: str, at: int, written: str, position: int, words: str) -> None:
+    spoilt = bytearray(WHOLE)
+    spoilt[at : at + len(written) // 2] = bytes.fromhex(written)
+    with kernels.using(which), pytest.raises(ProtocolViolation, match=words) as told:
+        decode([WHOLE, bytes(spoilt)], check_crcs=False)
+    assert f"at byte {position} of {2 * len(WHOLE)}" in str(told.value)

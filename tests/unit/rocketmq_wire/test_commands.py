@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
 import json
 import struct
 import tracemalloc
@@ -122,6 +124,7 @@ def test_any_cut_header_is_refused(compact: bool) -> None:
         framed(struct.pack(">hBhiiiihi", 1, 0, 0, 1, 0, 0, 6, -1, 0), 1),
         framed(struct.pack(">hBhiiii", 1, 0, 0, 1, 0, 2, 0) + b"\xff\xff", 1),
         struct.pack(">II", 4, 1),
+        struct.pack(">II", 14, 11) + b'{"code":1}',
         struct.pack(">II", 8, 0xFFFFFF) + b"abcd",
     ],
 )
@@ -219,6 +222,12 @@ def test_signatures_are_javas() -> None:
     assert not is_signed("12345678", {**whole, "queueId": "4"}, b"body!")
     assert "12345678" not in repr(Account("RocketMQ", "12345678", "token"))
     assert signature("s", {"a": "1", "b": "2"}, b"", without=("b",)) == signature("s", {"a": "1"}, b"")
+
+
+def test_names_are_signed_in_the_order_of_utf_16() -> None:
+    fields = {"a": "2", "B": "1", "\ufffd": "4", "\U0001f600": "3"}
+    by_hand = base64.b64encode(hmac.new(b"s", b"1234body", "sha1").digest()).decode()
+    assert signature("s", fields, b"body") == by_hand
 
 
 def test_a_signed_query_by_key_is_one_that_every_broker_takes() -> None:
