@@ -100,6 +100,7 @@ class Server:
     peer: Peer | None = None
     scheme: str = "rocketmq"
     ordered: bool = False
+    at_once: bool = False
 
     async def start(self) -> None: ...
 

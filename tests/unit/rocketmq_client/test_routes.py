@@ -47,20 +47,11 @@ def test_who_writes_is_told_of_what_may_be_written_to() -> None:
 
 def test_a_queues_leader_is_its_brokers_master() -> None:
     routes = noted(route())
-    assert routes.leader(Partition("t", 1, "a")) == Node("a", A)
-    assert routes.leader(Partition("t", 0, "b")) == Node("b", B)
-    assert routes.leader(Partition("t", 2, "a")) is None
-    assert routes.leader(Partition("t", 0, "")) is None
+    assert routes.master(Partition("t", 1, "a")) == Node("a", A)
+    assert routes.master(Partition("t", 0, "b")) == Node("b", B)
+    assert routes.master(Partition("t", 2, "a")) is None
+    assert routes.master(Partition("t", 0, "")) is None
     assert [node.name for node in routes.masters("t")] == ["a", "b"]
-
-
-def test_what_is_distrusted_has_no_leader_until_it_is_told_anew() -> None:
-    routes = noted(route())
-    routes.distrust(Partition("t", 0, "a"))
-    assert routes.leader(Partition("t", 0, "a")) is None
-    assert routes.leader(Partition("t", 1, "a")) == Node("a", A)
-    routes.note("t", route_of(route()))
-    assert routes.leader(Partition("t", 0, "a")) == Node("a", A)
 
 
 def test_a_broker_that_is_left_out_is_found_where_only_one_can_be_meant() -> None:
@@ -73,7 +64,7 @@ def test_a_topic_that_is_gone_is_gone() -> None:
     routes = noted(route())
     routes.note("t", None)
     assert routes.topics(["t"]) == {}
-    assert routes.leader(Partition("t", 0, "a")) is None
+    assert routes.master(Partition("t", 0, "a")) is None
 
 
 @pytest.mark.parametrize("said", [route(address="nowhere"), route(address="h:99999"), route(reads=10**9)])

@@ -54,11 +54,11 @@ class RocketClient:
 
     def leader(self, partition: Partition) -> Node | None:
         """From what is known."""
-        return self.shared.topics.routes.leader(partition)
+        return self.shared.topics.routing.leader(partition)
 
     def distrust(self, partition: Partition) -> None:
         """Forget who leads it."""
-        self.shared.topics.routes.distrust(partition)
+        self.shared.topics.routing.distrust(partition)
 
     async def offsets(self, wanted: Mapping[Partition, OffsetSpec]) -> Mapping[Partition, FoundOffset]:
         """Earliest and latest offsets, and those of a time of storing."""

@@ -79,7 +79,7 @@ async def _retried(shared: Shared, partitions: Iterable[Partition], once: Callab
             return await once()
         except PenstockError as error:
             for partition in partitions if error.retriable else ():
-                shared.topics.routes.distrust(partition)
+                shared.topics.routing.distrust(partition)
             await retry.after(error)
 
 

@@ -70,7 +70,7 @@ class Locks:
     def _by_node(self, partitions: Collection[Partition]) -> dict[Node, list[Partition]]:
         found: dict[Node, list[Partition]] = {}
         for partition in sorted(partitions):
-            node = self._shared.topics.routes.leader(partition)
+            node = self._shared.topics.routing.leader(partition)
             if node is not None:
                 found.setdefault(node, []).append(partition)
         return found

@@ -66,7 +66,7 @@ async def _find(shared: Shared, partition: Partition, spec: OffsetSpec) -> Found
             return await _find_once(shared, partition, spec)
         except PenstockError as error:
             if error.retriable:
-                shared.topics.routes.distrust(partition)
+                shared.topics.routing.distrust(partition)
             await retry.after(error)
 
 

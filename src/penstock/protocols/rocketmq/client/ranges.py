@@ -72,7 +72,7 @@ class RangePulls:
     def note(self, error: PenstockError) -> None:
         """Ask a name server again who has the queue, before the next attempt."""
         if error.retriable:
-            self._shared.topics.routes.distrust(self._partition)
+            self._shared.topics.routing.distrust(self._partition)
 
     def gone(self, text: str, offset: int) -> OffsetOutOfRange:
         """21, as a broker would say it."""

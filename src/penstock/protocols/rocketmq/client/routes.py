@@ -78,11 +78,9 @@ class Routes:
     publishing: bool = False
     brokers: dict[str, Mapping[int, Endpoint]] = field(default_factory=dict)
     _routes: dict[str, Route] = field(default_factory=dict)
-    _distrusted: set[Partition] = field(default_factory=set)
 
     def note(self, topic: str, route: Route | None) -> None:
         """What a name server told of a topic; None: it knows none of that name."""
-        self._distrusted = {partition for partition in self._distrusted if partition.topic != topic}
         if route is None:
             self._routes.pop(topic, None)
             return
@@ -101,13 +99,12 @@ class Routes:
         """Those of ``names`` that there are."""
         return {name: self._info(name) for name in names if name in self._routes}
 
-    def leader(self, partition: Partition) -> Node | None:
-        """The master of a queue's broker, if its topic has that queue; None after an error, until it is told anew."""
-        return None if partition in self._distrusted else self._master(partition)
-
-    def distrust(self, partition: Partition) -> None:
-        """The last request about it failed."""
-        self._distrusted.add(partition)
+    def master(self, partition: Partition) -> Node | None:
+        """The master of a queue's broker, if its topic has that queue."""
+        if not self._has(partition.topic, partition.node, partition.id):
+            return None
+        endpoint = self.brokers.get(partition.node, {}).get(MASTER)
+        return None if endpoint is None else Node(partition.node, endpoint)
 
     def masters(self, topic: str | None = None) -> list[Node]:
         """Every broker that has a master, or those of a topic, by name."""
@@ -133,7 +130,7 @@ class Routes:
 
     def _info(self, topic: str) -> TopicInfo:
         infos = [
-            PartitionInfo(partition, self.leader(partition))
+            PartitionInfo(partition, self.master(partition))
             for broker in sorted(self._routes[topic].queues)
             for partition in (Partition(topic, number, broker) for number in range(self._queues(topic, broker)))
         ]
@@ -149,9 +146,3 @@ class Routes:
             return False
         queues = route.queues[broker]
         return 0 <= number < max(queues.readable, queues.writable)
-
-    def _master(self, partition: Partition) -> Node | None:
-        if not self._has(partition.topic, partition.node, partition.id):
-            return None
-        endpoint = self.brokers.get(partition.node, {}).get(MASTER)
-        return None if endpoint is None else Node(partition.node, endpoint)

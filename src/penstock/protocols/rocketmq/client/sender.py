@@ -223,7 +223,7 @@ class RocketSender:
             if isinstance(error, ConnectionLost | RequestTimeout) or (
                 isinstance(error, ServerError) and error.code in (Code.TOPIC_NOT_EXIST, Code.GO_AWAY, 501)
             ):
-                self._shared.topics.routes.distrust(partition)
+                self._shared.topics.routing.distrust(partition)
         base = packed.offsets[0] if packed.offsets else -1
         if error is None and -1 not in packed.offsets:
             return Sent(packed, base, -1, None, tuple(packed.offsets))

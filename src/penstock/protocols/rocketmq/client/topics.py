@@ -24,8 +24,8 @@ from penstock.protocols.rocketmq.methods import (
     GET_ROUTEINFO_BY_TOPIC,
     Method,
 )
-from penstock.seams.freshness import Freshness
 from penstock.seams.retry import Retry
+from penstock.seams.routing import Routing
 
 __all__ = ["Topics"]
 
@@ -33,20 +33,20 @@ Answer = TypeVar("Answer")
 
 
 class Topics:
-    """Of one client. ``routes`` is what is known."""
+    """Of one client. ``routes`` is what is known, ``routing`` what of it is believed."""
 
     def __init__(self, calls: Calls, names: NameServers) -> None:
         self._calls = calls
         self._options = calls.options
         self._names = names
-        self._freshness = Freshness(calls.channel, calls.options.metadata_max_age_ms)
         self._answered = False
         self.routes = Routes(publishing=calls.options.publishing)
+        self.routing = Routing(calls.channel, calls.options.metadata_max_age_ms, self.routes.master)
 
     async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> Mapping[str, TopicInfo]:
         """Topics by name (None: all); those that do not exist are absent."""
         wanted = await self.names() if names is None else names
-        due = list(wanted) if fresh else sorted(self._freshness.due(wanted))
+        due = list(wanted) if fresh else sorted(self.routing.due(wanted))
         if due:
             await self._learn(due)
         return self.routes.topics(wanted)
@@ -64,10 +64,7 @@ class Topics:
 
     async def leader(self, partition: Partition) -> Node:
         """The broker of a queue, asking a name server if need be. Raises ServerError if there is none now."""
-        node = self.routes.leader(partition)
-        if node is None:
-            await self.topics([partition.topic], fresh=True)
-            node = self.routes.leader(partition)
+        node = await self.routing.find(partition, self._learn)
         if node is None:
             raise self._no_leader(partition)
         return node
@@ -102,7 +99,7 @@ class Topics:
             template = await self._route(rocket.template_topic)
             route = None if template is None else _like(template, rocket.topic_queues)
         self.routes.note(name, route)
-        self._freshness.told([name])
+        self.routing.told([name])
 
     async def _route(self, name: str) -> Route | None:
         # Standard JSON on request: else servers write numbers as keys for older clients.
