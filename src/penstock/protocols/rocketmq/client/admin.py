@@ -161,7 +161,7 @@ class RocketAdmin:
                 )
             if described.state == "Dead":
                 raise error_of(Code.SUBSCRIPTION_GROUP_NOT_EXIST, f"no broker knows group {group}")
-            header = m.DeleteGroup(group_name=group, clean_offset=True)
+            header = m.DeleteGroup(group_name=group, clean_offset=True, remove_offset=True)
             calls = self._shared.calls
             await self._shared.together([calls.call(node.endpoint, DELETE_SUBSCRIPTIONGROUP, header) for node in nodes])
 

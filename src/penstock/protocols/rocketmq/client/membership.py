@@ -36,6 +36,7 @@ __all__ = ["RocketMembership"]
 _TICK_S: Final = 0.1
 _MOMENT_S: Final = 1.0
 _BLIND_S: Final = 0.5
+_HAND_OVER_S: Final = 0.5
 _NEVER: Final = float("-inf")
 
 
@@ -59,7 +60,7 @@ class RocketMembership:
         self._version_ms = 0
         self._share: frozenset[Partition] = frozenset()
         self._owns: frozenset[Partition] = frozenset()
-        self._seen = False
+        self._seen = self._others = False
         self._state = State.ABSENT
         self._beaten: dict[Node, float] = {}
         self._looked = self._blind = _NEVER
@@ -85,6 +86,9 @@ class RocketMembership:
             await self._locks.release(self._owns - frozenset(owned))
         self._owns = self._owns & frozenset(owned)
         await self._look()
+        if self._others:
+            # Who had these queues hears of it just now: what it commits must be there before anybody asks for it.
+            await self._shared.channel.sleep(_HAND_OVER_S)
         self._owns = await self._held()
         self._generation += 1
         return Assignment(self._generation, self._owns)
@@ -219,6 +223,7 @@ class RocketMembership:
         if self._rocket.message_model is MessageModel.BROADCASTING:
             return queues
         members = await self._members(topic)
+        self._others = len(members) > 1
         return self._rule(self.member_id, sorted(members), queues)
 
     async def _members(self, topic: str) -> Collection[str]:

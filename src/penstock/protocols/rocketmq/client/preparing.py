@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.columnar.few import FewRows, Rows
-from penstock.errors import UsageError
 from penstock.model import Codec
 from penstock.protocols.rocketmq.config.options import BodyCodec, RocketConfig
 from penstock.protocols.rocketmq.records.compression import Compression
@@ -41,9 +40,7 @@ def unique_ids(channel: Channel[Any]) -> UniqueIds:
 
 
 def prepared(rows: Rows, ids: UniqueIds, now_ms: int, codec: Codec, options: RocketConfig) -> Sequence[Prepared]:
-    """Rows as messages. ``codec`` says how long bodies are compressed, if it says anything. Raises UsageError."""
-    if codec not in _SAID and codec is not Codec.NONE:
-        raise UsageError(f"RocketMQ compresses nothing by {codec.name.lower()}", hint="Say gzip (zlib), lz4 or zstd")
+    """Rows as messages. ``codec`` says how long bodies are compressed, if RocketMQ knows it. Raises UsageError."""
     compression = _SAID.get(codec, _USUAL[options.compress_type]) if options.compress_over_bytes else None
     over = options.compress_over_bytes
     next_id: Callable[[], str] = lambda: ids.next(now_ms)  # noqa: E731

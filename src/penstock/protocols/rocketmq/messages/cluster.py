@@ -139,10 +139,11 @@ class CreateTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteGroup:
-    """207."""
+    """207; with its offsets, which 4.9 and 5.x ask for by different names."""
 
     group_name: str
     clean_offset: bool | None = None
+    remove_offset: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
