@@ -16,6 +16,7 @@ class Ability(enum.Enum):
     TAKES_INSTANCE_IDS = "a member may have a name of its own, and who comes under the same name takes its place"
     BEGINS_NOWHERE = "a group that has committed nothing can be told to stop, instead of beginning somewhere"
     FINDS_TIMES = "the first record at or after a time is found"
+    FINDS_OWN_TIMES = "a record's time is the one it was sent with, not the one at which it was stored"
 
 
 def needs(*abilities: Ability) -> pytest.MarkDecorator:

@@ -122,6 +122,30 @@ TUBEMQ_LACKS = {
     Ability.TAKES_INSTANCE_IDS: "a master has no word for members that come back",
     Ability.BEGINS_NOWHERE: "its groups always have a place to begin: a broker makes one",
     Ability.FINDS_TIMES: "its protocol has no question for that",
+    Ability.FINDS_OWN_TIMES: "nor for any other time",
+}
+
+
+def real_rocketmq(version: str) -> Opening:
+    """Two brokers, so that a topic's queues lie on several."""
+
+    @contextmanager
+    def opened() -> Iterator[Log]:
+        rocketmq = pytest.importorskip("tools.peers.rocketmq")
+        with ExitStack() as stack:
+            home = Path(stack.enter_context(TemporaryDirectory()))
+            try:
+                cluster = stack.enter_context(rocketmq.cluster(home, version, brokers=2))
+            except Unavailable as reason:
+                pytest.skip(f"no RocketMQ: {reason}")
+            yield Log(f"rocketmq://{cluster.address}")
+
+    return opened
+
+
+ROCKETMQ_LACKS = {
+    Ability.FINDS_OWN_TIMES: "brokers look for the time of storing, which is theirs to say",
+    Ability.TAKES_INSTANCE_IDS: "members work out by themselves what they read: nobody could put one out",
 }
 TOY_LACKS = {
     Ability.TAKES_INSTANCE_IDS: "members work out by themselves what they read: nobody could put one out",
@@ -131,6 +155,8 @@ LOGS: dict[str, Row] = {
     "fake": Row(in_memory),
     "kafka": Row(kafka_front),
     "real kafka": Row(real_kafka, ours=False),
+    "real rocketmq 4.9": Row(real_rocketmq("4.9.7"), ROCKETMQ_LACKS, ours=False),
+    "real rocketmq 5.4": Row(real_rocketmq("5.4.0"), ROCKETMQ_LACKS, ours=False),
     "toy": Row(toy_front, TOY_LACKS),
     "toy cluster": Row(toy_nodes, TOY_LACKS),
     "toy over toys": Row(partial(over_toy_nodes, hand_on=False), TOY_LACKS),

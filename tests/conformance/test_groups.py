@@ -90,7 +90,7 @@ def test_a_batch_is_committed_and_nothing_after_it(log: Log, group: str) -> None
     assert lag.offsets > 0
 
 
-@needs(Ability.COUNTS_RECORDS, Ability.FINDS_TIMES)
+@needs(Ability.COUNTS_RECORDS, Ability.FINDS_TIMES, Ability.FINDS_OWN_TIMES)
 def test_lag_is_told_in_records_and_in_seconds(log: Log, group: str) -> None:
     topic, partition = topic_of_one(log)
     fill(log, topic, 0, 10, partition)

@@ -94,7 +94,7 @@ def test_ends_are_found(log: Log, filled: Filled) -> None:
         assert list(consumer.partitions_for(filled.topic)) == log.partitions(filled.topic)
 
 
-@needs(Ability.FINDS_TIMES)
+@needs(Ability.FINDS_TIMES, Ability.FINDS_OWN_TIMES)
 def test_times_are_found(log: Log, filled: Filled) -> None:
     zero = filled.partitions[0]
     with Consumer(log.address, **CONSUMER) as consumer:

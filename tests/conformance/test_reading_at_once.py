@@ -28,7 +28,7 @@ def test_a_topic_is_read_whole_and_from_and_to_offsets(log: Log) -> None:
     assert penstock.read(log.at(topic), start=whole).num_rows == 0
 
 
-@needs(Ability.FINDS_TIMES)
+@needs(Ability.FINDS_TIMES, Ability.FINDS_OWN_TIMES)
 def test_a_time_is_a_bound(log: Log) -> None:
     topic = log.topic(3)
     fill(log, topic, 0, 300)
