@@ -155,10 +155,8 @@ class InvalidTopicConfig(StoreError):
 class LogOffsetOutOfRange(StoreError):
     """An offset below ``start_offset`` (deleted) or above ``end_offset`` (not written yet)."""
 
-    def __init__(self, message: str, *, topic: str, partition: int, offset: int, start: int, end: int) -> None:
-        super().__init__(
-            f"{message}: the log has offsets {start} to {end}", topic=topic, partition=partition, offset=offset
-        )
+    def __init__(self, message: str, *, offset: int, start: int, end: int) -> None:
+        super().__init__(f"{message}: the log has offsets {start} to {end}", offset=offset)
         self.start_offset = start
         self.end_offset = end
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from penstock.columnar import Messages, decode_v2
 from penstock.columnar.batch import batches, parse_header, stamp
 from penstock.columnar.encode import encode_v2
-from penstock.config import ClientConfig, OptionValue, ProtocolConfig, SnodeConfig
+from penstock.config import ClientConfig, OptionValue, ProtocolConfig
 from penstock.errors import ErrorKind, OffsetOutOfRange, PenstockError, ServerError
 from penstock.model import (
     Committed,
@@ -36,11 +36,9 @@ from penstock.seams import (
     ChannelFactory,
     Dialect,
     FoundOffset,
-    Front,
     GroupOptions,
     ReadFrom,
     ReadLimits,
-    Services,
     WireProtocol,
 )
 from penstock.seams.client import FetchHeard
@@ -386,7 +384,7 @@ class FakeLogs:
         self.logs: dict[str, FakeLog] = defaultdict(FakeLog)
 
     def protocol(self) -> WireProtocol:
-        return WireProtocol("fake", self._client, _no_front, ProtocolConfig(options=frozenset({"tags"})))
+        return WireProtocol("fake", self._client, None, ProtocolConfig(options=frozenset({"tags"})))
 
     def _client(
         self,
@@ -397,7 +395,3 @@ class FakeLogs:
     ) -> FakeClient:
         del config, extra
         return FakeClient(self.logs[bootstrap[0].host], channel_of(cast("Dialect[None]", None)))
-
-
-def _no_front(services: Services, config: SnodeConfig) -> Front:
-    raise NotImplementedError("the fake has no server")

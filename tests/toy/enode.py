@@ -203,10 +203,9 @@ class ToyEnode:
         told, body = await self._pull(part.partition, part.offset, max(part.max_bytes, 1), 0)
         first, end = told["first"], told["end"]
         if not first <= part.offset <= end:
-            name, number = part.partition.topic, part.partition.id
-            raise LogOffsetOutOfRange(
-                "it is not there", topic=name, partition=number, offset=part.offset, start=first, end=end
-            )
+            error = LogOffsetOutOfRange("it is not there", offset=part.offset, start=first, end=end)
+            error.topic, error.partition = part.partition.topic, part.partition.id
+            raise error
         return Fetched(_batches(decode(body, start=part.offset)[0]), told["next"], first, end, end, 0)
 
     async def _pull(self, partition: Partition, offset: int, size: int, wait_ms: int) -> tuple[Said, memoryview]:

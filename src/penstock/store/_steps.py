@@ -14,10 +14,13 @@ from penstock.columnar.batch import HEADER_BYTES
 from penstock.store._directory import File
 from penstock.store.errors import StoreDamaged
 
-__all__ = ["LENGTH_AFTER", "Step", "walk"]
+__all__ = ["LENGTH_AFTER", "STAMPED", "Step", "walk"]
 
 LENGTH_AFTER: Final = 12
 """A batch's length field counts what follows it: all but these bytes."""
+
+STAMPED: Final = struct.Struct(">qii")
+"""What a log writes anew when a batch is appended: base offset, length, leader epoch."""
 
 _HEAD: Final = struct.Struct(">qi4xb6xi8xq")
 """Of a header (Kafka record batch v2): base offset, length, magic, last offset delta, largest timestamp."""

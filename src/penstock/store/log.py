@@ -12,7 +12,6 @@ What must not live here: protocol rules about what a client may send, waiting re
 
 from __future__ import annotations
 
-import struct
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,7 +36,7 @@ from penstock.store._reading import Wanted, locate
 from penstock.store._retention import Trimmed, expired
 from penstock.store._segment import Segment
 from penstock.store._state import CleanLog, LogState
-from penstock.store._steps import LENGTH_AFTER, Step
+from penstock.store._steps import LENGTH_AFTER, STAMPED, Step
 from penstock.store._writers import check, entry_of, note
 from penstock.store.aborted import Aborted
 from penstock.store.answers import Appended, LogPart, LogSlice
@@ -46,9 +45,7 @@ from penstock.store.producers import ProducerTable
 
 __all__ = ["PartitionLog"]
 
-_HEAD: Final = struct.Struct(">qii")  # stamped: base offset, length of what follows, leader epoch
-_ROLL_BYTES: Final = 1 << 20
-"""A deletion inside a segment closes it if it is at least that large."""
+_ROLL_BYTES: Final = 1 << 20  # a deletion inside a segment closes it if it is at least that large
 
 
 class PartitionLog:
@@ -166,7 +163,7 @@ class PartitionLog:
             step, append_time = self._write(checked.data, header, now_ms)
             note(self._state, entry, step, now_ms)
         except PenstockError as error:
-            self._place(error)
+            error.topic, error.partition = self.topic, self.partition
             raise
         return Appended(step.base_offset, step.last_offset, append_time, self.start_offset, False)
 
@@ -183,13 +180,13 @@ class PartitionLog:
             batch = bytearray(batch)
             stamp_append_time(batch, now_ms)
             newest = append_time = now_ms
-        head = _HEAD.pack(base, header.length - LENGTH_AFTER, self._context.epoch)
+        head = STAMPED.pack(base, header.length - LENGTH_AFTER, self._context.epoch)
         try:
             segment = self._segment_for(header.length, last, now_ms)
             step = Step(segment.size, segment.size + header.length, base, last, newest)
-            segment.append((head, memoryview(batch)[_HEAD.size :]), step)
+            segment.append((head, memoryview(batch)[STAMPED.size :]), step)
         except OSError as error:
-            raise WriteFailed(f"cannot append: {error}", topic=self.topic, partition=self.partition) from error
+            raise WriteFailed(f"cannot append: {error}") from error
         self.end_offset = last + 1
         self._durability.appended(header.length, now_ms)
         self._context.dirty.add(self)
@@ -386,7 +383,7 @@ class PartitionLog:
         except OSError as error:
             raise StoreError(f"cannot read: {error}", topic=self.topic, partition=self.partition) from error
         except PenstockError as error:
-            self._place(error)
+            error.topic, error.partition = self.topic, self.partition
             raise
 
     @contextmanager
@@ -397,10 +394,6 @@ class PartitionLog:
             raise WriteFailed(f"{what}: {error}", topic=self.topic, partition=self.partition) from error
 
     def _out_of_range(self, what: str, offset: int) -> LogOffsetOutOfRange:
-        start, end = self.start_offset, self.end_offset
-        return LogOffsetOutOfRange(
-            what, topic=self.topic, partition=self.partition, offset=offset, start=start, end=end
-        )
-
-    def _place(self, error: PenstockError) -> None:
+        error = LogOffsetOutOfRange(what, offset=offset, start=self.start_offset, end=self.end_offset)
         error.topic, error.partition = self.topic, self.partition
+        return error

@@ -97,7 +97,7 @@ def reader(log: FakeLog) -> Iterator[Consumer]:
         consumer.assign({Partition("t", 0): 0})
         assert [each.value for each in consumer.poll(10)] == [b"first"]
         while not consumer._inner._engine.consumption.busy:  # type: ignore[union-attr]
-            assert not consumer.poll(0.01)
+            assert not consumer.poll(0)
         yield consumer
 
 
