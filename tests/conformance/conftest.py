@@ -17,9 +17,13 @@ from penstock.client import Admin
 from penstock.model import Partition
 from penstock.protocols import register
 from penstock.seams import NewTopic
+from penstock.seams.opening import Surroundings
+from penstock.snode import node
+from penstock.snode.enodes.opening import open_enode
 from penstock.testing import Broker
 from tests.conformance.abilities import Ability
 from tests.conformance.fake_log import FakeLogs
+from tests.late_enode import LateEnode, Plan
 from tests.toy.cluster import toy_cluster
 from tests.toy.registration import PROTOCOL as TOY
 from tools.peers import kafka
@@ -92,6 +96,23 @@ def toy_front() -> Iterator[Log]:
         yield Log(broker.url("toy"))
 
 
+def far(opened: Opening, plan: Plan) -> Opening:
+    """The same with a node whose enode is far away. Time is real: a client has threads."""
+
+    @contextmanager
+    def opened_far() -> Iterator[Log]:
+        def open_late(url: str, around: Surroundings) -> Any:
+            return LateEnode(open_enode(url, around), around.runtime, plan)
+
+        with ExitStack() as stack:
+            with pytest.MonkeyPatch.context() as patch:  # only while this one starts: other tests have nodes, too
+                patch.setattr(node, "open_enode", open_late)
+                log = stack.enter_context(opened())
+            yield log
+
+    return opened_far
+
+
 @contextmanager
 def toy_nodes() -> Iterator[Log]:
     with toy_cluster() as cluster:
@@ -151,13 +172,19 @@ TOY_LACKS = {
     Ability.TAKES_INSTANCE_IDS: "members work out by themselves what they read: nobody could put one out",
 }
 
+LATE = Plan(1, latest_s=0.004)
+LOSSY = Plan(2, latest_s=0.004, lost_answers=2, lost_requests=2)
+"""Clients are the library's own, which try again; so every test holds, only later."""
+
 LOGS: dict[str, Row] = {
     "fake": Row(in_memory),
     "kafka": Row(kafka_front),
+    "kafka far": Row(far(kafka_front, LOSSY)),
     "real kafka": Row(real_kafka, ours=False),
     "real rocketmq 4.9": Row(real_rocketmq("4.9.7"), ROCKETMQ_LACKS, ours=False),
     "real rocketmq 5.4": Row(real_rocketmq("5.4.0"), ROCKETMQ_LACKS, ours=False),
     "toy": Row(toy_front, TOY_LACKS),
+    "toy far": Row(far(toy_front, LATE), TOY_LACKS),
     "toy cluster": Row(toy_nodes, TOY_LACKS),
     "toy over toys": Row(partial(over_toy_nodes, hand_on=False), TOY_LACKS),
     "toy handing on": Row(partial(over_toy_nodes, hand_on=True), TOY_LACKS),
