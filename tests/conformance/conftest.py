@@ -172,8 +172,8 @@ TOY_LACKS = {
     Ability.TAKES_INSTANCE_IDS: "members work out by themselves what they read: nobody could put one out",
 }
 
-LATE = Plan(1, latest_s=0.004)
-LOSSY = Plan(2, latest_s=0.004, lost_answers=2, lost_requests=2)
+LATE = Plan(1, latest_s=0.001)
+LOSSY = Plan(2, latest_s=0.001, lost_answers=2, lost_requests=2)
 """Clients are the library's own, which try again; so every test holds, only later."""
 
 LOGS: dict[str, Row] = {

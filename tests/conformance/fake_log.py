@@ -71,6 +71,7 @@ class PartitionLog:
             if header.base_sequence != expected:
                 raise ServerError(f"sequence {header.base_sequence}, not {expected}", code=45, name="OUT_OF_ORDER")
             known[header.base_sequence] = self.end
+            known.pop(header.base_sequence - 5, None)  # a producer's last five are known again, as on Kafka's brokers
         stamp(batch, self.end, 0)
         self.batches.append(batch)
         base, self.end = self.end, self.end + header.last_offset_delta + 1

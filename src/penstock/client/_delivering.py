@@ -194,8 +194,13 @@ class Delivering:
         Only if the log would refuse it, should it overtake the other: because batches are numbered, and because the log
         knows this producer's numbers. It does not before it has stored a first batch. (Overtaking happens: two requests
         wait for a connection, it opens, and a third one finds it open before the two have been woken.)
+
+        And not behind one that is sent again: it may be stored, and the log knows it again only as one of a producer's
+        last five, of which four may have followed it the first time.
         """
-        return self._numbered and queue.partition in self._known_there
+        if not self._numbered or queue.partition not in self._known_there:
+            return False
+        return not any(flight.failures for flight in queue.in_flight)
 
     def _fill(self, node: Node, queues: list[PartitionQueue]) -> None:
         """Send requests to a node until it has enough of them, or nothing is left for it."""
@@ -277,13 +282,12 @@ class Delivering:
             self._hooks.failed(error)
 
     def _go_on_after(self, node: Node, chosen: list[tuple[PartitionQueue, Flight]], answers: Sequence[Sent]) -> None:
-        if len(chosen) > 1 or answers[0].error is not None or chosen[0][0].retries:
-            self._begin(self._take_in(node, chosen, answers), f"answer of {node.name}")
-            return
-        (queue, flight), (sent,) = chosen[0], answers
-        queue.in_flight.remove(flight)
-        self._stored(queue, flight, sent)
-        self.kick()
+        # Noted at once: the next answer may be here before a task has begun, and would have new batches sent.
+        undecided = self._take_in(node, chosen, answers)
+        if undecided:
+            self._begin(self._decide(undecided), f"answer of {node.name}")
+        else:
+            self.kick()
 
     async def _send(self, node: Node, chosen: list[tuple[PartitionQueue, Flight]]) -> None:
         self._unbegun[node.name] -= 1
@@ -293,37 +297,46 @@ class Delivering:
         finally:
             self._requests[node.name] -= 1
         if not self._given_up:
-            await self._take_in(node, chosen, answers)
+            await self._decide(self._take_in(node, chosen, answers))
 
-    async def _take_in(self, node: Node, chosen: list[tuple[PartitionQueue, Flight]], answers: Sequence[Sent]) -> None:
+    def _take_in(
+        self, node: Node, chosen: list[tuple[PartitionQueue, Flight]], answers: Sequence[Sent]
+    ) -> list[PartitionQueue]:
+        """Note every outcome; returns the queues with failed batches to decide about, which are `recovering` now."""
         by_packed = {id(flight.packed): (queue, flight) for queue, flight in chosen}
+        undecided = []
         for sent in answers:
             queue, flight = by_packed.pop(id(sent.packed))
             queue.in_flight.remove(flight)
-            await self._answered(queue, flight, sent, node)
+            if sent.error is None:
+                self._stored(queue, flight, sent)
+            else:
+                self._failed(queue, flight, sent, sent.error, node)
+            if queue.retries and not queue.in_flight:
+                queue.recovering = True
+                undecided.append(queue)
         if by_packed:
             raise RuntimeError(f"{len(by_packed)} batches were sent and got neither an answer nor an error")
-        self.kick()
+        return undecided
 
-    async def _answered(self, queue: PartitionQueue, flight: Flight, sent: Sent, node: Node) -> None:
-        flight.offsets = sent.offsets
-        if sent.error is None:
-            self._stored(queue, flight, sent)
-        else:
-            self._known_there.discard(queue.partition)
-            flight.error = flight.reason = sent.error
-            flight.failures += 1
-            queue.fail(flight)
-            queue.retry_at = self._loop.time() + self._backoff.seconds(flight.failures)
-            queue.failed_at = node if self._client.leader(queue.partition) is None else None
-            if queue.failed_at is not None:
-                self._hooks.refresh()  # now, beside the pause: one after the other they add up to seconds
-        if queue.retries and not queue.in_flight:
-            queue.recovering = True
+    async def _decide(self, undecided: Sequence[PartitionQueue]) -> None:
+        for queue in undecided:
             try:
                 await self._recovery.decide(queue)
             finally:
                 queue.recovering = False
+        self.kick()
+
+    def _failed(self, queue: PartitionQueue, flight: Flight, sent: Sent, error: PenstockError, node: Node) -> None:
+        self._known_there.discard(queue.partition)
+        flight.offsets = sent.offsets
+        flight.error = flight.reason = error
+        flight.failures += 1
+        queue.fail(flight)
+        queue.retry_at = self._loop.time() + self._backoff.seconds(flight.failures)
+        queue.failed_at = node if self._client.leader(queue.partition) is None else None
+        if queue.failed_at is not None:
+            self._hooks.refresh()  # now, beside the pause: one after the other they add up to seconds
 
     def _stored(self, queue: PartitionQueue, flight: Flight, sent: Sent) -> None:
         self._known_there.add(queue.partition)

@@ -137,6 +137,21 @@ def test_only_numbered_batches_follow_each_other_unanswered(
     assert stored(log) == [b"0", b"1", b"2", b"3"]
 
 
+def test_nothing_new_follows_a_batch_that_is_sent_again(log: FakeLog) -> None:
+    """It is stored, unacknowledged, and four behind it are: with more of them the log would not know it any more."""
+    log.faults["acknowledge"].extend([None, lost(), None, None, None, None, lost()])
+
+    async def main() -> None:
+        async with AsyncProducer(ADDRESS, linger_ms=0, batch_size_bytes=1) as producer:
+            await (await producer.send("t", b"00"))
+            log.delays_s.extend(0.1 + number / 1_000 for number in range(20))  # answers in the order of sending
+            for number in range(1, 16):
+                await producer.send("t", b"%02d" % number)
+
+    run(main())
+    assert stored(log) == [b"%02d" % number for number in range(16)]
+
+
 def test_a_batch_that_is_too_large_is_sent_in_halves(log: FakeLog) -> None:
     log.largest_batch = 700
 

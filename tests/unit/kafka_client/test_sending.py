@@ -174,13 +174,15 @@ def test_a_row_that_broke_starts_anew_in_a_new_epoch(code: int) -> None:
 def test_a_batch_that_overtook_another_is_sent_again_after_it() -> None:
     async def body() -> None:
         async with stage() as it:
-            sender = await begin(it, 6, 45)
+            sender = await begin(it, 6, 45, 0)
             first, second = (sender.pack(P, rows(b"x"), Codec.NONE) for _ in range(2))
             moved, overtaken = await send(it, sender, first), await send(it, sender, second)
             assert moved is not None
             assert overtaken is not None
-            assert await sender.recover(second, overtaken) is second
             assert await sender.recover(first, moved) is first
+            assert await send(it, sender, first) is None
+            # It is the first one now, but was not when it was refused.
+            assert await sender.recover(second, overtaken) is second
             assert [place(first), place(second)] == [(7, 0, 0), (7, 0, 1)]
 
     go(body())

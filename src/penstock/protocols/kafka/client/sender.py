@@ -6,7 +6,7 @@ What to do after a failed batch (``recover``), in order:
 | --- | --- |
 | it was numbered anew since | send the new bytes |
 | retriable, or the connection broke | send the same bytes: the broker knows them by their number |
-| OUT_OF_ORDER_SEQUENCE_NUMBER while earlier batches wait | send the same bytes, after them |
+| OUT_OF_ORDER_SEQUENCE_NUMBER, answered while earlier batches waited | send the same bytes, after them |
 | OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID | new epoch, everything that waits is numbered anew |
 | INVALID_PRODUCER_EPOCH | new producer id, the same |
 | anything else | give up; what waits behind it is numbered anew |
@@ -212,7 +212,7 @@ class KafkaSender:
         if packed.renumbered or error.retriable:
             return packed
         code = error.code if isinstance(error, ServerError) else None
-        if code == _OUT_OF_ORDER and not numbering.first(packed):
+        if code == _OUT_OF_ORDER and packed.overtook:
             return packed
         if code in (_OUT_OF_ORDER, _UNKNOWN_PRODUCER):
             numbering.restart(await self._next_epoch())
@@ -257,6 +257,9 @@ class KafkaSender:
     def _sent(self, packed: KafkaPacked, base_offset: int, timestamp_ms: int, error: PenstockError | None) -> Sent:
         if error is not None:
             note_error(self._cluster, packed.partition, error)
+            numbering = self._numbering.get(packed.partition)
+            # Asked now: when it is this one's turn to be decided about, those before it are stored.
+            packed.overtook = numbering is not None and not numbering.first(packed)
         elif packed.partition in self._numbering:
             self._numbering[packed.partition].acknowledged(packed)
         return Sent(packed, base_offset, timestamp_ms, error)

@@ -43,7 +43,7 @@ NOT_IDEMPOTENT = ProducerIdentity()
 class KafkaPacked:
     """An encoded batch; ``penstock.seams.client.Packed``. ``identity`` and ``sequence`` are what ``data`` says.
 
-    ``times_sent`` counts under this number.
+    ``times_sent`` counts under this number. ``overtook``: when it was refused, batches before it were not acknowledged.
     """
 
     partition: Partition
@@ -53,6 +53,7 @@ class KafkaPacked:
     sequence: int = -1
     sent_as: tuple[ProducerIdentity, int] | None = None
     times_sent: int = 0
+    overtook: bool = False
 
     @property
     def size(self) -> int:

@@ -104,7 +104,7 @@ class KafkaTransactionalSender(KafkaSender):
             if error.retriable:
                 return packed
             code = error.code if isinstance(error, ServerError) else None
-            if code == _OUT_OF_ORDER and not numbering.first(packed):
+            if code == _OUT_OF_ORDER and packed.overtook:
                 return packed
             if code in _FATAL_FOR_BATCHES:
                 self.fatal = error
