@@ -189,6 +189,7 @@ LOGS: dict[str, Row] = {
     "toy over toys": Row(partial(over_toy_nodes, hand_on=False), TOY_LACKS),
     "toy handing on": Row(partial(over_toy_nodes, hand_on=True), TOY_LACKS),
     "tubemq": Row(tubemq_front, TUBEMQ_LACKS),
+    "tubemq far": Row(far(tubemq_front, LATE), TUBEMQ_LACKS),
 }
 
 
