@@ -18,12 +18,11 @@ from typing import Protocol
 from penstock.client.range_reader import Peek
 from penstock.errors import LogTruncated, PenstockError
 from penstock.model import LogRange, Offset, Partition
-from penstock.spark._admission import Weights, admit
+from penstock.spark._admission import Pace, Weights, admit
 from penstock.spark._endings import Endings
 from penstock.spark._loss import Losses
 from penstock.spark._offsets import BatchOffset, Positions
 from penstock.spark._options import SourceOptions
-from penstock.spark._pace import Pace
 from penstock.spark._starts import resolve
 
 __all__ = ["Follower", "LogView"]

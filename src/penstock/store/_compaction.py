@@ -23,11 +23,10 @@ from penstock.errors import CorruptBatch, WriteFailed
 from penstock.model import TimestampType
 from penstock.store._folder import PartitionFolder
 from penstock.store._markers import Markers
-from penstock.store._scan import VerifiedBatches
 from penstock.store._segment import OpenSegments, Segment, segment_name
 from penstock.store._state import LogState
-from penstock.store._steps import LENGTH_AFTER, Step
 from penstock.store._swap import PREFIX, swap
+from penstock.store._walks import LENGTH_AFTER, Step, VerifiedBatches
 from penstock.store.aborted import to_bytes
 from penstock.store.config import LogConfig
 from penstock.store.errors import StoreDamaged

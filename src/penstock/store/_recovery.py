@@ -18,11 +18,10 @@ from typing import Final
 from penstock.columnar.batch import BatchHeader
 from penstock.store._cut_off import keep_aside
 from penstock.store._folder import PartitionFolder
-from penstock.store._scan import VerifiedBatches
 from penstock.store._segment import SUFFIXES, OpenSegments, Segment, Stamp
 from penstock.store._state import CleanLog, LogState, Recovery
-from penstock.store._steps import Step
 from penstock.store._swap import PREFIX, finish_swap, put_aside
+from penstock.store._walks import Step, VerifiedBatches
 from penstock.store._writers import Entry, entry_of, note
 from penstock.store.aborted import Aborted
 from penstock.store.epochs import EpochHistory

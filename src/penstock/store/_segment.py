@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from penstock.store._directory import Buffer, Directory, File, Reader
 from penstock.store._index import OffsetIndex, TimeIndex
-from penstock.store._steps import Step, walk
+from penstock.store._walks import Step, walk
 from penstock.store.errors import StoreDamaged
 
 __all__ = ["NOTHING", "SUFFIXES", "OpenSegments", "Segment", "Stamp", "segment_name"]

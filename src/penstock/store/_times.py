@@ -18,7 +18,7 @@ from penstock.columnar import decode_v2
 from penstock.columnar.batch import parse_header
 from penstock.errors import CorruptBatch
 from penstock.store._segment import NOTHING, Segment, Stamp
-from penstock.store._steps import Step
+from penstock.store._walks import Step
 from penstock.store.errors import StoreDamaged
 
 __all__ = ["first_since", "newest"]

@@ -11,7 +11,7 @@ from penstock.columnar.batch import HEADER_BYTES, BatchHeader
 from penstock.columnar.transactions import ABORT, COMMIT, control_type
 from penstock.store._directory import Buffer
 from penstock.store._state import LogState
-from penstock.store._steps import Step
+from penstock.store._walks import Step
 from penstock.store.aborted import Aborted
 from penstock.store.producers import KnownBatch, SequencedBatch, sequence_of
 

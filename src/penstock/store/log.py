@@ -36,7 +36,7 @@ from penstock.store._reading import Wanted, locate
 from penstock.store._retention import Trimmed, expired
 from penstock.store._segment import Segment
 from penstock.store._state import CleanLog, LogState
-from penstock.store._steps import LENGTH_AFTER, STAMPED, Step
+from penstock.store._walks import LENGTH_AFTER, STAMPED, Step
 from penstock.store._writers import check, entry_of, note
 from penstock.store.aborted import Aborted
 from penstock.store.answers import Appended, LogPart, LogSlice

@@ -7,12 +7,12 @@ import pytest
 
 from penstock.errors import ConfigError
 from penstock.model import Partition
+from penstock.spark._admission import FIRST
 from penstock.spark._behind import Behind
 from penstock.spark._follow import Follower
 from penstock.spark._loss import DataLoss
 from penstock.spark._offsets import BatchOffset
 from penstock.spark._options import SourceOptions, parse_options
-from penstock.spark._pace import FIRST
 from penstock.spark._subscription import Subscription
 from tests.unit.spark.listed_log import ListedLog
 
