@@ -26,6 +26,7 @@ PARTS: Mapping[str, Mapping[str, Callable[[], str]]] = {
         "elsewhere": option_pages.elsewhere,
     },
     "clients/tubemq-options.md": {"tubemq": option_pages.tubemq, "elsewhere": option_pages.tubemq_elsewhere},
+    "clients/rocketmq-options.md": {"rocketmq": option_pages.rocketmq, "elsewhere": option_pages.rocketmq_elsewhere},
     "node/options.md": {"node": option_pages.node},
     "node/topic-options.md": {"topics": topic_options_page.table},
     "command-line.md": {"verbs": command_page.verbs},

@@ -17,13 +17,26 @@ from penstock.config.producer import ProducerConfig
 from penstock.config.snode import SnodeConfig
 from penstock.protocols import configs
 from penstock.protocols.kafka.config.spellings import ABSENT, ROWS
+from penstock.protocols.rocketmq.config.options import RocketConfig
+from penstock.protocols.rocketmq.config.spellings import ROCKET_MEANINGLESS, ROCKET_SPELLINGS
 from penstock.protocols.tubemq.config.options import TubeConfig
 from penstock.protocols.tubemq.config.spellings import TUBE_MEANINGLESS, TUBE_SPELLINGS
 
-__all__ = ["clients", "consumers", "elsewhere", "node", "producers", "tubemq", "tubemq_elsewhere"]
+__all__ = [
+    "clients",
+    "consumers",
+    "elsewhere",
+    "node",
+    "producers",
+    "rocketmq",
+    "rocketmq_elsewhere",
+    "tubemq",
+    "tubemq_elsewhere",
+]
 
 _KAFKA: Mapping[str, tuple[str, ...]] = {row.ours: (row.java, row.librdkafka, *row.also) for row in ROWS}
 _TUBE: Mapping[str, tuple[str, ...]] = {row.ours: row.also for row in TUBE_SPELLINGS}
+_ROCKET: Mapping[str, tuple[str, ...]] = {row.ours: row.also for row in ROCKET_SPELLINGS}
 _LISTENERS = {
     "listen": (
         "where to listen, one a protocol; port 0 lets the system pick; by default Kafka's at 9092",
@@ -54,6 +67,11 @@ def tubemq() -> str:
     return _table(fields(TubeConfig), _tube_names, "TubeMQ's Java and C++ clients, Go")
 
 
+def rocketmq() -> str:
+    """Options that only RocketMQ's clients have."""
+    return _table(fields(RocketConfig), _rocket_names, "RocketMQ's Java clients")
+
+
 def node() -> str:
     """Options of a node."""
     of_fronts = [fields(config.front) for config in configs().values() if config.front is not None]
@@ -69,6 +87,11 @@ def elsewhere() -> str:
 def tubemq_elsewhere() -> str:
     """Options of TubeMQ's clients that there are not."""
     return _instead(TUBE_MEANINGLESS)
+
+
+def rocketmq_elsewhere() -> str:
+    """Options of RocketMQ's clients that there are not."""
+    return _instead(ROCKET_MEANINGLESS)
 
 
 def _own(role: type[ClientConfig]) -> tuple[Field[Any], ...]:
@@ -120,6 +143,10 @@ def _kafka_names(name: str) -> str:
 
 def _tube_names(name: str) -> str:
     return _names(_TUBE.get(name, ()))
+
+
+def _rocket_names(name: str) -> str:
+    return _names(_ROCKET.get(name, ()))
 
 
 def _names(others: tuple[str, ...]) -> str:
