@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -63,11 +63,21 @@ Opening = Callable[[], AbstractContextManager[Log]]
 
 @dataclass(frozen=True)
 class Row:
-    """How to open a log, and what it cannot do, each with the reason. ``ours``: it needs no server of others."""
+    """How to open a log, and what it cannot do, each with the reason. ``ours``: it needs no server of others.
+
+    ``short`` names the modules that run with every change; the others then take ``--long``. None: all do.
+    """
 
     opened: Opening
     lacks: Mapping[Ability, str] = field(default_factory=dict)
     ours: bool = True
+    short: Collection[str] | None = None
+
+    def marks(self, module: str) -> list[pytest.MarkDecorator]:
+        """Of its tests in a module."""
+        if self.ours:
+            return []
+        return [pytest.mark.interop, *([] if self.short is None or module in self.short else [pytest.mark.long])]
 
 
 @contextmanager
@@ -181,8 +191,8 @@ LOGS: dict[str, Row] = {
     "kafka": Row(kafka_front),
     "kafka far": Row(far(kafka_front, LOSSY)),
     "real kafka": Row(real_kafka, ours=False),
-    "real rocketmq 4.9": Row(real_rocketmq("4.9.7"), ROCKETMQ_LACKS, ours=False),
-    "real rocketmq 5.4": Row(real_rocketmq("5.4.0"), ROCKETMQ_LACKS, ours=False),
+    "real rocketmq 4.9": Row(real_rocketmq("4.9.7"), ROCKETMQ_LACKS, ours=False, short=()),
+    "real rocketmq 5.4": Row(real_rocketmq("5.4.0"), ROCKETMQ_LACKS, ours=False, short={"test_records_come_back"}),
     "toy": Row(toy_front, TOY_LACKS),
     "toy far": Row(far(toy_front, LATE), TOY_LACKS),
     "toy cluster": Row(toy_nodes, TOY_LACKS),
@@ -200,7 +210,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     needed = {ability for marker in metafunc.definition.iter_markers("needs") for ability in marker.args}
     lacking = {ability for marker in metafunc.definition.iter_markers("lacks") for ability in marker.args}
     fit = [name for name, row in LOGS.items() if needed.isdisjoint(row.lacks) and lacking <= row.lacks.keys()]
-    marked = [pytest.param(name, marks=() if LOGS[name].ours else pytest.mark.interop) for name in fit]
+    module = metafunc.module.__name__.rpartition(".")[2]
+    marked = [pytest.param(name, marks=LOGS[name].marks(module)) for name in fit]
     metafunc.parametrize("log", marked, indirect=True, scope="session")
 
 

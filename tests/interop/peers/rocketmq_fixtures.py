@@ -14,11 +14,12 @@ RocketMQ = Callable[..., rocketmq.Cluster]
 NewRocketTopic = Callable[..., str]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def rocketmq_peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RocketMQ]:
-    """``rocketmq_peer("5.4.0")`` is a name server and a broker of that version, which all tests share.
+    """``rocketmq_peer("5.4.0")`` is a name server and a broker of that version, which a file's tests share.
 
-    They use topics and groups of their own, and leave it running.
+    They use topics and groups of their own, and leave it running. It ends with the file: brokers that nobody talks to
+    take a quarter of a core all the same.
     """
     shared: dict[str, rocketmq.Cluster] = {}
     with ExitStack() as running:
@@ -31,7 +32,7 @@ def rocketmq_peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RocketMQ
         yield start
 
 
-@pytest.fixture(params=rocketmq.VERSIONS, scope="session")
+@pytest.fixture(params=rocketmq.VERSIONS, scope="module")
 def any_rocketmq(request: pytest.FixtureRequest, rocketmq_peer: RocketMQ) -> rocketmq.Cluster:
     """The test runs once against each version."""
     return rocketmq_peer(request.param)
