@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.eventually import comes_to
 from tools.peers import jvm
 from tools.peers.java_server import JavaServer, start_together
 from tools.peers.maven import Unavailable
@@ -66,7 +67,7 @@ def test_one_that_is_stopped_may_flush_and_one_that_is_killed_may_not(tmp_path: 
 def test_a_frozen_one_is_silent_until_it_thaws_and_hears_its_stop_at_once(tmp_path: Path) -> None:
     with server(tmp_path) as it:
         it.freeze()
-        assert psutil.Process(it.pid).status() == psutil.STATUS_STOPPED
+        comes_to(psutil.Process(it.pid).status, psutil.STATUS_STOPPED)
         with socket.create_connection((it.host, it.port), timeout=0.05) as connection, pytest.raises(TimeoutError):
             connection.recv(1)
         it.thaw()

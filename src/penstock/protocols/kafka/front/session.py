@@ -44,7 +44,7 @@ class KafkaSession:
 
     async def handle(self, frame: Frame) -> Pieces | None:
         """Serve one request. Raises ProtocolViolation for what cannot be answered, as Kafka hangs up then."""
-        ask = single(frame.body[0] << 8 | frame.body[1])
+        ask = single(int.from_bytes(frame.body[:2], "big"))
         if ask is not None and (packed := await ask(self._shared, self.line, frame.body)) is not None:
             return packed
         header, body = read_header(frame.body)
