@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.client import Consumer
+from penstock.client import Consumer, Producer
 from penstock.errors import PenstockError, UsageError
-from tests.conformance.abilities import Ability, lacks
+from tests.conformance.abilities import Ability, lacks, needs
 from tests.conformance.conftest import CONSUMER, LOGS, Log
 from tests.conformance.filling import fill
 from tests.conformance.reading import read
@@ -50,6 +50,19 @@ def test_a_question_for_a_time_is_refused(log: Log) -> None:
     partition = log.partitions(topic)[0]
     with Consumer(log.address, **CONSUMER) as consumer, pytest.raises(UsageError, match="no offsets by time"):
         consumer.offsets_for_times({partition: 4_500})
+
+
+@needs(Ability.FINDS_TIMES)
+@lacks(Ability.FINDS_OWN_TIMES)
+def test_times_that_are_looked_for_are_those_of_storing(log: Log) -> None:
+    topic = log.topic(1)
+    (partition,) = log.partitions(topic)[:1]
+    with Producer(log.address) as producer:
+        offset = producer.send(topic, b"old", partition=0, timestamp_ms=1_000).result(10).offset
+    with Consumer(log.address, **CONSUMER) as consumer:
+        found = consumer.offsets_for_times({partition: 99_000})[partition]
+    assert found is not None
+    assert found.offset == offset
 
 
 def test_every_lack_has_a_reason_and_a_test_of_this_file() -> None:
