@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["looks_like_tls", "spoken"]
+from penstock.errors import ProtocolViolation
+
+__all__ = ["looks_like_tls", "not_ours", "spoken"]
 
 _TLS_RECORDS: Final = range(0x14, 0x18)
 _WEB: Final = (b"HTTP", b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"<!DO", b"<htm", b"<HTM")
@@ -28,6 +30,15 @@ def spoken(first: bytes, greetings: Mapping[bytes, str]) -> str:
     if len(first) == 4 and first[:3].isdigit() and first[3:] in b" -":
         return "a protocol of mail or files"
     return ""
+
+
+def not_ours(said: str, ours: str, port: str = "") -> ProtocolViolation:
+    """Return the error for a side that was `spoken` for, instead of the protocol of ``ours``.
+
+    ``port`` says which port to give instead, to somebody who chose one; whoever was called chose nothing.
+    """
+    hint = "Say tls=true" if said == "TLS" else port
+    return ProtocolViolation(f"the other side speaks {said}, not {ours}'s protocol", hint=hint if port else None)
 
 
 def looks_like_tls(first: bytes) -> bool:

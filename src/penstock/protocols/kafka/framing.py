@@ -6,14 +6,16 @@ Source: Kafka protocol guide, "Protocol Primitive Types / The size". A size that
 
 from __future__ import annotations
 
+from functools import partial
+
 from penstock.errors import ProtocolViolation
 from penstock.seams.framing import Frame
-from penstock.wire.foreign import looks_like_tls, spoken
+from penstock.wire.foreign import not_ours, spoken
+from penstock.wire.sized import SizedBodies
 
 MAX_FRAME_BYTES = 104_857_600
 """Kafka's own default of socket.request.max.bytes."""
 
-_SIZE = 4
 _LEAST = {True: 4, False: 8}
 """Fewest bytes of an answer (correlation id) and of a request (key, version, correlation id)."""
 
@@ -21,39 +23,24 @@ _LEAST = {True: 4, False: 8}
 class KafkaFraming:
     """Cuts frames; ``answers`` True for a client (reads responses), False for a server (reads requests)."""
 
-    __slots__ = ("_answers", "_body", "_first", "_limit")
+    __slots__ = ("_answers", "_bodies", "need")
 
     def __init__(self, *, answers: bool, limit: int = MAX_FRAME_BYTES) -> None:
         self._answers = answers
-        self._limit = limit
-        self._body = 0
-        self._first = True
-
-    def need(self) -> int:
-        return self._body or _SIZE
+        self._bodies = SizedBodies("Kafka", partial(_foreign, answers), least=_LEAST[answers], limit=limit)
+        self.need = self._bodies.need
 
     def feed(self, chunk: memoryview) -> Frame | None:
-        if not self._body:
-            size = int.from_bytes(chunk, "big", signed=True)
-            if not _LEAST[self._answers] <= size <= self._limit or (self._first and looks_like_tls(bytes(chunk))):
-                raise self._foreign(bytes(chunk), size)
-            self._body = size
-            self._first = False
+        body = self._bodies.feed(chunk)
+        if body is None:
             return None
-        self._body = 0
         at = 0 if self._answers else 4
-        correlation = int.from_bytes(chunk[at : at + 4], "big", signed=True)
-        return Frame(correlation, self._answers, chunk)
+        correlation = int.from_bytes(body[at : at + 4], "big", signed=True)
+        return Frame(correlation, self._answers, body)
 
-    def _foreign(self, head: bytes, size: int) -> ProtocolViolation:
-        from penstock.protocols import greetings  # not above: the registry imports this folder
 
-        said = spoken(head, greetings()) if self._first else ""
-        if not said:
-            return ProtocolViolation(
-                f"a frame of {size} bytes; {_LEAST[self._answers]} to {self._limit} are allowed",
-                hint="Is the other side speaking Kafka, without TLS?",
-            )
-        hint = "Say tls=true" if said == "TLS" else "Give the port of a Kafka broker"
-        message = f"the other side speaks {said}, not Kafka's protocol"
-        return ProtocolViolation(message, hint=hint if self._answers else None)
+def _foreign(answers: bool, head: bytes) -> ProtocolViolation | None:
+    from penstock.protocols import greetings  # not above: the registry imports this folder
+
+    said = spoken(head, greetings())
+    return not_ours(said, "Kafka", "Give the port of a Kafka broker" if answers else "") if said else None

@@ -8,18 +8,21 @@ Source: Apache RocketMQ 4.9 and 5.x, ``NettyDecoder``.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from penstock.errors import ProtocolViolation
 from penstock.protocols.rocketmq.command import MAX_FRAME_BYTES, MAX_HEADER_BYTES, RemotingCommand, decode
 from penstock.seams.framing import Frame
-from penstock.wire.foreign import looks_like_tls, spoken
+from penstock.wire.foreign import not_ours, spoken
+from penstock.wire.sized import SizedBodies
 
 __all__ = ["MAX_REQUEST_HEADER_BYTES", "CommandFrame", "RocketFraming", "command_of"]
 
 MAX_REQUEST_HEADER_BYTES = 256 << 10
 """Properties are the longest thing in a request's header: 32,767 bytes, each of which JSON may write in six letters."""
 
-_SIZE = 4
+_LEAST = 4
+"""Bytes of the header's length, without which there is no frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,42 +35,30 @@ class CommandFrame(Frame):
 class RocketFraming:
     """Cuts frames; ``answers`` True for a client, whose answers may have long headers, False for a server."""
 
-    __slots__ = ("_answers", "_body", "_first", "_limit")
+    __slots__ = ("_answers", "_bodies", "need")
 
     def __init__(self, *, answers: bool, limit: int = MAX_FRAME_BYTES) -> None:
         self._answers = answers
-        self._limit = limit
-        self._body = 0
-        self._first = True
-
-    def need(self) -> int:
-        return self._body or _SIZE
+        self._bodies = SizedBodies(
+            "RocketMQ's remoting protocol", partial(_foreign, answers), least=_LEAST, limit=limit
+        )
+        self.need = self._bodies.need
 
     def feed(self, chunk: memoryview) -> CommandFrame | None:
-        if not self._body:
-            size = int.from_bytes(chunk, "big", signed=True)
-            if not _SIZE <= size <= self._limit or (self._first and looks_like_tls(bytes(chunk))):
-                raise self._foreign(bytes(chunk), size)
-            self._body = size
-            self._first = False
+        body = self._bodies.feed(chunk)
+        if body is None:
             return None
-        self._body = 0
         most = MAX_HEADER_BYTES if self._answers else MAX_REQUEST_HEADER_BYTES
-        command = decode(chunk, max_header_bytes=most)
+        command = decode(body, max_header_bytes=most)
         return CommandFrame(command.opaque, command.is_answer, memoryview(command.body), command)
 
-    def _foreign(self, head: bytes, size: int) -> ProtocolViolation:
-        from penstock.protocols import greetings  # not above: the registry imports this folder
 
-        said = spoken(head, greetings()) if self._first else ""
-        if not said:
-            return ProtocolViolation(
-                f"a frame of {size} bytes; {_SIZE} to {self._limit} are allowed",
-                hint="Is the other side speaking RocketMQ's remoting protocol, without TLS?",
-            )
-        hint = "Say tls=true" if said == "TLS" else "Give the remoting port of a RocketMQ name server"
-        message = f"the other side speaks {said}, not RocketMQ's protocol"
-        return ProtocolViolation(message, hint=hint if self._answers else None)
+def _foreign(answers: bool, head: bytes) -> ProtocolViolation | None:
+    from penstock.protocols import greetings  # not above: the registry imports this folder
+
+    said = spoken(head, greetings())
+    port = "Give the remoting port of a RocketMQ name server" if answers else ""
+    return not_ours(said, "RocketMQ", port) if said else None
 
 
 def command_of(frame: Frame) -> RemotingCommand:

@@ -15,7 +15,7 @@ from typing import Final
 from penstock.errors import ProtocolViolation, UsageError
 from penstock.protocols.tubemq.needs import GREETING
 from penstock.seams.framing import Buffer, Buffers, Frame
-from penstock.wire.foreign import spoken
+from penstock.wire.foreign import not_ours, spoken
 
 __all__ = ["BLOCK_BYTES", "MAX_BLOCKS", "MAX_FRAME_BYTES", "TOKEN", "TubeFraming", "frame"]
 
@@ -72,15 +72,13 @@ class TubeFraming:
     def _foreign(self, head: bytes, token: int) -> ProtocolViolation:
         from penstock.protocols import greetings  # not above: the registry imports this folder
 
-        said = spoken(head, greetings())
-        if not said:
-            return ProtocolViolation(
-                f"a frame begins with {token:#010x}; TubeMQ's begin with {TOKEN:#010x}",
-                hint="Is the other side speaking TubeMQ, without TLS?",
-            )
-        hint = "Say tls=true" if said == "TLS" else "Give the port of a TubeMQ master, not its web port"
-        message = f"the other side speaks {said}, not TubeMQ's protocol"
-        return ProtocolViolation(message, hint=hint if self._answers else None)
+        if said := spoken(head, greetings()):
+            port = "Give the port of a TubeMQ master, not its web port" if self._answers else ""
+            return not_ours(said, "TubeMQ", port)
+        return ProtocolViolation(
+            f"a frame begins with {token:#010x}; TubeMQ's begin with {TOKEN:#010x}",
+            hint="Is the other side speaking TubeMQ, without TLS?",
+        )
 
     def _next_block(self, chunk: memoryview) -> Frame | None:
         (length,) = _LENGTH.unpack(chunk)
