@@ -6,9 +6,10 @@ keeps its number: a newer broker must not break an older client. What our server
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Unpack
 
 from penstock.errors import ErrorKind, FencedError, OffsetOutOfRange, ServerError
+from penstock.wire.coded import Where, server_error
 
 NONE: Final = 0
 OFFSET_OUT_OF_RANGE: Final = 1
@@ -229,29 +230,7 @@ def code_of(name: str) -> int:
     return _BY_NAME[name]
 
 
-def error_for(
-    code: int,
-    what: str,
-    *,
-    topic: str | None = None,
-    partition: int | None = None,
-    offset: int | None = None,
-    node: str | None = None,
-    detail: str | None = None,
-) -> ServerError:
+def error_for(code: int, what: str, *, detail: str | None = None, **where: Unpack[Where]) -> ServerError:
     """The error for a code. ``what`` says what was being done; ``detail`` is the broker's own text, if it sent one."""
-    found = row(code)
-    kind = FencedError if code in FENCED else OffsetOutOfRange if code == OFFSET_OUT_OF_RANGE else ServerError
-    said = f": {detail}" if detail else ""
-    return kind(
-        f"{what}: {found.name} ({code}){said}",
-        code=code,
-        name=found.name,
-        kind=_KIND_OF.get(code),
-        retriable=found.retriable,
-        topic=topic,
-        partition=partition,
-        offset=offset,
-        node=node,
-        hint=found.advice[0].upper() + found.advice[1:],
-    )
+    raised = FencedError if code in FENCED else OffsetOutOfRange if code == OFFSET_OUT_OF_RANGE else ServerError
+    return server_error(row(code), _KIND_OF.get(code), detail or "", doing=what, raised=raised, **where)

@@ -6,9 +6,10 @@ as SYSTEM_ERROR and keeps its number. What must not live here: what a client doe
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Unpack
 
 from penstock.errors import ErrorKind, OffsetOutOfRange, ServerError
+from penstock.wire.coded import Where, server_error
 
 __all__ = ["Code", "ErrorRow", "error_of", "row_of", "rows"]
 
@@ -139,24 +140,10 @@ def rows() -> tuple[ErrorRow, ...]:
     return _ROWS
 
 
-def error_of(
-    code: int,
-    remark: str | None = None,
-    *,
-    topic: str | None = None,
-    partition: int | None = None,
-    offset: int | None = None,
-    node: str | None = None,
-) -> ServerError:
+def error_of(code: int, remark: str | None = None, **where: Unpack[Where]) -> ServerError:
     """Return the error for an answer with ``code``; ``remark`` is the server's own text.
 
     PULL_OFFSET_MOVED is OffsetOutOfRange. What ``retriable`` and the hint say is in the table above.
     """
-    row = row_of(code)
-    kind = OffsetOutOfRange if code == Code.PULL_OFFSET_MOVED else ServerError
-    said = (remark or "").strip()[:1000]
-    text = f"{row.name} ({code})" + (f": {said}" if said else "")
-    return kind(
-        text, code=code, name=row.name, kind=_KIND_OF.get(code), retriable=row.retriable, topic=topic,
-        partition=partition, offset=offset, node=node, hint=row.advice[:1].upper() + row.advice[1:],
-    )  # fmt: skip
+    raised = OffsetOutOfRange if code == Code.PULL_OFFSET_MOVED else ServerError
+    return server_error(row_of(code), _KIND_OF.get(code), (remark or "").strip()[:1000], raised=raised, **where)

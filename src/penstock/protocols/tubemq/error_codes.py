@@ -7,9 +7,10 @@ A code that is not listed is treated as INTERNAL_SERVER_ERROR and keeps its numb
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Unpack
 
 from penstock.errors import ErrorKind, OffsetOutOfRange, ServerError
+from penstock.wire.coded import Where, server_error
 
 __all__ = ["Code", "ErrorRow", "error_of", "row_of", "rows"]
 
@@ -143,23 +144,10 @@ def rows() -> tuple[ErrorRow, ...]:
     return _ROWS
 
 
-def error_of(
-    code: int,
-    message: str = "",
-    *,
-    topic: str | None = None,
-    partition: int | None = None,
-    offset: int | None = None,
-    node: str | None = None,
-) -> ServerError:
+def error_of(code: int, message: str = "", **where: Unpack[Where]) -> ServerError:
     """Return the error for an answer with ``code``; ``message`` is the server's own text.
 
     MOVED is OffsetOutOfRange. What ``retriable`` and the hint say is in the table above.
     """
-    row = row_of(code)
-    kind = OffsetOutOfRange if code == Code.MOVED else ServerError
-    text = f"{row.name} ({code})" + (f": {message.strip()}" if message.strip() else "")
-    return kind(
-        text, code=code, name=row.name, kind=_KIND_OF.get(code), retriable=row.retriable, topic=topic,
-        partition=partition, offset=offset, node=node, hint=row.advice[:1].upper() + row.advice[1:],
-    )  # fmt: skip
+    raised = OffsetOutOfRange if code == Code.MOVED else ServerError
+    return server_error(row_of(code), _KIND_OF.get(code), message.strip(), raised=raised, **where)
