@@ -7,15 +7,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from penstock.client import Admin, Consumer, Producer
-from penstock.seams import NewTopic
+from penstock.client import Admin, Consumer
 from penstock.testing import Broker
 from tests.toy.behind import HERE, Behind, Line, handing_on
 from tests.toy.cluster import toy_cluster
 from tests.toy.framing import EVENT, pack
+from tests.toy.killed_node import VALUES, read, written_while_a_node_was_killed
 from tests.unit.client.virtual_time import passing, run
-
-RECORDS = 300
 
 
 def virtually(work: Callable[[Behind], Awaitable[None]]) -> None:
@@ -183,26 +181,9 @@ def test_every_acknowledged_record_is_read_once_though_a_node_behind_was_killed_
         Broker(cluster.address, listen="toy://127.0.0.1:0") as front,
     ):
         address = front.url("toy")
+        written_while_a_node_was_killed(cluster, address, partitions=2)
         with Admin(address) as admin:
-            admin.create_topics([NewTopic("t", 2)])
             partitions = [info.partition for info in admin.topics(["t"])["t"].partitions]
         assert {partition.node for partition in partitions} == {"node-1", "node-2"}
-        with Producer(address, retry_backoff_ms=20) as producer:
-            sent = [producer.send("t", b"%d" % number, partition=number % 4) for number in range(RECORDS // 2)]
-            sent[-1].result(30)
-            cluster.nodes[0].kill()
-            sent += [
-                producer.send("t", b"%d" % number, partition=number % 4) for number in range(RECORDS // 2, RECORDS)
-            ]
-            sent[-1].result(30)  # the other node goes on
-            cluster.start(cluster.nodes[0])
-            for each in sent:
-                each.result(30)
         with Consumer(f"{address}/t", group="g", auto_offset_reset="earliest") as consumer:
-            found: list[bytes | None] = []
-            while len(found) < RECORDS:
-                batch = consumer.poll(10)
-                assert batch, f"only {len(found)} of {RECORDS} came"
-                found += [record.value for record in batch]
-                consumer.commit(batch)
-        assert sorted(found, key=lambda value: int(value or b"")) == [b"%d" % number for number in range(RECORDS)]
+            assert sorted(read(consumer, len(VALUES)), key=int) == VALUES

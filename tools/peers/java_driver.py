@@ -26,7 +26,7 @@ WITHIN_S = 40.0
 END_WITHIN_S = 25.0
 
 SOURCES = Path(__file__).resolve().parent / "java"
-EVERYWHERE = (SOURCES / "Loopback.java",)
+EVERYWHERE = (SOURCES / "Loopback.java", SOURCES / "Options.java")
 """Compiled with each system's drivers."""
 
 

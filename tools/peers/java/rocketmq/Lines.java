@@ -2,13 +2,9 @@ import com.alibaba.fastjson.JSON;
 import com.alibaba.fastjson.serializer.SerializerFeature;
 import java.io.PrintStream;
 import java.lang.reflect.Method;
-import java.util.ArrayList;
 import java.util.Base64;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.TimeUnit;
 import org.apache.rocketmq.acl.common.AclClientRPCHook;
 import org.apache.rocketmq.acl.common.SessionCredentials;
 import org.apache.rocketmq.client.ClientConfig;
@@ -17,56 +13,19 @@ import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.remoting.RPCHook;
 
-/** What the drivers share: --key value options, one JSON object a line, and an orderly end when they are told to end. */
-final class Lines {
+/** What the drivers share: their options, and one JSON object a line. */
+final class Lines extends Options {
     private static final PrintStream OUT = System.out;
-    private static final CountDownLatch CLOSED = new CountDownLatch(1);
-    private static volatile boolean ending;
-
-    final Map<String, String> options = new LinkedHashMap<>();
 
     Lines(String[] args) {
+        super(args);
         System.setOut(System.err); // the client's own log would come in between
-        for (int i = 0; i < args.length; i += 2) {
-            options.put(args[i].substring(2), args[i + 1]);
-        }
-        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
-            ending = true;
-            try {
-                CLOSED.await(20, TimeUnit.SECONDS);
-            } catch (InterruptedException gaveUp) {
-                Thread.currentThread().interrupt();
-            }
-        }));
     }
 
-    /** False once somebody asked for the end. */
-    static boolean wanted() {
-        return !ending;
-    }
-
-    /** Say so and end, also when it was not a signal that asked for it. */
+    /** Say so and end. */
     static void closed() {
         line("event", "closed");
-        CLOSED.countDown();
-        System.exit(0);
-    }
-
-    String text(String key, String otherwise) {
-        return options.getOrDefault(key, otherwise);
-    }
-
-    long number(String key, long otherwise) {
-        return Long.parseLong(text(key, "" + otherwise));
-    }
-
-    boolean told(String key) {
-        return text(key, "no").equals("yes");
-    }
-
-    List<String> list(String key) {
-        String text = options.getOrDefault(key, "");
-        return text.isEmpty() ? new ArrayList<>() : List.of(text.split(","));
+        done();
     }
 
     /** Of --user NAME:SECRET, or null. */
@@ -106,12 +65,8 @@ final class Lines {
     }
 
     static void line(Object... pairs) {
-        Map<String, Object> row = new LinkedHashMap<>();
-        for (int i = 0; i < pairs.length; i += 2) {
-            row.put((String) pairs[i], pairs[i + 1]);
-        }
         synchronized (Lines.class) {
-            OUT.println(JSON.toJSONString(row, SerializerFeature.WriteMapNullValue));
+            OUT.println(JSON.toJSONString(row(pairs), SerializerFeature.WriteMapNullValue));
             OUT.flush();
         }
     }

@@ -1,70 +1,33 @@
 import com.google.gson.Gson;
 import com.google.gson.GsonBuilder;
 import java.lang.reflect.Field;
-import java.util.ArrayList;
 import java.util.Base64;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.TreeSet;
-import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.TimeUnit;
 import org.apache.inlong.tubemq.client.common.PeerInfo;
 import org.apache.inlong.tubemq.client.config.ConsumerConfig;
 import org.apache.inlong.tubemq.client.consumer.ConsumePosition;
 import org.apache.inlong.tubemq.corebase.Message;
 import org.apache.inlong.tubemq.corebase.utils.AddressUtils;
 
-/** What the drivers share: --key value options, one JSON object a line, and an orderly end when they are told to end. */
-final class Lines {
+/** What the drivers share: their options, and one JSON object a line. */
+final class Lines extends Options {
     private static final Gson GSON = new GsonBuilder().serializeNulls().disableHtmlEscaping().create();
-    private static final CountDownLatch CLOSED = new CountDownLatch(1);
-    private static volatile boolean ending;
-
-    final Map<String, String> options = new LinkedHashMap<>();
 
     Lines(String[] args) throws ReflectiveOperationException {
-        for (int i = 0; i < args.length; i += 2) {
-            options.put(args[i].substring(2), args[i + 1]);
-        }
+        super(args);
         // The client's own address goes into client ids and requests; it would be that of the first network interface.
         Field own = AddressUtils.class.getDeclaredField("localIPAddress");
         own.setAccessible(true);
         own.set(null, "127.0.0.1");
-        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
-            ending = true;
-            try {
-                CLOSED.await(20, TimeUnit.SECONDS);
-            } catch (InterruptedException gaveUp) {
-                Thread.currentThread().interrupt();
-            }
-        }));
     }
 
-    /** False once somebody asked for the end. */
-    static boolean wanted() {
-        return !ending;
-    }
-
-    /** Say so and end, also when it was not a signal that asked for it. */
+    /** Say so and end. */
     static void closed() {
         line("event", "closed");
-        CLOSED.countDown();
-        System.exit(0);
-    }
-
-    String text(String key, String otherwise) {
-        return options.getOrDefault(key, otherwise);
-    }
-
-    long number(String key, long otherwise) {
-        return Long.parseLong(text(key, "" + otherwise));
-    }
-
-    List<String> list(String key) {
-        String text = options.getOrDefault(key, "");
-        return text.isEmpty() ? new ArrayList<>() : List.of(text.split(","));
+        done();
     }
 
     /** Of a list key=number,key=number. */
@@ -106,12 +69,8 @@ final class Lines {
     }
 
     static void line(Object... pairs) {
-        Map<String, Object> row = new LinkedHashMap<>();
-        for (int i = 0; i < pairs.length; i += 2) {
-            row.put((String) pairs[i], pairs[i + 1]);
-        }
         synchronized (Lines.class) {
-            System.out.println(GSON.toJson(row));
+            System.out.println(GSON.toJson(row(pairs)));
             System.out.flush();
         }
     }
