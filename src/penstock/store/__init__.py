@@ -4,13 +4,13 @@ from penstock.store._compaction import Compacted as Compacted
 from penstock.store._compaction import Compaction as Compaction
 from penstock.store._flush import Flush as Flush
 from penstock.store._retention import Trimmed as Trimmed
-from penstock.store._state import Recovery as Recovery
 from penstock.store.answers import Appended as Appended
 from penstock.store.answers import LogPart as LogPart
 from penstock.store.answers import LogSlice as LogSlice
 from penstock.store.catalog import TopicState as TopicState
 from penstock.store.config import FlushPolicy as FlushPolicy
 from penstock.store.config import StoreConfig as StoreConfig
+from penstock.store.errors import Recovery as Recovery
 from penstock.store.errors import StoreDamaged as StoreDamaged
 from penstock.store.errors import StoreLocked as StoreLocked
 from penstock.store.log import PartitionLog as PartitionLog

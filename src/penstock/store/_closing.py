@@ -1,8 +1,7 @@
-"""Forcing many logs to the disk together, within a time: what a node does when it stops.
+"""Syncing many logs at once, within a time limit: what a node does when it stops.
 
-Syncs wait for the disk, which serves many waiters at the price of one, so several threads do them. What is not synced
-when time is up was acknowledged by a policy that does not promise it; the next start looks at those logs. What must not
-live here: what a flush does.
+A disk serves many concurrent syncs at the price of one, so several threads sync. Only logs whose flush policy does not
+promise durability can run out of time; the next start scans them. What must not live here: what a flush does.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ __all__ = ["flush_together"]
 
 _THREADS: Final = 16
 _AT_ONCE: Final = 2 * _THREADS
-"""Each holds file handles from when it is prepared until it has run."""
+"""Flushes prepared at a time: each holds file handles until it has run."""
 
 
 def flush_together(
     logs: Sequence[PartitionLog], within_s: float | None, trouble: Callable[[WriteFailed], None]
 ) -> None:
-    """Sync as many of ``logs`` as there is time for; ``trouble`` is told of those that failed.
+    """Sync as many of ``logs`` as time allows (None: all of them); ``trouble`` gets the error of each one that fails.
 
-    A sync that has begun is waited for: nobody can call it back.
+    Waits for every sync that has begun: a sync cannot be cancelled.
     """
     if len(logs) < 2:
         for log in logs:
-            _told(log.flush, trouble)
+            _report_failure(log.flush, trouble)
         return
     ends = None if within_s is None else time.monotonic() + within_s
     running: dict[Future[None], Flush] = {}
@@ -62,11 +61,11 @@ def _finish(running: dict[Future[None], Flush], trouble: Callable[[WriteFailed],
     done = list(running) if all_of_them else wait(running, return_when=FIRST_COMPLETED).done
     for future in done:
         flush = running.pop(future)
-        _told(future.result, trouble)
+        _report_failure(future.result, trouble)
         flush.finish()
 
 
-def _told(work: Callable[[], None], trouble: Callable[[WriteFailed], None]) -> None:
+def _report_failure(work: Callable[[], None], trouble: Callable[[WriteFailed], None]) -> None:
     try:
         work()
     except WriteFailed as error:

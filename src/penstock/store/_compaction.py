@@ -1,12 +1,12 @@
 """Compaction: of the closed segments of a topic with ``cleanup.policy=compact``, keep the last record of each key.
 
-Offsets, timestamps, producers and codecs of what is kept do not change; records without a key are kept, and a
-tombstone (a null value) until it is older than ``delete.retention.ms``. Small segments are written together. Where a
-transaction is open nothing is compacted; records of aborted ones go, and markers some time after what they ended.
+Records that stay keep their offset, timestamp, producer and codec. Records without a key stay; a tombstone (a null
+value) stays until it is older than ``delete.retention.ms``. Small segments are merged. Nothing is compacted where a
+transaction is open; records of aborted transactions are dropped, and markers some time after their transaction's
+records.
 
-`Compaction.run` writes new segments beside the old ones, under names that recovery does not believe, and may take
-its time in another thread. `Compaction.finish` puts them in place (`_swap`).
-What must not live here: when to compact.
+`Compaction.run`, which may run in another thread, writes new segments beside the old ones, under names that recovery
+ignores. `Compaction.finish` puts them in place (`_swap`). What must not live here: when to compact.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from penstock.columnar.buffers import crc32c
 from penstock.errors import CorruptBatch, WriteFailed
 from penstock.model import TimestampType
 from penstock.store._folder import PartitionFolder
+from penstock.store._log_state import LogState
 from penstock.store._markers import Markers
 from penstock.store._segment import OpenSegments, Segment, segment_name
-from penstock.store._state import LogState
 from penstock.store._swap import PREFIX, swap
 from penstock.store._walks import LENGTH_AFTER, Step, VerifiedBatches
 from penstock.store.aborted import to_bytes
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 __all__ = ["Compacted", "Compaction", "plan"]
 
 _MAX_KEYS: Final = 500_000
-"""Keys looked at in one go, about 100 MB; what lies behind them waits for the next time."""
+"""Keys held in memory by one compaction, about 100 MB; records after them wait for the next one."""
 
 
-_AGAIN_MS: Final = 600_000
-"""After one that failed: a damaged log, or a full disk, is read from end to end each time."""
+_RETRY_MS: Final = 600_000
+"""Pause after a failure: each attempt reads the whole log, even if the log is damaged or the disk is full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +59,16 @@ class Compacted:
 def plan(
     folder: PartitionFolder, state: LogState, config: LogConfig, flushed: int, pool: OpenSegments, now_ms: int
 ) -> Compaction | None:
-    """A compaction of the log, if there is enough to do; only synced segments are.
+    """A compaction of the log's synced segments; None if there is not enough to do.
 
-    Enough is ``min.cleanable.dirty.ratio`` of what could be compacted, or a record older than
-    ``max.compaction.lag.ms``. Segments with records younger than ``min.compaction.lag.ms`` wait, and all behind them.
+    Enough is ``min.cleanable.dirty.ratio`` of the bytes that could be compacted, or a record older than
+    ``max.compaction.lag.ms``. A segment with records younger than ``min.compaction.lag.ms`` waits, and so do all after
+    it.
     """
     if not config.compact or state.compacting or now_ms < state.compact_after_ms:
         return None
     until_ms = now_ms - config.min_lag_ms if config.min_lag_ms else None
-    closed = _settled(state, min(flushed, state.stable_offset), until_ms)
+    closed = _cleanable(state, min(flushed, state.stable_offset), until_ms)
     dirty = [segment for segment in closed if segment.next_offset > state.cleaned]
     enough = config.dirty_ratio * sum(segment.size for segment in closed)
     late = any(segment.created_ms >= 0 and now_ms - segment.created_ms > config.max_lag_ms for segment in dirty)
@@ -77,7 +78,7 @@ def plan(
     return Compaction(folder, state, closed, config, pool, now_ms)
 
 
-def _settled(state: LogState, upto: int, until_ms: int | None) -> list[Segment]:
+def _cleanable(state: LogState, upto: int, until_ms: int | None) -> list[Segment]:
     closed = []
     for segment in state.segments[:-1]:
         fresh = segment.next_offset > state.cleaned
@@ -89,7 +90,7 @@ def _settled(state: LogState, upto: int, until_ms: int | None) -> list[Segment]:
 
 
 class Compaction:
-    """One compaction of one log: `run` in any thread, then `finish` in the owner's, also after `run` has raised."""
+    """One compaction of one log: call `run` in any thread, then `finish` in the owner's, even if `run` raised."""
 
     def __init__(
         self,
@@ -120,7 +121,7 @@ class Compaction:
         self._begun = True
         with self._writing():
             newest = self._newest_of_keys()
-            self._begin(self._inputs[0].base)  # keeps the log's start, whatever becomes of the records there
+            self._begin(self._inputs[0].base)  # keeps the log's start even if no record there stays
             for segment in self._inputs:
                 for raw, header in self._batches(segment):
                     kept = self._filter(raw, header, newest)
@@ -136,7 +137,7 @@ class Compaction:
         self._complete = True
 
     def _newest_of_keys(self) -> Mapping[bytes, int]:
-        """The last offset of each key from where the log is not clean; where keys get too many, `_cleaned` stops."""
+        """The last offset of each key in what is not compacted yet; `_cleaned` stops where the keys get too many."""
         newest: dict[bytes, int] = {}
         for row, segment in enumerate(self._inputs):
             if segment.next_offset <= self._cleaned:
@@ -156,7 +157,7 @@ class Compaction:
         return newest
 
     def _batches(self, segment: Segment) -> Iterator[tuple[bytes, BatchHeader]]:
-        # A file of its own: the segment's belongs to the owner's thread, which may close or delete it meanwhile.
+        # Opened again: the segment's own handle belongs to the owner's thread, which may close it meanwhile.
         name = segment_name(segment.base) + ".log"
         with contextlib.closing(self._directory.open(name, create=False)) as file:
             scan = VerifiedBatches(file, segment.size)
@@ -200,7 +201,7 @@ class Compaction:
         return _thinned(raw, header, keep, largest)
 
     def _was_aborted(self, header: BatchHeader) -> bool:
-        """Whether no reader of committed records sees it: then it supersedes nothing, and nobody misses it."""
+        """Whether it belongs to an aborted transaction: then it supersedes nothing and can go."""
         return (
             header.transactional
             and not header.control
@@ -211,12 +212,12 @@ class Compaction:
         )
 
     def _save_aborted(self, output: Segment) -> None:
-        """What is known of the transactions that markers ended stays, and goes, with these."""
+        """Keep the aborted transactions whose ABORT marker stays in ``output``."""
         gone = self._markers.dropped
         entries = [
             each for each in self._aborted if output.base <= each.last < output.next_offset and each.last not in gone
         ]
-        if entries or gone:  # in the place of one that knows more
+        if entries or gone:  # replaces an index with more entries
             self._directory.replace(output.name + ".txnindex", to_bytes(entries), durable=True)
 
     def _begin(self, base: int) -> None:
@@ -227,7 +228,7 @@ class Compaction:
         output = Segment(self._directory, base, OpenSegments(1), interval, prefix=PREFIX)
         output.create()
         output.clear()
-        output.truncate()  # what an earlier compaction may have left under this name
+        output.truncate()  # an earlier compaction may have left bytes under this name
         self._outputs.append(output)
 
     def _write(self, batch: bytes) -> None:
@@ -243,11 +244,11 @@ class Compaction:
     # -- in the owner's thread
 
     def finish(self) -> Compacted | None:
-        """Put the new segments in place; None if the old ones are not all there any more. Raises WriteFailed."""
+        """Put the new segments in place; None if `run` failed or old ones are gone meanwhile. Raises WriteFailed."""
         state, count = self._state, len(self._inputs)
         state.compacting = False
         if self._begun and not self._complete:
-            state.compact_after_ms = self._now_ms + _AGAIN_MS
+            state.compact_after_ms = self._now_ms + _RETRY_MS
         if not self._complete or state.retired or state.segments[:count] != self._inputs:
             self._discard()
             return None
@@ -276,15 +277,15 @@ class Compaction:
             yield
         except OSError as error:
             if self._state.retired:
-                return  # the files went with their topic: nothing to do, and nobody's trouble
+                return  # the topic and its files were deleted: nothing to do
             raise WriteFailed(
                 f"cannot compact: {error}", topic=self._folder.topic, partition=self._folder.partition
             ) from error
 
 
 def _decoded(raw: bytes, header: BatchHeader, columns: Sequence[str]) -> pa.RecordBatch | None:
-    """The batch's records; None for a marker, and for what somebody wrote that nobody can read: both are kept."""
-    from penstock.columnar import decode_v2  # a node that compacts nothing does without NumPy and pyarrow
+    """The batch's records; None for a marker or for records that cannot be decoded: both are kept."""
+    from penstock.columnar import decode_v2  # here, because a node that compacts nothing needs no NumPy or pyarrow
 
     if header.control:
         return None
@@ -295,7 +296,7 @@ def _decoded(raw: bytes, header: BatchHeader, columns: Sequence[str]) -> pa.Reco
 
 
 def _thinned(raw: bytes, header: BatchHeader, keep: Sequence[bool], largest: int) -> bytes:
-    """The batch with only some of its records: new length, count, checksum, largest timestamp; all else as it was."""
+    """The batch with only some of its records: new length, count, checksum, largest timestamp; all else unchanged."""
     from penstock.columnar.compression import compress, inflate
 
     records = inflate(header.codec, memoryview(raw)[HEADER_BYTES:])
@@ -311,7 +312,7 @@ def _thinned(raw: bytes, header: BatchHeader, keep: Sequence[bool], largest: int
 
 
 def _extents(records: memoryview) -> Iterator[tuple[int, int]]:
-    """Begin and end of each record. It starts with its length, a zigzag varint; all were decoded, so they fit."""
+    """Start and end of each record, which begins with its length, a zigzag varint. Decoding has checked the lengths."""
     at = 0
     while at < len(records):
         begin, shift, length = at, 0, 0

@@ -1,4 +1,4 @@
-"""What all logs of a store share. What must not live here: what belongs to one log (`_state`)."""
+"""What all logs of a store share. What must not live here: what belongs to one log (`LogState`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["LogContext"]
 
 @dataclass(slots=True)
 class LogContext:
-    """``epoch`` is every log's leader epoch. ``dirty`` are those with bytes that were not synced."""
+    """``epoch`` is the leader epoch of all logs; ``dirty`` holds the logs with unsynced bytes."""
 
     config: StoreConfig
     epoch: int

@@ -1,8 +1,8 @@
-"""Keeping aside what recovery cuts off a segment: nothing that may have been acknowledged is thrown away.
+"""Keeping a copy of what recovery cuts off a segment, because it may have been acknowledged.
 
-``<offset>.cut-POSITION`` beside the segment holds its bytes from that position on, as they were: whole batches in it
-can be read by Kafka's dump tool, or be cut out and written again. Retention leaves it alone; it goes with its topic.
-What must not live here: what is cut, and where.
+``<offset>.cut-POSITION`` beside the segment holds its bytes from that position on, unchanged: Kafka's dump tool reads
+the whole batches in it, and they can be extracted and produced again. Retention ignores it; it is deleted with its
+topic. What must not live here: what is cut, and where.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _PIECE = 1 << 20
 
 
 def keep_aside(directory: Directory, name: str, position: int, size: int) -> str | None:
-    """Copy ``name[position:size]`` into a file of its own, durably, and return its path; None if all of it is zero.
+    """Copy ``name[position:size]`` durably into its own file and return the path; None if all bytes are zero.
 
-    Done again after a crash in the middle, it leaves one copy. Raises OSError.
+    Repeated after a crash midway, it still leaves only one copy. Raises OSError.
     """
     with contextlib.closing(directory.open(name, create=False)) as file:
         if not any(any(piece) for _, piece in _pieces(file, position, size)):
-            return None  # what file systems leave of a size that was written and of data that was not
+            return None  # the file system wrote the new size, but not the data
         stem = name.partition(".")[0]
         for number in itertools.count():
             aside = f"{stem}.cut-{position}" + (f"-{number}" if number else "")
@@ -46,7 +46,7 @@ def _pieces(file: File, position: int, size: int) -> Iterator[tuple[int, bytes]]
 
 
 def _is_prefix(directory: Directory, aside: str, there: int, file: File, position: int, size: int) -> bool:
-    """Whether the copy holds nothing but what would be copied, perhaps not all of it."""
+    """Whether the file ``aside``, of ``there`` bytes, is a prefix of what would be copied."""
     with contextlib.closing(directory.open(aside, create=False)) as copy:
         return there <= size - position and all(
             copy.read(at - position, len(piece)) == piece for at, piece in _pieces(file, position, position + there)

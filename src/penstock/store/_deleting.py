@@ -1,7 +1,7 @@
-"""Deleting the directories of a topic's partitions, and finishing what a crash or the disk interrupted.
+"""Deleting the directories of a topic's partitions, and finishing deletions that a crash or a disk error interrupted.
 
-A directory first gets a name that says it is to go, then it goes. That name has the topic's id instead of the topic's
-own name, which may fill all 255 bytes that file systems give to a name. What must not live here: the catalog's file.
+A directory is first renamed to mark it for deletion, then deleted. The new name contains the topic's id instead of its
+name, which may already use all 255 bytes that file systems allow. What must not live here: the catalog's file.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from penstock.store.catalog import Catalog, TopicState
 __all__ = ["delete_folders", "sweep"]
 
 _DELETED: Final = ".deleted"
-"""No partition's directory ends so: those end with a number."""
+"""No partition's directory ends like this: those end with a number."""
 
 
 def delete_folders(directory: Directory, topic: TopicState) -> None:
-    """Delete what there is of the topic's partitions, durably. Raises OSError; `sweep` then does the rest."""
+    """Delete the topic's directories, as far as they exist, durably. Raises OSError; `sweep` then does the rest."""
     there = set(directory.folders())
     for partition in range(topic.partitions):
         name = f"{topic.name}-{partition}"
         if name in there:
             _delete(directory, name, topic.id, partition)
-    directory.sync()  # else a loss of power may bring them back when nobody knows any more what they were
+    directory.sync()  # or a power loss may bring them back after the catalog has forgotten them
 
 
 def sweep(directory: Directory, catalog: Catalog) -> OSError | None:
-    """Finish deletions that were interrupted; the first thing that could not be deleted says why.
+    """Finish interrupted deletions; returns the first error, None if all could be deleted.
 
-    Topics with directories that are still there stay in ``catalog.deleting``.
+    Topics whose directories are still there stay in ``catalog.deleting``.
     """
     trouble: OSError | None = None
     kept: set[bytes] = set()
@@ -57,7 +57,7 @@ def sweep(directory: Directory, catalog: Catalog) -> OSError | None:
 
 
 def _of_deleted(directory: Directory, catalog: Catalog, name: str) -> tuple[bytes, int] | None:
-    """Topic id and partition, if the directory is one of a topic that is being deleted."""
+    """Topic id and partition, if the directory belongs to a topic that is being deleted."""
     topic, _, number = name.rpartition("-")
     owners = [topic_id for topic_id, deleted in catalog.deleting.items() if deleted == topic]
     if not owners or not number.isdecimal():

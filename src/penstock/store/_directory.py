@@ -1,4 +1,4 @@
-"""What a log needs of a place to keep files: `Directory` and `File`, on disk or in memory.
+"""Where a log keeps its files: `Directory` and `File`, on disk or in memory.
 
 Failures are OSError here; the layer above knows which log they hit and raises our own errors. What must not live
 here: anything about records.
@@ -15,14 +15,14 @@ Buffer = bytes | bytearray | memoryview
 
 
 class Reader(Protocol):
-    """A file's bytes as far as they are not written any more."""
+    """Reads bytes of a file that no longer change."""
 
     def read(self, position: int, count: int) -> bytes:
         """Up to ``count`` bytes; fewer only at the end of the file."""
         ...
 
     def read_into(self, position: int, space: memoryview) -> int:
-        """Fill ``space``, and say how much of it: not all only at the end of the file."""
+        """Fill ``space`` and return how many bytes were read: fewer only at the end of the file."""
         ...
 
 
@@ -43,11 +43,11 @@ class File(Protocol):
     def truncate(self, size: int) -> None: ...
 
     def syncer(self) -> Callable[[], None]:
-        """A call that forces to disk what is written now. It may be made once, from any thread, even after `close`."""
+        """A function that syncs what has been written by now. Call it once, from any thread, even after `close`."""
         ...
 
     def reader(self) -> Reader:
-        """To be used as long as somebody holds it, also after `close`, and after the file was deleted."""
+        """A reader that works as long as it is held, even after `close` and after the file is deleted."""
         ...
 
     def close(self) -> None: ...
@@ -76,29 +76,29 @@ class Directory(Protocol):
         ...
 
     def open(self, name: str, *, create: bool = True) -> File:
-        """Open for reading and writing; if it is not there it is made, empty, or FileNotFoundError says so."""
+        """Open for reading and writing; ``create`` makes a missing file, otherwise it is a FileNotFoundError."""
         ...
 
     def load(self, name: str) -> bytes | None:
-        """A whole small file, None if it is not there."""
+        """A whole small file; None if it does not exist."""
         ...
 
     def replace(self, name: str, data: bytes, *, durable: bool) -> None:
-        """Write a whole small file: readers and crashes see the old one or the new one. ``durable`` syncs it."""
+        """Write a whole small file atomically: a crash leaves the old one or the new one. ``durable`` syncs it."""
         ...
 
     def rename(self, old: str, new: str) -> None: ...
 
     def remove(self, name: str) -> None:
-        """Nothing happens if it is not there."""
+        """Does nothing if the file does not exist."""
         ...
 
     def modified_ms(self, name: str) -> int:
-        """When the file was last written, ms since 1970 UTC; 0 where nobody knows."""
+        """When the file was last written, ms since 1970 UTC; 0 if unknown."""
         ...
 
     def sync(self) -> None:
-        """Force names (new, renamed, removed files) to disk."""
+        """Sync the directory's entries (new, renamed, removed files)."""
         ...
 
     def lock(self) -> None:

@@ -28,7 +28,7 @@ _CLOSED: Final = -1
 
 
 class _Descriptor:
-    """Closed when nobody holds it any more."""
+    """A file descriptor that is closed with the last reference to this object."""
 
     __slots__ = ("number",)
 
@@ -77,7 +77,7 @@ class DiskFile:
         wanted = sum(map(len, parts))
         written = os.pwritev(self._descriptor, parts, position)
         if written < wanted:
-            # A full disk takes what fits and tells why only when asked for the rest.
+            # A full disk writes what fits and reports the error only when asked for the rest.
             rest = memoryview(b"".join(parts))[written:]
             while rest:
                 position += written
@@ -154,7 +154,7 @@ class DiskDirectory:
             return None
 
     def replace(self, name: str, data: bytes, *, durable: bool) -> None:
-        # Two threads may replace one file (a flush beside the owner): each writes a file of its own first.
+        # Two threads may replace one file (a flush beside the owner), so each writes its own temporary file first.
         temporary = self._path / f"{name}.{next(_temporary)}.tmp"
         try:
             with temporary.open("wb") as file:

@@ -1,7 +1,7 @@
-"""Forcing one log to the disk: what has to be synced (`Durability`), and doing it beside the owner's thread (`Flush`).
+"""Syncing one log: what has to be synced (`Durability`), and doing it outside the owner's thread (`Flush`).
 
-`Durability.prepare` (the owner's thread) takes duplicates of file handles, `Flush.run` (any thread) syncs them,
-`Flush.finish` (the owner's thread again) notes what is durable now. What must not live here: when to flush.
+`Durability.prepare` (the owner's thread) duplicates the file handles, `Flush.run` (any thread) syncs them,
+`Flush.finish` (the owner's thread again) records what is durable now. What must not live here: when to flush.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.store._segment import Segment
 __all__ = ["Durability", "Flush"]
 
 _POINT_BYTES: Final = 1 << 20
-"""The recovery point is written once per so many bytes; recovery reads a few MB in a blink."""
+"""The recovery point is saved once per this many bytes; recovery scans a few MB in no time."""
 
 
 class Flush:
@@ -37,7 +37,7 @@ class Flush:
     def run(self) -> None:
         """Sync. Call it once, from any thread. Raises WriteFailed; the log then takes no more appends."""
         trouble: OSError | None = None
-        for one in self._work:  # all of them, also after a failure: each closes its handle
+        for one in self._work:  # all of them, even after a failure: each closes its handle
             try:
                 one()
             except OSError as error:
@@ -47,13 +47,13 @@ class Flush:
         self._synced = True
 
     def finish(self) -> None:
-        """Tell the log, from its owner's thread, that `run` succeeded; if it did not, nothing happens."""
+        """Tell the log, from its owner's thread, that `run` succeeded; does nothing if `run` failed."""
         if self._synced:
             self._durability.reached(self.upto, self._sealed)
 
 
 class Durability:
-    """What of one log is on the disk. ``failure`` says why nobody knows, after a sync that failed."""
+    """How much of one log is on the disk. After a failed sync that is unknown, and ``failure`` says why."""
 
     __slots__ = (
         "_dirty_since_ms",
@@ -80,21 +80,21 @@ class Durability:
 
     @property
     def has_sealed(self) -> bool:
-        """Whether closed segments wait to be synced: until then recovery has to read them."""
+        """Whether closed segments are still unsynced: until they are synced, recovery has to read them."""
         return bool(self._unsynced)
 
     def waited(self, now_ms: int) -> int:
-        """For how many milliseconds the oldest bytes that were not synced have been waiting; -1 if there are none."""
+        """Age of the oldest unsynced bytes in milliseconds; -1 if there are none."""
         return -1 if self._dirty_since_ms is None else now_ms - self._dirty_since_ms
 
     def appended(self, size: int, now_ms: int) -> None:
-        """So many bytes were written."""
+        """``size`` bytes were appended."""
         self._unsaved_bytes += size
         if self._dirty_since_ms is None:
             self._dirty_since_ms = now_ms
 
     def began(self) -> None:
-        """A segment was begun: the directory has a new name."""
+        """A segment was created: the directory has a new entry."""
         self._new_names = True
 
     def sealed(self, segment: Segment) -> None:
@@ -104,13 +104,13 @@ class Durability:
     def dropping(self, segments: Sequence[Segment]) -> None:
         """Segments are about to be deleted. Raises OSError."""
         if self._new_names:
-            # A loss of power might else keep the deletions and forget the segment that goes on at their end.
+            # Otherwise a power loss might keep the deletions and lose the segment that continues after them.
             self._folder.sync()
             self._new_names = False
         self._unsynced = [segment for segment in self._unsynced if segment not in segments]
 
     def prepare(self, end_offset: int, active: Segment) -> Flush | None:
-        """Work that makes everything below ``end_offset`` durable; None if it is. Raises OSError, WriteFailed."""
+        """The flush that makes everything below ``end_offset`` durable; None if it is. Raises OSError, WriteFailed."""
         self.check()
         if end_offset <= self.flushed and not self._unsynced:
             return None
@@ -127,12 +127,12 @@ class Durability:
         return Flush(self, end_offset, sealed, work)
 
     def reached(self, upto: int, sealed: Sequence[Segment]) -> None:
-        """A flush came back."""
+        """A flush has made everything below ``upto`` and the ``sealed`` segments durable."""
         self.flushed = max(self.flushed, upto)
         self._unsynced = [segment for segment in self._unsynced if segment not in sealed]
 
     def fail(self, error: OSError) -> WriteFailed:
-        """A sync failed: the kernel may have dropped what it could not write and call the next sync a success."""
+        """Stop appends after a failed sync: the kernel may drop unwritten data and report the next as a success."""
         self.failure = f"the log could not be synced: {error}"
         return self._failed(self.failure)
 
@@ -141,7 +141,7 @@ class Durability:
             why,
             topic=self._folder.topic,
             partition=self._folder.partition,
-            hint="Close the store and open it again: it then looks what is on the disk",
+            hint="Close the store and open it again: it then checks what is on the disk",
         )
 
     def check(self) -> None:
@@ -150,7 +150,7 @@ class Durability:
             raise self._failed(self.failure)
 
     def checkpoint(self) -> None:
-        """Write down what is durable, at the end of work. Raises OSError."""
+        """Save the recovery point before the log closes. Raises OSError."""
         if self._saved < self.flushed:
             self._save_point(self.flushed)
 
@@ -165,7 +165,7 @@ class Durability:
 
     @contextmanager
     def _unless_gone(self) -> Iterator[None]:
-        """A topic may be deleted while another thread syncs it; its directory has another name then."""
+        """Ignore missing files of a deleted topic: its directory may be renamed while another thread syncs it."""
         try:
             yield
         except FileNotFoundError:

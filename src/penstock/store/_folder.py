@@ -2,14 +2,14 @@
 
 | file | what |
 |---|---|
-| ``partition.metadata`` | version and topic id, as Kafka writes it: tells a topic from its deleted namesake |
+| ``partition.metadata`` | version and topic id, as Kafka writes it: tells a topic from a deleted one of the same name |
 | ``leader-epoch-checkpoint`` | `EpochHistory` as text, as Kafka writes it |
 | ``log-start-offset`` | offsets below it were deleted on request |
 | ``recovery-point`` | offsets below it are known to be on the disk |
 | ``<offset>.producers`` | `ProducerTable` as JSON, as it was when the segment of that base offset was begun |
 | ``<offset>.txnindex`` | transactions aborted in that segment, as Kafka writes it, once it is closed |
 
-The directory is made when the first record comes. What must not live here: segments.
+The directory is created with the first record. What must not live here: segments.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from penstock.store._checked import check, checked
+from penstock.store._checksummed import with_checksum, without_checksum
 from penstock.store._directory import Directory
 from penstock.store._segment import segment_name
 from penstock.store.aborted import Aborted, from_bytes, to_bytes
@@ -38,7 +38,7 @@ _NUMBER_DIGITS: Final = 20
 
 
 def topic_id_of(directory: Directory) -> bytes | None:
-    """The 16 bytes in ``partition.metadata``, None if the file is not there or says something else."""
+    """The 16-byte topic id in ``partition.metadata``; None if the file is missing or unreadable."""
     for line in (directory.load(_METADATA) or b"").decode("ascii", "replace").splitlines():
         name, _, value = line.partition(":")
         if name == "topic_id":
@@ -72,7 +72,7 @@ class PartitionFolder:
 
     @property
     def directory(self) -> Directory:
-        """The directory; it is made, and stays after a loss of power, if it is not there."""
+        """The directory, created if it is missing; its entry is durable after the next `sync`."""
         if self._directory is None:
             made = self._root.folder(self.name, create=True)
             self._save_id(made)
@@ -85,26 +85,26 @@ class PartitionFolder:
         self._save(directory, _METADATA, f"version: 0\ntopic_id: {text}\n".encode())
 
     def _save(self, directory: Directory, name: str, data: bytes) -> None:
-        """Write a file that `sync` forces to the disk."""
+        """Write a file that the next `sync` makes durable."""
         directory.replace(name, data, durable=False)
         self._unsynced.add(name)
 
     @property
     def unsynced(self) -> bool:
-        """Whether small files were written that are not known to be on the disk."""
+        """Whether small files were written since the last `sync`."""
         return bool(self._unsynced)
 
     @property
     def directory_path(self) -> str:
-        """Of the directory, for messages; it need not be there."""
+        """The directory's path, for messages; it need not exist."""
         return f"{self._root.path}/{self.name}"
 
     def sync(self) -> None:
-        """Force small files, the names of files, and that of the directory itself, to disk; from any thread."""
+        """Sync the small files, the directory's entries and its own entry; from any thread."""
         names, self._unsynced = self._unsynced, set()
         for name in names:
             with (
-                contextlib.suppress(FileNotFoundError),  # its segment is gone
+                contextlib.suppress(FileNotFoundError),  # it was deleted with its segment
                 contextlib.closing(self.directory.open(name, create=False)) as file,
             ):
                 file.syncer()()
@@ -114,7 +114,7 @@ class PartitionFolder:
             self._made = False
 
     def load_start(self) -> int:
-        """Log start offset; 0 if it never moved on request. Raises StoreDamaged: a wrong one could cost the log."""
+        """Log start offset; 0 if no request moved it. Raises StoreDamaged: a wrong offset could cost the whole log."""
         number = self._load_number(_START)
         if number is None and self.directory.load(_START) is not None:
             raise StoreDamaged(
@@ -124,18 +124,18 @@ class PartitionFolder:
 
     def save_start(self, offset: int) -> None:
         """Durable at once: what was deleted must not come back."""
-        self.directory.replace(_START, checked(str(offset).encode()), durable=True)
+        self.directory.replace(_START, with_checksum(str(offset).encode()), durable=True)
 
     def load_point(self) -> int:
         """Recovery point; 0 if nothing is known to be on the disk."""
         return self._load_number(_POINT) or 0
 
     def save_point(self, offset: int) -> None:
-        """Not synced: an older one only makes the next start look at more."""
-        self.directory.replace(_POINT, checked(str(offset).encode()), durable=False)
+        """Not synced: an older one only makes the next start scan more."""
+        self.directory.replace(_POINT, with_checksum(str(offset).encode()), durable=False)
 
     def _load_number(self, name: str) -> int | None:
-        text = check(self.directory.load(name)) or b""
+        text = without_checksum(self.directory.load(name)) or b""
         return int(text) if text.isdigit() and len(text) < _NUMBER_DIGITS else None
 
     def load_epochs(self) -> EpochHistory | None:
@@ -147,12 +147,12 @@ class PartitionFolder:
             return None
 
     def save_epochs(self, epochs: EpochHistory) -> None:
-        """Synced with the log; recovery reads them from the batches if it must."""
+        """Made durable by `sync`; without it, recovery rebuilds them from the batches."""
         self._save(self.directory, _EPOCHS, epochs.to_text().encode())
 
     def load_producers(self, base: int) -> ProducerTable | None:
         """The producers before offset ``base``; None if there is no readable snapshot."""
-        text = check(self.directory.load(segment_name(base) + ".producers"))
+        text = without_checksum(self.directory.load(segment_name(base) + ".producers"))
         if text is None:
             return None
         table = ProducerTable()
@@ -163,19 +163,19 @@ class PartitionFolder:
         return table
 
     def save_producers(self, base: int, table: ProducerTable) -> None:
-        """Synced with the log; recovery reads them from the batches if it must."""
+        """Made durable by `sync`; without it, recovery rebuilds them from the batches."""
         text = json.dumps(table.snapshot(), separators=(",", ":"))
-        self._save(self.directory, segment_name(base) + ".producers", checked(text.encode()))
+        self._save(self.directory, segment_name(base) + ".producers", with_checksum(text.encode()))
 
     def load_aborted(self, base: int, end: int) -> list[Aborted] | None:
-        """The transactions aborted in the segment of offsets ``base`` to ``end``; None if the file is no such index."""
+        """The transactions aborted in the segment of offsets ``base`` to ``end``; None if the file is damaged."""
         try:
             return list(from_bytes(self.directory.load(segment_name(base) + ".txnindex") or b"", base, end))
         except ValueError:
             return None
 
     def save_aborted(self, base: int, entries: Sequence[Aborted]) -> None:
-        """Durable at once: once the segment is closed, nobody reads its markers again to find out."""
+        """Durable at once: the markers of a closed segment are not read again."""
         name = segment_name(base) + ".txnindex"
         if entries:
             self.directory.replace(name, to_bytes(entries), durable=True)

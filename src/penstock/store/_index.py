@@ -3,8 +3,8 @@
 - ``.index``: i32 last offset of a batch less the segment's base, i32 position of that batch in the ``.log`` file.
 - ``.timeindex``: i64 largest timestamp so far, i32 last offset (less the base) of the batch that has it.
 
-Both big-endian, strictly growing. They are kept whole in memory while their segment is open (8 and 12 bytes per
-4 KiB of log) and written in lumps: an index is only ever a shortcut, recovery rebuilds it from the log.
+Both big-endian, strictly increasing. They are kept in memory while their segment is open (8 and 12 bytes per 4 KiB of
+log) and written in blocks: an index is only a shortcut, which recovery rebuilds from the log.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ class OffsetIndex:
         return entry >> 32, entry & 0xFFFFFFFF
 
     def load(self, file: File) -> None:
-        """Read a file; a torn last entry is left out. Raises ValueError if entries do not grow."""
+        """Read a file, without a torn last entry. Raises ValueError if entries do not increase."""
         data = file.read(0, file.size // self.ENTRY_BYTES * self.ENTRY_BYTES)
         words = array("i", data)
         _swap(words)
-        if not (_grow(words[0::2], operator.lt) and _grow(words[1::2], operator.lt)):
-            raise ValueError("entries of an offset index do not grow")
+        if not (_in_order(words[0::2], operator.lt) and _in_order(words[1::2], operator.lt)):
+            raise ValueError("the entries of an offset index do not increase")
         entries = array("Q", data)
         _swap(entries)
         self._entries, self._written = entries, len(entries)
@@ -84,7 +84,7 @@ class OffsetIndex:
 
 
 class TimeIndex:
-    """Largest timestamps so far, and the relative last offsets of the batches that brought them."""
+    """Largest timestamps so far, and the relative last offsets of the batches that set them."""
 
     __slots__ = ("_offsets", "_timestamps", "_written")
 
@@ -103,13 +103,13 @@ class TimeIndex:
         return (len(self._timestamps) - self._written) * self.ENTRY_BYTES
 
     def add(self, timestamp_ms: int, relative_offset: int) -> None:
-        """Note a new largest timestamp; one that is not larger than the last entry says nothing new."""
+        """Add a new largest timestamp; ignored unless it is larger than the last entry's."""
         if timestamp_ms >= 0 and (not self._timestamps or timestamp_ms > self._timestamps[-1]):
             self._timestamps.append(timestamp_ms)
             self._offsets.append(relative_offset)
 
     def below(self, timestamp_ms: int) -> int:
-        """Relative offset before which nothing is as young as ``timestamp_ms``; -1 if only the segment's begin is."""
+        """Relative offset up to which every record is older than ``timestamp_ms``; -1 if the first may not be."""
         row = bisect_left(self._timestamps, timestamp_ms) - 1
         return self._offsets[row] if row >= 0 else -1
 
@@ -118,14 +118,14 @@ class TimeIndex:
         return (self._timestamps[-1], self._offsets[-1]) if self._timestamps else (-1, -1)
 
     def load(self, file: File) -> None:
-        """Read a file; a torn last entry is left out. Raises ValueError if timestamps do not grow."""
+        """Read a file, without a torn last entry. Raises ValueError if timestamps do not increase."""
         rows = _TIME.iter_unpack(file.read(0, file.size // self.ENTRY_BYTES * self.ENTRY_BYTES))
         timestamps, offsets = array("q"), array("i")
         for timestamp, offset in rows:
             timestamps.append(timestamp)
             offsets.append(offset)
-        if not (_grow(timestamps, operator.lt) and _grow(offsets, operator.le)):
-            raise ValueError("entries of a time index do not grow")
+        if not (_in_order(timestamps, operator.lt) and _in_order(offsets, operator.le)):
+            raise ValueError("the entries of a time index do not increase")
         self._timestamps, self._offsets, self._written = timestamps, offsets, len(timestamps)
 
     def write(self, file: File) -> None:
@@ -139,8 +139,8 @@ def _position_of(entry: int) -> int:
     return entry & 0xFFFFFFFF
 
 
-def _grow(column: array[int], order: Callable[[int, int], bool]) -> bool:
-    """Whether each entry stands in ``order`` to the next, and none is negative."""
+def _in_order(column: array[int], order: Callable[[int, int], bool]) -> bool:
+    """Whether each pair of neighbours is in ``order``, and no entry is negative."""
     return not column or (column[0] >= 0 and all(map(order, column, column[1:])))
 
 

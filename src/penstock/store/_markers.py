@@ -1,7 +1,7 @@
-"""Which ends of transactions a compaction may take away with what they ended.
+"""Which transaction markers a compaction may drop.
 
-Without its marker a transaction looks open, and what is kept of it becomes part of its producer's next one. So a marker
-stays as long as any record of its transaction does, and then until nobody can be in the middle of reading it.
+Without its marker a transaction looks open, and its remaining records would join its producer's next one. So a marker
+stays while any record of its transaction does, and then until no reader can still be inside the transaction.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ __all__ = ["Markers"]
 
 
 class Markers:
-    """To be told of all batches of a log from its start, in order. Those from before ``old_ms`` are old."""
+    """Must see all batches of a log from its start, in order. Only markers from before ``old_ms`` may go."""
 
     def __init__(self, old_ms: int) -> None:
         self._old_ms = old_ms
         self._kept: set[int] = set()
         self.dropped: set[int] = set()
-        """Offsets of the markers that go."""
+        """Offsets of the markers that are dropped."""
 
     def keeps(self, header: BatchHeader) -> None:
-        """A batch of records stays, at least in part."""
+        """A batch of records stays, wholly or in part."""
         if header.transactional:
             self._kept.add(header.producer_id)
 
     def stays(self, raw: bytes, header: BatchHeader) -> bool:
-        """Whether a control batch stays. What is no end of a transaction does."""
+        """Whether a control batch stays; one that does not end a transaction always does."""
         if control_type(memoryview(raw)[HEADER_BYTES:]) not in (ABORT, COMMIT):
             return True
         if header.producer_id in self._kept:

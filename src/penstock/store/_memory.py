@@ -60,7 +60,7 @@ class MemoryFile:
 
 
 class MemoryDirectory:
-    """Files and folders in dicts. Opening a store over the same object again is opening the same store again."""
+    """Files and folders in dicts. A store opened again over the same object is the same store."""
 
     __slots__ = ("_files", "_folders", "_locked", "_path")
 
@@ -120,11 +120,11 @@ class MemoryDirectory:
         return 0
 
     def sync(self) -> None:
-        """Nothing to force anywhere."""
+        """Nothing to sync."""
 
     def lock(self) -> None:
         if self._locked:
-            raise StoreLocked(f"{self._path} is open already", pid=None)
+            raise StoreLocked(f"{self._path} is already open", pid=None)
         self._locked = True
 
     def unlock(self) -> None:

@@ -1,6 +1,6 @@
-"""Finding the batches that a reader wants, and reading their bytes once they are wanted (`Stretch`).
+"""Finding the batches to read, and reading their bytes when they are needed (`Stretch`).
 
-What must not live here: what a log says of offsets that it does not have.
+What must not live here: errors for offsets that a log does not have.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from penstock.store._memory import MemoryFile
 from penstock.store._segment import Segment
 from penstock.store.errors import StoreDamaged
 
-__all__ = ["Stretch", "Wanted", "locate"]
+__all__ = ["ReadRequest", "Stretch", "locate"]
 
 
 class Stretch:
     """``size`` bytes of a file from ``position`` on; ``path`` is for messages.
 
-    What has been written to a log is never written again, so the bytes are the same whenever they are read: also after
-    the log went on, and after its segment was closed, compacted or deleted.
+    Bytes in a log never change once written, so they can be read at any time: also after more was appended, and after
+    the segment was closed, compacted or deleted.
     """
 
     __slots__ = ("_path", "_position", "_reader", "_size")
@@ -37,7 +37,7 @@ class Stretch:
         return self._size
 
     def read(self) -> bytes:
-        """All of it. Raises StoreDamaged, StoreError."""
+        """Read all bytes. Raises StoreDamaged, StoreError."""
         try:
             data = self._reader.read(self._position, self._size)
         except OSError as error:
@@ -46,7 +46,7 @@ class Stretch:
         return data
 
     def read_into(self, start: int, space: memoryview) -> None:
-        """Fill ``space`` with what begins at byte ``start`` of it. Raises StoreDamaged, StoreError."""
+        """Fill ``space`` from byte ``start`` of the stretch on. Raises StoreDamaged, StoreError."""
         try:
             count = self._reader.read_into(self._position + start, space)
         except OSError as error:
@@ -65,8 +65,8 @@ class Stretch:
 _NO_BYTES: Final = Stretch(MemoryFile(), 0, 0, "")
 
 
-class Wanted(NamedTuple):
-    """At most ``max_bytes`` from ``offset`` on, but ``at_least_one`` batch; none from offset ``before`` on."""
+class ReadRequest(NamedTuple):
+    """At most ``max_bytes`` from ``offset`` up to offset ``before``; with ``at_least_one``, one batch of any size."""
 
     offset: int
     max_bytes: int
@@ -74,23 +74,23 @@ class Wanted(NamedTuple):
     before: int | None
 
 
-def locate(segments: Sequence[Segment], wanted: Wanted, end: int) -> tuple[Stretch, int]:
-    """Whole batches from the one that holds the offset (or, in a gap, the next) on, and the offset after them.
+def locate(segments: Sequence[Segment], request: ReadRequest, end: int) -> tuple[Stretch, int]:
+    """Whole batches, from the one that holds the offset (in a gap, the next one) on, and the offset after them.
 
-    They end with their segment; the log ends with offset ``end``. Raises StoreDamaged, OSError.
+    All are of one segment; ``end`` is the log's end offset. Raises StoreDamaged, OSError.
     """
-    if wanted.offset == end or (wanted.before is not None and wanted.before <= wanted.offset):
-        return _NO_BYTES, wanted.offset
-    first = max(bisect_right(segments, wanted.offset, key=lambda segment: segment.base) - 1, 0)
+    if request.offset == end or (request.before is not None and request.before <= request.offset):
+        return _NO_BYTES, request.offset
+    first = max(bisect_right(segments, request.offset, key=lambda segment: segment.base) - 1, 0)
     for row in range(first, len(segments)):
-        found = _in_segment(segments[row], wanted)
+        found = _in_segment(segments[row], request)
         if found is not None:
             return found
     return _NO_BYTES, end  # a gap up to the end, left by repair
 
 
-def _in_segment(segment: Segment, wanted: Wanted) -> tuple[Stretch, int] | None:
-    offset, max_bytes, at_least_one, before = wanted
+def _in_segment(segment: Segment, request: ReadRequest) -> tuple[Stretch, int] | None:
+    offset, max_bytes, at_least_one, before = request
     first = segment.find(offset)
     if first is None:
         return None

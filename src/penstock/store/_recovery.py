@@ -1,10 +1,10 @@
-"""Finding a partition's log on the disk again: by the note of a clean shutdown, or by looking at it.
+"""Loading a partition's log from the disk: from the clean-shutdown file, or by scanning the log.
 
-Without a note, segments from the recovery point on (at least the last one) are read from end to end; of those before
-it the indexes are checked. Above the recovery point any segment may be torn, for a loss of power keeps what it likes of
-what was not synced: it is cut at the last good batch. Damage below it, and what a note knew and is not there, is not
-the trace of a crash: StoreDamaged, unless the owner asked for repair, which cuts there, too. What is cut is kept
-aside, segments behind a cut are kept and read, and all of it is reported.
+Without that file, segments from the recovery point on (at least the last one) are read in full; of older ones only the
+indexes are checked. A power loss may keep any part of what was not synced, so a segment above the recovery point may be
+torn: it is cut after its last good batch. A crash explains neither damage below that point nor the loss of data that
+the clean-shutdown file lists: that is StoreDamaged, unless the owner asked for repair, which cuts there too. What is
+cut is kept aside, segments after a cut are kept and read, and everything is reported.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from itertools import chain, pairwise
 from typing import Final
 
 from penstock.columnar.batch import BatchHeader
+from penstock.store._clean_shutdown import CleanLog
 from penstock.store._cut_off import keep_aside
 from penstock.store._folder import PartitionFolder
+from penstock.store._log_state import LogState
 from penstock.store._segment import SUFFIXES, OpenSegments, Segment, Stamp
-from penstock.store._state import CleanLog, LogState, Recovery
 from penstock.store._swap import PREFIX, finish_swap, put_aside
 from penstock.store._walks import Step, VerifiedBatches
 from penstock.store._writers import Entry, entry_of, note
 from penstock.store.aborted import Aborted
 from penstock.store.epochs import EpochHistory
-from penstock.store.errors import StoreDamaged
+from penstock.store.errors import Recovery, StoreDamaged
 
 __all__ = ["Recoverer"]
 
@@ -35,7 +36,7 @@ _REPAIR: Final = "start with repair (`penstock snode --repair`)"
 
 
 class Recoverer:
-    """Loads partitions. ``epoch`` is the store's new leader epoch: no batch can have it yet, or a later one."""
+    """Loads partitions. ``epoch`` is the store's new leader epoch: no batch can have it, or a later one, yet."""
 
     def __init__(self, pool: OpenSegments, index_interval_bytes: int, epoch: int, now_ms: int, *, repair: bool) -> None:
         self._pool = pool
@@ -58,15 +59,15 @@ class Recoverer:
         return state
 
     def _without_folder(self, folder: PartitionFolder, clean: CleanLog | None) -> LogState:
-        """A partition that nobody has written to, unless the note of the last shutdown knew better."""
+        """A partition that was never written to, unless the clean-shutdown file says otherwise."""
         if clean is None or not clean.segments:
             return LogState()
         end = clean.segments[-1][2]
         lost = Recovery(
             folder.topic, folder.partition, 0, clean.start_offset, _GONE, f"{folder.name}/", next_offset=end
         )
-        self._miss(lost, folder.directory_path)
-        # Its offsets are not given out again: groups have committed them.
+        self._refuse_loss(lost, folder.directory_path)
+        # Its offsets are not reused: groups may have committed them.
         state = LogState(end, recovered=[lost])
         self._begin_at(folder, state, end)
         return state
@@ -77,8 +78,8 @@ class Recoverer:
         except StoreDamaged as error:
             if not self._repair:
                 raise
-            put_aside(folder.directory)  # what it did not replace yet is still there, the rest is in place
-            return [Recovery(folder.topic, folder.partition, 0, 0, f"{error.message}: passed over", error.file)]
+            put_aside(folder.directory)  # segments not replaced yet are still there, the others are in place
+            return [Recovery(folder.topic, folder.partition, 0, 0, f"{error.message}: ignored", error.file)]
         return []
 
     def _find(self, folder: PartitionFolder, clean: CleanLog | None, *, compacts: bool) -> LogState:
@@ -101,7 +102,7 @@ class Recoverer:
         return state
 
     def _missing(self, folder: PartitionFolder, clean: CleanLog, sizes: Mapping[int, int]) -> list[Recovery]:
-        """What the note of the last shutdown knew and is not there, wholly or in part, but for what was deleted."""
+        """Segments in the clean-shutdown file that are gone, wholly or in part, except those deleted on request."""
         missing = []
         for base, size, next_offset, *_ in clean.segments:
             there = sizes.get(base)
@@ -109,17 +110,17 @@ class Recoverer:
                 path = self._segment(folder, base).path
                 why = _GONE if there is None else f"{size - there} bytes that were there at the last shutdown are gone"
                 lost = Recovery(folder.topic, folder.partition, 0, base, why, path, there or 0, next_offset)
-                self._miss(lost, path)
+                self._refuse_loss(lost, path)
                 missing.append(lost)
         return missing
 
-    def _miss(self, lost: Recovery, path: str) -> None:
+    def _refuse_loss(self, lost: Recovery, path: str) -> None:
         if not self._repair:
             raise StoreDamaged(
                 f"{lost.reason}, with offsets up to {(lost.next_offset or 1) - 1}",
                 file=path,
                 position=lost.position,
-                hint=f"Restore it, or {_REPAIR} to go on without",
+                hint=f"Restore it, or {_REPAIR} to go on without it",
             )
 
     def _segment(self, folder: PartitionFolder, base: int) -> Segment:
@@ -147,7 +148,7 @@ class Recoverer:
         except StoreDamaged as error:
             if not self._repair:
                 raise
-            state.recovered.append(Recovery(folder.topic, folder.partition, 0, 0, f"{error.message}: start at 0"))
+            state.recovered.append(Recovery(folder.topic, folder.partition, 0, 0, f"{error.message}: starting at 0"))
         first = self._first_to_scan(folder, state, bases)
         for row, (base, limit) in enumerate(zip(bases, [*bases[1:], None], strict=False)):
             segment = self._segment(folder, base)
@@ -162,7 +163,7 @@ class Recoverer:
         return self._settle(folder, state)
 
     def _first_to_scan(self, folder: PartitionFolder, state: LogState, bases: list[int]) -> int:
-        """Row of the segment that holds the recovery point; 0 if what was known at its start cannot be read."""
+        """Row of the segment that holds the recovery point; 0 if the state saved at its start cannot be read."""
         row = max(bisect_right(bases, state.recovery_point) - 1, 0)
         for first in (row, 0) if bases else ():
             epochs, producers = folder.load_epochs(), folder.load_producers(bases[first])
@@ -176,7 +177,7 @@ class Recoverer:
         return 0
 
     def _check(self, folder: PartitionFolder, state: LogState, segment: Segment, size: int, limit: int) -> None:
-        """A closed segment below the recovery point: its indexes say what it has, its last batches agree."""
+        """Load a closed segment below the recovery point from its indexes, checked against its last batches."""
         try:
             segment.read_facts(size)
             if segment.next_offset > limit:
@@ -185,13 +186,13 @@ class Recoverer:
             if not self._repair:
                 error.hint = f"Restore the file, or {_REPAIR} to cut there and keep the rest aside"
                 raise
-            # Nothing is known of the producers and epochs in its middle, and nobody needs them.
+            # A scratch state: producers and epochs this far back are not needed.
             alone = LogState()
             self._scan(folder, alone, segment, size, limit)
             state.recovered += alone.recovered
 
     def _scan(self, folder: PartitionFolder, state: LogState, segment: Segment, size: int, limit: int | None) -> None:
-        """Read a whole segment; what its batches say goes into ``state``.
+        """Read a whole segment and add its batches to ``state``.
 
         ``limit`` is the base offset of the next segment, None for the last one.
         """
@@ -220,10 +221,10 @@ class Recoverer:
         note(state, entry, step, self._now_ms)
 
     def _contradiction(self, state: LogState, segment: Segment, header: BatchHeader, limit: int | None) -> str | None:
-        """What is wrong with the fields of a whole batch that its checksum does not cover; no crash writes such."""
+        """What is wrong with a batch's fields outside its checksum, None if nothing is; a crash does not cause this."""
         base, expected = header.base_offset, segment.next_offset
         if base < expected or (limit is None and base != expected):
-            return f"a batch of offset {base} follows offset {expected - 1}"
+            return f"a batch at offset {base} follows offset {expected - 1}"
         if limit is not None and header.next_offset > limit:
             return f"offset {header.last_offset} reaches into the next segment, which begins at {limit}"
         if not state.epochs.latest <= header.leader_epoch < self._epoch:
@@ -246,7 +247,7 @@ class Recoverer:
                 reason,
                 file=segment.path,
                 position=segment.size,
-                hint=f"A crash does not leave this. Restore the file, or {_REPAIR} to cut there and keep what follows",
+                hint=f"A crash does not cause this. Restore the file, or {_REPAIR} to cut there and keep what follows",
             )
         cut, at = size - segment.size, segment.next_offset
         aside = keep_aside(folder.directory, segment.name + ".log", segment.size, size)
@@ -258,17 +259,17 @@ class Recoverer:
     def _settle(self, folder: PartitionFolder, state: LogState) -> LogState:
         cuts = {cut.at_offset for cut in state.recovered}
         for segment in [one for one in state.segments[:-1] if not one.size and one.base in cuts]:
-            state.segments.remove(segment)  # repaired down to nothing
+            state.segments.remove(segment)  # the repair left nothing of it
             segment.remove()
         if state.misses_synced(state.end_offset) and not self._repair:
             raise StoreDamaged(
                 f"the log ends at offset {state.end_offset}, but was on the disk up to {state.recovery_point}",
                 file=state.segments[-1].path if state.segments else folder.directory.path,
                 position=state.segments[-1].size if state.segments else 0,
-                hint=f"Restore the file, or {_REPAIR} to go on without",
+                hint=f"Restore the file, or {_REPAIR} to go on without the rest",
             )
         if state.segments and state.start_offset > state.end_offset:
-            # More was deleted on request than is left after the cut: go on where deletion ended.
+            # All that the cut left had been deleted on request: continue where that deletion ended.
             for segment in state.segments:
                 segment.remove()
             self._begin_at(folder, state, state.start_offset)
@@ -280,7 +281,7 @@ class Recoverer:
         return state
 
     def _begin_at(self, folder: PartitionFolder, state: LogState, offset: int) -> None:
-        """Nothing is left: the log goes on at ``offset``."""
+        """Nothing is left: continue the log at ``offset`` with an empty segment."""
         state.segments = [self._segment(folder, offset)]
         state.segments[0].create()
         state.epochs = EpochHistory()
@@ -289,7 +290,7 @@ class Recoverer:
 
 
 def _note_gap(folder: PartitionFolder, state: LogState, segment: Segment, limit: int) -> None:
-    """Report offsets that are missing between batches which are whole: power took the end of a file, or a file."""
+    """Report offsets missing between whole batches: a power loss took a file, or the end of one."""
     known = state.recovered and state.recovered[-1].file == segment.path
     if segment.next_offset < limit and limit > state.recovery_point and not known:
         lost = Recovery(
@@ -306,7 +307,7 @@ def _note_gap(folder: PartitionFolder, state: LogState, segment: Segment, limit:
 
 
 def _sweep(folder: PartitionFolder, files: Iterable[str], sizes: Mapping[int, int]) -> None:
-    """Remove what a crash left of unfinished work: temporary files, and companions of segments that are gone."""
+    """Remove what a crash left unfinished: temporary files, and indexes and snapshots of segments that are gone."""
     for name in files:
         stem, dot, suffix = name.partition(".")
         companion = len(stem) == _NAME_DIGITS and stem.isdigit() and dot + suffix in SUFFIXES

@@ -1,4 +1,4 @@
-"""Which closed segments a topic's limits no longer cover. What must not live here: deleting them."""
+"""Which closed segments are past a topic's retention limits. What must not live here: deleting them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Trimmed", "expired"]
 
 @dataclass(frozen=True, slots=True)
 class Trimmed:
-    """What retention took from the start of a log, which now starts at ``start_offset``."""
+    """What retention deleted from the start of a log, which now starts at ``start_offset``."""
 
     topic: str
     partition: int
@@ -26,7 +26,8 @@ def expired(segments: Sequence[Segment], config: LogConfig, now_ms: int, modifie
     """How many of the oldest segments may go; never the last one, which is written to.
 
     By age (``retention.ms``) a segment goes when its newest record is too old, or, if its records have no timestamps,
-    when it was last written too long ago. By size (``retention.bytes``) it goes when the rest is still large enough.
+    when it was last written too long ago. By size (``retention.bytes``) it goes when the rest of the log still reaches
+    the limit.
     """
     if not config.delete:
         return 0

@@ -22,14 +22,14 @@ from penstock.store.errors import StoreDamaged
 __all__ = ["NOTHING", "SUFFIXES", "OpenSegments", "Segment", "Stamp", "segment_name"]
 
 SUFFIXES: Final = (".log", ".index", ".timeindex", ".producers", ".txnindex")
-"""The files of a segment. Two are the log's: ``.producers``, the idempotent producers as they were before the segment,
-and ``.txnindex``, the aborted transactions whose markers are in it."""
+"""The files of a segment. The last two belong to the log: ``.producers``, the idempotent producers as they were before
+the segment, and ``.txnindex``, the aborted transactions whose markers are in it."""
 
 _MAX_RELATIVE: Final = 2**31 - 1
 """Relative offsets and positions in the indexes are signed 32-bit."""
 
 _SAVE_BYTES: Final = 4_096
-"""Index entries are written in lumps of this size: a system call per 512 entries instead of one each."""
+"""Index entries are written in blocks of this size: one system call per 512 entries."""
 
 
 class Stamp(NamedTuple):
@@ -44,7 +44,7 @@ NOTHING: Final = Stamp(-1, -1)
 
 @dataclass(slots=True)
 class _Opened:
-    """The file, and the indexes as far as they were needed."""
+    """The open file, and the indexes loaded so far."""
 
     file: File
     offsets: OffsetIndex
@@ -57,7 +57,7 @@ def segment_name(base: int) -> str:
 
 
 class OpenSegments:
-    """At most ``limit`` open segments; the one that was used longest ago is closed first."""
+    """At most ``limit`` open segments; the least recently used one is closed first."""
 
     __slots__ = ("_limit", "_order")
 
@@ -69,7 +69,7 @@ class OpenSegments:
         return len(self._order)
 
     def touch(self, segment: Segment) -> None:
-        """``segment`` is in use now."""
+        """Mark ``segment`` as the most recently used."""
         if segment in self._order:
             self._order.move_to_end(segment)
             return
@@ -78,14 +78,14 @@ class OpenSegments:
             next(iter(self._order)).close()
 
     def shed(self) -> bool:
-        """Close half of them, for the process has no file descriptor left; False if there were none."""
+        """Close half of them, because the process is out of file descriptors; False if none was open."""
         count = (len(self._order) + 1) // 2
         for segment in list(self._order)[:count]:
             segment.close()
         return count > 0
 
     def forget(self, segment: Segment) -> None:
-        """``segment`` has been closed."""
+        """Drop ``segment``, which has been closed."""
         self._order.pop(segment, None)
 
 
@@ -125,12 +125,12 @@ class Segment:
 
     @property
     def name(self) -> str:
-        """See `segment_name`; with a prefix while it is not one of the log's own segments."""
+        """See `segment_name`; with a prefix until the segment is part of the log."""
         return self._prefix + segment_name(self.base)
 
     @property
     def path(self) -> str:
-        """Of the ``.log`` file, for messages."""
+        """The ``.log`` file's path, for messages."""
         return f"{self._directory.path}/{self.name}.log"
 
     # -- writing
@@ -149,14 +149,14 @@ class Segment:
         try:
             file.write(self.size, parts)
         except OSError:
-            # Should this fail too, nobody reads behind ``size``, the next append writes there, and recovery cuts it.
+            # If this fails too: nobody reads past ``size``, the next append overwrites it, and recovery cuts it.
             with contextlib.suppress(OSError):
                 file.truncate(self.size)
             raise
         self.note(step)
 
     def note(self, step: Step) -> None:
-        """Count a batch that is in the file: facts and, once an interval, index entries."""
+        """Account for a batch in the file: update the facts and, once per interval, the indexes."""
         if step.max_timestamp > self.newest.timestamp_ms:
             self.newest = Stamp(step.max_timestamp, step.last_offset)
         if self._unindexed > self._interval:
@@ -171,7 +171,7 @@ class Segment:
         self.next_offset = step.last_offset + 1
 
     def seal(self) -> None:
-        """Nothing is appended any more: the time index gets its last word, which retention and recovery rely on."""
+        """End appending: write the time index's last entry, which retention and recovery rely on."""
         self._note_newest()
         self.save_indexes()
 
@@ -180,7 +180,7 @@ class Segment:
             self._times().add(self.newest.timestamp_ms, self.newest.offset - self.base)
 
     def save_indexes(self) -> None:
-        """Write index entries that are only in memory. A disk that refuses costs a rebuild later, nothing else."""
+        """Write the index entries that are only in memory. A failure only costs a rebuild later."""
         opened = self._opened
         if opened is None or self._index_lost:
             return
@@ -193,7 +193,7 @@ class Segment:
             self._index_lost = True
 
     def syncers(self, *, sealed: bool) -> list[Callable[[], None]]:
-        """See `File.syncer`. A sealed segment also syncs its indexes, which are trusted without reading its log."""
+        """See `File.syncer`. A sealed segment also syncs its indexes, which are trusted without reading the log."""
         syncers = [self._open().file.syncer()]
         for suffix in (".index", ".timeindex") if sealed else ():
             with contextlib.closing(self._directory.open(self.name + suffix)) as file:
@@ -203,7 +203,7 @@ class Segment:
     # -- reading
 
     def reader(self) -> Reader:
-        """Of the log's bytes: see `File.reader`."""
+        """Reads the ``.log`` file: see `File.reader`."""
         return self._open().file.reader()
 
     def find(self, offset: int) -> Step | None:
@@ -229,7 +229,7 @@ class Segment:
         return walk(self._open().file, position, self.size, self.base, self.path)
 
     def boundary(self, first: Step, limit: int) -> tuple[int, int]:
-        """(position, base offset) of the first batch behind ``first`` that does not end within ``limit``."""
+        """(position, base offset) of the first batch after ``first`` that ends beyond ``limit``, or of the end."""
         _, indexed = self._open().offsets.before(limit)
         if indexed > first.position:
             steps = self._from_index(lambda offsets: offsets.before(limit))
@@ -241,7 +241,7 @@ class Segment:
         return self.size, self.next_offset
 
     def _from_index(self, look_up: Callable[[OffsetIndex], tuple[int, int]]) -> Iterator[Step]:
-        """Walk from where an index entry points to; an entry that points to another batch costs a new index."""
+        """Walk from where an index entry points; rebuild the indexes if that is not the batch it was made for."""
         relative, position = look_up(self._open().offsets)
         if relative >= 0 and not self._ends_at(position, self.base + relative):
             self.reindex()
@@ -257,7 +257,7 @@ class Segment:
     # -- files
 
     def read_facts(self, size: int) -> None:
-        """Learn the facts of a closed segment of ``size`` bytes from its indexes and the batches behind their end.
+        """Load the facts of a closed segment of ``size`` bytes from its indexes and the batches after their last entry.
 
         Raises StoreDamaged if the last batch does not end where the file does.
         """
@@ -269,10 +269,10 @@ class Segment:
         self.newest = Stamp(timestamp, self.base + relative)
         newest = self.find(self.newest.offset) if timestamp >= 0 else None
         if newest is None or (newest.max_timestamp, newest.last_offset) != self.newest:
-            self.reindex()  # the last word of `seal` is missing or wrong
+            self.reindex()  # the last entry, from `seal`, is missing or wrong
 
     def reindex(self) -> None:
-        """Forget indexes and facts but the size, and read them from the batches' headers. Raises StoreDamaged."""
+        """Rebuild indexes and facts from the headers of all batches within the size. Raises StoreDamaged."""
         steps = list(self.walk())
         self.clear()
         for step in steps:
@@ -280,12 +280,12 @@ class Segment:
         self.seal()
 
     def adopt(self, pool: OpenSegments) -> None:
-        """The files have lost the prefix of their names: be one of the log's own segments, which share ``pool``."""
+        """Become one of the log's own segments, which share ``pool``: the files have lost their prefix."""
         self._prefix = ""
         self._pool = pool
 
     def clear(self) -> None:
-        """Forget indexes and facts, in memory and on disk; `note` follows for every batch that stays."""
+        """Forget indexes and facts, in memory and on disk; the caller then calls `note` for every batch that stays."""
         self.close()
         for suffix in (".index", ".timeindex"):
             self._directory.remove(self.name + suffix)
@@ -294,11 +294,11 @@ class Segment:
         self.size, self.next_offset, self.newest = 0, self.base, NOTHING
 
     def truncate(self) -> None:
-        """Cut what the file has behind the last batch that was noted."""
+        """Cut the file after the last batch that was noted."""
         self._open().file.truncate(self.size)
 
     def close(self) -> None:
-        """Let go of file and indexes; the next use opens them again."""
+        """Close the file and drop the indexes; the next use loads them again."""
         if self._opened is not None:
             self.save_indexes()
             self._opened.file.close()
@@ -306,7 +306,7 @@ class Segment:
             self._pool.forget(self)
 
     def remove(self) -> None:
-        """Delete the files, the log first: indexes without a log are swept away when a store opens."""
+        """Delete the files, the log first: opening a store removes indexes without a log."""
         self._index_lost = True  # nothing to save
         self.close()
         for suffix in SUFFIXES:
@@ -321,7 +321,7 @@ class Segment:
                 try:
                     self.reindex()
                 except StoreDamaged:
-                    # What lies before the damage can still be read, walking from the start.
+                    # Batches before the damage can still be read, walking from the start.
                     self._index_lost = True
                     self._opened = _Opened(opened.file, OffsetIndex(), TimeIndex())
                 return self._open()
@@ -338,7 +338,7 @@ class Segment:
                     raise
 
     def _times(self) -> TimeIndex:
-        """The time index, read when it is first needed: serving consumers does not need it."""
+        """The time index, loaded when first needed: serving consumers does not need it."""
         opened = self._open()
         if opened.times is None:
             opened.times = TimeIndex()
@@ -355,7 +355,7 @@ class Segment:
                 index.load(file)
 
     def _load_offsets(self, opened: _Opened) -> bool:
-        """False if the index does not fit the log and has to be made anew."""
+        """False if the index does not match the log and must be rebuilt."""
         if not self.size:
             return True
         try:
@@ -368,7 +368,7 @@ class Segment:
         return self._reaches_end(position)
 
     def _reaches_end(self, position: int) -> bool:
-        """Whether no batch behind the last index entry should have been indexed: its writer may have been killed."""
+        """Whether the index is complete: a killed writer may have left batches at the end without entries."""
         unindexed = 0
         try:
             for step in self.walk(position):
@@ -376,6 +376,6 @@ class Segment:
                     return False
                 unindexed += step.end - step.position
         except StoreDamaged:
-            return True  # a new index cannot get past it either; whoever reads there is told
+            return True  # a new index could not get past it either; reading there raises
         self._unindexed = unindexed
         return True

@@ -1,8 +1,8 @@
-"""Putting compacted segments in the place of old ones, so that a crash leaves all of them or none.
+"""Replacing old segments with compacted ones, so that after a crash either all of them are replaced or none.
 
-A note, ``compaction.json``, says which base offsets give way to which; it is durable before the first file is touched.
-Then files are renamed and removed, then the note goes; a start that finds the note does that again. What must not
-live here: what is in the segments.
+A plan, ``compaction.json``, lists the base offsets of old and new segments; it is durable before the first file is
+touched. Then files are renamed and removed, and the plan is deleted; a start that finds the plan repeats these steps.
+What must not live here: what is in the segments.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from penstock.store._checked import check, checked
+from penstock.store._checksummed import with_checksum, without_checksum
 from penstock.store._directory import Directory
 from penstock.store._segment import SUFFIXES, segment_name
 from penstock.store.errors import StoreDamaged
@@ -19,38 +19,38 @@ from penstock.store.errors import StoreDamaged
 __all__ = ["PREFIX", "finish_swap", "put_aside", "swap"]
 
 PREFIX: Final = "cleaned-"
-"""Of the names of segments that are not in place yet."""
+"""Starts the names of segments that are not in place yet."""
 
-_NOTE: Final = "compaction.json"
+_PLAN: Final = "compaction.json"
 
 
 def swap(directory: Directory, old: Sequence[int], new: Sequence[int]) -> None:
-    """Replace the segments with base offsets ``old`` by those of bases ``new``, whose names begin with `PREFIX`.
+    """Replace the segments at base offsets ``old`` with those at ``new``, whose names begin with `PREFIX`.
 
-    Raises OSError; what is left to do then is done by `finish_swap`.
+    Raises OSError; `finish_swap` then does the rest.
     """
-    directory.replace(_NOTE, checked(json.dumps({"old": list(old), "new": list(new)}).encode()), durable=True)
+    directory.replace(_PLAN, with_checksum(json.dumps({"old": list(old), "new": list(new)}).encode()), durable=True)
     finish_swap(directory)
 
 
 def finish_swap(directory: Directory) -> None:
-    """Do what the note says, if there is one; doing it again is right from any point on.
+    """Carry out the plan, if there is one; it is safe to repeat from any point on.
 
     Raises OSError, StoreDamaged.
     """
-    data = directory.load(_NOTE)
+    data = directory.load(_PLAN)
     if data is None:
         return
-    text = check(data)
+    text = without_checksum(data)
     if text is None:
         raise StoreDamaged(
-            "not a note of a compaction",
-            file=f"{directory.path}/{_NOTE}",
+            "not the plan of a compaction",
+            file=f"{directory.path}/{_PLAN}",
             position=0,
-            hint="Restore it, or start with repair (`penstock snode --repair`) to pass over it",
+            hint="Restore it, or start with repair (`penstock snode --repair`) to ignore it",
         )
-    note: dict[str, list[int]] = json.loads(text)
-    old, new = note["old"], note["new"]
+    plan: dict[str, list[int]] = json.loads(text)
+    old, new = plan["old"], plan["new"]
     there = directory.files()
     for name in (segment_name(base) + suffix for base in new for suffix in SUFFIXES):
         if PREFIX + name in there:
@@ -59,10 +59,10 @@ def finish_swap(directory: Directory) -> None:
         for suffix in SUFFIXES:
             directory.remove(segment_name(base) + suffix)
     directory.sync()
-    directory.remove(_NOTE)
+    directory.remove(_PLAN)
 
 
 def put_aside(directory: Directory) -> None:
-    """Believe a note no more that cannot be read, and keep it for who wants to know. Raises OSError."""
-    directory.rename(_NOTE, _NOTE + ".damaged")
+    """Rename a plan that cannot be read, so that it is ignored but can be examined. Raises OSError."""
+    directory.rename(_PLAN, _PLAN + ".damaged")
     directory.sync()

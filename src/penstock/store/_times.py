@@ -1,9 +1,9 @@
-"""Looking records up by their timestamps: exact, down to the record.
+"""Looking up records by timestamp, exact to the record.
 
-Headers know a batch's largest timestamp only, so the batch that may hold the answer is decoded (offsets and
-timestamps, nothing else). With timestamps of producers, which may go back and forth, "the first record at or after t"
-is the one with the smallest offset. A marker of a transaction is a record with a time like any other, as it is in a
-real broker's answers: whoever reads on from it misses nothing. What must not live here: indexes.
+A batch header has only the largest timestamp, so the batch that may hold the answer is decoded (offsets and timestamps,
+nothing else). Timestamps from producers may go back and forth: "the first record at or after t" is the one with the
+smallest offset. A transaction marker counts as a record with a timestamp, as it does for a real broker: reading on from
+it misses nothing. What must not live here: indexes.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def first_since(segments: Iterable[Segment], timestamp_ms: int, start: int) -> t
 
 
 def newest(segments: Sequence[Segment], start: int) -> tuple[int, int] | None:
-    """(offset, timestamp ms) of the first of the records with the largest timestamp at or above offset ``start``.
+    """(offset, timestamp ms) of the first record with the largest timestamp, of those from offset ``start`` on.
 
-    Where none has a timestamp, the first of all, with -1.
+    If no record has a timestamp: the first of all, with -1.
     """
     best, home = NOTHING, None
     for segment in segments:
@@ -60,7 +60,7 @@ def newest(segments: Sequence[Segment], start: int) -> tuple[int, int] | None:
 
 
 def _stamps(segment: Segment, start: int) -> Iterator[Stamp]:
-    """Largest timestamps of the segment's records from ``start`` on; of all of them the segment knows it."""
+    """Largest timestamps of the segment's records from ``start`` on; the segment knows the one of all its records."""
     if segment.base >= start:
         yield segment.newest
         return
@@ -76,7 +76,7 @@ def _records(segment: Segment, step: Step, start: int) -> tuple[npt.NDArray[np.i
     """Offsets and timestamps (ms) of a batch's records from offset ``start`` on."""
     raw = segment.batch(step)
     try:
-        if parse_header(raw).control:  # one record, which decoding passes over
+        if parse_header(raw).control:  # one record, which decoding skips
             return np.array([step.last_offset]), np.array([step.max_timestamp])
         rows = decode_v2(raw, columns=["offset", "timestamp"], start=start).batch
     except CorruptBatch as error:

@@ -1,7 +1,7 @@
 """Walking over the batches of a segment file: by their headers alone, or each whole and with its checksum verified.
 
-`penstock.columnar.batch` reads batches that are there as a whole; a lookup in a file of a gigabyte has to step over
-batches whose records it never reads. What must not live here: what is done about damage (`_recovery`).
+`penstock.columnar.batch` reads batches that are in memory as a whole; a lookup in a file of a gigabyte must skip
+batches without reading their records. What must not live here: what is done about damage (`_recovery`).
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ LENGTH_AFTER: Final = 12
 """A batch's length field counts what follows it: all but these bytes."""
 
 STAMPED: Final = struct.Struct(">qii")
-"""What a log writes anew when a batch is appended: base offset, length, leader epoch."""
+"""What a log overwrites in a batch that it appends: base offset, length, leader epoch."""
 
 _HEAD: Final = struct.Struct(">qi4xb6xi8xq")
-"""Of a header (Kafka record batch v2): base offset, length, magic, last offset delta, largest timestamp."""
+"""From a header (Kafka record batch v2): base offset, length, magic, last offset delta, largest timestamp."""
 
 _HEADERS_WINDOW: Final = 4_096 + _HEAD.size
 _VERIFIED_WINDOW: Final = 1 << 20
 
 
 class Step(NamedTuple):
-    """Where one batch lies in its file, which offsets it has, and its largest timestamp (ms)."""
+    """One batch's position in its file, its offsets and its largest timestamp (ms)."""
 
     position: int
     end: int
@@ -41,7 +41,7 @@ class Step(NamedTuple):
 
 
 def walk(file: File, position: int, size: int, lowest: int, path: str) -> Iterator[Step]:
-    """The batches of ``file[position:size]``, whose offsets start at ``lowest`` and grow.
+    """The batches of ``file[position:size]``, whose offsets increase from ``lowest`` on.
 
     Raises StoreDamaged where no batch begins; ``path`` is for its message.
     """
@@ -64,8 +64,8 @@ def walk(file: File, position: int, size: int, lowest: int, path: str) -> Iterat
 class VerifiedBatches:
     """The batches of ``file[:size]``, each whole and with the right checksum, as (position in the file, header).
 
-    When the iteration has ended, ``position`` is the end of the last good batch and ``damage`` says what is wrong
-    with what follows, None if nothing follows. A caller that stops early finds there the batch it stopped at.
+    After the iteration, ``position`` is the end of the last good batch and ``damage`` says what is wrong with what
+    follows, None if nothing follows. If the caller stops early, ``position`` is the batch it stopped at.
     """
 
     def __init__(self, file: File, size: int) -> None:
@@ -90,9 +90,9 @@ class VerifiedBatches:
             if self.position > begin:
                 wanted = _VERIFIED_WINDOW
             elif not len(window) < (wanted := _length(window)) <= self._size - begin:
-                self.damage = f"the last batch is cut off: {self._size - begin} bytes are there"
+                self.damage = f"the last batch is cut off: only {self._size - begin} of its bytes are there"
 
 
 def _length(window: bytes) -> int:
-    """Of the batch that begins the window and is longer; a window without a length field is shorter than a batch."""
+    """Bytes of the batch at the start of ``window``, which need not hold all of it, nor all of the length field."""
     return int.from_bytes(window[8:12], "big", signed=True) + LENGTH_AFTER

@@ -1,6 +1,6 @@
-"""What a batch does to what a log knows of its writers: idempotent producers, open and aborted transactions.
+"""How a batch changes what a log knows about its writers: idempotent producers, open and aborted transactions.
 
-The same steps when a batch is appended and when recovery meets it again. What must not live here: I/O.
+Appending and recovery take the same steps. What must not live here: I/O.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 from penstock.columnar.batch import HEADER_BYTES, BatchHeader
 from penstock.columnar.transactions import ABORT, COMMIT, control_type
 from penstock.store._directory import Buffer
-from penstock.store._state import LogState
+from penstock.store._log_state import LogState
 from penstock.store._walks import Step
 from penstock.store.aborted import Aborted
 from penstock.store.producers import KnownBatch, SequencedBatch, sequence_of
@@ -30,7 +30,7 @@ Entry: TypeAlias = SequencedBatch | Marker | None
 
 
 def entry_of(header: BatchHeader, batch: Buffer) -> Entry:
-    """What the batch ``header`` was read from says of its writer; None if it says nothing. Raises CorruptBatch."""
+    """What ``batch``, with its ``header``, says about its writer; None if it says nothing. Raises CorruptBatch."""
     if not header.control:
         return sequence_of(header)
     kind = control_type(memoryview(batch)[HEADER_BYTES:])
@@ -40,7 +40,7 @@ def entry_of(header: BatchHeader, batch: Buffer) -> Entry:
 
 
 def check(state: LogState, entry: Entry) -> KnownBatch | None:
-    """None if it may be appended, or the batch it repeats.
+    """The batch that ``entry`` repeats; None if ``entry`` may be appended.
 
     Raises StaleProducerEpoch, OutOfOrderSequence, OutsideTransaction.
     """
@@ -51,7 +51,7 @@ def check(state: LogState, entry: Entry) -> KnownBatch | None:
 
 
 def note(state: LogState, entry: Entry, step: Step, now_ms: int) -> None:
-    """It is in the log, at ``step``."""
+    """Update ``state``: the entry's batch is in the log, at ``step``."""
     if isinstance(entry, Marker):
         first = state.producers.end(entry.producer_id, entry.epoch, now_ms)
         if first is not None and not entry.commit:

@@ -1,9 +1,9 @@
-"""Aborted transactions of one partition: which of them a reader of committed records must be told of. Pure, no I/O.
+"""Aborted transactions of one partition: which of them concern a reader of committed records. Pure, no I/O.
 
-An entry is made when an ABORT marker is written. Entries are in the order of their markers; what a reader of
-``[start, end)`` needs are those whose marker is not before ``start`` and whose first batch is before ``end``. The bytes
-form, 34 a transaction, is Kafka's transaction index (``.txnindex``, version 0): one file a segment, for the markers in
-it, so that entries go with their segment.
+An ABORT marker makes an entry. Entries are in the order of their markers; a reader of ``[start, end)`` needs those
+whose marker is not before ``start`` and whose first batch is before ``end``. The binary form, 34 bytes per transaction,
+is Kafka's transaction index (``.txnindex``, version 0): one file per segment, for the markers in it, so that entries
+are deleted with their segment.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Aborted(NamedTuple):
 
 
 class AbortedIndex:
-    """All that are known of one partition."""
+    """All known aborted transactions of one partition."""
 
     __slots__ = ("_entries",)
 
@@ -40,7 +40,7 @@ class AbortedIndex:
         return len(self._entries)
 
     def add(self, entry: Aborted) -> None:
-        """A transaction was aborted just now."""
+        """Add a transaction, aborted after all others."""
         self._entries.append(entry)
 
     def within(self, start: int, end: int) -> list[Aborted]:
@@ -50,7 +50,7 @@ class AbortedIndex:
             if entry.first < end:
                 found.append(entry)
             if entry.stable >= end:
-                break  # all that were aborted later began behind it
+                break  # all that were aborted later began at or after ``end``
         return found
 
     def marked(self, start: int, end: int) -> list[Aborted]:
@@ -58,11 +58,11 @@ class AbortedIndex:
         return [entry for entry in self._from(start) if entry.last < end]
 
     def cut_start(self, start: int) -> None:
-        """The log begins at ``start`` now."""
+        """The log now starts at ``start``: drop the transactions that ended before."""
         del self._entries[: bisect_left(self._entries, start, key=_last)]
 
     def forget(self, markers: Collection[int]) -> None:
-        """The markers at these offsets are gone, and nothing of what they ended is there."""
+        """Drop the transactions with these marker offsets: the markers and all their records are gone."""
         if markers:
             self._entries = [entry for entry in self._entries if entry.last not in markers]
 
@@ -82,7 +82,7 @@ def to_bytes(entries: Iterable[Aborted]) -> bytes:
 def from_bytes(data: bytes, start: int, end: int) -> Iterator[Aborted]:
     """Read an index of markers in ``[start, end)``. Raises ValueError if it is not one."""
     if len(data) % _ENTRY.size:
-        raise ValueError(f"{len(data)} bytes are no entries of {_ENTRY.size}")
+        raise ValueError(f"{len(data)} bytes are not whole entries of {_ENTRY.size}")
     for version, *fields in _ENTRY.iter_unpack(data):
         entry = Aborted(*fields)
         if version != _VERSION or not start <= entry.last < end or not 0 <= entry.first < entry.last:

@@ -1,4 +1,4 @@
-"""What a log answers to an append and to a read. What must not live here: behaviour."""
+"""What a log returns from an append and from a read. What must not live here: behaviour."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Appended(NamedTuple):
 
 
 class LogSlice(NamedTuple):
-    """Whole batches as stored, the first of them holding the offset that was asked for; where to read on."""
+    """Whole batches as stored, the first holding the requested offset; ``next_offset`` is where to read on."""
 
     data: Buffer
     next_offset: int
 
 
 class LogPart(NamedTuple):
-    """The same, where much of it stays in its file until it is wanted."""
+    """As `LogSlice`, but large data stays in its file until it is needed."""
 
     data: Buffer | Stretch
     next_offset: int

@@ -1,4 +1,4 @@
-"""What a store knows beside its logs: its identity, its epoch and its topics, in one file, ``store.json``.
+"""What a store knows besides its logs: its identity, its epoch and its topics, in one file, ``store.json``.
 
 The file is replaced as a whole and synced at each change, so a crash leaves the old catalog or the new one. What must
 not live here: logs, directories of partitions.
@@ -21,7 +21,7 @@ from penstock.store.errors import StoreDamaged
 __all__ = ["MAX_PARTITIONS", "Catalog", "TopicState", "check_topic_name"]
 
 MAX_PARTITIONS: Final = 10_000
-"""Of one topic: each that is written to has a directory and files."""
+"""Most partitions of one topic: each one that is written to has a directory and files."""
 
 _FILE: Final = "store.json"
 _VERSION: Final = 1
@@ -57,8 +57,8 @@ def _check_count(partitions: int, at_least: int, topic: str) -> None:
 class Catalog:
     """Identity, epoch and topics; `save` after a change. ``cluster_id`` is 22 characters, as Kafka's.
 
-    ``deleting`` are topics (name by id) whose directories may still be there: a crash hit their deletion.
-    ``defaults`` are options of topics that do not say; ``node_options`` is what a front keeps of who said what.
+    ``deleting`` are topics (name by id) whose directories may still be there: their deletion was interrupted.
+    ``defaults`` are options of topics that do not set them; ``node_options`` are kept for the owner, by scope.
     """
 
     cluster_id: str
@@ -83,7 +83,7 @@ class Catalog:
         try:
             facts = json.loads(text)
             if facts["version"] != _VERSION:
-                raise ValueError(f"version {facts['version']} is not one this program knows")
+                raise ValueError(f"version {facts['version']} is unknown")
             topics = {
                 name: TopicState(name, bytes.fromhex(row["id"]), int(row["partitions"]), dict(row["config"]))
                 for name, row in facts["topics"].items()
@@ -98,7 +98,7 @@ class Catalog:
                 f"this is not a store's catalog ({type(error).__name__}: {error})",
                 file=f"{directory.path}/{_FILE}",
                 position=0,
-                hint="Restore the file: without it nobody knows which topics there are",
+                hint="Restore the file: only it says which topics there are",
             ) from error
 
     def save(self, directory: Directory) -> None:
@@ -132,7 +132,7 @@ class Catalog:
         folded = name.replace(".", "_")
         for other in self.topics:
             if other == name:
-                raise TopicExists("the topic exists already", topic=name)
+                raise TopicExists("the topic already exists", topic=name)
             if other.replace(".", "_") == folded:
                 raise InvalidTopicName(f"the name collides with {other}: metrics cannot tell . from _", topic=name)
         _check_count(partitions, 1, name)

@@ -23,12 +23,12 @@ _NEVER: Final = 2**63 - 1
 
 
 class FlushPolicy(enum.StrEnum):
-    """When written bytes are forced to the disk; what an acknowledgement therefore survives.
+    """When written bytes are synced to disk, and so what an acknowledged record survives.
 
-    ``OS``: never on purpose. ``append`` returned, so the bytes are in the page cache: they survive ``kill -9`` of
-    the process, not the loss of power. ``INTERVAL``: as ``OS``, and the owner syncs every ``flush_interval_ms``, so
-    power loss costs at most that much. ``ALWAYS``: the owner flushes the log before it acknowledges, so nothing
-    acknowledged is lost with the power.
+    ``OS``: never explicitly. After ``append`` the bytes are in the page cache: they survive ``kill -9`` of the process,
+    but not a power loss. ``INTERVAL``: as ``OS``, and the owner syncs every ``flush_interval_ms``, so a power loss
+    costs at most that much. ``ALWAYS``: the owner flushes the log before it acknowledges, so a power loss costs nothing
+    acknowledged.
     """
 
     OS = "os"
@@ -38,17 +38,17 @@ class FlushPolicy(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoreConfig:
-    """One store. Sizes are bytes, times milliseconds; -1 means without limit where a limit may be absent.
+    """One store. Sizes are bytes, times milliseconds; -1 means no limit, where that is allowed.
 
-    - ``flush``, ``flush_interval_ms``: see `FlushPolicy`; a second is what people lose who choose not to wait.
+    - ``flush``, ``flush_interval_ms``: see `FlushPolicy`; a power loss costs at most a second of records.
     - ``segment_bytes``: 1 GiB as Kafka, so that a log of a terabyte is a thousand files.
-    - ``segment_ms``: a segment is closed when it is that old at the next append, for only closed segments can be
-      deleted by retention; 7 days as Kafka.
-    - ``index_interval_bytes``: one index entry per 4 KiB as Kafka: a page of scanning after a lookup.
-    - ``retention_ms``, ``retention_bytes``: defaults of topics that do not say; 7 days and no limit, as Kafka.
+    - ``segment_ms``: a segment of that age is closed at the next append, because retention deletes only closed
+      segments; 7 days as Kafka.
+    - ``index_interval_bytes``: one index entry per 4 KiB as Kafka: after a lookup, about a page is scanned.
+    - ``retention_ms``, ``retention_bytes``: for topics that do not set their own; 7 days and no limit, as Kafka.
     - ``max_open_segments``: file handles held at once; 256 leaves room for connections under the usual limit of 1024.
     - ``producer_expiration_ms``: how long an idempotent producer that writes nothing is remembered; a day, as Kafka.
-    - ``node_id``: the number a new store gives its node. It is kept: an existing store does not change its number.
+    - ``node_id``: the node number of a new store; an existing store keeps the number it has.
     """
 
     flush: FlushPolicy = FlushPolicy.OS
@@ -77,7 +77,7 @@ class StoreConfig:
             value = getattr(self, name)
             if value < low or (high is not None and value > high):
                 bounds = f"at least {low}" if high is None else f"{low} to {high}"
-                raise ConfigError(f"{name} is {value}, allowed is {bounds}")
+                raise ConfigError(f"{name} is {value}, must be {bounds}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def log_config(options: Mapping[str, str], defaults: StoreConfig) -> LogConfig:
     max_lag_ms = _number(options, "max.compaction.lag.ms", _NEVER, 1)
     return LogConfig(
         segment_bytes=_number(options, "segment.bytes", defaults.segment_bytes, 1, MAX_SEGMENT_BYTES),
-        # What stands in the segment that is written to cannot be compacted.
+        # Records in the active segment cannot be compacted.
         segment_ms=min(segment_ms, max_lag_ms) if "compact" in policies else segment_ms,
         index_interval_bytes=_number(
             options, "index.interval.bytes", defaults.index_interval_bytes, 0, MAX_SEGMENT_BYTES
@@ -137,7 +137,7 @@ def _ratio(options: Mapping[str, str], name: str, default: float) -> float:
     try:
         return float(options.get(name, default))
     except ValueError:
-        raise InvalidTopicConfig(f"{name} is {options[name]!r}, wanted is a number from 0 to 1") from None
+        raise InvalidTopicConfig(f"{name} is {options[name]!r}, expected a number from 0 to 1") from None
 
 
 def _number(options: Mapping[str, str], name: str, default: int, low: int, high: int = _NEVER) -> int:
@@ -147,16 +147,16 @@ def _number(options: Mapping[str, str], name: str, default: int, low: int, high:
     try:
         value = int(text)
     except ValueError:
-        raise InvalidTopicConfig(f"{name} is {text!r}, wanted is a whole number") from None
+        raise InvalidTopicConfig(f"{name} is {text!r}, expected a whole number") from None
     if not low <= value <= high:
-        raise InvalidTopicConfig(f"{name} is {value}, allowed is {low} to {high}")
+        raise InvalidTopicConfig(f"{name} is {value}, must be {low} to {high}")
     return value
 
 
 def _words(options: Mapping[str, str], name: str, default: str, known: set[str]) -> set[str]:
     words = {word.strip() for word in options.get(name, default).split(",") if word.strip()}
     if not words <= known:
-        raise InvalidTopicConfig(f"{name} is {options[name]!r}, known are {', '.join(sorted(known))}")
+        raise InvalidTopicConfig(f"{name} is {options[name]!r}, expected {' or '.join(sorted(known))}")
     return words
 
 
@@ -169,4 +169,4 @@ def parse_url(url: str) -> tuple[str, str]:
         path = rest[2:] if rest.startswith("//") else rest
         if path:
             return scheme, path
-    raise ConfigError(f"no store can be opened at {url!r}", hint="Use memory: or file:DIRECTORY")
+    raise ConfigError(f"cannot open a store at {url!r}", hint="Use memory: or file:DIRECTORY")

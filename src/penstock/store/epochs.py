@@ -17,7 +17,7 @@ UNKNOWN = -1
 
 
 class EpochHistory:
-    """(epoch, start offset) pairs, both strictly growing."""
+    """(epoch, start offset) pairs, both strictly increasing."""
 
     __slots__ = ("_epochs", "_starts")
 
@@ -37,9 +37,9 @@ class EpochHistory:
         return list(zip(self._epochs, self._starts, strict=True))
 
     def assign(self, epoch: int, start: int) -> bool:
-        """``epoch`` writes from ``start`` on; False if it is the newest already. Raises ValueError if time runs back.
+        """``epoch`` writes from ``start`` on; False if it is already the newest. Raises ValueError if either decreases.
 
-        An epoch that begins where the one before it began wrote nothing before: the older entry says nothing any more.
+        If the previous epoch starts at the same offset it wrote nothing, so its entry is replaced.
         """
         if epoch == self.latest:
             return False
@@ -55,7 +55,7 @@ class EpochHistory:
     def end_of(self, epoch: int, log_end: int) -> tuple[int, int]:
         """(epoch, end offset) of the newest epoch not above ``epoch``; (-1, -1) for an epoch of the future.
 
-        For an epoch older than all that are known: the epoch asked for, and where the oldest known one starts.
+        For an epoch older than all known ones: that epoch, and where the oldest known one starts.
         """
         if epoch < 0 or epoch > self.latest:
             return UNKNOWN, UNKNOWN
@@ -66,18 +66,18 @@ class EpochHistory:
         return found, self._starts[above]
 
     def at(self, offset: int) -> int:
-        """The epoch that wrote ``offset``, -1 if it is older than all that are known."""
+        """The epoch that wrote ``offset``; -1 if the offset is older than all known epochs."""
         above = bisect_right(self._starts, offset)
         return self._epochs[above - 1] if above else UNKNOWN
 
     def cut_end(self, end: int) -> None:
-        """The log now ends at ``end``: epochs that began at or behind it are gone."""
+        """The log now ends at ``end``: drop epochs that began at or after it."""
         while self._starts and self._starts[-1] >= end:
             self._starts.pop()
             self._epochs.pop()
 
     def cut_start(self, start: int) -> None:
-        """The log now starts at ``start``: of the epochs before it only the last is kept, moved to ``start``."""
+        """The log now starts at ``start``: of the epochs before it keep only the last, moved to ``start``."""
         covered = bisect_right(self._starts, start) - 1
         if covered >= 0:
             del self._epochs[:covered], self._starts[:covered]

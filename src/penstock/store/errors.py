@@ -1,17 +1,19 @@
-"""What can be wrong with a store on a disk. What it refuses to a caller, as every log does, is in `penstock.errors`.
+"""What can be wrong with a store on a disk. What any log may refuse to a caller is in `penstock.errors`.
 
-Bytes that are no record batch raise `penstock.errors.CorruptBatch`, because they came from a peer.
+Bytes that are not a record batch raise `penstock.errors.CorruptBatch`, because they came from a peer.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from penstock.errors import StoreError
 
-__all__ = ["StoreDamaged", "StoreLocked"]
+__all__ = ["Recovery", "StoreDamaged", "StoreLocked"]
 
 
 class StoreLocked(StoreError):
-    """Another process (``pid``, None if it did not leave its number) has the store's directory open."""
+    """Another process (``pid``, None if unknown) has the store's directory open."""
 
     def __init__(self, message: str, *, pid: int | None, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -37,3 +39,31 @@ class StoreDamaged(StoreError):
         super().__init__(f"{file}, byte {position}: {message}", topic=topic, partition=partition, hint=hint)
         self.file = file
         self.position = position
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What a log lost when it was opened: ``cut_bytes`` of ``file`` from ``position`` (``at_offset``) on, and why.
+
+    ``next_offset`` is where the log continues after the gap, None at its end; ``aside`` is the file that keeps what was
+    cut, None if there was nothing to keep. ``str()`` is the sentence for operators.
+    """
+
+    topic: str
+    partition: int
+    cut_bytes: int
+    at_offset: int
+    reason: str
+    file: str = ""
+    position: int = 0
+    next_offset: int | None = None
+    aside: str | None = None
+
+    def __str__(self) -> str:
+        cut = f"cut at byte {self.position}, {self.cut_bytes} bytes, " if self.cut_bytes else ""
+        kept = f", kept in {self.aside}" if self.aside else ""
+        if self.next_offset is None:
+            offsets = f"the log continues at offset {self.at_offset}"
+        else:
+            offsets = f"offsets {self.at_offset} to {self.next_offset - 1} are missing, later ones are there"
+        return f"topic {self.topic}, partition {self.partition}: {self.file}: {cut}{self.reason}{kept}; {offsets}"

@@ -1,11 +1,11 @@
-"""`PartitionLog`: one partition's append-only log of record batches v2, kept exactly as they came.
+"""`PartitionLog`: one partition's append-only log of record batches v2, stored as received.
 
-Only base offset and leader epoch are stamped (outside the checksum), and the log's own time where the topic wants
-LogAppendTime. Calls are synchronous and come from one thread; `prepare_flush` gives work that may be done in another.
+Only base offset and leader epoch are stamped (outside the checksum), and the log's own time if the topic uses
+LogAppendTime. Calls are synchronous and come from one thread; a flush from `prepare_flush` may run in another.
 
-Contract of durability: when `append` has returned, the batch survives the end of the process (it is in the page
-cache). While `sync_needed` is true the store's policy promises more (`FlushPolicy.ALWAYS`) and the caller must flush
-before it acknowledges; several appends may share one flush. A failed append leaves the log as it was.
+Durability: once `append` has returned, the batch survives the end of the process (it is in the page cache). While
+`sync_needed` is true the policy promises more (`FlushPolicy.ALWAYS`) and the caller must flush before it acknowledges;
+several appends may share one flush. A failed append leaves the log as it was.
 
 What must not live here: protocol rules about what a client may send, waiting readers, committed offsets.
 """
@@ -27,15 +27,16 @@ from penstock.errors import (
     StoreError,
     WriteFailed,
 )
+from penstock.store._clean_shutdown import CleanLog
 from penstock.store._compaction import Compaction, plan
 from penstock.store._context import LogContext
 from penstock.store._directory import Buffer
 from penstock.store._flush import Durability, Flush
 from penstock.store._folder import PartitionFolder
-from penstock.store._reading import Wanted, locate
+from penstock.store._log_state import LogState
+from penstock.store._reading import ReadRequest, locate
 from penstock.store._retention import Trimmed, expired
 from penstock.store._segment import Segment
-from penstock.store._state import CleanLog, LogState
 from penstock.store._walks import LENGTH_AFTER, STAMPED, Step
 from penstock.store._writers import check, entry_of, note
 from penstock.store.aborted import Aborted
@@ -86,12 +87,12 @@ class PartitionLog:
 
     @property
     def stable_offset(self) -> int:
-        """Below it every transaction is over: readers of committed records end there."""
+        """The last stable offset; see `LogState.stable_offset`."""
         return self._state.stable_offset
 
     @property
     def producers(self) -> ProducerTable:
-        """Who writes here. To be read only."""
+        """The partition's producers; read-only."""
         return self._state.producers
 
     def aborted(self, start: int, end: int) -> list[Aborted]:
@@ -120,22 +121,22 @@ class PartitionLog:
 
     @property
     def sync_needed(self) -> bool:
-        """True while the policy, or the topic, wants on the disk what was appended before it is acknowledged."""
+        """True while the policy, or the topic, requires a sync before what was appended is acknowledged."""
         always = self._context.config.flush is FlushPolicy.ALWAYS
         return self.end_offset - self._durability.flushed >= (1 if always else self._config.flush_records)
 
     @property
     def failed(self) -> bool:
-        """True after a sync that failed: the log is read only until the store is opened again."""
+        """True after a failed sync: the log is read-only until the store is opened again."""
         return self._durability.failure is not None
 
     @property
     def unflushed(self) -> bool:
-        """True while something that was appended is not known to be on the disk."""
+        """True while something appended is not known to be on the disk."""
         return self.end_offset > self._durability.flushed or self._durability.has_sealed
 
     def flush_due(self, now_ms: int) -> bool:
-        """Whether a closed segment was not synced, which spares recovery reading it, or bytes wait for too long."""
+        """Whether bytes have waited too long, or a closed segment is unsynced, which recovery would have to read."""
         return self._durability.has_sealed or self._durability.waited(now_ms) >= self._config.flush_ms
 
     def epoch_end(self, epoch: int) -> tuple[int, int]:
@@ -145,12 +146,11 @@ class PartitionLog:
     # -- append
 
     def append(self, batch: Buffer | Checked, *, now_ms: int, epoch: int | None = None) -> Appended:
-        """Write one batch v2 at the end, or find that an idempotent producer's batch is there already.
+        """Append one batch v2, unless it repeats a batch of an idempotent producer.
 
-        What was `Checked` before is believed. ``now_ms`` is the wall clock; ``epoch`` is the leader epoch the caller
-        believes in, None if it does not care.
-        Raises CorruptBatch (no whole batch, or a wrong checksum), BatchTooLarge, what `producers` refuses,
-        FencedLeaderEpoch, and WriteFailed, after which the log is as it was before.
+        A `Checked` batch is not checked again. ``now_ms`` is the wall clock; ``epoch`` is the leader epoch that the
+        caller expects, None for any. Raises CorruptBatch (not one whole batch, or a wrong checksum), BatchTooLarge, the
+        errors of `ProducerTable.check`, FencedLeaderEpoch, and WriteFailed, which leaves the log as it was.
         """
         try:
             self._check_writable(epoch)
@@ -195,7 +195,7 @@ class PartitionLog:
     def _segment_for(self, size: int, last_offset: int, now_ms: int) -> Segment:
         """The segment to append to: the last one, or a new one if that is full or old."""
         if size > self._config.segment_bytes:
-            raise BatchTooLarge(f"a batch of {size} bytes; segments have {self._config.segment_bytes}")
+            raise BatchTooLarge(f"a batch of {size} bytes is larger than a segment ({self._config.segment_bytes})")
         if not self._epoch_noted:
             self._folder.save_epochs(self._state.epochs)
             self._epoch_noted = True
@@ -213,7 +213,7 @@ class PartitionLog:
         return active
 
     def roll(self) -> None:
-        """Close the active segment, unless it is empty, so that retention and compaction may have it."""
+        """Close the active segment, unless it is empty, so that retention and compaction can take it."""
         self._check_open()
         if self._state.segments and self._state.segments[-1].size:
             with self._writing("cannot begin a segment"):
@@ -234,7 +234,7 @@ class PartitionLog:
         segment = Segment(
             self._folder.directory, self.end_offset, self._context.pool, self._config.index_interval_bytes
         )
-        # Made now, not with the first batch: retention may delete all others, and then only its name keeps the offset.
+        # Created now, not with the first batch: if retention deletes all others, only its name keeps the offset.
         segment.create()
         self._state.segments.append(segment)
         self._durability.began()
@@ -242,11 +242,11 @@ class PartitionLog:
     # -- read
 
     def read(self, offset: int, max_bytes: int, *, at_least_one: bool = True, stable: bool = False) -> LogSlice:
-        """A copy of whole batches as stored, from the one that holds ``offset`` on.
+        """Copy whole batches as stored, from the one that holds ``offset`` on.
 
-        At most ``max_bytes``, but with ``at_least_one`` never less than one batch; empty at the end of the log, or,
-        with ``stable``, from `stable_offset` on. Readers drop records below ``offset``.
-        Raises LogOffsetOutOfRange, StoreDamaged.
+        At most ``max_bytes``, but with ``at_least_one`` never less than one batch; empty at the end of the log or, with
+        ``stable``, from `stable_offset` on. Readers drop records below ``offset``. Raises LogOffsetOutOfRange,
+        StoreDamaged.
         """
         part = self.locate(offset, max_bytes, at_once=sys.maxsize, at_least_one=at_least_one, stable=stable)
         return LogSlice(cast(Buffer, part.data), part.next_offset)
@@ -254,12 +254,12 @@ class PartitionLog:
     def locate(
         self, offset: int, max_bytes: int, *, at_once: int, at_least_one: bool = True, stable: bool = False
     ) -> LogPart:
-        """As `read`, but more than ``at_once`` bytes are left where they are, to be read by and by."""
+        """As `read`, but data of more than ``at_once`` bytes stays in its file, to be read in pieces."""
         with self._reading():
             if not self.start_offset <= offset <= self.end_offset:
                 raise self._out_of_range("cannot read", offset)
-            wanted = Wanted(offset, max_bytes, at_least_one, self.stable_offset if stable else None)
-            found, next_offset = locate(self._state.segments, wanted, self.end_offset)
+            request = ReadRequest(offset, max_bytes, at_least_one, self.stable_offset if stable else None)
+            found, next_offset = locate(self._state.segments, request, self.end_offset)
             return LogPart(found if len(found) > at_once else found.read(), next_offset)
 
     def offset_for_time(self, timestamp_ms: int) -> tuple[int, int] | None:
@@ -270,7 +270,7 @@ class PartitionLog:
             return _times.first_since(self._state.segments, timestamp_ms, self.start_offset)
 
     def max_timestamp(self) -> tuple[int, int] | None:
-        """(offset, timestamp ms) of the first of the records with the largest timestamp; None if there is none."""
+        """(offset, timestamp ms) of the first record with the largest timestamp; None if there is none."""
         from penstock.store import _times
 
         with self._reading():
@@ -279,9 +279,9 @@ class PartitionLog:
     # -- delete
 
     def delete_records(self, before: int) -> int:
-        """Delete what lies below offset ``before``, durably, and return the new start offset.
+        """Delete the records below offset ``before``, durably, and return the new start offset.
 
-        Below the start nothing happens. A file goes when all it holds is deleted, so a log that is rewritten again and
+        Does nothing below the start. A file goes when all its records are deleted, so a log that is rewritten again and
         again does not grow. Raises LogOffsetOutOfRange beyond the end, WriteFailed.
         """
         self._check_open()
@@ -298,11 +298,11 @@ class PartitionLog:
         return self.start_offset
 
     def enforce_retention(self, now_ms: int) -> Trimmed | None:
-        """Delete the closed segments that the topic's limits no longer cover, and forget quiet producers."""
+        """Delete the closed segments past the topic's retention limits, and forget idle producers."""
         self._check_open()
         self._state.producers.expire(now_ms - self._context.config.producer_expiration_ms)
         if not self._state.segments:
-            return None  # nor a directory: there may be thousands of partitions that nobody has written to
+            return None  # creates no directory: there may be thousands of unused partitions
         with self._writing("cannot delete"):
             written = self._folder.directory.modified_ms
             count = expired(self._state.settled_segments(), self._config, now_ms, lambda it: written(f"{it.name}.log"))
@@ -311,12 +311,12 @@ class PartitionLog:
         return Trimmed(self.topic, self.partition, count, size, self.start_offset) if count else None
 
     def prepare_compaction(self, now_ms: int) -> Compaction | None:
-        """Work that keeps the last record of each key only, if the topic wants that and there is enough to do."""
+        """A compaction; None if the topic is not compacted or there is not enough to do."""
         self._check_open()
         return plan(self._folder, self._state, self._config, self._durability.flushed, self._context.pool, now_ms)
 
     def _drop(self, count: int) -> None:
-        """Delete the oldest segments, oldest first: a crash between two leaves a log without a hole."""
+        """Delete the oldest segments, oldest first: a crash midway leaves a log without a hole."""
         state = self._state
         self._durability.dropping(state.segments[:count])
         for _ in range(count):
@@ -329,7 +329,7 @@ class PartitionLog:
     # -- flush and close
 
     def prepare_flush(self) -> Flush | None:
-        """Work that puts everything appended so far on the disk; None if it is there. Raises WriteFailed."""
+        """The flush that puts everything appended so far on the disk; None if it is there. Raises WriteFailed."""
         self._check_open()
         if not self._state.segments:
             return None
@@ -344,11 +344,11 @@ class PartitionLog:
             flush.finish()
 
     def reconfigure(self, config: LogConfig) -> None:
-        """Obey other options from now on."""
+        """Use these options from now on."""
         self._config = config
 
     def retire(self, reason: Callable[[], PenstockError]) -> None:
-        """Let go of all files; every later call raises what ``reason`` makes."""
+        """Close all files; every later call raises the error that ``reason`` makes."""
         self._gone = reason
         self._state.retired = True
         self._durability.gone = True
@@ -357,9 +357,9 @@ class PartitionLog:
             segment.close()
 
     def describe(self) -> CleanLog | None:
-        """What finds the log again without looking; None if it has no files, or if nobody knows what is in them.
+        """The log's state for the clean-shutdown file; None if it has no files, or after a failed sync.
 
-        `flush` first. Raises WriteFailed.
+        Call `flush` first. Raises WriteFailed.
         """
         if not self._folder.exists or self._durability.failure is not None:
             return None

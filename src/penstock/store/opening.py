@@ -24,12 +24,11 @@ def open_store(
     repair: bool = False,
     now_ms: int | None = None,
 ) -> Store:
-    """Open (or begin) the store at ``memory:`` or ``file:DIRECTORY``; ``flush`` overrides the policy of ``config``.
+    """Open (or create) the store at ``memory:`` or ``file:DIRECTORY``; ``flush`` overrides the policy of ``config``.
 
-    ``repair`` cuts a segment also where damage is not the trace of a crash, and goes on without what is gone, instead
-    of refusing to open; `Store.recovered` tells what was cut and where it is kept, with and without it. ``now_ms`` is
-    the wall clock where it is not the system's.
-    Raises ConfigError, StoreLocked, StoreDamaged, StoreError.
+    With ``repair``, damage that a crash cannot cause is cut off too, and lost files are accepted, instead of refusing
+    to open; in both cases `Store.recovered` lists what was cut and where it is kept. ``now_ms`` replaces the system's
+    wall clock. Raises ConfigError, StoreLocked, StoreDamaged, StoreError.
 
     >>> with open_store("memory:") as store:
     ...     topic = store.create_topic("flights", 2, {"retention.ms": "-1"})
@@ -39,7 +38,7 @@ def open_store(
     config = config or StoreConfig()
     if flush is not None:
         if flush not in set(FlushPolicy):
-            raise ConfigError(f"there is no flush policy {flush!r}", hint=f"Known are {', '.join(FlushPolicy)}")
+            raise ConfigError(f"there is no flush policy {flush!r}", hint=f"Use one of {', '.join(FlushPolicy)}")
         config = replace(config, flush=FlushPolicy(flush))
     scheme, path = parse_url(url)
     directory: Directory = MemoryDirectory()
@@ -47,6 +46,6 @@ def open_store(
         try:
             Path(path).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StoreError(f"cannot make the store's directory: {error}") from error
+            raise StoreError(f"cannot create the store's directory: {error}") from error
         directory = DiskDirectory(Path(path))
     return Store(directory, config, now_ms=int(time.time() * 1000) if now_ms is None else now_ms, repair=repair)

@@ -2,13 +2,14 @@
 have a transaction open. Pure, no I/O.
 
 A producer numbers the records it sends to a partition: a batch carries (producer id, epoch, first sequence), the
-last sequence follows from the batch's last offset delta, and after 2147483647 comes 0. The log keeps, per producer
-id, the epoch and the last five batches, as many as a client may have in flight. Decisions, in this order
-(Kafka, KIP-98 and KIP-360):
+last sequence follows from the batch's last offset delta, and 2147483647 is followed by 0. The log keeps, per producer
+id, the epoch and the last five batches, as many as a client may have in flight. Decisions, in this order (Kafka, KIP-98
+and KIP-360):
 
 | the batch | answer |
 |---|---|
-| equals one of the five: same epoch, first and last sequence | a duplicate: the offsets of then, nothing is written |
+| equals one of the five: same epoch, first and last sequence | a duplicate: the first one's offsets, nothing is written
+|
 | producer id unknown | accepted, whatever its sequence: the log may have forgotten the producer |
 | epoch below the known one | StaleProducerEpoch |
 | epoch above the known one | accepted if it starts at sequence 0, else OutOfOrderSequence |
@@ -16,8 +17,8 @@ id, the epoch and the last five batches, as many as a client may have in flight.
 | same epoch, anything else (also a duplicate older than the five) | OutOfOrderSequence |
 | in order, but not transactional while the producer has a transaction open here | OutsideTransaction |
 
-A transaction is open from its first batch to its marker. A marker may raise the epoch (KIP-890): the producer then goes
-on with sequence 0. Batches of the log's own (a group's offsets) are transactional, but have no sequence.
+A transaction is open from its first batch to its marker. A marker may raise the epoch (KIP-890): the producer then
+continues with sequence 0. The log's own batches (a group's offsets) may be transactional, but have no sequence.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ RETAINED_BATCHES: Final = 5
 SEQUENCES: Final = 2**31
 
 MAX_PRODUCERS: Final = 100_000
-"""Producers remembered per partition, about 50 MB; beyond that the one that was quiet longest is forgotten."""
+"""Producers remembered per partition, about 50 MB; beyond that the one idle for longest is forgotten."""
 
 
 class SequencedBatch(NamedTuple):
-    """What a batch says of its producer; ``first`` and ``last`` are sequences, -1 if it has none."""
+    """What a batch says about its producer; ``first`` and ``last`` are sequences, -1 if it has none."""
 
     producer_id: int
     epoch: int
@@ -72,7 +73,7 @@ def last_sequence(first: int, last_offset_delta: int) -> int:
 
 
 def sequence_of(header: BatchHeader) -> SequencedBatch | None:
-    """What a batch says of its idempotent producer; None if it has none, or is a marker (which has no sequence)."""
+    """What a batch says about its idempotent producer; None if it has none, or is a marker (which has no sequence)."""
     if header.producer_id < 0 or header.control:
         return None
     return SequencedBatch(
@@ -95,7 +96,7 @@ class ProducerTable:
         return next(iter(self._open.values()), None)
 
     def open(self) -> Mapping[int, int]:
-        """The first offset of each open transaction, by producer id. To be read only."""
+        """The first offset of each open transaction, by producer id; read-only."""
         return self._open
 
     def known(self) -> Iterator[tuple[int, int, int, int]]:
@@ -108,7 +109,7 @@ class ProducerTable:
         return len(self._producers)
 
     def check(self, batch: SequencedBatch) -> KnownBatch | None:
-        """None if the batch may be appended, or the batch it repeats.
+        """The batch that ``batch`` repeats; None if ``batch`` may be appended.
 
         Raises StaleProducerEpoch, OutOfOrderSequence and OutsideTransaction, without topic and partition: the caller
         knows them.
@@ -122,7 +123,7 @@ class ProducerTable:
                     return known
         if batch.epoch < producer.epoch:
             raise StaleProducerEpoch(
-                f"producer {batch.producer_id} wrote in epoch {batch.epoch}, its newest is {producer.epoch}"
+                f"producer {batch.producer_id} wrote in epoch {batch.epoch}, but is in epoch {producer.epoch}"
             )
         if batch.first < 0:
             return None
@@ -138,10 +139,10 @@ class ProducerTable:
         return None
 
     def check_marker(self, producer_id: int, epoch: int) -> None:
-        """Raises StaleProducerEpoch for the marker of a coordinator that was overtaken."""
+        """Raises StaleProducerEpoch for a marker from an outdated coordinator."""
         producer = self._producers.get(producer_id)
         if producer is not None and epoch < producer.epoch:
-            raise StaleProducerEpoch(f"a marker of epoch {epoch} for producer {producer_id}, in epoch {producer.epoch}")
+            raise StaleProducerEpoch(f"a marker for producer {producer_id} has epoch {epoch}, not {producer.epoch}")
 
     def record(self, batch: SequencedBatch, base_offset: int, last_offset: int, timestamp_ms: int, now_ms: int) -> None:
         """Remember a batch that is now in the log."""
@@ -152,7 +153,7 @@ class ProducerTable:
             self._open.setdefault(batch.producer_id, base_offset)
 
     def end(self, producer_id: int, epoch: int, now_ms: int) -> int | None:
-        """Note a marker that is now in the log; returns where the transaction began, None if none was open."""
+        """Record a marker that is now in the log; returns where the transaction began, None if none was open."""
         self._seen(producer_id, epoch, now_ms)
         return self._open.pop(producer_id, None)
 
@@ -169,7 +170,7 @@ class ProducerTable:
     def expire(self, before_ms: int) -> int:
         """Forget producers whose last batch came before ``before_ms``; returns how many.
 
-        Not those with a transaction open: their coordinator will end it.
+        Those with an open transaction stay: their coordinator will end it.
         """
         quiet = [
             number
@@ -183,7 +184,7 @@ class ProducerTable:
     def snapshot(self) -> list[list[int]]:
         """Plain numbers for a snapshot file; see `restore`.
 
-        A row has id, epoch, seen_ms, the first offset of an open transaction or -1, then five numbers a batch.
+        A row has id, epoch, seen_ms, the first offset of an open transaction or -1, then five numbers per batch.
         """
         return [
             [number, producer.epoch, producer.seen_ms, self._open.get(number, -1), *_flat(producer.batches)]
@@ -191,12 +192,12 @@ class ProducerTable:
         ]
 
     def restore(self, rows: Sequence[Sequence[int]]) -> None:
-        """Replace everything by what `snapshot` gave. Raises ValueError for rows that it never gives."""
+        """Replace everything with the rows of a `snapshot`. Raises ValueError for rows that `snapshot` never gives."""
         restored: dict[int, _Producer] = {}
         opened: dict[int, int] = {}
         width = len(KnownBatch._fields)
         for number, epoch, seen_ms, *rest in rows:
-            # Rows written before there were transactions lack the one number.
+            # Rows from before transactions existed lack this number.
             since, batches = (rest[0], rest[1:]) if len(rest) % width == 1 else (-1, rest)
             if len(batches) % width or not rest:
                 raise ValueError(f"producer {number} has {len(rest)} numbers")

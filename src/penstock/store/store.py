@@ -1,7 +1,7 @@
 """`Store`: topics and their partition logs in one directory, on disk or in memory, owned by one process.
 
-Everything here is synchronous and belongs to one thread (an event loop's); only the `Flush` work that `prepare_flush`
-gives may be run in another. What must not live here: fronts, groups, waiting readers, when to flush or to delete.
+Everything here is synchronous and belongs to one thread (an event loop's); only a `Flush` from `prepare_flush` and a
+`Compaction` may run in another. What must not live here: fronts, groups, waiting readers, when to flush or to delete.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Final
 
 from penstock.errors import Closed, UnknownPartition, UnknownTopic, WriteFailed
-from penstock.store._clean_shutdown import load_clean, save_clean
+from penstock.store._clean_shutdown import CleanLog, load_clean, save_clean
 from penstock.store._closing import flush_together
 from penstock.store._compaction import Compaction
 from penstock.store._context import LogContext
@@ -24,17 +24,16 @@ from penstock.store._folder import PartitionFolder, topic_id_of
 from penstock.store._recovery import Recoverer
 from penstock.store._retention import Trimmed
 from penstock.store._segment import OpenSegments
-from penstock.store._state import CleanLog, Recovery
 from penstock.store.catalog import Catalog, TopicState
 from penstock.store.config import FlushPolicy, LogConfig, StoreConfig, log_config
-from penstock.store.errors import StoreDamaged
+from penstock.store.errors import Recovery, StoreDamaged
 from penstock.store.log import PartitionLog
 
 __all__ = ["Store"]
 
 
 _FLUSHING: Final = 0.7
-"""Of the time to close: the rest is for the note, and for syncs that had begun."""
+"""Share of the time to close: the rest is for syncs that have begun, and for the clean-shutdown file."""
 
 
 def _raised(error: WriteFailed) -> None:
@@ -42,12 +41,12 @@ def _raised(error: WriteFailed) -> None:
 
 
 class Store:
-    """Topics and logs. Closing it leaves a note that spares the next start looking at the logs."""
+    """Topics and logs. A clean close spares the next start from scanning the logs."""
 
     def __init__(self, directory: Directory, config: StoreConfig, *, now_ms: int, repair: bool = False) -> None:
         self.config = config
         self.recovered: list[Recovery] = []
-        """What was cut off logs at this start, for the owner to say aloud."""
+        """What logs lost at this start, for the owner to report."""
         self._directory = directory
         self._flushed_ms = now_ms
         self._closed = False
@@ -56,7 +55,7 @@ class Store:
             try:
                 self._catalog = self._load_catalog()
                 self._load_logs(now_ms, repair=repair)
-                # Only now does the note of the last shutdown stop being true: it names the epoch it closed.
+                # From here on the last clean-shutdown file is outdated: it names the epoch that it closed.
                 self._catalog.epoch += 1
                 self._catalog.save(directory)
             except BaseException:
@@ -78,9 +77,9 @@ class Store:
                     )
             catalog = Catalog.create(self.config.node_id)
         for name in self._directory.files():
-            if name.endswith(".tmp"):  # a small file that a crash kept from replacing its elder
+            if name.endswith(".tmp"):  # a crash came before it replaced the older file
                 self._directory.remove(name)
-        sweep(self._directory, catalog)  # what cannot go now is in nobody's way until its name is used again
+        sweep(self._directory, catalog)  # what cannot be deleted now does no harm until its name is reused
         return catalog
 
     def _load_logs(self, now_ms: int, *, repair: bool) -> None:
@@ -154,8 +153,8 @@ class Store:
         Raises InvalidTopicName, TopicExists, InvalidPartitionCount, InvalidTopicConfig, WriteFailed.
         """
         self._check_open()
-        if name in self._catalog.deleting.values():  # the disk refused to remove its namesake's files
-            with self._writing("cannot finish the deletion of the topic's namesake"):
+        if name in self._catalog.deleting.values():  # files of a deleted topic of this name remain
+            with self._writing("cannot finish deleting the older topic of this name"):
                 trouble = sweep(self._directory, self._catalog)
                 if trouble is not None and name in self._catalog.deleting.values():
                     raise trouble
@@ -186,12 +185,12 @@ class Store:
 
     @property
     def defaults(self) -> Mapping[str, str]:
-        """Options of topics that do not say."""
+        """Options of topics that do not set them."""
         return self._catalog.defaults
 
     @property
     def node_options(self) -> Mapping[str, Mapping[str, str]]:
-        """What was kept with the defaults, by whom they hold for: its meaning is the owner's."""
+        """Options kept with the defaults, by scope; only the owner knows what they mean."""
         return self._catalog.node_options
 
     def set_defaults(self, defaults: Mapping[str, str], said: Mapping[str, Mapping[str, str]]) -> None:
@@ -222,10 +221,10 @@ class Store:
             log.retire(lambda: UnknownTopic("the topic was deleted", topic=name))
         with self._writing("cannot delete the topic's files"):
             delete_folders(self._directory, topic)
-        del self._catalog.deleting[topic.id]  # on disk with the next change; until then it names nothing
+        del self._catalog.deleting[topic.id]  # saved with the next change; until then the entry is harmless
 
     def _new_logs(self, topic: TopicState, first: int) -> list[PartitionLog]:
-        """Logs of partitions that were not there; should there be files all the same, they are not overwritten."""
+        """Logs of new partitions; files that are there all the same are loaded, not overwritten."""
         config = self._log_config(topic)
         recoverer = Recoverer(self._context.pool, self.config.index_interval_bytes, self.epoch, 0, repair=False)
         there = set(self._directory.folders())
@@ -250,7 +249,7 @@ class Store:
             yield from logs
 
     def enforce_retention(self, now_ms: int, trouble: Callable[[WriteFailed], None] = _raised) -> list[Trimmed]:
-        """Delete what the topics' limits no longer cover, and say what; ``trouble`` is told of each log that failed."""
+        """Delete what is past the topics' limits and return it; ``trouble`` gets the error of each log that fails."""
         self._check_open()
         done = []
         for log in self.logs():
@@ -263,9 +262,9 @@ class Store:
         return done
 
     def prepare_compaction(self, now_ms: int) -> list[Compaction]:
-        """Work for the logs of topics with ``cleanup.policy=compact``, where enough has come since the last time.
+        """Compactions of the logs with ``cleanup.policy=compact`` that have enough new records.
 
-        `Compaction.run` each, in any thread, then `Compaction.finish` here, also if that raised.
+        Call each one's `Compaction.run` in any thread, then `Compaction.finish` here, even if `run` raised.
         """
         self._check_open()
         return [compaction for log in self.logs() if (compaction := log.prepare_compaction(now_ms))]
@@ -281,10 +280,10 @@ class Store:
         return any(log.unflushed if interval else log.flush_due(now_ms) for log in logs)
 
     def prepare_flush(self, now_ms: int, trouble: Callable[[WriteFailed], None] = _raised) -> Iterator[Flush]:
-        """Work that puts everything on the disk, log by log: `Flush.run` in any thread, then `Flush.finish` here.
+        """Flushes that put everything on the disk, one per log: `Flush.run` in any thread, then `Flush.finish` here.
 
-        Each is prepared when it is asked for, since it holds file handles until it has run; ``trouble`` is told of
-        each log that has none ready.
+        Each is prepared when the iterator reaches it, since it holds file handles until it has run; ``trouble`` gets
+        the error of each log where that fails.
         """
         self._check_open()
         self._flushed_ms = now_ms
@@ -292,7 +291,7 @@ class Store:
 
     def _flushes(self, logs: Sequence[PartitionLog], trouble: Callable[[WriteFailed], None]) -> Iterator[Flush]:
         for log in logs:
-            # Not if its topic was deleted or the store closed meanwhile, and not again if it failed: that was said.
+            # Skip logs whose topic was deleted or whose store closed meanwhile, and those whose failure was reported.
             if log in self._context.dirty and not log.failed:
                 try:
                     flush = log.prepare_flush()
@@ -305,7 +304,7 @@ class Store:
                     yield flush
 
     def flush(self) -> None:
-        """Put everything on the disk, waiting for it. Raises WriteFailed, after it has tried with every log."""
+        """Put everything on the disk and wait for it. Raises WriteFailed after trying every log."""
         self._flush(None)
 
     def _flush(self, within_s: float | None) -> None:
@@ -317,11 +316,11 @@ class Store:
             raise troubles[0]
 
     def close(self, within_s: float | None = None) -> None:
-        """Flush, leave the note of a clean shutdown, let go of files and lock. Closing twice is closing once.
+        """Flush, write the clean-shutdown file, release files and lock. Closing again does nothing.
 
-        Where there are more logs than can be flushed ``within_s`` seconds, the note leaves out the others: the next
-        start looks at those, as after a crash. Raises WriteFailed if the disk refuses: then there is no note, but the
-        store is closed all the same.
+        Logs that cannot be flushed within ``within_s`` seconds are left out of that file: the next start scans them, as
+        after a crash. Raises WriteFailed on a disk error: then the file is not written, but the store is closed all the
+        same.
         """
         if self._closed:
             return
@@ -336,13 +335,13 @@ class Store:
                     break
             for log in self.logs():
                 log.retire(lambda: Closed("the store is closed"))
-            with self._writing("cannot leave the note of a clean shutdown"):
+            with self._writing("cannot write the clean-shutdown file"):
                 save_clean(self._directory, self._catalog.epoch, notes)
         finally:
             self.abandon()
 
     def abandon(self) -> None:
-        """Let go of files and lock as a killed process would: no flush, no note; the next open recovers."""
+        """Release files and lock as a killed process would, without flush or clean-shutdown file."""
         if self._closed:
             return
         self._closed = True
@@ -366,7 +365,7 @@ class Store:
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """Save the catalog after a change, or take the change back."""
+        """Save the catalog after a change, or undo the change."""
         topics, deleting = dict(self._catalog.topics), dict(self._catalog.deleting)
         defaults, said = self._catalog.defaults, self._catalog.node_options
         try:

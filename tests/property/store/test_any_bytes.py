@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from penstock.columnar.batch import batches, verify_crc
 from penstock.errors import CorruptBatch, StoreError
 from penstock.store import Store, StoreConfig
-from penstock.store._checked import checked
+from penstock.store._checksummed import with_checksum
 from penstock.store._memory import MemoryDirectory
 from tests.unit.store.homes import NOW, Home, batch, read_records
 
@@ -87,8 +87,8 @@ def test_a_last_segment_of_anything(data: bytes, repair: bool) -> None:
             ]
         ),
         st.binary(max_size=60)
-        | st.binary(max_size=20).map(checked)
-        | st.integers(0, 9).map(lambda n: checked(b"%d" % n)),
+        | st.binary(max_size=20).map(with_checksum)
+        | st.integers(0, 9).map(lambda n: with_checksum(b"%d" % n)),
     ),
     st.booleans(),
 )

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.errors import OutOfOrderSequence, StoreError
 from penstock.store import Store, StoreDamaged
-from penstock.store._checked import checked
+from penstock.store._checksummed import with_checksum
 from tests.unit.store.homes import BIG, NOW, Home, batch, read_records
 
 LAST = "00000000000000000000.log"
@@ -204,7 +204,7 @@ def test_the_note_of_a_shutdown_is_believed_only_once(home: Home) -> None:
 @pytest.mark.parametrize("sum_fits", [True, False])
 def test_a_damaged_note_means_looking(home: Home, note: bytes, sum_fits: bool) -> None:
     filled(home).close()
-    home.directory.replace("clean-shutdown.json", checked(note) if sum_fits else note, durable=False)
+    home.directory.replace("clean-shutdown.json", with_checksum(note) if sum_fits else note, durable=False)
     assert home.open().log("t", 0).end_offset == 5
 
 
