@@ -57,6 +57,12 @@ def scratch() -> Iterator[Path]:
         yield Path(folder)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files whose tests wait long come first: others compute beside them, and none of them is left for the end."""
+    waiting = {item.path for item in items if item.get_closest_marker("spark") or "chaos" in item.path.parts}
+    items.sort(key=lambda item: item.path not in waiting)
+
+
 def kernel_in_use() -> str:
     """The implementation ``penstock.kernels`` picks in this environment, without importing it."""
     forced = os.environ.get("PENSTOCK_KERNEL")

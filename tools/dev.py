@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tools import java, ranges, second_chance
+from tools import java, ranges, second_chance, side_by_side
 from tools.console import Stop, say, seconds
 from tools.environment import EVERYTHING, FOR_INTEROP, PYTHON, ROOT, TO_RUN, VENV, prepare
 
@@ -53,10 +53,11 @@ def test(arguments: Arguments) -> int:
     folders = [folder for folder in KERNEL_TESTS if (ROOT / folder).exists()]
     for kernel in ("numba", "pure") if folders else ():
         say(f"{', '.join(folders)} with the {kernel} kernel")
-        again = python("-m", "pytest", "-q", *folders, *arguments, PENSTOCK_KERNEL=kernel)
+        again = python("-m", "pytest", "-q", *_side_by_side(arguments), *folders, *arguments, PENSTOCK_KERNEL=kernel)
         code = code or (0 if again == second_chance.NOTHING_COLLECTED else again)
     say(f"{', '.join(LOOP_TESTS)} with asyncio's own event loop")
-    return python("-m", "pytest", "-q", *LOOP_TESTS, *arguments, PENSTOCK_EVENT_LOOP="asyncio") or code
+    apart = _side_by_side(arguments)
+    return python("-m", "pytest", "-q", *apart, *LOOP_TESTS, *arguments, PENSTOCK_EVENT_LOOP="asyncio") or code
 
 
 def _pytest(*words: str) -> int:
@@ -111,12 +112,12 @@ def interop(arguments: Arguments) -> int:
     def pytest(*words: str) -> int:
         return _pytest("-m", which, *words)
 
-    return second_chance.run(pytest, chosen, _side_by_side(chosen))
+    return second_chance.run(pytest, chosen, _side_by_side(chosen, side_by_side.WORKING))
 
 
-def _side_by_side(arguments: Arguments) -> Arguments:
-    """A whole run goes by two processes, a file by one of them: tests of servers wait more than they compute."""
-    return () if arguments or os.cpu_count() == 1 else ("-n", "2", "--dist", "loadfile")
+def _side_by_side(arguments: Arguments, processes: int = side_by_side.WAITING) -> Arguments:
+    """What makes a whole run go by several processes; any argument makes it one."""
+    return () if arguments else side_by_side.options(processes)
 
 
 def _names_a_path(arguments: Arguments) -> bool:

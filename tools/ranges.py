@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from tools import second_chance
+from tools import second_chance, side_by_side
 from tools.console import say, timed
 from tools.environment import PINS, PYTHON, ROOT, Environment
 
@@ -124,7 +124,7 @@ def _test(environment: Environment, warnings: Sequence[str], arguments: Sequence
     surroundings = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | own | {"PATH": path}
     named = [word for word in arguments if (ROOT / word.partition("::")[0]).exists()]
     where = [] if named else [*FOLDERS, *(f"--ignore={folder}" for folder in NOT_OF_THE_WHEEL)]
-    side_by_side = ["-n", "2", "--dist", "loadfile"] if os.cpu_count() != 1 and not named else []
+    apart = () if named else side_by_side.options(side_by_side.WAITING)
     say(f"{', '.join(named or FOLDERS)} in {environment.folder.name}")
 
     def pytest(*words: str) -> int:
@@ -143,4 +143,4 @@ def _test(environment: Environment, warnings: Sequence[str], arguments: Sequence
         ]
         return subprocess.run(line, cwd=ROOT, env=surroundings, check=False).returncode
 
-    return second_chance.run(pytest, [*where, *arguments], side_by_side, only=second_chance.SPARK)
+    return second_chance.run(pytest, [*where, *arguments], apart, only=second_chance.SPARK)
