@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 
 from tests.eventually import comes_to
@@ -32,13 +33,23 @@ def frozen(*pids: int) -> Iterator[None]:
 
 
 def ended(call: Callable[[], object], end: Callable[[], object], waits: Callable[[], bool]) -> BaseException | None:
-    """What ``call``, in another thread, ends with once it waits and ``end`` was called; None if it returns."""
-    with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(call)
-        until(lambda: waits() or waiting.done())
-        assert not waiting.done(), waiting.exception()
-        end()
-        return waiting.exception(SOON_S)
+    """What ``call``, in another thread, ends with once it waits and ``end`` was called; None if it returns.
+
+    Raises TimeoutError if it goes on, and does not wait for it then.
+    """
+    waiting: Future[object] = Future()
+
+    def calls() -> None:
+        try:
+            waiting.set_result(call())
+        except BaseException as error:
+            waiting.set_exception(error)
+
+    threading.Thread(target=calls, name="waits", daemon=True).start()
+    until(lambda: waits() or waiting.done())
+    assert not waiting.done(), waiting.exception()
+    end()
+    return waiting.exception(SOON_S)
 
 
 async def ended_task(call: asyncio.Future[object], end: Callable[[], object]) -> BaseException | None:

@@ -49,7 +49,7 @@ def flushes(producer: Producer) -> bool:
 
 
 def waits(consumer: Consumer) -> Callable[[], bool]:
-    return lambda: consumer._inner._interrupts.waiting
+    return lambda: (engine := consumer._inner._engine) is not None and engine.waiting
 
 
 @pytest.mark.parametrize("call", [poll, list])

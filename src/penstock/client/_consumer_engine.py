@@ -138,6 +138,11 @@ class ConsumerEngine:
             or self.consumption.due
         )
 
+    @property
+    def waiting(self) -> bool:
+        """Whether a call waits that ``close`` and ``wakeup`` would end. May be asked from any thread."""
+        return self._interrupts.waiting or self._news.bell_hangs
+
     async def ready(self, deadline: float, *, serve: bool = True) -> bool:
         """Do what is due, then wait until there is something to take or it is ``deadline`` (loop time).
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
@@ -18,6 +19,14 @@ from penstock.errors import Closed, PenstockError
 __all__ = ["Interrupts", "Wait"]
 
 _LEAVING_S: Final = 1.0
+
+
+@dataclass(slots=True)
+class _Alarm:
+    """One wakeup: how many calls that it was for are not over, and whether one of them has ended by it."""
+
+    left: int
+    heard: bool = False
 
 
 class Wait:
@@ -31,6 +40,7 @@ class Wait:
         self._all = all_of_them
         self._gently = gently
         self._error: PenstockError | None = None
+        self._alarm: _Alarm | None = None
         self._cancelled = False
         self._cancelling = 0
         self.wakes = wakes
@@ -47,6 +57,8 @@ class Wait:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._all.leave(self)
+        if self._alarm is not None:
+            self._all.heard(self._alarm, by_this=self._cancelled or error is self._error)
         if self._cancelled and self.task is not None:
             still = self.task.uncancel() > self._cancelling
             if kind is asyncio.CancelledError and not still and self._error is not None:
@@ -57,12 +69,13 @@ class Wait:
         if self._error is not None:
             raise self._error
 
-    def wake(self, error: PenstockError) -> None:
-        """End it where it may be ended."""
+    def wake(self, alarm: _Alarm) -> None:
+        """End it where it may be ended, which it may have passed already: then nobody hears of it here."""
+        self._alarm = alarm
         if self._gently is None:
-            self.end(error)
+            self.end(_woken())
             return
-        self._error = self._error or error
+        self._error = self._error or _woken()
         if not self.over.done():
             self.over.set_result(None)
         self._gently()
@@ -130,12 +143,20 @@ class Interrupts:
         if self._left is not None:
             self._left.set()
 
+    def heard(self, alarm: _Alarm, *, by_this: bool) -> None:
+        """One that was woken is over; of an alarm that none of them heard of, the next call hears."""
+        alarm.left -= 1
+        alarm.heard |= by_this
+        if not alarm.left and not alarm.heard:
+            self.pending = True
+
     def _wake(self) -> None:
         waits = [wait for wait in self._waits if wait.wakes]
         if self.pending and waits:
             self.pending = False
+            alarm = _Alarm(len(waits))
             for wait in waits:
-                wait.wake(_woken())
+                wait.wake(alarm)
 
 
 def _nobody() -> None:

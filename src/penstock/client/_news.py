@@ -58,6 +58,11 @@ class News:
         """From now on ``wait_here`` hears of what comes: look whether something has come before, then wait."""
         self._bell = SimpleQueue()  # no lock of ours that a signal's handler could meet
 
+    @property
+    def bell_hangs(self) -> bool:
+        """Whether a thread waits, or is about to. May be asked from any thread."""
+        return self._bell is not None
+
     def take_bell_down(self) -> None:
         """Nobody waits in a thread any more."""
         self._bell = None

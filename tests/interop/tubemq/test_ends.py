@@ -45,7 +45,7 @@ def flushes(producer: Producer) -> bool:
 
 
 def waits(consumer: Consumer) -> Callable[[], bool]:
-    return lambda: consumer._inner._interrupts.waiting
+    return lambda: (engine := consumer._inner._engine) is not None and engine.waiting
 
 
 @pytest.mark.parametrize("how", [{}, BALANCED], ids=["server-balanced", "client-balanced"])

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import pytest
 import penstock
 from penstock import WakeUp
 from penstock.client import AsyncConsumer, AsyncProducer, Consumer, RebalanceListener
+from penstock.client._interrupts import Interrupts
 from penstock.errors import Closed
 from penstock.model import Partition
 from tests.conformance.fake_group import FakeMembership
@@ -102,6 +103,31 @@ def test_a_wakeup_that_meets_no_call_ends_the_next_one_and_only_that(log: FakeLo
         with pytest.raises(WakeUp):
             consumer.poll(GRACE_S)  # though a record is there
         assert consumer.poll(GRACE_S)[0].value == b"c"
+
+
+@pytest.mark.parametrize(
+    ("looks", "pending"), [((False,), True), ((True,), False), ((False, True), False), ((True, False), False)]
+)
+def test_a_wakeup_that_no_call_has_looked_for_any_more_is_kept_for_the_next(
+    looks: Sequence[bool], pending: bool
+) -> None:
+    async def main() -> None:
+        interrupts = Interrupts()
+
+        async def call(*, look: bool) -> None:
+            with interrupts.call(wakes=True, gently=lambda: None) as wait:
+                await passing(2)
+                if look:
+                    wait.check()
+
+        calls = [asyncio.ensure_future(call(look=look)) for look in looks]
+        await passing(1)
+        interrupts.wakeup()
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        assert [isinstance(each, WakeUp) for each in outcomes] == list(looks)
+        assert interrupts.pending is pending
+
+    run(main())
 
 
 Asks = Callable[[AsyncConsumer], Awaitable[object]]
@@ -195,6 +221,7 @@ def test_a_batch_that_another_thread_is_busy_with_is_not_committed_by_the_end(lo
 SCRIPT = """
 import os, signal, sys, threading
 from penstock import Consumer, Producer, WakeUp
+from penstock.client._interrupts import Interrupts
 from penstock.errors import Closed
 from penstock.protocols import register
 from tests.conformance.fake_log import FakeLogs
