@@ -54,7 +54,8 @@ class WireProtocol:
     ``front`` None: there is only a client, and a node cannot listen for it.
     ``offsets`` is there where the protocol has a format for committed offsets that a node may keep them in.
     ``enode`` is there where a cluster of servers that speak the protocol can be what a node keeps its topics in.
-    ``columns`` are columns that readers may ask for beside those of every record: name to the header that carries it.
+    ``columns`` are columns that readers may ask for beside those of every record: name to the header that carries it;
+    ``column_options`` are what a client is told so that it reads those headers.
     ``loads`` are the modules that a ``consumer`` and a ``producer`` import when they need them, which would be in the
     middle of traffic: clients over an event loop have them imported before.
     ``kernels`` is the package of its own loops over bytes, if it has any: `_pure` and `_numba` in it.
@@ -72,6 +73,7 @@ class WireProtocol:
     exact_times: bool = False
     loads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
+    column_options: Mapping[str, OptionValue] = field(default_factory=dict)
     kernels: str = ""
     faults: Callable[[], Wording] | None = None
     greeting: bytes = b""

@@ -117,6 +117,8 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
     commit_offsets = flag(options, "commitOffsets", default=False)
     group = _group(options, subscription, commit_offsets=commit_offsets)
     columns, extras = _columns(options, protocol(scheme).columns)
+    if any(name in protocol(scheme).columns for name in extras):
+        kept = {**protocol(scheme).column_options, **kept}
     return SourceOptions(
         address=address,
         subscription=subscription,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.model import Endpoint
 from penstock.protocols.rocketmq.config import ADDED
+from penstock.protocols.rocketmq.records.columns import COLUMNS
 from penstock.seams import ChannelFactory, LogClient, WireProtocol
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ PROTOCOL = WireProtocol(
         "consumer": (*_ALWAYS, f"{_HERE}.records.decoding"),
         "producer": (*_ALWAYS, f"{_HERE}.records.encoding"),
     },
+    columns=COLUMNS,
+    column_options={"all_properties": True},
     kernels=f"{_HERE}.kernels",
     title="RocketMQ",
 )

@@ -14,7 +14,7 @@ from penstock.errors import ErrorKind, ServerError, UsageError
 from penstock.model import Committed, Node, Partition, TopicInfo
 from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.client.allocation import rule_of
-from penstock.protocols.rocketmq.client.committing import commit, committed
+from penstock.protocols.rocketmq.client.committing import commit_for, committed
 from penstock.protocols.rocketmq.command import MAX_FRAME_BYTES
 from penstock.protocols.rocketmq.config.names import RETRY, check_topic
 from penstock.protocols.rocketmq.error_codes import Code, error_of
@@ -148,7 +148,7 @@ class RocketAdmin:
 
     async def commit(self, group: str, offsets: Mapping[Partition, Committed]) -> None:
         """Put it elsewhere; members that read go on where they are."""
-        await commit(self._shared, group, offsets)
+        await commit_for(self._shared, group, offsets)
 
     async def delete_groups(self, groups: Collection[str]) -> None:
         """With their offsets. Raises ServerError for one that has members, or is not there."""

@@ -9,18 +9,21 @@ Source: Apache RocketMQ 4.9 and 5.4, ``ConsumerManageProcessor``.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
+from penstock.config.logs import ClientLog
 from penstock.errors import PenstockError, ServerError
 from penstock.model import Committed, Node, Partition
 from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.client.offsets import FIRST_5
 from penstock.protocols.rocketmq.command import MAX_FRAME_BYTES
+from penstock.protocols.rocketmq.config.names import RETRY
 from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.methods import (
     GET_ALL_CONSUMER_OFFSET,
     QUERY_CONSUMER_OFFSET,
     UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+    UPDATE_AND_CREATE_TOPIC,
     UPDATE_CONSUMER_OFFSET,
 )
 from penstock.seams.retry import Retry
@@ -28,7 +31,9 @@ from penstock.seams.retry import Retry
 if TYPE_CHECKING:
     from penstock.protocols.rocketmq.client.shared import Shared
 
-__all__ = ["by_node", "commit", "committed", "make_group"]
+__all__ = ["by_node", "commit", "commit_for", "committed", "make_group"]
+
+_LOG: Final = ClientLog("penstock.group")
 
 T = TypeVar("T")
 
@@ -56,6 +61,28 @@ async def commit(shared: Shared, group: str, offsets: Mapping[Partition, Committ
         await shared.together([_commit_at(shared, node, group, those, offsets) for node, those in nodes_of.items()])
 
     await _retried(shared, offsets, once)
+
+
+async def commit_for(shared: Shared, group: str, offsets: Mapping[Partition, Committed]) -> None:
+    """As ``commit``, by somebody who is no member: the first time the group is made known, too."""
+    await commit(shared, group, offsets)
+    if group not in shared.shown:
+        await _show(shared, group, offsets)
+        shared.shown.add(group)
+
+
+async def _show(shared: Shared, group: str, partitions: Collection[Partition]) -> None:
+    """Have operators' tools find a group that never had members: they look for it where its retry topic is, which
+    brokers make when they hear of a member. Where that may not be done, its offsets count all the same."""
+    topic = RETRY + group
+    header = m.CreateTopic(topic=topic, read_queue_nums=1, write_queue_nums=1)
+    try:
+        if topic in await shared.topics.topics([topic]):
+            return
+        for node in await by_node(shared, partitions):
+            await shared.calls.call(node.endpoint, UPDATE_AND_CREATE_TOPIC, header)
+    except PenstockError as error:
+        _LOG.info("group %s is not made known to those who look for it by its retry topic: %s", group, error)
 
 
 async def make_group(shared: Shared, node: Node, group: str) -> None:

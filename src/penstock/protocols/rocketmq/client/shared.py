@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from penstock.model import Endpoint
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """One client's. ``id`` is what brokers call it."""
+    """One client's. ``id`` is what brokers call it, ``shown`` are groups that it has made known."""
 
     channel: Channel[None]
     options: RocketOptions
@@ -30,6 +30,7 @@ class Shared:
     topics: Topics
     heard: Heard
     id: str
+    shown: set[str] = field(default_factory=set)
 
     async def together(self, work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
         """Run all side by side; their results, or the first one's error."""

@@ -10,7 +10,7 @@ from typing import Final
 
 from penstock.errors import ConfigError
 
-__all__ = ["DEAD_LETTER", "RETRY", "UNWRITABLE", "check_group", "check_topic", "is_internal"]
+__all__ = ["DEAD_LETTER", "RETRY", "UNWRITABLE", "check_group", "check_topic", "is_internal", "is_retry"]
 
 RETRY: Final = "%RETRY%"
 DEAD_LETTER: Final = "%DLQ%"
@@ -40,6 +40,11 @@ def check_topic(name: str) -> str:
 def check_group(name: str, what: str = "group") -> str:
     """The name. Raises ConfigError for one that no RocketMQ group can have."""
     return _checked(name, what, _LONGEST_GROUP)
+
+
+def is_retry(topic: str) -> bool:
+    """Whether it holds what a group could not consume yet: that is the group's, whatever it chooses elsewhere."""
+    return topic.startswith(RETRY)
 
 
 def is_internal(topic: str) -> bool:

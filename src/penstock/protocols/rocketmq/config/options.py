@@ -58,8 +58,10 @@ class RocketConfig:
     notices get lost. ``orderly`` locks queues at their brokers, so that two members never read one. ``suspend_ms`` is
     how long a broker holds a read that has nothing; ``pull_batch_size`` what one answer brings at most (stock brokers:
     32). ``pulls_ahead``: so many pulls of a queue are under way at once while a reader is behind; Java has one, and a
-    round trip for 32 messages is what limits it. ``reader_group``: reads without a group are made in this one's name,
-    because brokers make a group of every name they hear.
+    round trip for 32 messages is what limits it. ``max_reconsume_times`` is how often ``send_back`` makes a message
+    come again. ``all_properties`` shows as headers what a record has no column for, too
+    (`penstock.protocols.rocketmq.records.columns`); Spark sets it where such a column is asked for. ``reader_group``:
+    reads without a group are made in this one's name, because brokers make a group of every name they hear.
 
     Producing. ``producer_group`` is whose transactions brokers ask back for. ``compress_over_bytes``: longer bodies are
     compressed, with ``compress_type``, 0: none are. ``batch_messages``: rows that allow it travel
@@ -90,6 +92,13 @@ class RocketConfig:
     orderly: bool = flag(False, about="lock queues at their brokers, so that no two members read one")
     suspend_ms: int = number(15_000, low=100, high=60_000, about="how long a broker holds a read that finds nothing")
     pull_batch_size: int = number(32, low=1, high=1_024, about="the most messages of one answer; stock brokers: 32")
+    max_reconsume_times: int = number(
+        -1, low=-1, high=2**31 - 1, about="after so many deliveries more what is sent back is a dead letter; "
+        "-1: as often as the group is allowed, 16 unless its brokers were told"
+    )  # fmt: skip
+    all_properties: bool = flag(
+        False, about="headers are every property and what brokers know: store time, attempts, queue, node"
+    )
     pulls_ahead: int = number(
         16, low=1, high=256, about="so many reads of a queue are under way while there is more to read"
     )

@@ -43,6 +43,7 @@ ROCKET_SPELLINGS: Final = (
     _row("tags", "subExpression", "subscription"),
     _row("allocation", "allocateMessageQueueStrategy"),
     _row("auto_offset_reset", "consumeFromWhere"),
+    _row("max_reconsume_times", "maxReconsumeTimes"),
     _row("pull_batch_size", "pullBatchSize"),
     _row("suspend_ms", "brokerSuspendMaxTimeMillis"),
     _row("max_poll_records", "consumeMessageBatchMaxSize"),

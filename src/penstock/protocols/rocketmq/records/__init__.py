@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from penstock.protocols.rocketmq.records.batches import read_batch as read_batch
     from penstock.protocols.rocketmq.records.batches import unwrapped as unwrapped
     from penstock.protocols.rocketmq.records.batches import write_batch as write_batch
+    from penstock.protocols.rocketmq.records.columns import COLUMNS as COLUMNS
     from penstock.protocols.rocketmq.records.compression import Compression as Compression
     from penstock.protocols.rocketmq.records.compression import compressed as compressed
     from penstock.protocols.rocketmq.records.compression import inflated as inflated
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from penstock.protocols.rocketmq.records.encoding import Prepared as Prepared
     from penstock.protocols.rocketmq.records.encoding import prepare as prepare
     from penstock.protocols.rocketmq.records.encoding import prepare_all as prepare_all
-    from penstock.protocols.rocketmq.records.facts import COLUMNS as COLUMNS
     from penstock.protocols.rocketmq.records.ids import Host as Host
     from penstock.protocols.rocketmq.records.ids import UniqueIds as UniqueIds
     from penstock.protocols.rocketmq.records.ids import java_hash as java_hash
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _HOME: Final = "penstock.protocols.rocketmq.records"
 _MODULE_OF: Final = {
-    "COLUMNS": "facts",
+    "COLUMNS": "columns",
     "Compression": "compression",
     "Decoded": "decoding",
     "Host": "ids",

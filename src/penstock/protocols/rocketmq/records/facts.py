@@ -1,6 +1,6 @@
 """What a broker knows of a message and a record has no column for: put among its headers, as text.
 
-Readers who ask for a column of these (`COLUMNS`) get it from there. What must not live here: properties.
+Readers who ask for a column of these (`columns`) get it from there. What must not live here: properties.
 """
 
 from __future__ import annotations
@@ -14,26 +14,17 @@ from pyarrow._compute import call_function  # pyarrow.compute is 0.1 s more
 
 from penstock.columnar import arrays
 from penstock.protocols.rocketmq.kernels.interface import Stored
+from penstock.protocols.rocketmq.records.columns import COMMIT_LOG_OFFSET, NODE, QUEUE, RECONSUME_TIMES, STORE_TIME
 
-__all__ = ["COLUMNS", "FACTS", "with_facts"]
+__all__ = ["FACTS", "with_facts"]
 
 FACTS: Final = {
-    "rocketmq.store_time": Stored.STORE_MS,
-    "rocketmq.reconsume_times": Stored.RECONSUME_TIMES,
-    "rocketmq.queue": Stored.QUEUE_ID,
-    "rocketmq.commit_log_offset": Stored.PHYSICAL_OFFSET,
+    STORE_TIME: Stored.STORE_MS,
+    RECONSUME_TIMES: Stored.RECONSUME_TIMES,
+    QUEUE: Stored.QUEUE_ID,
+    COMMIT_LOG_OFFSET: Stored.PHYSICAL_OFFSET,
 }
 """Headers that hold a number, milliseconds where it is a time."""
-
-NODE: Final = "rocketmq.node"
-
-COLUMNS: Final = {
-    "tags": "TAGS",
-    "keys": "KEYS",
-    "message_id": "UNIQ_KEY",
-    **{name.partition(".")[2]: name for name in (*FACTS, NODE)},
-}
-"""Columns that readers may ask for, and the headers that carry them."""
 
 
 def with_facts(headers: pa.Array, table: npt.NDArray[np.int64], node: str) -> pa.Array:
