@@ -30,7 +30,7 @@ from penstock.config import ConsumerConfig
 from penstock.config.logs import client_log
 from penstock.errors import Closed, RequestTimeout, UsageError
 from penstock.model import Committed, Partition
-from penstock.seams import BatchLog, LogClient, Membership
+from penstock.seams import BatchLog, LogClient, Membership, SendsBack
 
 __all__ = ["ConsumerEngine"]
 
@@ -267,6 +267,17 @@ class ConsumerEngine:
         if self.config.group is None:
             raise UsageError("there is no group that could have committed", hint="Give the consumer group=NAME")
         return await self.consumption.committed(self.config.group, partitions)
+
+    async def send_back(self, batch: Messages, delay: int) -> None:
+        """Have the group given these records again, later. Raises UsageError without a group, or such a log."""
+        if self.config.group is None:
+            raise UsageError("there is no group that records could be given to again", hint="Give it one: group=NAME")
+        if not isinstance(self.client, SendsBack):
+            raise UsageError(
+                "this log takes no records back",
+                hint="reject() reads them again, with all after them; or send them to a topic for later",
+            )
+        await self.client.send_back(self.config.group, batch.offsets, delay=delay)
 
     async def close(self, timeout_s: float) -> None:
         """Commit if that is automatic, leave the group, close connections. The first error is raised at the end."""

@@ -254,6 +254,15 @@ class AsyncConsumer(Handle):
         with self._interrupts.call():
             await (await self._start()).consumption.reject(batch)
 
+    async def send_back(self, batch: Messages, *, delay: int = 0) -> None:
+        """Have the log give these records to the group again, later, and go on without them: commit them as usual.
+
+        ``delay`` is a level of the log's own (RocketMQ's 1 to 18, a second to two hours); 0: longer with each attempt,
+        -1: they are dead letters. Raises UsageError where the log cannot; ServerError.
+        """
+        with self._interrupts.call():
+            await (await self._start()).send_back(batch, delay)
+
     async def committed(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, Committed | None]:
         """What the group has committed; None where nothing."""
         wanted = check_partitions(partitions)

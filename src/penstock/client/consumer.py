@@ -213,6 +213,15 @@ class Consumer(Handle):
         with self._turn as run:
             run(lambda: self._inner.reject(batch))
 
+    def send_back(self, batch: Messages, *, delay: int = 0) -> None:
+        """Have the log give these records to the group again, later, and go on without them: commit them as usual.
+
+        ``delay`` is a level of the log's own (RocketMQ's 1 to 18, a second to two hours); 0: longer with each attempt,
+        -1: they are dead letters. Raises UsageError where the log cannot; ServerError.
+        """
+        with self._turn as run:
+            run(lambda: self._inner.send_back(batch, delay=delay))
+
     def committed(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, Committed | None]:
         """What the group has committed; None where nothing."""
         with self._turn as run:

@@ -145,6 +145,22 @@ class Messages:
             found[part.partition] = min(first, found.get(part.partition, first))
         return found
 
+    @property
+    def offsets(self) -> Mapping[Partition, list[int]]:
+        """For each partition the offsets of its records here, in their order.
+
+        Raises UsageError for records that were read without the column ``offset``.
+        """
+        found: dict[Partition, list[int]] = {}
+        for part in self._parts:
+            if part.num_rows and part.records is None and part.batch.schema.get_field_index("offset") < 0:
+                raise _without_offsets(part.partition)
+            if part.num_rows:
+                few = part.records
+                there = part.batch.column("offset").to_pylist() if few is None else [each.offset for each in few]
+                found.setdefault(part.partition, []).extend(there)
+        return found
+
     def __len__(self) -> int:
         return self._rows
 

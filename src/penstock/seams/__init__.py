@@ -55,6 +55,7 @@ from penstock.seams.ranges import RangeLimits, RangeSource
 from penstock.seams.relay import ChannelRelay, Relay
 from penstock.seams.retry import Retry, RetryLimits
 from penstock.seams.runtime import Promise, Runtime, Timer
+from penstock.seams.sending_back import SendsBack
 from penstock.seams.transactions import TransactionalClient, TransactionalSender
 
 __all__ = [
@@ -122,6 +123,7 @@ __all__ = [
     "Runtime",
     "Sender",
     "SendsAtOnce",
+    "SendsBack",
     "Sent",
     "Services",
     "Session",

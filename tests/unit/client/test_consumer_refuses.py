@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.client import AsyncConsumer
+from penstock.columnar import Messages
 from penstock.errors import UsageError
 from penstock.model import Partition
 from tests.conformance.fake_log import FakeLog
@@ -96,5 +97,17 @@ def test_assigning_comes_instead_of_the_topics_of_the_address(log: FakeLog) -> N
             await consumer.subscribe("t4")
             with pytest.raises(UsageError, match="subscribed already"):
                 await consumer.assign([HERE])
+
+    run(main())
+
+
+def test_a_log_that_takes_nothing_back_says_so(log: FakeLog) -> None:
+    async def main() -> None:
+        async with AsyncConsumer(ADDRESS, group="g") as consumer:
+            with pytest.raises(UsageError, match="takes no records back"):
+                await consumer.send_back(Messages())
+        async with AsyncConsumer(ADDRESS) as consumer:
+            with pytest.raises(UsageError, match="no group"):
+                await consumer.send_back(Messages())
 
     run(main())

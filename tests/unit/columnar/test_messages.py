@@ -150,3 +150,11 @@ def test_a_pickle_is_about_as_large_as_its_rows() -> None:
     assert len(pickle.dumps(Messages())) < 200
     a_record_each = Messages.concat(LARGE[number : number + 1] for number in range(1_000))
     assert len(pickle.dumps(a_record_each)) < 2.5 * sum(part.batch.nbytes for part in a_record_each.parts)
+
+
+def test_the_offsets_are_those_of_the_records_themselves() -> None:
+    assert BOTH.offsets == {FIRST: [10, 11, 12, 13, 14], SECOND: [0, 1]}
+    assert BOTH[1:2].offsets == {FIRST: [11]}
+    assert Messages.of_records(FIRST, [BOTH[2]], 13).offsets == {FIRST: [12]}
+    with pytest.raises(UsageError, match="without their offsets"):
+        _ = messages(FIRST, 10, 3, ["value"]).offsets

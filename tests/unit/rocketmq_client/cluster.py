@@ -64,7 +64,13 @@ class Cluster:
         offset = self.first.get(queue, 0) + len(there)
         there.append(
             StoredMessage(
-                topic=queue[0], queue_id=queue[2], queue_offset=offset, body=body, properties=properties, **said
+                topic=queue[0],
+                queue_id=queue[2],
+                queue_offset=offset,
+                physical_offset=1_000 * sum(map(len, self.queues.values())),
+                body=body,
+                properties=properties,
+                **said,
             )
         )
         if self.stored is not None:
@@ -208,6 +214,23 @@ class Server:
             if name == self.name:
                 table.setdefault(f"{topic}@{group}", {})[number] = offset
         return answer(asked, body=m.ConsumerOffsets(offset_table=table))
+
+    async def _answer_17(self, asked: RemotingCommand, header: m.CreateTopic) -> Buffers:
+        self.cluster.topics[header.topic] = header.read_queue_nums
+        return answer(asked)
+
+    async def _answer_36(self, asked: RemotingCommand, header: m.SendBack) -> Buffers:
+        """At once, whatever the level; the place in the commit log is made up as the offset is."""
+        there = (each for queue, those in self.cluster.queues.items() if queue[1] == self.name for each in those)
+        found = next(each for each in there if each.physical_offset == header.offset)
+        properties = found.properties
+        if b"RETRY_TOPIC" not in properties:
+            properties += b"\x02RETRY_TOPIC\x01" + found.topic.encode()
+        retry = "%RETRY%" + header.group
+        self.cluster.topics[retry] = 1
+        times = found.reconsume_times + 1
+        self.cluster.put((retry, self.name, 0), found.body, properties, reconsume_times=times)
+        return answer(asked)
 
     async def _answer_200(self, asked: RemotingCommand, header: m.NoFields) -> Buffers:
         return answer(asked)

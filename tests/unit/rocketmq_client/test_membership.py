@@ -225,3 +225,29 @@ def test_the_next_name_server_is_asked_where_one_does_not_answer() -> None:
             assert isinstance(s.cluster.asked(methods.GET_ROUTEINFO_BY_TOPIC)[0], m.GetRoute)
 
     go(work())
+
+
+def test_what_a_group_gave_back_is_shared_out_like_its_topics() -> None:
+    async def work() -> None:
+        async with stage() as s:
+            one = member(s, "1")
+            assert (await one.join(["demo"], (), "")).partitions == queues("0123")
+            s.cluster.topics["%RETRY%g"] = 1  # name servers hear of it late
+            await passing(1.1)
+            retries = frozenset(Partition("%RETRY%g", 0, broker) for broker in ("broker-a", "broker-b"))
+            assert (await one.heartbeat()).assigned == retries
+            two = member(s, "2")
+            share = (await two.join(["demo"], (), "")).partitions
+            assert share == queues("23") | {Partition("%RETRY%g", 0, "broker-b")}
+            assert (await one.heartbeat()).revoked == share
+
+    go(work())
+
+
+def test_members_that_share_nothing_read_no_retry_topic() -> None:
+    async def work() -> None:
+        async with stage(Cluster(topics={"demo": 2, "%RETRY%g": 1})) as s:
+            alone = member(s, "1", message_model=MessageModel.BROADCASTING)
+            assert (await alone.join(["demo"], (), "")).partitions == queues("0123")
+
+    go(work())

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.model import Committed, Endpoint, LogRange, Node, OffsetSpec, Partition, TopicInfo
+from penstock.model import Committed, Endpoint, LogRange, Node, Offset, OffsetSpec, Partition, TopicInfo
 from penstock.protocols.rocketmq.client.admin import RocketAdmin
 from penstock.protocols.rocketmq.client.asked import Heard
-from penstock.protocols.rocketmq.client.committing import commit, committed
+from penstock.protocols.rocketmq.client.committing import commit_for, committed
 from penstock.protocols.rocketmq.client.membership import RocketMembership
 from penstock.protocols.rocketmq.client.offsets import find_offsets
 from penstock.protocols.rocketmq.client.options import RocketOptions, options_of
@@ -17,8 +17,9 @@ from penstock.protocols.rocketmq.client.pulls import RocketFetched
 from penstock.protocols.rocketmq.client.ranges import RangePulls
 from penstock.protocols.rocketmq.client.reading import Polling
 from penstock.protocols.rocketmq.client.sender import RocketSender
+from penstock.protocols.rocketmq.client.sending_back import send_back
 from penstock.protocols.rocketmq.client.shared import share
-from penstock.protocols.rocketmq.config.names import check_topic
+from penstock.protocols.rocketmq.config.names import RETRY, check_topic
 from penstock.protocols.rocketmq.config.options import MessageModel
 from penstock.protocols.rocketmq.dialect import RocketDialect
 from penstock.seams.channel import Channel, Dialect
@@ -50,6 +51,11 @@ class RocketClient:
 
     async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> Mapping[str, TopicInfo]:
         """Topics by name; see ``LogClient``."""
+        group = self.shared.options.group
+        if fresh and names is not None and group is not None and self.shared.topics.routes.known(RETRY + group):
+            # Its members read it without having named it.
+            found = await self.shared.topics.topics([*names, RETRY + group], fresh=True)
+            return {name: info for name, info in found.items() if name in names}
         return await self.shared.topics.topics(names, fresh=fresh)
 
     def leader(self, partition: Partition) -> Node | None:
@@ -75,16 +81,26 @@ class RocketClient:
         del fetch_bytes
         return RangePulls(self.shared, wanted)
 
+    async def send_back(self, group: str, offsets: Mapping[Partition, Sequence[int]], *, delay: int) -> None:
+        """``penstock.seams.sending_back.SendsBack``: ``delay`` is a level, 0 leaves it to the broker."""
+        await send_back(self.shared, group, offsets, delay)
+
     async def committed(self, group: str, partitions: Collection[Partition] | None) -> Mapping[Partition, Committed]:
-        """Where a group stands; nowhere, for its own member in which each reads everything."""
+        """Where a group stands; nowhere, for its own member in which each reads everything. What it gave back and has
+        never read it reads from the first on, wherever it begins elsewhere."""
         options = self.shared.options
         if group == options.group and options.rocket.message_model is MessageModel.BROADCASTING:
             return {}
-        return await committed(self.shared, group, partitions)
+        found = await committed(self.shared, group, partitions)
+        unread = [each for each in partitions or () if each.topic == RETRY + group and each not in found]
+        if unread:
+            firsts = await find_offsets(self.shared, dict.fromkeys(unread, OffsetSpec(name=Offset.EARLIEST)))
+            found |= {partition: Committed(first.offset) for partition, first in firsts.items()}
+        return found
 
     async def commit(self, group: str, offsets: Mapping[Partition, Committed]) -> None:
         """Put a group elsewhere; brokers take that from anybody."""
-        await commit(self.shared, group, offsets)
+        await commit_for(self.shared, group, offsets)
 
     def membership(self, options: GroupOptions) -> RocketMembership:
         """A member-to-be of a group."""

@@ -5,7 +5,7 @@ itself what it reads.
 the topic's queues, and applies the group's rule (`allocation`). It comes with a broker's notice, every
 ``rebalance_ms``, when topics changed, and until one has seen everything. Until all members have looked, two may read
 one queue: nobody hands queues out. With ``orderly`` a queue is taken only once its broker has locked it for this member
-(`locks`).
+(`locks`). The group's retry topic, which brokers make when they hear of the group, is shared out like the others.
 Source: Apache RocketMQ 4.9 and 5.4, ``RebalanceImpl``, ``MQClientInstance.sendHeartbeatToAllBroker``.
 """
 
@@ -37,6 +37,8 @@ _TICK_S: Final = 0.1
 _MOMENT_S: Final = 1.0
 _BLIND_S: Final = 0.5
 _HAND_OVER_S: Final = 0.5
+_RETRY_SEEN_S: Final = 10.0
+"""So long after a join the retry topic is looked for every second: name servers hear of a new one a moment late."""
 _NEVER: Final = float("-inf")
 
 
@@ -63,7 +65,7 @@ class RocketMembership:
         self._seen = self._others = False
         self._state = State.ABSENT
         self._beaten: dict[Node, float] = {}
-        self._looked = self._blind = _NEVER
+        self._looked = self._blind = self._joined = _NEVER
         self._generation = 0
         self.heartbeat_interval_s = min(_TICK_S, options.heartbeat_interval_ms / 1_000)
         self.member_id = shared.id
@@ -77,6 +79,7 @@ class RocketMembership:
         del reason
         self._topics = tuple(sorted(topics))
         self._version_ms = self._shared.channel.now_ms()
+        self._joined = self._shared.channel.monotonic()
         self._see(Event.JOINS)
         await self._shared.topics.topics(self._topics, fresh=True)
         self._beaten.clear()
@@ -185,12 +188,19 @@ class RocketMembership:
 
     # Looking.
 
+    @property
+    def _read(self) -> tuple[str, ...]:
+        """The topics that are subscribed to, and what the group gave back; who shares nothing gives nothing back."""
+        if self._rocket.message_model is MessageModel.BROADCASTING:
+            return self._topics
+        return (*self._topics, RETRY + self._group)
+
     async def _look(self) -> None:
         """Work out this member's share anew; where something could not be seen, it stays what it was."""
         self._shared.heard.noticed.discard(self._group)
         try:
-            await self._shared.topics.topics(self._topics, fresh=True)
-            shares = [await self._share_of(topic) for topic in self._topics]
+            await self._shared.topics.topics(self._read, fresh=True)
+            shares = [await self._share_of(topic) for topic in self._read]
         except PenstockError as error:
             text = "group %s could not be looked at, this member goes on with what it has: %s"
             self._log.warning(text, self._group, error)
@@ -198,7 +208,9 @@ class RocketMembership:
             return
         self._share = frozenset(partition for share in shares for partition in share)
         self._seen = True
-        self._looked = self._shared.channel.monotonic()
+        self._looked = now = self._shared.channel.monotonic()
+        if not self._shared.topics.routes.known(self._read[-1]) and now < self._joined + _RETRY_SEEN_S:
+            self._looked = now - self._rocket.rebalance_ms / 1_000 + _MOMENT_S
         self._see(Event.SEEN)
 
     async def _held(self) -> frozenset[Partition]:

@@ -17,6 +17,7 @@ from penstock.model import Partition
 from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.client.calls import Calls, Started
 from penstock.protocols.rocketmq.client.options import RocketOptions
+from penstock.protocols.rocketmq.config.names import is_retry
 from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.methods import PULL_MESSAGE
 from penstock.seams.channel import Outgoing
@@ -50,7 +51,7 @@ def pull(
 ) -> Outgoing:
     """The question for up to ``count`` messages from ``offset`` on; ``everything``: whatever is chosen otherwise."""
     options = calls.options
-    expression, kind = ("*", "TAG") if everything else options.expression
+    expression, kind = ("*", "TAG") if everything or is_retry(partition.topic) else options.expression
     header = m.PullMessage(
         consumer_group=options.reads_as,
         topic=partition.topic,
@@ -144,8 +145,13 @@ class RocketFetched:
         following = self.next_offset if stop is None else min(self.next_offset, stop)
         if not self._bodies:
             return Messages(), following
+        again = is_retry(self.partition.topic)  # chosen once already; what it was is in its properties
+        every = again or self._options.rocket.all_properties
         try:
-            found = decode(self._bodies, start=self.offset, stop=stop, columns=columns, tags=self._options.tags)
+            found = decode(
+                self._bodies, start=self.offset, stop=stop, columns=columns,
+                tags=() if again else self._options.tags, node=self.partition.node if every else None,
+            )  # fmt: skip
         except PenstockError as error:
             error.topic, error.partition, error.node = self.partition.topic, self.partition.id, self.partition.node
             raise

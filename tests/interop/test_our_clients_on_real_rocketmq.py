@@ -1,0 +1,103 @@
+"""Our RocketMQ clients with real brokers, and Java's clients beside them: what no suite of all protocols asks for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from penstock.client import Consumer, Producer
+from penstock.config import OptionValue
+from penstock.model import Record
+from tests.eventually import comes_to
+from tests.interop.peers.rocketmq_fixtures import NewRocketTopic
+from tools.peers import rocketmq, rocketmq_clients
+
+pytestmark = pytest.mark.interop
+
+BROKER = "broker-1"
+WITHIN_S = 60.0
+CONSUMER: dict[str, OptionValue] = {"auto_offset_reset": "earliest", "enable_auto_commit": False}
+
+
+def read_until(consumer: Consumer, enough: Callable[[list[Record]], bool], within_s: float = WITHIN_S) -> list[Record]:
+    """What polls return, each of them committed."""
+    found: list[Record] = []
+    deadline = time.monotonic() + within_s
+    while not enough(found) and time.monotonic() < deadline:
+        batch = consumer.poll(0.2)
+        found += batch
+        if batch:
+            consumer.commit(batch)
+    assert enough(found), [(each.topic, each.value) for each in found]
+    return found
+
+
+def again(record: Record) -> bytes | None:
+    """How often it came before; None for what comes for the first time."""
+    return dict(record.headers).get("rocketmq.reconsume_times")
+
+
+def test_what_java_gives_back_is_read_by_our_member_of_its_group(
+    any_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic
+) -> None:
+    version, address, topic = any_rocketmq.version, any_rocketmq.address, rocketmq_topic(any_rocketmq, queues=2)
+    group = f"{topic}-mixed"
+    url = f"rocketmq://{address}/{topic}"
+    # Names are compared: ours comes first, and has the first queue and that of the retry topic.
+    with (
+        rocketmq_clients.push(address, group, topic, version=version, fail=1, retry_level=1) as java,
+        Consumer(url, group=group, client_id="0", rebalance_ms=1_000, **CONSUMER) as ours,
+        Producer(f"rocketmq://{address}") as producer,
+    ):
+        read_until(ours, lambda _: len(ours.assignment()) == 2)
+        assert {(each.topic, each.id) for each in ours.assignment()} == {(topic, 0), (f"%RETRY%{group}", 0)}
+        java.wait(lambda java: [name for name in java.holding if name.startswith(f"{topic}:")] != [], WITHIN_S)
+        for n in range(20):
+            producer.send(topic, b"%d" % n, headers={"TAGS": b"A"}, partition=n % 2).result()
+        found = read_until(ours, lambda found: len(found) >= 20)
+        comes_to(
+            lambda: any_rocketmq.committed(group, f"%RETRY%{group}"),
+            {queue: end for queue, (_, end) in any_rocketmq.ends(f"%RETRY%{group}").items()},
+            WITHIN_S,
+        )
+    assert sorted(int(record.value or b"") for record in found) == list(range(20))
+    back = [record for record in found if again(record) is not None]
+    assert sorted(int(record.value or b"") for record in back) == list(range(1, 20, 2))
+    for record in back:
+        headers = dict(record.headers)
+        assert (record.topic, headers["RETRY_TOPIC"], headers["TAGS"]) == (f"%RETRY%{group}", topic.encode(), b"A")
+        assert again(record) == b"1"
+
+
+def test_a_record_is_sent_back_until_it_is_a_dead_letter(
+    any_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic
+) -> None:
+    address, topic = any_rocketmq.address, rocketmq_topic(any_rocketmq, queues=1)
+    group = f"{topic}-ours"
+    dead = f"%DLQ%{group}"
+    with Producer(f"rocketmq://{address}") as producer:
+        for n in range(3):
+            producer.send(topic, b"%d" % n).result()
+    options: dict[str, OptionValue] = {
+        **CONSUMER,
+        "max_reconsume_times": 2,
+        "auto_offset_reset": "latest",
+        "rebalance_ms": 1_000,
+    }
+    with Consumer(f"rocketmq://{address}/{topic}", group=group, **options) as consumer:
+        read_until(consumer, lambda _: bool(consumer.assignment()))
+        consumer.seek_to_beginning()
+        attempts: list[bytes | None] = []
+        deadline = time.monotonic() + WITHIN_S
+        while not any_rocketmq.ends(dead) and time.monotonic() < deadline:
+            batch = consumer.poll(0.5)
+            for place, record in enumerate(batch):
+                if record.value == b"1":
+                    attempts.append(again(record))
+                    consumer.send_back(batch[place : place + 1], delay=1)
+            if batch:
+                consumer.commit(batch)
+    assert attempts == [None, b"1", b"2"]
+    comes_to(lambda: any_rocketmq.ends(dead), {(BROKER, 0): (0, 1)}, WITHIN_S)
