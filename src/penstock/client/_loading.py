@@ -21,7 +21,7 @@ from penstock.kernels.cache import MAIN
 from penstock.seams import WireProtocol
 
 __all__ = [
-    "beside_loops",
+    "beside_readers",
     "functions_there",
     "lacking_for",
     "load",
@@ -38,41 +38,41 @@ _LISTS: Final = "lists"
 
 _ALWAYS: Final = (
     "penstock.net.asyncio_channel",
-    "penstock.columnar.builder",
     "penstock.columnar.compression",
     "penstock.columnar.decode",
-    "penstock.columnar.encode",
     "penstock.columnar.messages",
     "penstock.kernels._pure",
     "pyarrow._compute",  # its loop copies pieces of many lengths
 )
+_OF_ROLES: Final = {"producer": ("penstock.columnar.builder", "penstock.columnar.encode")}
 _exercised: Final[set[str]] = set()
 _under_way: Final[set[str]] = set()
 
 
-async def loaded(protocol: WireProtocol, role: str) -> None:
-    """Return when everything is there that a ``consumer`` or ``producer`` of this protocol imports in its life."""
-    if _missing(protocol, role):
-        await _in_passing_thread(lambda: load(protocol, role))
+async def loaded(protocol: WireProtocol, *roles: str) -> None:
+    """Return when everything is there that a client of this protocol imports in its life.
+
+    Roles are ``consumer``, ``member`` (of a group) and ``producer``.
+    """
+    wanted = [role for role in roles if _missing(protocol, role)]
+    if wanted:
+        await _in_passing_thread(lambda: load(protocol, *wanted))
 
 
-def load(protocol: WireProtocol, role: str) -> None:
+def load(protocol: WireProtocol, *roles: str) -> None:
     """Import it here and now."""
-    for name in _missing(protocol, role):
-        import_module(name)
+    for role in roles:
+        for name in _missing(protocol, role):
+            import_module(name)
     for home in filter(None, (MAIN, protocol.kernels)):
         kernels.kernel_of(home, 0)  # one that is forced by the environment is loaded at its first use
-    _exercised.add(role)
-    kernels.load_beside(beside_loops)
+    _exercised.update(roles)
+    kernels.load_beside(beside_readers)
     kernels.compile_beside(compile_beside)
 
 
-def beside_loops(work: Callable[[], object]) -> bool:
-    """Do ``work`` in a thread of its own if this one runs an event loop; else leave it to the caller."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
+def beside_readers(work: Callable[[], object]) -> bool:
+    """Do ``work`` in a thread of its own: neither a loop waits for it nor who polls."""
     threading.Thread(target=work, name="penstock load", daemon=True).start()
     return True
 
@@ -151,5 +151,5 @@ async def _in_passing_thread(work: Callable[[], None]) -> None:
 
 
 def _missing(protocol: WireProtocol, role: str) -> list[str]:
-    wanted = [*_ALWAYS, *protocol.loads.get(role, ())]
+    wanted = [*_ALWAYS, *_OF_ROLES.get(role, ()), *protocol.loads.get(role, ())]
     return wanted if role not in _exercised else [name for name in wanted if name not in sys.modules]

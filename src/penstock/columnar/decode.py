@@ -47,6 +47,13 @@ _NO_STOP: Final = (1 << 63) - 1
 _INT32: Final = (1 << 31) - 1
 _MOST_INFLATED: Final = 1 << 29
 
+# What a compiled kernel saves (processor time, 0.5 to 2 % of what plain Python takes record by record, in whose bytes
+# of some 40 ns kernels count): 0.1 us a record, 0.7 us a batch, 0.3 ns a byte of payload.
+_FEW: Final = 150
+_OF_A_RECORD: Final = 2
+_OF_A_BATCH: Final = 14
+_BYTES_OF_ONE: Final = 128
+
 _WANT: Final = {
     "key": WANT_KEY,
     "value": WANT_VALUE,
@@ -103,14 +110,20 @@ def decode_v2(
     first, last = min(max(start or 0, 0), _NO_STOP), _NO_STOP if stop is None else min(stop, _NO_STOP)
     limits = Limits(first, last, check_crcs, aborted)
     end = check_range(len(data), position, end)
-    kernel = kernels.kernel(end - position)
     arena = Arena(max(1, min(max_inflated_bytes, _MOST_INFLATED)), RATIO * (end - position))
-    chosen = choose(data, position, end, kernel, limits, arena)
-    walk = _Walk(kernel, data, chosen, names)
+    chosen = choose(data, position, end, kernels.kernel(0), limits, arena)
+    walk = _Walk(kernels.kernel(_worth(chosen, end - position)), data, chosen, names)
     walk.run(limits)
     batch = pa.RecordBatch.from_arrays([walk.column(name) for name in names], schema=schema(names))
     arena.close()
     return Decoded(batch, max(min(chosen.next_offset, limits.stop), limits.start), chosen.consumed)
+
+
+def _worth(chosen: Chosen, size: int) -> int:
+    """What a compiled kernel would save, in bytes that plain Python reads one record after the other."""
+    if chosen.records <= _FEW:
+        return size
+    return _OF_A_RECORD * chosen.records + _OF_A_BATCH * len(chosen.rows) + size // _BYTES_OF_ONE
 
 
 class _Walk:
