@@ -34,6 +34,25 @@ def test_no_heavy_module_is_loaded(statement: str) -> None:
     assert modules_after(statement) & HEAVY == set()
 
 
+NOT_FOR_READING = {
+    "csv", "difflib", "email", "hashlib", "numba", "tempfile", "tomllib", "zipfile",
+    "penstock.columnar.builder", "penstock.protocols.kafka.messages.commits",
+    "penstock.protocols.kafka.messages.groups", "penstock.seams.admin", "penstock.seams.enode", "penstock.seams.node",
+}  # fmt: skip
+"""What a consumer without a group does without, and a fresh process need not wait for."""
+
+
+def test_a_consumer_loads_what_it_reads_with_and_no_more() -> None:
+    prepared = "from penstock.client._loading import load; from penstock.protocols import protocol"
+    code = (
+        f"import penstock, sys; penstock.Consumer; {prepared}; load(protocol('kafka'), 'consumer'); print(*sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(run.stdout.split())
+    assert "penstock.protocols.kafka.client.reading" in loaded
+    assert loaded & NOT_FOR_READING == set()
+
+
 def test_a_command_line_that_shows_its_help_loads_no_columns() -> None:
     assert modules_after("import penstock.cli") & COLUMNS == set()
 
@@ -48,13 +67,19 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         _ = penstock.Produser  # type: ignore[attr-defined]
 
 
-def test_what_a_type_checker_sees_is_what_runs() -> None:
-    tree = ast.parse(Path(penstock.__file__).read_text(encoding="utf-8"))
-    block = next(node for node in tree.body if isinstance(node, ast.If))
+@pytest.mark.parametrize("package", ["penstock", "penstock.client", "penstock.columnar", "penstock.seams"])
+def test_what_a_type_checker_sees_is_what_runs(package: str) -> None:
+    module = importlib.import_module(package)
+    tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
+    blocks = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
     seen = {
         (statement.module, alias.asname)
+        for block in blocks
         for statement in block.body
         if isinstance(statement, ast.ImportFrom)
         for alias in statement.names
     }
-    assert seen == {(home, name) for name, home in penstock._HOME_OF.items()}
+    homes = {
+        (home if home.startswith("penstock.") else f"{package}.{home}", name) for name, home in module._HOME_OF.items()
+    }
+    assert seen == homes

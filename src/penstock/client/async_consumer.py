@@ -315,7 +315,7 @@ class AsyncConsumer(Handle):
 
     async def _start(self, *, subscribe: bool = True) -> ConsumerEngine:
         if self._engine is None and not self._closed:
-            await loaded(self._protocol, "consumer")
+            await loaded(self._protocol, "consumer", *(["member"] if self._settings.config.group else []))
         if self._closed:
             raise Closed("the consumer is closed")
         if self._home is not None:

@@ -6,7 +6,6 @@ What must not live here: reading files.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -24,6 +23,8 @@ def toml_options(text: str, role: str, source: str = "the TOML file") -> dict[st
     >>> toml_options('[consumer]\\ngroup = "stats"\\nfetch.min.bytes = 10', "consumer")
     {'group': 'stats', 'fetch.min.bytes': 10}
     """
+    import tomllib  # who has no such file does without
+
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -10,25 +10,21 @@ The first of these places that can be used, and that nobody else can have writte
 
 Below it is a folder for each home of kernels (ours, a protocol's), named after numba's version and their sources: a
 compiled function does not notice when a function it has inlined changes, the folder's name does. A mark in it says for
-which Python and processor they were compiled. What must not live here: numba; it is not imported to look.
+which Python and processor they were compiled. What must not live here: numba; it is not imported to look. Imports are
+where they are needed: who reads little looks for nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import importlib.util
 import itertools
 import logging
 import os
-import platform
 import stat
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
-from importlib import metadata
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
@@ -154,6 +150,9 @@ def _is_filled(place: Path, name: str) -> bool:
 @functools.cache
 def _machine() -> str:
     """What compiled code depends on: the Python, and the processor's name and abilities."""
+    import hashlib
+    import platform
+
     facts = [sys.implementation.cache_tag or "", platform.machine(), platform.processor()]
     with contextlib.suppress(OSError), Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as told:
         first = itertools.takewhile(str.strip, told)
@@ -162,6 +161,10 @@ def _machine() -> str:
 
 
 def _digest(home: str) -> str:
+    import hashlib
+    from importlib import metadata
+    from importlib.resources import files
+
     try:
         version = metadata.version("numba")
     except metadata.PackageNotFoundError:  # it lies on the path without having been installed
@@ -205,6 +208,8 @@ def _systems() -> set[int]:
 
 
 def _writable(place: Path) -> bool:
+    import tempfile
+
     try:
         place.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=place):
@@ -221,6 +226,8 @@ def _home() -> Path:
 
 
 def _temporary() -> str:
+    import tempfile
+
     try:
         return tempfile.gettempdir()
     except FileNotFoundError:

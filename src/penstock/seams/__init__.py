@@ -3,141 +3,136 @@
 A protocol's client is written against ``Channel``; a protocol's front against ``Runtime`` and the node's services;
 services against ``Enode``; the engine (Consumer, Producer) against ``LogClient``, the range reader against
 ``RangeSource``. All that does anything here is what every protocol does the same (``Retry``, ``ChannelRelay``).
+
+Names are loaded when they are first asked for, as those of `penstock` are: a client does without what only nodes need.
 """
 
-from penstock.seams.abilities import Abilities
-from penstock.seams.admin import AdminClient, GroupDescription, GroupListing, GroupListings, GroupMember, NewTopic
-from penstock.seams.channel import Channel, Connection, Dialect, Link, Outgoing, Pending
-from penstock.seams.client import (
-    Avoids,
-    BatchLog,
-    BatchMembership,
-    Beat,
-    Beats,
-    Fetched,
-    FoundOffset,
-    GroupOptions,
-    LogClient,
-    Membership,
-    NamesTopics,
-    Packed,
-    Pulled,
-    ReadFrom,
-    ReadLimits,
-    ReadsAtOnce,
-    Sender,
-    SendsAtOnce,
-    Sent,
-    TellsTruncation,
-    Verdict,
-)
-from penstock.seams.enode import (
-    Appended,
-    Budget,
-    Enode,
-    Extent,
-    FetchPart,
-    Place,
-    Room,
-    TopicState,
-    Writer,
-    extent,
-    fetch_one,
-)
-from penstock.seams.framing import Buffer, Buffers, Frame, Framing, Pieces, Stretch, joined
-from penstock.seams.front import Front, Peer, Session
-from penstock.seams.locks import Locks
-from penstock.seams.node import NodeIdentity, Offsets, Services
-from penstock.seams.offsets import OffsetsCodec, Replayed
-from penstock.seams.opening import EnodeIdentity, OpenedEnode, OpenEnode, Surroundings
-from penstock.seams.protocol import ChannelFactory, OpenClient, OpenFront, WireProtocol
-from penstock.seams.ranges import RangeLimits, RangeSource
-from penstock.seams.relay import ChannelRelay, Relay
-from penstock.seams.retry import Retry, RetryLimits
-from penstock.seams.runtime import Promise, Runtime, Timer
-from penstock.seams.sending_back import SendsBack
-from penstock.seams.transactions import TransactionalClient, TransactionalSender
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Abilities",
-    "AdminClient",
-    "Appended",
-    "Avoids",
-    "BatchLog",
-    "BatchMembership",
-    "Beat",
-    "Beats",
-    "Budget",
-    "Buffer",
-    "Buffers",
-    "Channel",
-    "ChannelFactory",
-    "ChannelRelay",
-    "Connection",
-    "Dialect",
-    "Enode",
-    "EnodeIdentity",
-    "Extent",
-    "FetchPart",
-    "Fetched",
-    "FoundOffset",
-    "Frame",
-    "Framing",
-    "Front",
-    "GroupDescription",
-    "GroupListing",
-    "GroupListings",
-    "GroupMember",
-    "GroupOptions",
-    "Link",
-    "Locks",
-    "LogClient",
-    "Membership",
-    "NamesTopics",
-    "NewTopic",
-    "NodeIdentity",
-    "Offsets",
-    "OffsetsCodec",
-    "OpenClient",
-    "OpenEnode",
-    "OpenFront",
-    "OpenedEnode",
-    "Outgoing",
-    "Packed",
-    "Peer",
-    "Pending",
-    "Pieces",
-    "Place",
-    "Promise",
-    "Pulled",
-    "RangeLimits",
-    "RangeSource",
-    "ReadFrom",
-    "ReadLimits",
-    "ReadsAtOnce",
-    "Relay",
-    "Replayed",
-    "Retry",
-    "RetryLimits",
-    "Room",
-    "Runtime",
-    "Sender",
-    "SendsAtOnce",
-    "SendsBack",
-    "Sent",
-    "Services",
-    "Session",
-    "Stretch",
-    "Surroundings",
-    "TellsTruncation",
-    "Timer",
-    "TopicState",
-    "TransactionalClient",
-    "TransactionalSender",
-    "Verdict",
-    "WireProtocol",
-    "Writer",
-    "extent",
-    "fetch_one",
-    "joined",
-]
+if TYPE_CHECKING:
+    from penstock.seams.abilities import Abilities as Abilities
+    from penstock.seams.admin import AdminClient as AdminClient
+    from penstock.seams.admin import GroupDescription as GroupDescription
+    from penstock.seams.admin import GroupListing as GroupListing
+    from penstock.seams.admin import GroupListings as GroupListings
+    from penstock.seams.admin import GroupMember as GroupMember
+    from penstock.seams.admin import NewTopic as NewTopic
+    from penstock.seams.channel import Channel as Channel
+    from penstock.seams.channel import Connection as Connection
+    from penstock.seams.channel import Dialect as Dialect
+    from penstock.seams.channel import Link as Link
+    from penstock.seams.channel import Outgoing as Outgoing
+    from penstock.seams.channel import Pending as Pending
+    from penstock.seams.client import Avoids as Avoids
+    from penstock.seams.client import BatchLog as BatchLog
+    from penstock.seams.client import BatchMembership as BatchMembership
+    from penstock.seams.client import Beat as Beat
+    from penstock.seams.client import Beats as Beats
+    from penstock.seams.client import Fetched as Fetched
+    from penstock.seams.client import FoundOffset as FoundOffset
+    from penstock.seams.client import GroupOptions as GroupOptions
+    from penstock.seams.client import LogClient as LogClient
+    from penstock.seams.client import Membership as Membership
+    from penstock.seams.client import NamesTopics as NamesTopics
+    from penstock.seams.client import Packed as Packed
+    from penstock.seams.client import Pulled as Pulled
+    from penstock.seams.client import ReadFrom as ReadFrom
+    from penstock.seams.client import ReadLimits as ReadLimits
+    from penstock.seams.client import ReadsAtOnce as ReadsAtOnce
+    from penstock.seams.client import Sender as Sender
+    from penstock.seams.client import SendsAtOnce as SendsAtOnce
+    from penstock.seams.client import Sent as Sent
+    from penstock.seams.client import TellsTruncation as TellsTruncation
+    from penstock.seams.client import Verdict as Verdict
+    from penstock.seams.enode import Appended as Appended
+    from penstock.seams.enode import Budget as Budget
+    from penstock.seams.enode import Enode as Enode
+    from penstock.seams.enode import Extent as Extent
+    from penstock.seams.enode import FetchPart as FetchPart
+    from penstock.seams.enode import Place as Place
+    from penstock.seams.enode import Room as Room
+    from penstock.seams.enode import TopicState as TopicState
+    from penstock.seams.enode import Writer as Writer
+    from penstock.seams.enode import extent as extent
+    from penstock.seams.enode import fetch_one as fetch_one
+    from penstock.seams.framing import Buffer as Buffer
+    from penstock.seams.framing import Buffers as Buffers
+    from penstock.seams.framing import Frame as Frame
+    from penstock.seams.framing import Framing as Framing
+    from penstock.seams.framing import Pieces as Pieces
+    from penstock.seams.framing import Stretch as Stretch
+    from penstock.seams.framing import joined as joined
+    from penstock.seams.front import Front as Front
+    from penstock.seams.front import Peer as Peer
+    from penstock.seams.front import Session as Session
+    from penstock.seams.locks import Locks as Locks
+    from penstock.seams.node import NodeIdentity as NodeIdentity
+    from penstock.seams.node import Offsets as Offsets
+    from penstock.seams.node import Services as Services
+    from penstock.seams.offsets import OffsetsCodec as OffsetsCodec
+    from penstock.seams.offsets import Replayed as Replayed
+    from penstock.seams.opening import EnodeIdentity as EnodeIdentity
+    from penstock.seams.opening import OpenedEnode as OpenedEnode
+    from penstock.seams.opening import OpenEnode as OpenEnode
+    from penstock.seams.opening import Surroundings as Surroundings
+    from penstock.seams.protocol import ChannelFactory as ChannelFactory
+    from penstock.seams.protocol import OpenClient as OpenClient
+    from penstock.seams.protocol import OpenFront as OpenFront
+    from penstock.seams.protocol import WireProtocol as WireProtocol
+    from penstock.seams.ranges import RangeLimits as RangeLimits
+    from penstock.seams.ranges import RangeSource as RangeSource
+    from penstock.seams.relay import ChannelRelay as ChannelRelay
+    from penstock.seams.relay import Relay as Relay
+    from penstock.seams.retry import Retry as Retry
+    from penstock.seams.retry import RetryLimits as RetryLimits
+    from penstock.seams.runtime import Promise as Promise
+    from penstock.seams.runtime import Runtime as Runtime
+    from penstock.seams.runtime import Timer as Timer
+    from penstock.seams.sending_back import SendsBack as SendsBack
+    from penstock.seams.transactions import TransactionalClient as TransactionalClient
+    from penstock.seams.transactions import TransactionalSender as TransactionalSender
+
+_HOME_OF = {
+    name: home
+    for home, names in {
+        "abilities": "Abilities",
+        "admin": "AdminClient GroupDescription GroupListing GroupListings GroupMember NewTopic",
+        "channel": "Channel Connection Dialect Link Outgoing Pending",
+        "client": (
+            "Avoids BatchLog BatchMembership Beat Beats Fetched FoundOffset GroupOptions LogClient Membership "
+            "NamesTopics Packed Pulled ReadFrom ReadLimits ReadsAtOnce Sender SendsAtOnce Sent TellsTruncation "
+            "Verdict"
+        ),
+        "enode": "Appended Budget Enode Extent FetchPart Place Room TopicState Writer extent fetch_one",
+        "framing": "Buffer Buffers Frame Framing Pieces Stretch joined",
+        "front": "Front Peer Session",
+        "locks": "Locks",
+        "node": "NodeIdentity Offsets Services",
+        "offsets": "OffsetsCodec Replayed",
+        "opening": "EnodeIdentity OpenedEnode OpenEnode Surroundings",
+        "protocol": "ChannelFactory OpenClient OpenFront WireProtocol",
+        "ranges": "RangeLimits RangeSource",
+        "relay": "ChannelRelay Relay",
+        "retry": "Retry RetryLimits",
+        "runtime": "Promise Runtime Timer",
+        "sending_back": "SendsBack",
+        "transactions": "TransactionalClient TransactionalSender",
+    }.items()
+    for name in names.split()
+}
+
+__all__ = [*_HOME_OF]  # noqa: PLE0604 - the keys are strings
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(f"penstock.seams.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from penstock.errors import LogTruncated, PenstockError
 from penstock.model import Assignment, Codec, Committed, LogRange, Node, Offset, OffsetSpec, Partition, TopicInfo
-from penstock.seams.admin import AdminClient
 
 if TYPE_CHECKING:
     from penstock.columnar import Messages
     from penstock.columnar.few import Rows
+    from penstock.seams.admin import AdminClient
     from penstock.seams.ranges import RangeSource
 
 

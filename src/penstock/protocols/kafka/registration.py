@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from penstock.errors import ConfigError
 from penstock.model import Endpoint
 from penstock.protocols.kafka.config import ADDED, AUTO_CREATE, KafkaNodeConfig
-from penstock.seams import ChannelFactory, Front, LogClient, OffsetsCodec, Services, WireProtocol
-from penstock.seams.faults import Wording
+from penstock.seams import ChannelFactory, LogClient, WireProtocol
 
 if TYPE_CHECKING:
     from penstock.config import ClientConfig, OptionValue, SnodeConfig
     from penstock.protocols.kafka.client import KafkaOptions
+    from penstock.seams import Front, OffsetsCodec, Services
+    from penstock.seams.faults import Wording
 
 __all__ = ["PROTOCOL"]
 
@@ -82,7 +83,8 @@ def _faults() -> Wording:
 
 _HERE = "penstock.protocols.kafka"
 _LOADS = {
-    "consumer": (f"{_HERE}.client.reading", f"{_HERE}.client.membership", f"{_HERE}.client.committing"),
+    "consumer": (f"{_HERE}.client.reading",),
+    "member": (f"{_HERE}.client.membership", f"{_HERE}.client.committing"),
     "producer": (f"{_HERE}.client.transactional_sender", f"{_HERE}.client.transactions", f"{_HERE}.client.coordinator"),
 }
 PROTOCOL = WireProtocol(
