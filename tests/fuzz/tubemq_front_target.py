@@ -13,6 +13,7 @@ from penstock.protocols.tubemq.front import TubeFrontOptions
 from penstock.protocols.tubemq.methods import METHODS, SEND_MESSAGE
 from penstock.protocols.tubemq.rpc import RpcFailure, read_answer, read_call
 from penstock.seams.framing import Frame
+from penstock.seams.later import arrived
 from tests.unit.tubemq_front.kit import Client, Kit, sent, serving, unframed
 from tests.vectors.tubemq_frames.conversations import exchanges
 from tests.vectors.tubemq_frames.recorded import files
@@ -66,7 +67,7 @@ def _frames(client: Client, data: bytes) -> Iterator[Frame]:
 
 
 async def _answer(client: Client, frame: Frame) -> str:
-    buffers = await client.session.handle(frame)
+    buffers = await arrived(await client.session.handle(frame))
     if buffers is None:
         assert client.hung_up
         return "http " + client.pushed.split(b" ")[1].decode()

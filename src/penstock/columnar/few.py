@@ -99,7 +99,10 @@ def encode_few(
     ``append_time``: the timestamps are the log's, not the producer's. Arrow and NumPy are loaded only to compress.
     """
     first_ms = rows.timestamps[0]
-    records = b"".join(_records(rows, first_ms))
+    if len(rows.values) == 1 and not rows.headers:
+        records = _only(rows.keys[0], rows.values[0])
+    else:
+        records = b"".join(_records(rows, first_ms))
     if codec is not Codec.NONE:
         from penstock.columnar.compression import compress
 
@@ -116,14 +119,24 @@ def encode_few(
     return memoryview(out)
 
 
+def _only(key: bytes | None, value: bytes | None) -> bytes:
+    """The one record of a batch, without headers: what most batches of a handful are."""
+    body = b"%b%b%b\0" % (
+        _FIRST,
+        _NULL if key is None else _varint(len(key)) + key,
+        _NULL if value is None else _varint(len(value)) + value,
+    )
+    return _varint(len(body)) + body
+
+
 def _records(rows: FewRows, first_ms: int) -> Iterable[bytes]:
     places = range(rows.num_rows)
     for place, key, value, timestamp in zip(places, rows.keys, rows.values, rows.timestamps, strict=True):
         pairs = rows.headers.get(place)
         body = b"".join((
-            b"\0", _varint(timestamp - first_ms), _varint(place),
-            _NULL if key is None else _varint(len(key)), key or b"",
-            _NULL if value is None else _varint(len(value)), value or b"",
+            _FIRST if not place and timestamp == first_ms else b"\0" + _varint(timestamp - first_ms) + _varint(place),
+            _NULL if key is None else _varint(len(key)) + key,
+            _NULL if value is None else _varint(len(value)) + value,
             _headers(pairs) if pairs else b"\0",
         ))  # fmt: skip
         yield _varint(len(body))
@@ -143,6 +156,8 @@ def _varint(value: int) -> bytes:
     bits = (value << 1) ^ (value >> 63)
     if bits < 128:
         return _ONE_BYTE[bits]
+    if bits < 16_384:
+        return bytes((bits & 127 | 128, bits >> 7))
     out = bytearray()
     while bits > 127:
         out.append(bits & 127 | 128)
@@ -152,5 +167,8 @@ def _varint(value: int) -> bytes:
 
 
 _ONE_BYTE: Final = tuple(bytes((each,)) for each in range(128))
+_FIRST: Final = b"\0\0\0"
+"""No attributes, no time and no place after the batch's first record."""
+
 _NULL: Final = b"\x01"
 """A length of -1."""

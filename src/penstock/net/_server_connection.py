@@ -13,7 +13,7 @@ import asyncio
 import logging
 import socket
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Protocol, cast
 
 from penstock.errors import PenstockError
@@ -21,13 +21,16 @@ from penstock.model import Endpoint
 from penstock.net._begun import Waits, begin
 from penstock.net._budget import LITTLE, Budget
 from penstock.net._buffers import Intake, allocate_mapped
+from penstock.net._late import Late
 from penstock.net._lumps import LUMP_BYTES
 from penstock.net._outgoing import Outgoing
+from penstock.net._taps import Tap
 from penstock.net.options import ListenerOptions
 from penstock.seams.framing import Frame, Pieces
 from penstock.seams.front import Front, Peer, Session
+from penstock.seams.later import Later, arrived
 
-__all__ = ["Handle", "Owner", "ServerConnection", "Tap"]
+__all__ = ["Owner", "ServerConnection"]
 
 _log = logging.getLogger("penstock.node")
 _FLUSH_SECONDS = 2.0
@@ -37,14 +40,6 @@ _LUMPS = 64
 """An answer takes no more than so much of the memory that is left."""
 _RECEIVED_LATE = 16 * 1024
 """When enough has been moved in this turn of the loop."""
-
-Handle = Callable[[Frame], Awaitable[Pieces | None]]
-
-
-class Tap(Protocol):
-    """Stands between a connection and its session: may wait, change the frame or the answer, or hang up."""
-
-    async def __call__(self, peer: Peer, frame: Frame, handle: Handle) -> Pieces | None: ...
 
 
 class Owner(Protocol):
@@ -84,6 +79,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._session: Session | None = None
         self._intake: Intake
         self._outgoing: Outgoing
+        self._late: Late
 
     # What the transport calls.
 
@@ -97,8 +93,9 @@ class ServerConnection(asyncio.BufferedProtocol):
         raw = transport.get_extra_info("socket")
         if raw is not None:
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        high_water = self._options.write_high_water_bytes
-        self._outgoing = Outgoing(self._transport, high_water, self._budget.turn, self._lump, self)
+        limit = self._options.write_high_water_bytes
+        self._outgoing = Outgoing(self._transport, limit, self._budget.turn, self._lump, self)
+        self._late = Late(self._loop, self._outgoing, self)
         host, port = (transport.get_extra_info("peername") or ("", 0))[:2]
         self._peer = Peer(Endpoint(host, port), self._write, self.hang_up)
         self._session = session = self._front.session(self._peer)
@@ -116,8 +113,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             return
         if nbytes >= _RECEIVED_LATE:
             self._budget.turn.spend(nbytes)
-        # What is answered at once goes out together.
-        self._outgoing.gather()
+        self._outgoing.gather()  # what is answered at once goes out together
         try:
             for frame in self._intake.received(nbytes):
                 self._accept(frame)
@@ -188,11 +184,13 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def idle_since(self, now: float) -> float:
         """Seconds without a frame, 0 while one is being served."""
-        return 0.0 if self._serving else now - self._last_heard
+        return 0.0 if self._serving or self._late.count else now - self._last_heard
 
     def stop_reading(self) -> None:
         """Serve what was received, nothing more."""
         self._draining = True
+        if self._session is not None and self._late.count:
+            self._begin(self._late.all_came())
         self._adjust_reading()
 
     def hang_up(self) -> None:
@@ -225,16 +223,14 @@ class ServerConnection(asyncio.BufferedProtocol):
         """See `Holder`."""
         self._adjust_reading()
 
-    def cut_off(self) -> None:
-        """See `Holder`."""
-        self.abort()
+    cut_off = abort
 
     def weigh(self) -> None:
         """See `Holder`; called where what is held changes."""
         if self._closing:
             return
         unsent = self._transport.get_write_buffer_size() + self._outgoing.held
-        held = self._queued_bytes + self._serving_bytes + self._intake.pending + unsent
+        held = self._queued_bytes + self._serving_bytes + self._late.bytes + self._intake.pending + unsent
         if held > LITTLE or self._holds > LITTLE:
             if abs(held - self._moved_from) >= LITTLE:
                 self._moved_from = held
@@ -270,7 +266,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             begun = self._begin_serving(frame)
             if begun is None:
                 return
-            self._begin(self._serve_on(frame, begun))
+            self._begin(self._answer(frame, begun.rest()))
         else:
             self._begin(self._serve(frame))
         self._adjust_reading()
@@ -287,9 +283,15 @@ class ServerConnection(asyncio.BufferedProtocol):
         else:
             if isinstance(answer, Waits):
                 return answer
-            if answer is not None:
-                self._write(answer)
+            self._give(answer, len(frame.body))
         return None
+
+    def _give(self, answer: Pieces | Later[Pieces] | None, size: int) -> None:
+        if isinstance(answer, Later):
+            self._late.expect(answer, size)
+            self._adjust_reading()
+        elif answer is not None:
+            self._write(answer)
 
     def _begin(self, work: Awaitable[None]) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.ensure_future(work)
@@ -305,7 +307,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     async def _serve_in_order(self, frame: Frame | None = None, begun: Waits | None = None) -> None:
         try:
             if frame is not None and begun is not None:
-                await self._serve_on(frame, begun)
+                await self._answer(frame, begun.rest())
             while self._queue:
                 while self._drained is not None:
                     await asyncio.shield(self._drained)
@@ -322,12 +324,13 @@ class ServerConnection(asyncio.BufferedProtocol):
         if self._tap is None:
             await self._answer(frame, self._session.handle(frame))
         else:
-            await self._answer(frame, self._tap(self._peer, frame, self._session.handle))
+            await self._answer(frame, self._tap(self._peer, frame, self._handled))
 
-    async def _serve_on(self, frame: Frame, begun: Waits) -> None:
-        await self._answer(frame, begun.rest())
+    async def _handled(self, frame: Frame) -> Pieces | None:
+        assert self._session is not None
+        return await arrived(await self._session.handle(frame))
 
-    async def _answer(self, frame: Frame, work: Awaitable[Pieces | None]) -> None:
+    async def _answer(self, frame: Frame, work: Awaitable[Pieces | Later[Pieces] | None]) -> None:
         self._serving += 1
         self._serving_bytes += len(frame.body)
         try:
@@ -337,8 +340,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         except Exception:
             self._failed()
         else:
-            if answer is not None:
-                self._write(answer)
+            self._give(answer, len(frame.body))
         finally:
             self._serving -= 1
             self._serving_bytes -= len(frame.body)
@@ -347,6 +349,22 @@ class ServerConnection(asyncio.BufferedProtocol):
     def _failed(self) -> None:
         _log.exception("serving %s failed; its connection is closed", self._peer.address)
         self.hang_up()
+
+    # What late answers call.
+
+    def late_came(self, pieces: Pieces) -> None:
+        """See `Receiver`."""
+        try:
+            self._write(pieces)
+        except Exception:
+            self._failed()
+
+    def late_sent(self) -> None:
+        """See `Receiver`."""
+        if self._holds:
+            self.weigh()
+        if not self._reading:
+            self._adjust_reading()
 
     def _write(self, pieces: Pieces) -> None:
         if self._closing or self._transport.is_closing():  # uvloop takes no writes then
@@ -370,7 +388,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             and self._drained is None
             and len(self._queue) < options.queued_frames
             and self._queued_bytes < options.queued_bytes
-            and (self._in_order or len(self.tasks) < options.concurrent_frames)
+            and (self._in_order or len(self.tasks) + self._late.count < options.concurrent_frames)
             and not (self._budget.exhausted and self._holds > LITTLE)
         )
         if self._closing or want == self._reading:

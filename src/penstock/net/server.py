@@ -11,7 +11,8 @@ import logging
 
 from penstock.model import Endpoint
 from penstock.net._budget import Budget
-from penstock.net._server_connection import Handle, ServerConnection, Tap
+from penstock.net._server_connection import ServerConnection
+from penstock.net._taps import Handle, Tap
 from penstock.net.network import Listening, Network, Tcp
 from penstock.net.options import ListenerOptions
 from penstock.seams.front import Front

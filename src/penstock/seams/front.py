@@ -12,6 +12,9 @@ from typing import Protocol
 
 from penstock.model import Endpoint
 from penstock.seams.framing import Buffers, Frame, Framing, Pieces
+from penstock.seams.later import Later
+
+__all__ = ["Front", "Peer", "Session"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +40,8 @@ class Session(Protocol):
 
     def framing(self) -> Framing: ...
 
-    async def handle(self, frame: Frame) -> Pieces | None:
-        """Serve one request: framed bytes to write, or None for no answer.
+    async def handle(self, frame: Frame) -> Pieces | Later[Pieces] | None:
+        """Serve one request: framed bytes to write, or None for no answer. Only unordered sessions answer later.
 
         A PenstockError raised here closes the connection (and only this one); anything else is a bug: it is logged
         and closes the connection too.

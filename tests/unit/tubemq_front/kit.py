@@ -20,6 +20,7 @@ from penstock.protocols.tubemq.rpc import read_answer, request
 from penstock.seams.abilities import Abilities
 from penstock.seams.framing import Buffers, Frame
 from penstock.seams.front import Peer
+from penstock.seams.later import arrived
 from penstock.seams.node import NodeIdentity, Services
 from penstock.snode.services.journal import JournalService
 from penstock.snode.services.offsets import OffsetsService
@@ -75,7 +76,7 @@ class Client:
             need = framing.need()
             frame, view = framing.feed(view[:need]), view[need:]
         assert frame is not None
-        buffers = await self.session.handle(frame)
+        buffers = await arrived(await self.session.handle(frame))
         return None if buffers is None else unframed(b"".join(buffers))
 
 

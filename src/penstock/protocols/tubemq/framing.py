@@ -17,7 +17,7 @@ from penstock.protocols.tubemq.needs import GREETING
 from penstock.seams.framing import Buffer, Buffers, Frame
 from penstock.wire.foreign import not_ours, spoken
 
-__all__ = ["BLOCK_BYTES", "MAX_BLOCKS", "MAX_FRAME_BYTES", "TOKEN", "TubeFraming", "frame"]
+__all__ = ["BLOCK_BYTES", "MAX_BLOCKS", "MAX_FRAME_BYTES", "TOKEN", "TubeFraming", "frame", "framed_head"]
 
 TOKEN: Final = int.from_bytes(GREETING, "big")
 BLOCK_BYTES: Final = 8192
@@ -39,35 +39,41 @@ class TubeFraming:
         self._limit = limit
         self._serial = 0
         self._restart()
+        self._need = _HEAD.size
 
     def need(self) -> int:
         return self._need
 
     def feed(self, chunk: memoryview) -> Frame | None:
-        """Three kinds of chunk: the head; a first length; a block together with the next one's length."""
+        """The head with the first length, then blocks, each together with the next one's length.
+
+        Only of the first frame the head comes alone: who speaks something else may have said no more.
+        """
         if self._left < 0:
-            self._head(chunk)
-            return None
+            return self._head(chunk)
         if self._length < 0:
-            return self._next_block(chunk)
+            return self._next_block(*_LENGTH.unpack(chunk))
         block, rest = chunk[: self._length], chunk[self._length :]
         self._blocks.append(block)
-        return self._next_block(rest) if self._left else self._complete()
+        return self._next_block(*_LENGTH.unpack(rest)) if self._left else self._complete()
 
     def _restart(self) -> None:
-        self._need = _HEAD.size
+        self._need = _HEAD_AND_LENGTH.size
         self._left = self._length = -1
         self._size = 0
         self._blocks: list[memoryview] = []
 
-    def _head(self, chunk: memoryview) -> None:
-        token, self._serial, count = _HEAD.unpack(chunk)
+    def _head(self, chunk: memoryview) -> Frame | None:
+        token, self._serial, count = _HEAD.unpack_from(chunk)
         if token != TOKEN:
             raise self._foreign(bytes(chunk[:4]), token)
         if not 1 <= count <= MAX_BLOCKS:
             raise ProtocolViolation(f"a frame of {count} blocks; 1 to {MAX_BLOCKS} are allowed")
         self._left = count
+        if len(chunk) > _HEAD.size:
+            return self._next_block(*_LENGTH.unpack_from(chunk, _HEAD.size))
         self._need = _LENGTH.size
+        return None
 
     def _foreign(self, head: bytes, token: int) -> ProtocolViolation:
         from penstock.protocols import greetings  # not above: the registry imports this folder
@@ -80,8 +86,7 @@ class TubeFraming:
             hint="Is the other side speaking TubeMQ, without TLS?",
         )
 
-    def _next_block(self, chunk: memoryview) -> Frame | None:
-        (length,) = _LENGTH.unpack(chunk)
+    def _next_block(self, length: int) -> Frame | None:
         if not 0 <= length <= self._limit - self._size:
             raise ProtocolViolation(
                 f"a block of {length} bytes after {self._size} bytes of frame {self._serial}; "
@@ -109,9 +114,16 @@ def frame(serial: int, content: Buffers) -> Buffers:
     size = sum(map(len, content))
     if not 0 < size <= MAX_FRAME_BYTES:
         raise UsageError(f"a frame of {size} bytes; 1 to {MAX_FRAME_BYTES} are allowed")
+    if size <= BLOCK_BYTES:
+        return [framed_head(serial, size), *content]
     count = -(-size // BLOCK_BYTES)
     head = _HEAD_AND_LENGTH.pack(TOKEN, serial, count, min(size, BLOCK_BYTES))
-    return [head, *content] if count == 1 else [head, *_cut(content, size)]
+    return [head, *_cut(content, size)]
+
+
+def framed_head(serial: int, size: int) -> bytes:
+    """Return what comes before the one block of a frame around ``size`` bytes, 1 to `BLOCK_BYTES`."""
+    return _HEAD_AND_LENGTH.pack(TOKEN, serial, 1, size)
 
 
 def _cut(content: Buffers, size: int) -> Iterator[Buffer]:

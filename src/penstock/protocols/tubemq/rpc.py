@@ -21,7 +21,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from penstock.errors import ProtocolViolation, ServerError
 from penstock.protocols.tubemq.error_codes import Code
-from penstock.protocols.tubemq.framing import frame
+from penstock.protocols.tubemq.framing import BLOCK_BYTES, frame, framed_head
 from penstock.protocols.tubemq.messages.codec import decode, encode
 from penstock.protocols.tubemq.messages.declare import Message
 from penstock.protocols.tubemq.messages.envelope import (
@@ -32,7 +32,7 @@ from penstock.protocols.tubemq.messages.envelope import (
     RspExceptionBody,
 )
 from penstock.protocols.tubemq.methods import Method
-from penstock.protocols.tubemq.wire_fields import delimited, fields, varint
+from penstock.protocols.tubemq.wire_fields import delimited, fields, read_varint, varint
 from penstock.seams.channel import Outgoing
 from penstock.seams.framing import Buffers, Frame
 
@@ -66,6 +66,9 @@ _STOPPING: Final = "ServiceStoppingException"
 _NO_MEMORY: Final = "OutOfMemoryError"
 _PREFIX: Final = "org.apache.inlong.tubemq."
 _PREFIX_OF: Final = {1: "com.tencent.tubemq.", 2: "com.apache.tubemq."}
+
+_SMALL: Final = 4_096
+"""Bytes of a body that is copied rather than looked through."""
 
 _PAYLOAD: Final = {True: (2, b"\x12"), False: (3, b"\x1a")}
 """Field number and tag of the method's message in an answer's and in a request's body."""
@@ -157,8 +160,11 @@ def answer(method: int, message: Message, serial: int) -> Buffers:
 def answer_around(method: int, payload: Buffers, serial: int) -> Buffers:
     """Like `answer`, with the method's message encoded already, in pieces that are not joined."""
     size = sum(map(len, payload))
-    start = _begun(method) + varint(size)
-    return frame(serial, [_made() + varint(len(start) + size) + start, *payload])
+    start = b"%b%b" % (_begun(method), varint(size))
+    head = b"%b%b%b" % (_MADE, varint(len(start) + size), start)
+    if len(head) + size <= BLOCK_BYTES:
+        return [b"".join((framed_head(serial, len(head) + size), head, *payload))]
+    return frame(serial, [head, *payload])
 
 
 @functools.lru_cache(64)
@@ -188,6 +194,8 @@ def read_call(body: memoryview) -> Call:
     """Read a request's units; bytes after them are ignored. Raises ProtocolViolation."""
     _, header_bytes, third = _units(body)
     service, version = _header_of(bytes(header_bytes))
+    if len(third) <= _SMALL and (small := _small_body(third)) is not None:
+        return Call(small.method, service, version, small.timeout, memoryview(small.request))
     method, timeout_ms, payload = -1, 0, memoryview(b"")
     for number, value in fields(third):
         if number == 1 and isinstance(value, int):
@@ -199,6 +207,15 @@ def read_call(body: memoryview) -> Call:
     if method < 0:
         raise ProtocolViolation("a request without a method number")
     return Call(method, service, version, timeout_ms, payload)
+
+
+def _small_body(third: memoryview) -> RequestBody | None:
+    """A small one as the library reads it, which copies the payload; None for what has to be looked at closely."""
+    try:
+        body = decode(RequestBody, third)
+    except ProtocolViolation:
+        return None
+    return body if body.method > 0 else None
 
 
 @functools.lru_cache(256)
@@ -249,6 +266,14 @@ def _kind_of(body: RspExceptionBody, status: int) -> type[RpcFailure]:
 
 
 def _units(body: memoryview) -> tuple[memoryview, memoryview, memoryview]:
+    try:
+        header = 1 + body[0]
+        behind = header + 1 + body[header]
+        size, begin = read_varint(body, behind)
+        if body[0] < 128 and body[header] < 128 and begin + size <= len(body):  # nearly all of them
+            return body[1:header], body[header + 1 : behind], body[begin : begin + size]
+    except (IndexError, ProtocolViolation):
+        pass
     first, at = delimited(body, 0)
     second, at = delimited(body, at)
     third, _ = delimited(body, at)
@@ -266,11 +291,10 @@ def _asking(service: int) -> bytes:
     return _unit(encode(RpcConnHeader(flag=0))) + _unit(encode(header))
 
 
-@functools.cache
-def _made() -> bytes:
-    """Return the two units before the body of an answer to a call that was made."""
-    header = ResponseHeader(status=Status.SUCCESS, protocol_ver=PROTOCOL_VERSION)
-    return _unit(encode(RpcConnHeader(flag=1))) + _unit(encode(header))
+_MADE: Final = _unit(encode(RpcConnHeader(flag=1))) + _unit(
+    encode(ResponseHeader(status=Status.SUCCESS, protocol_ver=PROTOCOL_VERSION))
+)
+"""The two units before the body of an answer to a call that was made."""
 
 
 def _content(units: bytes, body: Message, payload: Buffers) -> Buffers:

@@ -15,11 +15,14 @@ __all__ = ["delimited", "field_end", "fields", "read_varint", "varint"]
 
 _VARINT: Final = 0
 _LENGTH: Final = 2
+_ONE_BYTE: Final = tuple(bytes((each,)) for each in range(128))
 _FIXED: Final = {1: 8, 5: 4}
 
 
 def varint(value: int) -> bytes:
     """Return a value of 0 or more as a varint."""
+    if value < 128:
+        return _ONE_BYTE[value]
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)

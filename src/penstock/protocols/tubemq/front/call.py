@@ -6,18 +6,21 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from penstock.errors import PenstockError
 from penstock.protocols.tubemq.front.cluster import Cluster
 from penstock.protocols.tubemq.front.options import TubeFrontOptions
 from penstock.protocols.tubemq.messages.declare import Message
 from penstock.seams.beside import Beside
 from penstock.seams.enode import Enode
 from penstock.seams.framing import Buffers
+from penstock.seams.later import Later
 from penstock.seams.locks import Locks
 from penstock.seams.node import Offsets, Services
 
 if TYPE_CHECKING:
     from penstock.protocols.tubemq.front.broker.bookings import Bookings
     from penstock.protocols.tubemq.front.broker.positions import Positions
+    from penstock.protocols.tubemq.front.broker.routes import Routes
     from penstock.protocols.tubemq.front.broker.warming import Warming
     from penstock.protocols.tubemq.front.broker.writing import Writing
     from penstock.protocols.tubemq.front.master.groups import Groups
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from penstock.protocols.tubemq.front.settings import Settings
     from penstock.protocols.tubemq.front.settings_log import SettingsLog
 
-__all__ = ["Call", "Continued", "Handler", "Place", "Shared"]
+__all__ = ["Answered", "Call", "Continued", "Handler", "Place", "Shared"]
 
 Place = tuple[str, str, int]
 """A group's place in a partition as clients name it: group, topic, TubeMQ's id of the partition."""
@@ -49,6 +52,7 @@ class Shared:
     bookings: Bookings
     positions: Positions
     writing: Writing
+    routes: Routes
     warming: Warming
     beside: Beside
     readers: Locks[Place]
@@ -90,5 +94,8 @@ class Continued:
     rest: Buffers
 
 
-Handler = Callable[[Call, Any], Awaitable[Message | Continued]]
-"""Returns the answer. Raises Refused for one that says what is wrong, Thrown for an exception in its place."""
+Answered = Message | Continued | Later[Message | PenstockError]
+
+Handler = Callable[[Call, Any], Awaitable[Answered]]
+"""Returns the answer, or a later one. Raises Refused for one that says what is wrong, Thrown for an exception in its
+place; a later one is given what it would have raised."""

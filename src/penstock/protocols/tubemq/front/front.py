@@ -9,6 +9,7 @@ from penstock.model import Partition
 from penstock.protocols.tubemq.front.admin.routes import Admin
 from penstock.protocols.tubemq.front.broker.bookings import Bookings
 from penstock.protocols.tubemq.front.broker.positions import Positions
+from penstock.protocols.tubemq.front.broker.routes import Routes
 from penstock.protocols.tubemq.front.broker.warming import Warming
 from penstock.protocols.tubemq.front.broker.writing import Writing
 from penstock.protocols.tubemq.front.call import Shared
@@ -38,10 +39,11 @@ class TubeFront:
         runtime = services.runtime
         patience = Patience(options.consumer_timeout_ms / 1_000, options.event_timeout_ms / 1_000, options.max_clients)
         settings = Settings()
+        cluster = Cluster(services, settings)
         self.shared = Shared(
             services,
             options,
-            Cluster(services, settings),
+            cluster,
             settings,
             SettingsLog(settings, services.journals, runtime),
             Groups(patience, self._dice),
@@ -49,6 +51,7 @@ class TubeFront:
             Bookings(options.partition_timeout_ms / 1_000, options.max_bookings),
             Positions(services.offsets, services.enode, runtime.now_ms),
             Writing(services.enode, runtime, options.pending_bytes),
+            Routes(cluster, settings),
             Warming(runtime),
             Beside(runtime, services.memory),
             Locks(runtime.promise),

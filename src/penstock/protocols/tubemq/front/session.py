@@ -13,7 +13,7 @@ from typing import Final
 
 from penstock.errors import PenstockError, ProtocolViolation
 from penstock.protocols.tubemq.front.admin.routes import Admin
-from penstock.protocols.tubemq.front.call import Call, Continued, Shared
+from penstock.protocols.tubemq.front.call import Answered, Call, Continued, Shared
 from penstock.protocols.tubemq.front.faults import Thrown, refusal
 from penstock.protocols.tubemq.front.sniffing import FrontFraming
 from penstock.protocols.tubemq.front.table import TABLE, handler, refused
@@ -24,6 +24,7 @@ from penstock.protocols.tubemq.rpc import Call as RpcCall
 from penstock.protocols.tubemq.rpc import Status, answer, answer_around, failure, java_name, read_call
 from penstock.seams.framing import Buffers, Frame
 from penstock.seams.front import Peer
+from penstock.seams.later import Later
 
 __all__ = ["TubeSession"]
 
@@ -56,7 +57,7 @@ class TubeSession:
     def framing(self) -> FrontFraming:
         return self._framing
 
-    async def handle(self, frame: Frame) -> Buffers | None:
+    async def handle(self, frame: Frame) -> Buffers | Later[Buffers] | None:
         """Serve one request."""
         if self._framing.speaks_http:
             self._peer.push(await self._admin.serve(frame.body))
@@ -68,21 +69,22 @@ class TubeSession:
         """Clients outlive their connections: registrations end with their heartbeats."""
         self._ended(self)
 
-    async def _serve(self, frame: Frame) -> Buffers:
+    async def _serve(self, frame: Frame) -> Buffers | Later[Buffers]:
         serial = frame.correlation
         try:
             call = read_call(frame.body)
         except ProtocolViolation as error:
             return failure(Status.FATAL, _CUT_OFF, _READING + error.message, serial)
-        if call.method not in METHODS:
+        method = METHODS.get(call.method)
+        if method is None:
             return failure(Status.FATAL, _EXCEPTION, f"{_HANDLING}Unsupported method ID :{call.method}", serial)
         if call.service not in _SERVICES:
             return failure(Status.ERROR, _EXCEPTION, "Service Type is invalid!", serial)
-        if call.method not in TABLE or call.service not in METHODS[call.method].services:
+        if call.method not in TABLE or call.service not in method.services:
             text = f"Unsupported method {call.method} in service type {call.service}!"
             return failure(Status.ERROR, _EXCEPTION, text, serial)
         try:
-            request = decode(METHODS[call.method].request, call.payload)
+            request = decode(method.request, call.payload)
         except ProtocolViolation as error:
             return failure(Status.FATAL, _UNREADABLE, _HANDLING + error.message, serial)
         try:
@@ -91,9 +93,21 @@ class TubeSession:
             return failure(Status.ERROR, java_name(error.name, call.version), error.text, serial)
         if isinstance(answered, Continued):
             return answer_around(call.method, [encode(answered.message), *answered.rest], serial)
+        if isinstance(answered, Later):
+            return self._later(call.method, answered, serial)
         return answer(call.method, answered, serial)
 
-    async def _answer(self, call: RpcCall, request: Message) -> Message | Continued:
+    def _later(self, method: int, answered: Later[Message | PenstockError], serial: int) -> Later[Buffers]:
+        framed: Later[Buffers] = Later(self._shared.services.runtime.promise)
+
+        def came(said: Message | PenstockError) -> None:
+            message = refused(method, refusal(said)) if isinstance(said, PenstockError) else said
+            framed.give(answer(method, message, serial))
+
+        answered.tell(came)
+        return framed
+
+    async def _answer(self, call: RpcCall, request: Message) -> Answered:
         try:
             return await handler(call.method)(Call(self._shared, call.version), request)
         except Thrown:

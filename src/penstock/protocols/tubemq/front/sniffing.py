@@ -24,11 +24,13 @@ _BODY_BYTES: Final = 1 << 20
 _BODY_PIECE: Final = b"content-length:"
 
 
-class FrontFraming:
+class FrontFraming(TubeFraming):
     """``penstock.seams.framing.Framing``. An HTTP request is one frame, head and body; one a connection."""
 
+    __slots__ = ("_begun", "_body", "_http", "_over")
+
     def __init__(self) -> None:
-        self._rpc = TubeFraming(answers=False)
+        super().__init__(answers=False)
         self._http: bytearray | None = None
         self._body = -1
         self._begun = False
@@ -41,7 +43,7 @@ class FrontFraming:
 
     def need(self) -> int:
         if self._http is None:
-            return self._rpc.need()
+            return self._need
         return max(1, self._body)
 
     def feed(self, chunk: memoryview) -> Frame | None:
@@ -51,7 +53,7 @@ class FrontFraming:
             if len(chunk) == _SHORTEST_HEAD and bytes(chunk[:4]) in _METHODS:
                 self._http = bytearray()
         if self._http is None:
-            return self._rpc.feed(chunk)
+            return super().feed(chunk)
         if self._over:
             raise ProtocolViolation("more than one HTTP request on a connection")
         self._http += chunk

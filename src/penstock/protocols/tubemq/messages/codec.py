@@ -22,10 +22,12 @@ def encode(message: Message) -> bytes:
 
     Setting a field to a value that its type cannot hold has raised TypeError or ValueError before.
     """
+    given: Any = message
     try:
-        return cast(bytes, cast(Any, message).SerializeToString())
+        written: bytes = given.SerializeToString()
     except EncodeError as error:
         raise UsageError(f"{_name(message)} cannot be written: {_missing(message) or error}") from error
+    return written
 
 
 def decode(kind: type[M], data: bytes | bytearray | memoryview) -> M:
@@ -33,13 +35,15 @@ def decode(kind: type[M], data: bytes | bytearray | memoryview) -> M:
 
     Raises ProtocolViolation for bytes that are no message, text that is not UTF-8 and required fields that are absent.
     """
+    reader: Any = kind
     try:
-        read = cast(Any, kind).FromString(data)
+        read = reader.FromString(data)
     except (DecodeError, UnicodeDecodeError) as error:
         raise ProtocolViolation(f"{kind.__name__} of {len(data)} bytes cannot be read: {error}") from error
     if not read.IsInitialized():
         raise ProtocolViolation(f"{kind.__name__} of {len(data)} bytes: {_missing(read)}")
-    return cast(M, read)
+    found: M = read
+    return found
 
 
 def _name(message: Message) -> str:

@@ -37,6 +37,9 @@ def encode_batch(records: Sequence[Stored]) -> memoryview:
 
     Whose time it is can be said of a batch only: it is taken from the first record.
     """
+    if len(records) == 1 and not (only := records[0]).headers:
+        rows = FewRows((only.key,), (only.value,), (only.timestamp_ms,))
+        return encode_few(rows, append_time=not only.timed)
     rows = FewRows(
         [record.key for record in records],
         [record.value for record in records],

@@ -9,7 +9,7 @@ from __future__ import annotations
 from penstock.protocols.tubemq.front.broker.batches import Stored
 from penstock.protocols.tubemq.java_hash import java_hash
 from penstock.protocols.tubemq.messages.broker import TransferedMessage
-from penstock.protocols.tubemq.records.single import checksum, pack, unpack
+from penstock.protocols.tubemq.records.single import HAS_ATTRIBUTES, checksum, pack, unpack
 
 __all__ = ["FILTER_HEADER", "key_code_of", "message_of", "record_of"]
 
@@ -30,6 +30,8 @@ def record_of(data: bytes, flag: int, msg_type: str, now_ms: int) -> Stored:
 
     Raises CorruptBatch where the attributes are longer than the message.
     """
+    if not flag & HAS_ATTRIBUTES and not msg_type:
+        return Stored(0, now_ms, False, None, data, ())
     found = unpack(data, flag)
     headers = found.headers
     if found.filter_item is None and msg_type.strip():

@@ -6,7 +6,7 @@ partition, order of arrival is order of offsets. What must not live here: what a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from penstock.columnar.recompress import recompressed, target_of
@@ -17,7 +17,7 @@ from penstock.protocols.tubemq.front.broker.batches import Stored, encode_batch
 from penstock.protocols.tubemq.front.faults import Refused
 from penstock.seams.enode import Appended, Enode
 from penstock.seams.framing import Buffer
-from penstock.seams.runtime import Promise, Runtime
+from penstock.seams.runtime import Runtime
 
 __all__ = ["Writing"]
 
@@ -28,7 +28,7 @@ _BATCH_BYTES = 512 << 10
 class _Waiting(NamedTuple):
     record: Stored
     size: int
-    written: Promise[int | PenstockError]
+    written: Callable[[int | PenstockError], None]
 
 
 class Writing:
@@ -42,18 +42,21 @@ class Writing:
         self._running = False
         self._waiting: dict[Partition, list[_Waiting]] = {}
 
-    def put(self, partition: Partition, record: Stored, size: int) -> Promise[int | PenstockError]:
-        """Have a message of about ``size`` bytes stored after all that were put before; its offset. Raises Refused."""
+    def put(
+        self, partition: Partition, record: Stored, size: int, written: Callable[[int | PenstockError], None]
+    ) -> None:
+        """Have a message of about ``size`` bytes stored after all that were put before. Raises Refused.
+
+        ``written`` is called with its offset, or with what went wrong; it raises nothing.
+        """
         if self._bytes + size > self._most_bytes:
             raise Refused(Code.SERVER_RECEIVE_OVERFLOW, "Put message failed, too many messages are being written")
-        written: Promise[int | PenstockError] = self._runtime.promise()
         self._waiting.setdefault(partition, []).append(_Waiting(record, size, written))
         self._bytes += size
         if not self._running:
             self._running = True
             # Not at once: whatever else has arrived by now comes first, and goes into the same batches.
             self._runtime.call_later(0, self._begin)
-        return written
 
     def _begin(self) -> None:
         start = self._runtime.begin if self._enode.near else self._runtime.spawn
@@ -68,14 +71,14 @@ class Writing:
 
     async def _write_round(self) -> None:
         """One batch of each partition that has something to write."""
-        rounds = [(partition, self._take(partition)) for partition in list(self._waiting)]
-        results = await self._append(
-            [(partition, encode_batch([each.record for each in taken])) for partition, taken in rounds]
-        )
+        waiting, self._waiting = self._waiting, {}
+        rounds = [(partition, self._taken(partition, line)) for partition, line in waiting.items()]
+        batches = [(partition, encode_batch([each.record for each in taken])) for partition, taken in rounds]
+        results = await self._append(batches)
         for (_, taken), result in zip(rounds, results, strict=True):
             for row, each in enumerate(taken):
                 self._bytes -= each.size
-                each.written.set(result if isinstance(result, PenstockError) else result.base_offset + row)
+                each.written(result if isinstance(result, PenstockError) else result.base_offset + row)
 
     async def _append(self, batches: Sequence[tuple[Partition, Buffer]]) -> list[Appended | PenstockError]:
         packed: list[tuple[Partition, Buffer]] = []
@@ -85,7 +88,10 @@ class Writing:
                 packed.append((partition, await self._packed(partition, batch)))
             except PenstockError as error:
                 faults[row] = error
-        appended = iter(await self._enode.append_all(packed))
+        results = await self._enode.append_all(packed)
+        if not faults:
+            return results
+        appended = iter(results)
         return [faults[row] if row in faults else next(appended) for row in range(len(batches))]
 
     async def _packed(self, partition: Partition, batch: Buffer) -> Buffer:
@@ -96,8 +102,10 @@ class Writing:
             return batch
         return await self._runtime.in_thread(lambda: recompressed(batch, target, len(batch)))
 
-    def _take(self, partition: Partition) -> list[_Waiting]:
-        waiting = self._waiting[partition]
+    def _taken(self, partition: Partition, waiting: list[_Waiting]) -> list[_Waiting]:
+        """What goes into one batch; the rest waits on."""
+        if len(waiting) == 1:
+            return waiting
         count = size = 0
         timed = waiting[0].record.timed
         for each in waiting[:_BATCH_RECORDS]:
@@ -105,9 +113,6 @@ class Writing:
                 break
             size += each.size
             count += 1
-        taken = waiting[:count]
-        if count == len(waiting):
-            del self._waiting[partition]
-        else:
-            del waiting[:count]
-        return taken
+        if count < len(waiting):
+            self._waiting[partition] = waiting[count:]
+        return waiting[:count]

@@ -1,0 +1,53 @@
+"""What a message to a topic has to be like, and where it goes: worked out once, until the topic or what is set changes.
+
+What must not live here: the checks themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from penstock.model import Partition
+from penstock.protocols.tubemq.front.cluster import Cluster
+from penstock.protocols.tubemq.front.settings import Limits, Settings, TopicSettings
+from penstock.protocols.tubemq.names import HEADER_ALLOWANCE_BYTES
+from penstock.seams.enode import TopicState
+
+__all__ = ["Route", "Routes"]
+
+_KEPT: Final = 4_096
+
+
+class Route(NamedTuple):
+    """``partitions``: ours by TubeMQ's ids. ``most_bytes``: of a payload, attributes included."""
+
+    topic: TopicState
+    settings: TopicSettings
+    limits: Limits
+    partitions: Mapping[int, Partition]
+    most_bytes: int
+    needs_keys: bool
+
+
+class Routes:
+    """Routes by name of topic. A topic's state and what is set for it never change: others take their place."""
+
+    def __init__(self, cluster: Cluster, settings: Settings) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._known: dict[str, Route] = {}
+
+    def of(self, topic: TopicState) -> Route:
+        """The route to a topic that is there."""
+        settings, limits = self._settings.topic(topic.name), self._settings.limits
+        known = self._known.get(topic.name)
+        if known is not None and known.topic is topic and known.settings is settings and known.limits is limits:
+            return known
+        if len(self._known) >= _KEPT:
+            self._known.clear()
+        partitions = {each: partition for partition, each in self._cluster.shown(topic)}
+        most = (settings.max_message_bytes or limits.max_message_bytes) + HEADER_ALLOWANCE_BYTES
+        needs_keys = "compact" in topic.config.get("cleanup.policy", "")
+        made = self._known[topic.name] = Route(topic, settings, limits, partitions, most, needs_keys)
+        return made
