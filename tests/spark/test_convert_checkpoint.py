@@ -29,7 +29,7 @@ def test_there_and_back_on_a_file_system_of_hadoops(spark: SparkSession, tmp_pat
     for crc in tmp_path.rglob(".*.crc"):
         crc.unlink()  # the recording's do not fit, and this file system looks
     address = f"{mounted(spark, tmp_path)}/orders"
-    with pytest.raises(UsageError, match="through a Spark session only"):
+    with pytest.raises(UsageError, match="only through a Spark session"):
         convert_checkpoint(address)
     assert convert_checkpoint(address, spark=spark, dry_run=True).converted == (0, 1, 2, 3)
     assert tree(tmp_path / "orders") == before
@@ -49,7 +49,7 @@ def test_a_query_that_runs_in_this_session_is_refused(spark: SparkSession, tmp_p
     try:
         write(tmp_path / "orders")
         (tmp_path / "orders" / "metadata").write_bytes((tmp_path / "running" / "metadata").read_bytes())
-        with pytest.raises(UsageError, match="runs in this session"):
+        with pytest.raises(UsageError, match="is running in this session"):
             convert_checkpoint(tmp_path / "orders")
     finally:
         query.stop()

@@ -62,7 +62,7 @@ def test_values_become_typed_columns(spark: SparkSession, topic: TestTopic) -> N
 
 def test_bad_records_by_mode(spark: SparkSession, topic: TestTopic) -> None:
     fill(topic, 50, {7: b"?", 30: b'{"id":"x"}'})
-    with pytest.raises(Exception, match=rf"it is no JSON.*topic {topic.name}, partition 0, offset 7"):
+    with pytest.raises(Exception, match=rf"it is not JSON.*topic {topic.name}, partition 0, offset 7"):
         read(spark, topic).count()
     told = read(spark, topic, mode="PERMISSIVE").where("_error is not null").orderBy("offset").collect()
     assert [(row.offset, bytes(row._raw), row.value) for row in told] == [(7, b"?", None), (30, b'{"id":"x"}', None)]
@@ -92,7 +92,7 @@ def test_stream_puts_dead_letters_into_a_topic(spark: SparkSession, topic: TestT
     assert [(letter["key"], letter["value"]) for letter in letters] == [(b"7", b"?"), (b"30", b'{"id":"x"}')]
     places = {header["key"]: header["value"] for header in letters[1]["headers"]}
     assert places == {
-        "penstock.dead.error": b"id is string, wanted is number",
+        "penstock.dead.error": b"id is string, expected number",
         "penstock.dead.topic": topic.name.encode(),
         "penstock.dead.partition": b"0",
         "penstock.dead.offset": b"30",

@@ -260,7 +260,7 @@ def test_topic_that_was_made_anew_is_noticed(spark: SparkSession, topic: TestTop
     topic.delete()
     topic.create(1)
     topic.fill({0: 9})
-    with pytest.raises(Exception, match="the topic was deleted and made anew"):
+    with pytest.raises(Exception, match="the topic was deleted and recreated"):
         run_available(stream(spark, topic), sink, tmp_path)
     run_available(stream(spark, topic, failOnDataLoss="warn"), sink, tmp_path)
     assert sink.offsets() == {0: sorted([*range(5), *range(9)])}

@@ -106,7 +106,7 @@ def test_records_that_age_out_while_they_are_read(topic: TestTopic, fail: str) -
     found = next(task)["offset"].to_pylist()
     topic.delete_before({0: 15_000})
     if fail == "true":
-        with pytest.raises(DataLoss, match=r"offsets up to 15000 are not there: .*failOnDataLoss"):
+        with pytest.raises(DataLoss, match=r"offsets up to 15000 are gone: .*failOnDataLoss"):
             list(task)
         return
     found += [offset for batch in task for offset in batch["offset"].to_pylist()]
@@ -121,7 +121,7 @@ def test_log_that_is_too_short(topic: TestTopic, fail: str) -> None:
     topic.fill({0: 10})
     task = read_task(options(topic, failOnDataLoss=fail), [LogRange(topic.name, 0, 4, 30)])
     if fail == "true":
-        with pytest.raises(DataLoss, match="20 offsets up to 30 are not there: the log ends before"):
+        with pytest.raises(DataLoss, match="20 offsets up to 30 are gone: the log ends before"):
             list(task)
     else:
         assert [offset for batch in task for offset in batch["offset"].to_pylist()] == list(range(4, 10))

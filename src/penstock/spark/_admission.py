@@ -1,9 +1,9 @@
-"""How large a micro-batch of a stream is: what it takes of the backlog, and the pace that a target duration asks for.
+"""How large a stream's micro-batch is: its share of the backlog, and the pace that a target duration sets.
 
-What can be seen of a batch is when its tasks are handed out and when Spark asks for the next one. Usually that is its
-duration; but with a trigger interval Spark may have waited in between, and much of a small batch is the same whatever
-its size. So a batch that was too long makes the next one smaller only as long as smaller ones were indeed shorter.
-Pure arithmetic. What must not live here: clocks (times come in as arguments), and Spark's read limits.
+A batch seems to last from when its tasks are handed out until Spark asks for the next batch. But with a trigger
+interval Spark may have waited in between, and a small batch takes much of its time whatever its size. So a batch that
+took too long makes the next one smaller only as long as smaller batches were in fact shorter. Pure arithmetic. What
+must not live here: clocks (times come in as arguments), and Spark's read limits.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from penstock.model import Partition
 __all__ = ["FIRST", "Pace", "Weights", "admit"]
 
 _SAMPLED = 16
-"""Partitions that are looked at before a batch: 64 KiB each, so that knowing the size costs little beside reading."""
+"""Partitions sampled before a batch: 64 KiB each, so that estimating its size costs little compared with reading it."""
 
 _GUESS = 1_024.0
 
 
 def admit(backlog: Mapping[Partition, int], limit: int | None) -> dict[Partition, int]:
-    """Offsets to take of each partition, in proportion to its backlog; partitions without backlog are left out.
+    """Offsets to take from each partition, in proportion to its backlog; partitions without backlog are left out.
 
     Every partition that has a backlog gets at least one offset, so that a small one beside a huge one moves too
     (with fewer offsets allowed than partitions, the sum is therefore the number of partitions); otherwise the sum
@@ -36,7 +36,7 @@ def admit(backlog: Mapping[Partition, int], limit: int | None) -> dict[Partition
     spare = limit - len(waiting)
     if spare <= 0:
         return dict.fromkeys(waiting, 1)
-    # One each is given; the rest by largest remainder over what is left of each backlog.
+    # Each gets one; the rest is shared by largest remainder over what is left of each backlog.
     rest = total - len(waiting)
     shares = {partition: divmod(spare * (size - 1), rest) for partition, size in waiting.items()}
     taken = {partition: 1 + whole for partition, (whole, _) in shares.items()}
@@ -47,33 +47,33 @@ def admit(backlog: Mapping[Partition, int], limit: int | None) -> dict[Partition
 
 
 class Weights:
-    """How many bytes an offset takes in each partition, as far as some records of it were looked at."""
+    """Mean bytes per offset of each partition, from samples of its records."""
 
     def __init__(self) -> None:
         self._known: dict[Partition, float] = {}
 
     @property
     def known(self) -> bool:
-        """Whether any records were looked at."""
+        """Whether any partition was sampled."""
         return bool(self._known)
 
-    def to_look_at(self, backlog: Mapping[Partition, int], *, unknown_only: bool = False) -> list[Partition]:
-        """The partitions whose records to look at next: unknown ones first, then those with most to read."""
+    def to_sample(self, backlog: Mapping[Partition, int], *, unknown_only: bool = False) -> list[Partition]:
+        """The partitions to sample next: those without a sample first, then those with most to read."""
         unwanted = self._known.keys() if unknown_only else ()
         waiting = (partition for partition, size in backlog.items() if size > 0 and partition not in unwanted)
         return heapq.nsmallest(_SAMPLED, waiting, key=lambda each: (each in self._known, -backlog[each], each))
 
     def learn(self, partition: Partition, size_bytes: int, offsets: int) -> None:
-        """So many offsets of ``partition`` took so many bytes."""
+        """A sample: ``offsets`` offsets of ``partition`` took ``size_bytes`` bytes."""
         self._known[partition] = size_bytes / offsets
 
     def size_bytes(self, backlog: Mapping[Partition, int]) -> float:
-        """What the backlog takes; unknown partitions count like the average of the known ones."""
+        """Estimated bytes of the backlog; partitions without a sample count as the mean of the others."""
         usual = self._mean(self._known.values())
         return sum(size * self._known.get(partition, usual) for partition, size in backlog.items())
 
     def offsets_of(self, size_bytes: int, backlog: Mapping[Partition, int]) -> int | None:
-        """How many offsets of ``backlog``, taken in proportion, make up so many bytes; None: all of it is less."""
+        """How many offsets of ``backlog``, taken in proportion, make up ``size_bytes``; None if all of it is less."""
         whole = self.size_bytes(backlog)
         return None if whole <= size_bytes else max(1, int(sum(backlog.values()) * size_bytes / whole))
 
@@ -95,34 +95,34 @@ _CLEARLY = 0.8
 
 @dataclass(slots=True)
 class Pace:
-    """``limit`` offsets are allowed for the next batch."""
+    """Adapts ``limit``, the offsets allowed for the next batch, to a target duration."""
 
     target_ms: int
     limit: int = FIRST
     _begun_ms: float | None = None
     _offsets: int = 0
     _before: tuple[int, float] | None = None
-    """Offsets and duration of the batch before, if it was too long."""
+    """Offsets and duration (ms) of the previous batch, if it took too long."""
 
     def begin(self, offsets: int, now_ms: float) -> None:
-        """A batch of so many offsets goes to the tasks now. Told again for a batch that is run again."""
+        """A batch of ``offsets`` offsets goes to the tasks now; called again for a batch that is rerun."""
         self._offsets, self._begun_ms = offsets, now_ms
 
     def end(self, now_ms: float) -> None:
-        """The batch that began last is done; nothing happens if there is none."""
+        """The batch that began last is done; does nothing if there is none."""
         if self._begun_ms is None or not self._offsets:
             return
         took_ms, self._begun_ms = max(now_ms - self._begun_ms, 1.0), None
         wanted = self.target_ms / took_ms
         if wanted >= 1.0:
             self._before = None
-            # A batch smaller than allowed says nothing about one of full size, except that there may be more.
+            # A batch much smaller than allowed says nothing about the speed of a full one.
             if self._offsets * 2 >= self.limit:
                 self.limit = int(self.limit * min(wanted, _MOST_GROWTH))
             return
         before, self._before = self._before, (self._offsets, took_ms)
         if before is not None and self._offsets < before[0] * _CLEARLY and took_ms > before[1] * _CLEARLY:
-            self.limit = before[0]  # it was smaller and not shorter: size is not what it waits for
+            self.limit = before[0]  # smaller was not shorter: its size is not what takes the time
             self._before = None
             return
         self.limit = max(1, int(self._offsets * max(wanted, _MOST_SHRINKING)))

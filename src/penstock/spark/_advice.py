@@ -1,6 +1,6 @@
-"""Settings of Spark that matter to a log's speed and safety, and what to say where they are not as they should be.
+"""Spark settings that matter for a log's speed and safety, and advice where they should be different.
 
-What must not live here: changing any of them (``_session`` does, for sessions it makes).
+What must not live here: changing any of them (``_session`` does, for the sessions it makes).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-__all__ = ["FILTERS", "UNIX_SOCKETS", "advice", "advice_of", "say_once"]
+__all__ = ["FILTERS", "UNIX_SOCKETS", "advice", "advice_of", "warn_once"]
 
 UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 FILTERS = "spark.sql.python.filterPushdown.enabled"
@@ -39,21 +39,21 @@ def advice(spark: SparkSession) -> list[str]:
 
 
 def advice_of(conf: Callable[[str, str], str], master: str) -> list[str]:
-    """The same of ``conf(name, default)``."""
+    """As ``advice``, for the settings that ``conf(name, default)`` returns."""
     found = []
     if conf(UNIX_SOCKETS, "false") != "true":
         found.append(_SLOW)
     if _LOCAL.fullmatch(master):
-        found.append(f"master {master} runs a task that failed no second time; local[N,4] tries four times")
+        found.append(f"master {master} does not retry a task that failed; local[N,4] tries it four times")
     if conf(FILTERS, "false") != "true":
-        found.append(f"{FILTERS} is off: filters on partition, offset and timestamp read everything and drop it")
+        found.append(f"{FILTERS} is off: queries that filter on partition, offset or timestamp still read everything")
     return found
 
 
-def say_once(environment: Mapping[str, str] = os.environ, program: str | None = None) -> None:
-    """In a process of Spark's that plans: tell, once a process, that it was started without Unix sockets.
+def warn_once(environment: Mapping[str, str] = os.environ, program: str | None = None) -> None:
+    """In a Spark process that plans: warn, once per process, that it was started without Unix sockets.
 
-    Spark sets a variable for its Python processes where they are on; ``program`` says whether this is one of those.
+    Spark sets a variable in its Python processes if they are on; ``program`` tells whether this is such a process.
     """
     spark_s = Path(sys.argv[0] if program is None else program).name in _PROGRAMS
     if spark_s and environment.get(_IN_WORKER, "").lower() != "true" and _SLOW not in _said:

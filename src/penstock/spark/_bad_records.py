@@ -1,4 +1,4 @@
-"""Reading decoded values: what a task hands over, and what happens to records whose values cannot be decoded.
+"""Reading with decoded values, and what happens to records whose values cannot be decoded.
 
 What must not live here: decoding (``_decode_json``), and where dead letters go (``_dead_letters``).
 """
@@ -30,7 +30,7 @@ _log = logging.getLogger("penstock.spark")
 
 
 class BadRecord(RemoteError):
-    """A record's value is not what the schema says."""
+    """A record's value does not match the schema."""
 
 
 def read_decoded(options: SourceOptions, decoding: Decoding, ranges: Sequence[LogRange]) -> Iterator[pa.RecordBatch]:
@@ -44,9 +44,9 @@ def read_decoded(options: SourceOptions, decoding: Decoding, ranges: Sequence[Lo
 def decoded(
     decoding: Decoding, columns: Sequence[str], ranges: Sequence[LogRange], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """The batches with ``columns``, values decoded; ``batches`` have more, to say where a bad record is.
+    """``batches`` reduced to ``columns``, values decoded; their other columns locate a bad record.
 
-    Raises BadRecord (FAILFAST), or what putting dead letters aside raises. Dead letters are stored when this ends.
+    Raises BadRecord (FAILFAST), or the errors of storing dead letters, which are stored when this ends.
     """
     decoder = JsonDecoder(decoding.schema)
     dropped = 0
@@ -67,7 +67,7 @@ def decoded(
             if made.num_rows:
                 yield made
     if dropped and decoding.mode is Mode.DROP:
-        _log.warning("%d records were dropped, whose values are not what valueSchema says", dropped)
+        _log.warning("dropped %d records whose values do not match valueSchema", dropped)
 
 
 def _assembled(
@@ -106,7 +106,7 @@ def _bad(batch: pa.RecordBatch, errors: Mapping[int, str]) -> BadRecord:
     topic, partition, offset = (batch.column(name)[row].as_py() for name in _PLACE)
     others = f"; {len(errors) - 1} more of the same {batch.num_rows} records are bad as well" if len(errors) > 1 else ""
     return BadRecord(
-        f"the value is not what valueSchema says: {errors[row]}{others}",
+        f"the value does not match valueSchema: {errors[row]}{others}",
         topic=topic,
         partition=partition,
         offset=offset,

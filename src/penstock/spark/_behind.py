@@ -1,11 +1,11 @@
-"""How far a stream is behind, as Spark's progress shows it: ``sources[].latestOffset`` with a note beside the offsets.
+"""How far a stream is behind, for Spark's progress: ``sources[].latestOffset`` with ``behind`` beside the offsets.
 
     {"v": 1, "from": …, "to": …, "behind": {"seconds": {topic: {partition: 12.5}}, "bytes": 10240, "batchBytes": 5, …}}
 
-``from`` is where the batch ends, ``to`` where the log ends. ``seconds`` are the age of the oldest record that is not
-in the batch, 0 where there is none; absent where it is not known. What must not live here: what is read next
-(``_follow``). ``bytes`` of what is left and ``batchBytes`` of the batch are estimates from a few records of each;
-absent before any was looked at.
+``from`` is where the batch ends, ``to`` where the log ends. ``seconds`` is the age of the oldest record after the
+batch, 0 if there is none, absent if unknown. ``bytes`` (left to read) and ``batchBytes`` (in the batch) are estimates
+from samples of the partitions, absent before the first sample. What must not live here: what is read next
+(``_follow``).
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from penstock.spark._offsets import Json, partition_key
 
 __all__ = ["Behind"]
 
-_LOOKED_AT = 16
-"""Partitions whose oldest unread record is looked up at once, those with most to read first."""
+_MOST_SAMPLES = 16
+"""Partitions per lookup of the oldest unread record; those with most to read come first."""
 
 _EVERY_MS = 1_000
-"""Not more often: a stream of small batches has better things to do."""
+"""Time between lookups, so that they do not slow a stream of small batches."""
 
 
 class Behind:
-    """Keeps what was seen of the log, so that a report costs few small reads a second at most."""
+    """Remembers what it saw of the log, so that reports cost at most a few small reads per second."""
 
     def __init__(self, follower: Follower, log: LogView) -> None:
         self._follower = follower
@@ -69,21 +69,21 @@ class Behind:
         now_ms = self._log.monotonic_ms()
         if self._looked_ms is not None and now_ms - self._looked_ms < _EVERY_MS:
             return
-        most = heapq.nlargest(_LOOKED_AT, unread, key=lambda each: lag[each])
+        most = heapq.nlargest(_MOST_SAMPLES, unread, key=lambda each: lag[each])
         wanted = {partition: unread[partition] for partition in most}
-        if wanted or now_ms - self._begun_ms >= _EVERY_MS:  # not in the first batch: its looks would be waited for
+        if wanted or now_ms - self._begun_ms >= _EVERY_MS:  # not in the first batch, which would wait for the lookups
             wanted = {**self._begins_of_unknown(), **wanted}
         if not wanted:
             return
         self._looked_ms = now_ms
-        for partition, seen in self._follower.look_at(wanted).items():
+        for partition, seen in self._follower.sample(wanted).items():
             if seen.timestamp_ms is not None and partition in unread:
                 self._written_ms[partition] = seen.timestamp_ms
 
     def _begins_of_unknown(self) -> dict[Partition, tuple[int, int]]:
-        """The last batch in partitions of which no record was looked at."""
+        """The last batch's ranges in partitions that were never sampled."""
         batch = self._follower.last_batch
         if batch is None:
             return {}
-        unknown = self._follower.weights.to_look_at(batch.sizes(), unknown_only=True)
+        unknown = self._follower.weights.to_sample(batch.sizes(), unknown_only=True)
         return {partition: (batch.start[partition], batch.end[partition]) for partition in unknown}

@@ -22,7 +22,7 @@ def check_for_batch(options: SourceOptions) -> None:
     """Raise ConfigError for options that only a stream can honour, or that would read nothing."""
     if options.commit_offsets:
         raise ConfigError(
-            "commitOffsets is for streams: a batch read is not told when its rows are done with",
+            "commitOffsets is for streams: a batch read is not told when its rows have been processed",
             hint="Leave it out, and commit with penstock.Admin when the job is done",
         )
     wanted = options.starting
@@ -37,7 +37,7 @@ def bounded(options: SourceOptions, log: LogView, partitions: Collection[Partiti
     """The range of each of ``partitions``; by default everything that is there now.
 
     Raises ConfigError for offsets that do not name exactly these partitions, DataLoss for offsets that are gone or not
-    there yet; with ``failOnDataLoss=warn`` what is there is read, with a warning.
+    there yet; with ``failOnDataLoss=warn`` it warns and takes what is there.
     """
     options.subscription.check_all_exist(partitions)
     earliest, latest = log.earliest(partitions), log.latest(partitions)
@@ -55,7 +55,7 @@ def bounded(options: SourceOptions, log: LogView, partitions: Collection[Partiti
 
 
 def _range(partition: Partition, low: int, high: int, first: int, last: int, losses: Losses) -> tuple[int, int]:
-    """``[low, high)`` as far as the log has it: ``[first, last)``."""
+    """The part of ``[low, high)`` that is in the log, which has ``[first, last)``."""
     if low < first and low < high:
         gone = min(first, high) - low
         losses.report(partition, low, gone, f"{gone} offsets; the log starts at {first}")

@@ -1,7 +1,7 @@
-"""Client options as jobs give them, without ``kafka.`` or the address's scheme before them, as our client takes them.
+"""Translates the client options of a job, given without ``kafka.`` or the address's scheme, to those of our client.
 
-Jobs come from Spark's Kafka source and sink, so the words of Kafka's clients are understood whatever the address's
-protocol is. What must not live here: those words; they are the protocol's.
+Jobs come from Spark's Kafka source and sink, so the names of Kafka's client options are understood whatever the
+address's protocol is. What must not live here: those names; they belong to the protocol.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from penstock.protocols import protocol
 __all__ = ["MOVED_FROM", "client_options", "words_of"]
 
 MOVED_FROM = "kafka"
-"""Whose options Spark's own connector takes."""
+"""The protocol whose options Spark's own connector takes."""
 
 
 @functools.cache
 def words_of(scheme: str) -> ProtocolConfig:
-    """The words that options of a job may be in."""
+    """The protocol configuration whose option names a job may use."""
     return both(protocol(scheme).config, protocol(MOVED_FROM).config)
 
 

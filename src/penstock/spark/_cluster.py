@@ -1,4 +1,4 @@
-"""How many tasks may run at once where Spark runs them, as far as its settings say. Pure.
+"""How many tasks Spark can run at once, as far as its settings say. Pure.
 
 What must not live here: where settings come from (``_launch``), and how ranges are cut (``_planning``).
 """
@@ -23,27 +23,27 @@ SETTINGS = (
     "spark.executor.instances",
     "spark.task.cpus",
 )
-"""Those that say something about it."""
+"""The settings that matter for this."""
 
 _LOCAL = re.compile(r"local(?:\[\s*(\d+|\*)\s*(?:,\s*\d+\s*)?\])?")
 _LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*\d+\s*\]")
 _MANAGED = ("yarn", "k8s")
 _EXECUTORS = 2
-"""How many executors YARN and Kubernetes give a job that does not say; each has one core then."""
+"""Executors that YARN and Kubernetes give a job by default, with one core each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """``at_once``: tasks that run at the same time, None if nothing says so. ``apart``: not on this machine alone."""
+    """``at_once``: tasks that run at the same time, None if unknown. ``apart``: not on this machine alone."""
 
     at_once: int | None
     apart: bool
 
 
 def slots(settings: Mapping[str, str] | None, *, cores: int) -> Slots:
-    """``settings`` are Spark's, None where they cannot be seen: that is taken for a cluster. ``cores``: this machine's.
+    """``settings`` are Spark's; None (they cannot be read) is taken for a cluster. ``cores`` are this machine's.
 
-    Of values that Spark would refuse nothing is known.
+    Values that Spark would refuse count as unknown.
     """
     if settings is None:
         return Slots(None, apart=True)
@@ -61,7 +61,7 @@ def slots(settings: Mapping[str, str] | None, *, cores: int) -> Slots:
 
 
 def _cores(settings: Mapping[str, str], *, managed: bool) -> int | None:
-    """Of all executors, once all of them run. A standalone master gives out what it has, which is not a setting."""
+    """Cores of all executors once they run; None if unknown: a standalone master's cores are not a setting."""
     per_executor = _count(settings, "spark.executor.cores") or (1 if managed else None)
     if settings.get("spark.dynamicAllocation.enabled", "").lower() == "true":
         executors = _count(settings, "spark.dynamicAllocation.maxExecutors")

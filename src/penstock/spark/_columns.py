@@ -1,6 +1,6 @@
-"""The columns Spark gets: those of Spark's own Kafka source, by name. No Arrow and no Spark is imported here.
+"""The columns Spark gets: those of Spark's own Kafka source, by name. Imports neither Arrow nor Spark.
 
-What must not live here: how a column is built (``_rows``).
+What must not live here: how a column is built (``penstock.columnar``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ KNOWN = {
     "timestampType": "int",
     "headers": "array<struct<key string, value binary>>",
 }
-"""Spark's type of every column that can be asked for (Structured Streaming + Kafka Integration Guide)."""
+"""Spark's type of every column that can be read (Structured Streaming + Kafka Integration Guide)."""
 
 HEADERS = "headers"
 DEFAULT = tuple(name for name in KNOWN if name != HEADERS)

@@ -1,6 +1,6 @@
-"""Spark's DDL for schemas (``id bigint, at timestamp, tags array<string>``) as a small tree, and what Arrow calls it.
+"""Spark's DDL for schemas (``id bigint, at timestamp, tags array<string>``) as a small tree, and its types in Arrow.
 
-PySpark parses DDL in the JVM, which workers cannot ask; this covers the types that JSON and logs have. What must not
+PySpark parses DDL in the JVM, which workers cannot call; this covers the types that JSON and logs have. What must not
 live here: values.
 """
 
@@ -86,7 +86,7 @@ _DEEPEST = 32
 
 
 def parse_ddl(text: str, option: str = "schema") -> Struct:
-    """Parse a schema. Raises ConfigError, which says where; ``option`` is who gave it."""
+    """Parse a schema given by ``option``. Raises ConfigError, which says where the mistake is."""
     parser = _Parser(text, option)
     fields = parser.fields(end=None, depth=0)
     if not fields:
@@ -108,7 +108,7 @@ class _Parser:
         while end or found or self._next is not None:
             name = self._name()
             if name.lower() in names:
-                raise self._wrong(f"column {name} is there twice")
+                raise self._wrong(f"column {name} appears twice")
             names.add(name.lower())
             if self._next == ":":
                 self._take()
@@ -134,7 +134,7 @@ class _Parser:
         if word == "map":
             self._expect("<")
             if self._type(depth + 1) != Scalar("string"):
-                raise self._wrong("keys of a map are strings in JSON")
+                raise self._wrong("the keys of a map must be strings, as in JSON")
             self._expect(",")
             value = self._type(depth + 1)
             self._expect(">")
@@ -144,7 +144,7 @@ class _Parser:
             fields = self.fields(">", depth)
             self._expect(">")
             return Struct(fields)
-        raise self._wrong(f"'{word}' is no type that can be read" if word else "a type is missing at the end")
+        raise self._wrong(f"'{word}' is not a supported type" if word else "a type is missing at the end")
 
     def _decimal(self) -> Scalar:
         precision, scale = 10, 0
@@ -157,14 +157,14 @@ class _Parser:
             self._expect(")")
         if not (1 <= precision <= 38 and 0 <= scale <= precision):
             raise self._wrong(
-                f"decimal({precision},{scale}) is none: at most 38 digits, as many of them behind the point"
+                f"decimal({precision},{scale}) is not valid: at most 38 digits, and no more of them after the point"
             )
         return Scalar("decimal", precision, scale)
 
     def _number(self) -> int:
         token = self._take() or ""
         if not (token.isascii() and token.isdigit() and len(token) < 4):
-            raise self._wrong(f"'{token}' is no number of digits")
+            raise self._wrong(f"'{token}' is not a number of digits")
         return int(token)
 
     def _name(self) -> str:
@@ -199,7 +199,7 @@ class _Parser:
 
 
 def arrow_type(type_: Type) -> pa.DataType:
-    """The one Arrow type that Spark takes for it out of a Python source."""
+    """The one Arrow type that Spark accepts for it from a Python source."""
     import pyarrow as pa
 
     match type_:

@@ -1,7 +1,7 @@
-"""Where records go whose values cannot be decoded: to a topic, or as Parquet into a folder. At least once.
+"""Stores records whose values cannot be decoded: in a topic, or as Parquet in a folder. At least once.
 
-A task that is run again writes its dead letters again: into the same file, or as further records of the topic, whose
-headers say which record of which topic each one is. What must not live here: what makes a record bad.
+A task that is rerun writes its dead letters again: into the same file, or as further records of the topic, whose
+headers identify the original record. What must not live here: what makes a record bad.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 __all__ = ["DeadLetterWriter", "dead_letter_writer"]
 
 PREFIX = "penstock.dead."
-"""Of the headers of a dead letter in a topic: error, topic, partition, offset; its own headers follow."""
+"""Prefix of the headers error, topic, partition and offset of a dead letter in a topic; its own headers follow."""
 
 
 class DeadLetterWriter(Protocol):
-    """Within its context records may be written; when that ends without an error all are stored."""
+    """Takes records within its context; when that ends without an error, all are stored."""
 
     def write(self, rows: pa.RecordBatch, errors: Sequence[str]) -> None:
-        """Records with key, value, topic, partition, offset, timestamp and headers, and what is wrong with each."""
+        """Write records (key, value, topic, partition, offset, timestamp, headers), with what is wrong with each."""
         ...
 
 
@@ -75,7 +75,7 @@ class _Topic:
 
 
 class _Folder:
-    """One file a task. Its name says what the task read, so that the same task writes the same file."""
+    """One file per task, named after what the task reads, so that a rerun writes the same file."""
 
     def __init__(self, folder: str, ranges: Sequence[LogRange]) -> None:
         from pyarrow import fs

@@ -1,16 +1,17 @@
-"""JSON values to one typed Arrow column, and what is wrong with those that are none; vectorised.
+"""Decodes JSON values into one typed Arrow column, and says what is wrong with invalid ones; vectorised.
 
-Arrow's JSON reader does the work, on many values at once, one a line. It is not made for values it cannot trust: it
-fails as a whole for one bad value, reads two objects on one line as two rows, and dies of a bare ``null``. So what it
-gets is looked at before, column-wise: each value begins with ``{`` and ends with ``}``, and no ``}`` in it is followed
-by anything that could begin another value; what looks odd is first read by Python's parser. A line can then bring
-exactly one row, or an error; after one those that do not look good (``_decode_shape``) are decoded value by value,
-which finds the wrong ones, and the others are read again. Schemas with types that Arrow's reader does not have (maps,
-binary) are decoded value by value in ``_decode_rows``.
+Arrow's JSON reader does the work, on many values at once, one per line. It is not made for untrusted values: one bad
+value fails the whole call, two objects on one line become two rows, and a bare ``null`` crashes it. So values are
+checked first, column-wise: each begins with ``{`` and ends with ``}``, and no ``}`` in it is followed by anything that
+could begin another value; values that fail the check are first read by Python's parser. Each line then gives exactly
+one row, or an error. After an error, the values without the right shape (``_decode_shape``) are decoded one by one to
+find the bad ones, and the others are read again. Schemas with types that Arrow's reader lacks (maps, binary) are
+decoded value by value in ``_decode_rows``.
 
-Types are exact: a number in quotes is no number, 1.0 is no int, a decimal with too many digits is none. Fields that the
-schema does not name are ignored, missing ones are null, and so is a value that is null or ``null``. Timestamps are ISO
-8601; without a zone they are UTC. What must not live here: what is done about bad values (``_bad_records``).
+Types are exact: a number in quotes is not a number, 1.0 is not an int, a decimal may not have too many digits. Fields
+that the schema does not name are ignored; missing fields are null, and so is a value that is null or ``null``.
+Timestamps are ISO 8601; without a zone they are UTC. What must not live here: what is done about bad values
+(``_bad_records``).
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 _MOST_BYTES: Final = 64 * 1024 * 1024
 _FEW: Final = 512
-"""If something is still wrong after the sieve, so many values are read at a time: more than Arrow's fixed cost of half
-a millisecond a time, and not so many that a single bad one makes all of a batch slow."""
+"""Values read at a time if something is still wrong after the sieve: enough to outweigh Arrow's fixed cost of half a
+millisecond per call, and few enough that one bad value does not slow the whole batch."""
 
 _FIRST_DAY: Final = -719_162
 _LAST_DAY: Final = 2_932_896
-"""0001-01-01 and 9999-12-31, in days since 1970: what lies before or behind, Python cannot say."""
+"""0001-01-01 and 9999-12-31, in days since 1970: the first and last dates that Python has."""
 
 _OPEN, _CLOSE, _NEWLINE = ord("{"), ord("}"), ord("\n")
 _AFTER_CLOSE: Final = np.zeros(256, bool)
@@ -67,7 +68,7 @@ class JsonDecoder:
         )
 
     def decode(self, values: pa.Array) -> tuple[pa.StructArray, Mapping[int, str]]:
-        """(a struct for each value, null where there is none; why, by row, for those that could not be decoded)."""
+        """(a struct for each value, null where there is none; by row, why a value could not be decoded)."""
         present = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
         errors: dict[int, str] = {}
         pieces: list[pa.StructArray] = []
@@ -80,7 +81,7 @@ class JsonDecoder:
             readable = self._readable(values, rows, errors)
             if len(readable):
                 self._decode_some(values, readable, pieces, taken, errors)
-        # From the order in which pieces were decoded back to that of the rows; what is in no piece is null.
+        # Back from the order of decoding to that of the rows; rows that were not decoded are null.
         order = np.full(len(values), -1, np.int64)
         found = np.concatenate(taken) if taken else np.empty(0, np.int64)
         order[found] = np.arange(len(found))
@@ -95,11 +96,11 @@ class JsonDecoder:
         taken: list[Numbers],
         errors: dict[int, str],
     ) -> None:
-        """All at once; if that fails, all but those that are wrong among the ones that do not look good.
+        """Read all at once; if that fails, all but those of the doubtful values that are in fact wrong.
 
-        If that fails as well, a few hundred at a time; of those that fail again, without those that are wrong. Which
-        are wrong is found value by value, by the decoder whose rules are the same. Should it find nothing wrong, what
-        is left is halved, down to one.
+        If that fails too, a few hundred at a time; where that fails, again without the wrong ones. Wrong values are
+        found one by one, by the row decoder, whose rules are the same. If it finds nothing wrong, what is left is
+        halved, down to one value.
         """
         runs = [rows]
         sieve = self._shape != ""
@@ -127,7 +128,7 @@ class JsonDecoder:
         return np.asarray(found.to_numpy(zero_copy_only=False))
 
     def _good(self, values: pa.Array, rows: Numbers, doubtful: Flags, errors: dict[int, str]) -> Numbers:
-        """``rows`` without those that are ``doubtful`` and indeed wrong, which are told."""
+        """``rows`` without those that are ``doubtful`` and in fact wrong, which go to ``errors``."""
         kept = np.ones(len(rows), bool)
         places = np.flatnonzero(doubtful)
         for place, value in zip(places.tolist(), values.take(pa.array(rows[places])).to_pylist(), strict=True):
@@ -139,7 +140,7 @@ class JsonDecoder:
         return rows[kept]
 
     def _read(self, lines: pa.Buffer, rows: int) -> pa.StructArray:
-        # Text that is no UTF-8 would go on to the JVM; Arrow's reader does not look.
+        # Arrow's reader does not check for UTF-8; other text would reach the JVM.
         _check_utf8(lines)
         options = pyarrow.json.ReadOptions(use_threads=False, block_size=lines.size + 1)
         table = pyarrow.json.read_json(pa.BufferReader(lines), read_options=options, parse_options=self._parse)
@@ -151,7 +152,7 @@ class JsonDecoder:
         return _refined(struct, self.type)
 
     def _readable(self, values: pa.Array, rows: Numbers, errors: dict[int, str]) -> Numbers:
-        """Those rows that can bring one row, or an error; others are null, or wrong, and are told."""
+        """The rows that can give one row, or an error; the others are null, or wrong and go to ``errors``."""
         if not len(rows):
             return rows
         odd = _odd(values, rows)
@@ -187,18 +188,18 @@ class JsonDecoder:
 def _why_odd(value: bytes) -> str | None:
     """What is wrong with a value that looks odd; "" if nothing is, None if it is ``null``."""
     try:
-        tree = json.loads(value.decode())  # of bytes it would guess the encoding
+        tree = json.loads(value.decode())  # given bytes, it would guess the encoding
     except RecursionError:
-        return "it is nested too deep"
+        return "it is nested too deeply"
     except ValueError as error:
-        return f"it is no JSON: {error}" if value.strip() else "it is empty"
+        return f"it is not JSON: {error}" if value.strip() else "it is empty"
     if tree is None:
         return None
-    return "" if isinstance(tree, dict) else "it is no object"
+    return "" if isinstance(tree, dict) else "it is not an object"
 
 
 def _odd(values: pa.Array, rows: Numbers) -> npt.NDArray[np.bool_]:
-    """Which of ``rows`` do not begin with ``{``, end with ``}``, or may hold more than one value."""
+    """Which of ``rows`` do not begin with ``{`` or end with ``}``, or may hold more than one value."""
     data = np.frombuffer(_lines(values, rows), np.uint8)
     lengths = pc.binary_length(values.take(pa.array(rows))).to_numpy(zero_copy_only=False).astype(np.int64)
     stops = np.cumsum(lengths + 1) - 1  # where each line's newline is
@@ -215,7 +216,7 @@ def _odd(values: pa.Array, rows: Numbers) -> npt.NDArray[np.bool_]:
 
 
 def _lines(values: pa.Array, rows: Numbers) -> pa.Buffer:
-    """The values one a line, each with a newline behind it; newlines in them, which JSON has as blanks, are blanks."""
+    """The values, one per line; newlines in them, which are white space in JSON, become blanks."""
     some = values.take(pa.array(rows))
     joined = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(some)], pa.int32()), some), b"\n")[0].as_buffer()
     lines = np.empty(joined.size + 1, np.uint8)
@@ -244,7 +245,7 @@ def _check_utf8(lines: pa.Buffer) -> None:
 
 
 def _carried(type_: Type) -> Type:
-    """What Arrow's reader is asked for: dates are text there, and refined afterwards."""
+    """The type to ask Arrow's reader for: dates are read as text and converted afterwards."""
     match type_:
         case Scalar("date"):
             return Scalar("string")
@@ -257,12 +258,12 @@ def _carried(type_: Type) -> Type:
 
 
 def _refined(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """From what Arrow's reader was asked for to what was wanted. Raises ArrowInvalid for what it should not have taken.
+    """Convert what Arrow's reader read to the wanted type. Raises ArrowInvalid for what it should have refused.
 
-    It lets decimals of too many digits and the years 0 and 10000 pass, the latter through a time zone.
+    It accepts decimals with too many digits and the years 0 and 10000, the latter through a time zone.
     """
     if pa.types.is_struct(wanted):
-        # Under a null there may be anything.
+        # The memory under a null may hold anything.
         valid = array.is_valid()
         parts = [array.field(index) for index in range(array.type.num_fields)]
         parts = [pc.if_else(valid, part, None) for part in parts] if array.null_count else parts
@@ -302,10 +303,10 @@ def _has(type_: Type, wanted: Any) -> bool:
 
 def _in_words(error: Exception) -> str:
     if isinstance(error, UnicodeDecodeError):
-        return "it is no UTF-8"
+        return "it is not UTF-8"
     text = _IN_ROW.sub("", str(error).removeprefix("JSON parse error: "))
     changed = _CHANGED.fullmatch(text)
     if changed:
         path, wanted, found = changed.groups()
-        return f"{path.strip('/').replace('/', '.') or 'it'} is {found}, wanted is {wanted}"
-    return "it is no UTF-8" if "UTF8" in text or "UTF-8" in text else text.rstrip(".")
+        return f"{path.strip('/').replace('/', '.') or 'it'} is {found}, expected {wanted}"
+    return "it is not UTF-8" if "UTF8" in text or "UTF-8" in text else text.rstrip(".")

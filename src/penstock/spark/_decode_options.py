@@ -1,4 +1,4 @@
-"""Options of a read that decodes values: the format, the schema, and what is done about values that cannot be decoded.
+"""Options of a read that decodes values: the format, the schema, and how to handle values that cannot be decoded.
 
 What must not live here: decoding (``_decode_json``) and bad records themselves (``_bad_records``).
 """
@@ -23,16 +23,17 @@ ERROR, RAW = "_error", "_raw"
 DECODE_OPTIONS: Mapping[str, str] = {
     "valueFormat": "binary, or json: the column value becomes a struct of the fields of valueSchema (ours)",
     "valueSchema": "the schema of JSON values as DDL: id bigint, at timestamp, tags array<string> (ours)",
-    "mode": "what is done about a value that is no such JSON: FAILFAST, PERMISSIVE, DROP or DEADLETTER (ours)",
-    "deadLetter": "where DEADLETTER puts them: a topic of the same log, an address with a topic, or a folder (ours)",
+    "mode": "how to handle a value that does not match valueSchema: FAILFAST, PERMISSIVE, DROP or DEADLETTER (ours)",
+    "deadLetter": "where DEADLETTER stores records: a topic of the same log, an address with a topic, a folder (ours)",
 }
 
 
 class Mode(enum.Enum):
-    """What is done about a value that cannot be decoded.
+    """How to handle a value that cannot be decoded.
 
-    FAILFAST: the task fails, and says which record it was. PERMISSIVE: the value is null, the columns _error and _raw
-    say why and what it was. DROP: it is left out, and counted in the log. DEADLETTER: it is left out, and put aside.
+    FAILFAST: the task fails and names the record. PERMISSIVE: the value is null; the columns _error and _raw hold the
+    reason and the bytes. DROP: the record is left out and counted in the program's log. DEADLETTER: the record is left
+    out and stored elsewhere.
     """
 
     FAILFAST = "FAILFAST"
@@ -43,9 +44,9 @@ class Mode(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """Where they go: ``topic`` of the log at ``address``, or ``folder``.
+    """Where dead letters go: to ``topic`` of the log at ``address``, or to ``folder``.
 
-    ``client`` is how that log is spoken to; it may hold secrets and is not shown.
+    ``client`` holds the client options for that log; they may contain secrets and are not shown.
     """
 
     address: str = ""
@@ -56,7 +57,7 @@ class DeadLetters:
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """How values are decoded; ``ddl`` is the schema as it was given."""
+    """How values are decoded; ``ddl`` is the schema as given."""
 
     ddl: str
     schema: Struct
@@ -70,17 +71,17 @@ def parse_decoding(
     columns: Sequence[str],
     client: Mapping[str, OptionValue] = MappingProxyType({}),
 ) -> Decoding | None:
-    """None if values stay bytes. The log that is read is at ``address``, its reader's options are ``client``.
+    """The parsed options; None if values stay bytes. Raises ConfigError.
 
-    Raises ConfigError.
+    ``address`` and ``client`` (options) are those of the log that is read.
     """
     kind = options.get("valueFormat", "binary").strip().lower()
     if kind not in {"binary", "json"}:
-        raise ConfigError(f"valueFormat is '{options['valueFormat']}', wanted is binary or json")
+        raise ConfigError(f"valueFormat is '{options['valueFormat']}', expected binary or json")
     if kind == "binary":
         for name in ("valueSchema", "mode", "deadLetter"):
             if name in options:
-                raise ConfigError(f"{name} has no meaning while values stay bytes", hint="Set valueFormat to json")
+                raise ConfigError(f"{name} has no effect while values stay bytes", hint="Set valueFormat to json")
         return None
     if not options.get("valueSchema", "").strip():
         raise ConfigError(
@@ -94,7 +95,7 @@ def parse_decoding(
 
 
 def decoded_ddl(columns: Sequence[str], decoding: Decoding | None, more: Mapping[str, str] | None = None) -> str:
-    """The schema that Spark is told, as DDL; ``more`` are types of columns that are not always there."""
+    """The schema for Spark, as DDL; ``more`` are the types of further columns."""
     types = {**KNOWN, **(more or {})}
     if decoding is not None:
         types["value"] = f"struct<{decoding.ddl}>"
@@ -114,7 +115,7 @@ def _mode(options: Mapping[str, str]) -> Mode:
         return Mode("DROP" if text == "DROPMALFORMED" else text)
     except ValueError:
         known = ", ".join(each.value for each in Mode)
-        raise ConfigError(f"mode is '{options['mode']}', wanted is one of {known}") from None
+        raise ConfigError(f"mode is '{options['mode']}', expected one of {known}") from None
 
 
 def _dead_letters(
@@ -123,17 +124,17 @@ def _dead_letters(
     text = options.get("deadLetter", "").strip()
     if mode is not Mode.DEADLETTER:
         if text:
-            raise ConfigError(f"deadLetter has no meaning for mode={mode.value}", hint="Set mode to DEADLETTER")
+            raise ConfigError(f"deadLetter has no effect with mode={mode.value}", hint="Set mode to DEADLETTER")
         return None
     if not text:
         raise ConfigError(
-            "mode=DEADLETTER needs to know where to put them", hint="Set deadLetter to a topic, an address or a folder"
+            "mode=DEADLETTER needs a place to store records", hint="Set deadLetter to a topic, an address or a folder"
         )
     scheme, separator, _ = text.partition("://")
     if separator and scheme.lower() in schemes():
         parsed = address_of(text)
         if len(parsed.topics) != 1:
-            raise ConfigError(f"deadLetter names {len(parsed.topics)} topics, wanted is one")
+            raise ConfigError(f"deadLetter names {len(parsed.topics)} topics, expected one")
         bare = type(parsed)(parsed.scheme, parsed.endpoints, (), parsed.options)
         return DeadLetters(str(bare), parsed.topics[0])
     if separator or "/" in text:

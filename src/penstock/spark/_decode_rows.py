@@ -1,4 +1,4 @@
-"""One JSON value to Python objects of a schema's types, for the types that Arrow's reader does not have.
+"""Decodes one JSON value into Python objects of a schema's types, for the types that Arrow's reader lacks.
 
 The same rules as ``_decode_json``. What must not live here: columns.
 """
@@ -19,7 +19,7 @@ from penstock.spark._ddl import Array, Map, Scalar, Struct, Type
 
 __all__ = ["decode_row"]
 
-# As Arrow takes them; Python takes more.
+# As Arrow accepts them; Python accepts more.
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _TIME = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d(:\d\d(:\d\d(\.\d{1,6})?)?)?(Z|[+-]\d\d(:?\d\d)?)?)?", re.ASCII)
 _DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -32,21 +32,22 @@ def decode_row(value: bytes, schema: Struct) -> dict[str, Any] | None:
         raise ValueError("it is empty")
     try:
         text = value.decode()
-        tree = json.loads(text) if text.startswith("\ufeff") else _TREES.decode(text)  # which knows no byte order mark
+        # Only loads() reports a byte order mark.
+        tree = json.loads(text) if text.startswith("\ufeff") else _TREES.decode(text)
     except RecursionError:
-        raise ValueError("it is nested too deep") from None
+        raise ValueError("it is nested too deeply") from None
     except ValueError as error:
-        raise ValueError(f"it is no JSON: {error}") from None
+        raise ValueError(f"it is not JSON: {error}") from None
     if tree is None:
         return None
     if not isinstance(tree, _Pairs):
-        raise ValueError("it is no object")
+        raise ValueError("it is not an object")
     decoded: dict[str, Any] = _struct(tree, schema, "")
     return decoded
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """An object, with its names in the order they stand there, twice if they do."""
+    """An object as pairs in the order of its text, with repeated names."""
 
     __slots__ = ()
 
@@ -76,7 +77,7 @@ def _decode(tree: Any, type_: Type, path: str) -> Any:
                 raise _wrong(path, tree, "object")
             pairs = [(_string(key, path), _decode(each, value, f"{path}.{key}")) for key, each in tree]
             if len({key for key, _ in pairs}) < len(pairs):
-                raise ValueError(f"{path} has a key twice")
+                raise ValueError(f"a key of {path} appears twice")
             return pairs
         case Scalar(name):
             if name in _WHOLE:
@@ -95,7 +96,7 @@ def _struct(tree: Any, type_: Struct, path: str) -> dict[str, Any]:
         names = [name for name, _ in tree]
         for field in type_.fields:
             if names.count(field.name) > 1:
-                raise ValueError(f"{prefix}{field.name} is there twice")
+                raise ValueError(f"{prefix}{field.name} appears twice")
     return {field.name: _decode(given.get(field.name), field.type, f"{prefix}{field.name}") for field in type_.fields}
 
 
@@ -105,7 +106,7 @@ def _whole(tree: Any, bits: int, path: str) -> int:
     try:
         number = int(str(tree))
     except ValueError:
-        raise ValueError(f"{path} is {tree}, wanted is a whole number") from None
+        raise ValueError(f"{path} is {tree}, expected a whole number") from None
     if not -(2**bits) <= number < 2**bits:
         raise ValueError(f"{path} is {tree}, too large for {bits + 1} bits")
     return number
@@ -120,14 +121,14 @@ def _decimal(tree: Any, type_: Scalar, path: str) -> Decimal:
         number = Decimal(str(tree))
         exact = number.quantize(Decimal(1).scaleb(-type_.scale))
     except InvalidOperation:
-        raise ValueError(f"{path} is {tree}, no decimal({type_.precision},{type_.scale})") from None
+        raise ValueError(f"{path} is {tree}, not a decimal({type_.precision},{type_.scale})") from None
     if exact != number or len(exact.as_tuple().digits) > type_.precision:
         raise ValueError(f"{path} is {tree}, which does not fit decimal({type_.precision},{type_.scale})")
     return exact
 
 
 def _float(tree: Any, path: str) -> float:
-    if isinstance(tree, float):  # NaN and the infinities, which are no numbers in JSON but in many writers
+    if isinstance(tree, float):  # NaN and the infinities: not JSON, but written by many programs
         return tree
     if not isinstance(tree, _Number):
         raise _wrong(path, tree, "number")
@@ -157,7 +158,7 @@ def _binary(tree: Any, path: str) -> bytes:
     try:
         return base64.b64decode(_string(tree, path), validate=True)
     except binascii.Error as error:
-        raise ValueError(f"{path} is no base64: {error}") from None
+        raise ValueError(f"{path} is not base64: {error}") from None
 
 
 def _date(tree: Any, path: str) -> date:
@@ -167,7 +168,7 @@ def _date(tree: Any, path: str) -> date:
             raise ValueError
         return date.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"{path} is '{text[:40]}', wanted is a date like 2026-01-31") from None
+        raise ValueError(f"{path} is '{text[:40]}', expected a date like 2026-01-31") from None
 
 
 def _timestamp(tree: Any, path: str) -> datetime:
@@ -177,11 +178,11 @@ def _timestamp(tree: Any, path: str) -> datetime:
             raise ValueError
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"{path} is '{text[:40]}', wanted is a time like 2026-01-31T12:00:00Z") from None
+        raise ValueError(f"{path} is '{text[:40]}', expected a time like 2026-01-31T12:00:00Z") from None
     try:
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except OverflowError:
-        raise ValueError(f"{path} is '{text[:40]}', in UTC no time of the years 1 to 9999") from None
+        raise ValueError(f"{path} is '{text[:40]}', in UTC outside the years 1 to 9999") from None
 
 
 def _local(tree: Any, path: str) -> datetime:
@@ -202,4 +203,4 @@ _SCALARS: dict[str, Callable[[Any, str], Any]] = {
 
 def _wrong(path: str, tree: Any, wanted: str) -> ValueError:
     kinds = {_Number: "number", bool: "boolean", str: "string", list: "array", _Pairs: "object", float: "number"}
-    return ValueError(f"{path or 'it'} is {kinds.get(type(tree), type(tree).__name__)}, wanted is {wanted}")
+    return ValueError(f"{path or 'it'} is {kinds.get(type(tree), type(tree).__name__)}, expected {wanted}")

@@ -1,16 +1,16 @@
-r"""What a good JSON value of a schema looks like, as one regular expression that Arrow matches on a whole column.
+r"""The shape of valid JSON values of a schema, as one regular expression that Arrow matches on a whole column.
 
-Arrow's JSON reader says of many values only that one of them is wrong. This says which they may be: RE2, which Arrow
-uses, matches bytes at half a gigabyte a second and never goes back, so all values are looked at in less time than a
-dozen take in Python. The expression is a sieve, no judge:
+Given many values, Arrow's JSON reader only says that one of them is wrong. This finds the suspects: RE2, which Arrow
+uses, matches half a gigabyte per second and never backtracks, so it checks all values in less time than Python needs
+for a dozen. The expression is a sieve, not a judge:
 
-- what it does not match need not be wrong (an integer as large as its type allows, 29 February, a field that nobody
-  wants nested deeper than ``_DEEPEST``): it has to be looked at;
-- what it matches need not be good (a name that is there twice, a comma before the end of an inner list).
+- a value that it does not match need not be wrong (an integer as large as its type allows, 29 February, an unknown
+  field nested deeper than ``_DEEPEST``): it has to be decoded;
+- a value that it matches need not be valid (a repeated name, a comma before the end of an inner list).
 
 Each type is written once, so the expression is as long as the schema. That is why lists are written as "elements, each
-with a comma or the closing bracket behind it". It is for values that end with ``}`` and have nothing but a comma or
-another end behind any ``}``, which ``_decode_json`` sees to. What must not live here: whether a value is good.
+followed by a comma or the closing bracket". Values must end with ``}``, and any ``}`` must be followed by a comma or
+another end, which ``_decode_json`` ensures. What must not live here: whether a value is valid.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from penstock.spark._ddl import Array, Field, Map, Scalar, Struct, Type
 __all__ = ["shape"]
 
 _DEEPEST: Final = 6
-"""Of values of fields that the schema does not name."""
+"""Nesting of values in fields that the schema does not name."""
 
 _TOLD_APART: Final = 100
-"""So many bytes of names are looked at: RE2 takes groups no deeper than a thousand."""
+"""Bytes of a name that are compared: RE2 nests groups no deeper than a thousand."""
 
 _LONGEST: Final = 60_000
-"""Characters: what 100 to 300 fields take. With more RE2's table of states overflows, and it is as slow as Python."""
+"""Characters, for 100 to 300 fields. With more, RE2's state table overflows, and it is as slow as Python."""
 
 _BLANK: Final = r"[ \t\r\n]*"
 _COLON: Final = f"{_BLANK}:{_BLANK}"
@@ -105,7 +105,7 @@ def _list(opening: str, element: str, closing: str) -> str:
 
 
 def _anything() -> str:
-    """A value of a field that nobody wants: what is in its lists and objects is looked at loosely."""
+    """A value of a field that the schema does not name; the content of its lists and objects is matched loosely."""
     inner = ""
     for _ in range(_DEEPEST):
         inner = rf"|[\[{{](?:{_LOOSE}{inner})*[\]}}]"

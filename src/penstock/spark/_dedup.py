@@ -1,9 +1,9 @@
-"""Reading: leaving out rows that a query wrote twice to a log without transactions (the sink's dedupHeaders=true).
+"""When reading, drops rows that a query wrote twice to a log without transactions (the sink's dedupHeaders=true).
 
-Such rows carry the header ``penstock.row``: "query/batch/task/number", which is the same when a batch runs again and is
-cut into tasks as before. Where it was cut otherwise, the same id stands on another row: so a row counts as repeated
-only if its key and value are the same too, and nothing is ever left out that was not written before; rows that moved to
-another task stay there twice. What must not live here: writing these headers (``_sink_rows``).
+Such rows carry the header ``penstock.row``: "query/batch/task/number", which is the same when a batch is rerun with the
+same division into tasks. With another division the id may be that of a different row, so a row counts as repeated only
+if its key and value are the same too: nothing is dropped that was not written before, and rows that moved to another
+task stay twice. What must not live here: writing these headers (``_sink_rows``).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _Seen = dict[bytes, set[tuple[bytes, bytes | None, bytes | None]]]
 
 
 class Deduplicator:
-    """Leaves out rows it has seen; for rows in the order a partition, or a group of partitions read together, has them.
+    """Drops rows it has seen before. Rows must come in the order of their partition, or of partitions read together.
 
     A batch can be repeated only until the next one begins, so the last ``batches`` of each query are remembered and
-    older ones forgotten. Rows with a key come back in their own partition; rows without one in any: then let one
-    Deduplicator see all partitions.
+    older ones forgotten. Rows with a key are repeated in their own partition, rows without one in any: for those, let
+    one Deduplicator see all partitions.
 
     >>> known = Deduplicator()
     >>> for messages in reader.read(span):                                       # doctest: +SKIP
@@ -38,14 +38,14 @@ class Deduplicator:
 
     def __init__(self, batches: int = 16) -> None:
         if batches < 1:
-            raise UsageError(f"batches is {batches}, wanted is at least 1")
+            raise UsageError(f"batches is {batches}, must be at least 1")
         self._batches = batches
         self._queries: dict[bytes, _Seen] = {}
 
     def first_seen(self, rows: pa.Table) -> pa.Table:
         """The rows of a table with columns key, value and headers that were not seen before, in their order.
 
-        Rows without the header, somebody else's, all stay.
+        Rows without the header, from other writers, all stay.
         """
         missing = [name for name in ("key", "value", "headers") if name not in rows.schema.names]
         if missing:
@@ -97,7 +97,7 @@ def _ids(headers: pa.ChunkedArray) -> list[bytes | None]:
         ours = pc.equal(pairs.field("key"), ROW_HEADER)
         rows = pc.list_parent_indices(chunk).filter(ours).to_pylist()
         for row, row_id in zip(rows, pairs.field("value").filter(ours).to_pylist(), strict=True):
-            # Anybody may write such a header; what is not of our form is not ours.
+            # Anybody may write such a header; one in another form is not ours.
             ids[row] = row_id if row_id is not None and _is_id(row_id) else None
         found += ids
     return found

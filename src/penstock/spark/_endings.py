@@ -1,9 +1,8 @@
-"""Where a bounded stream ends: an offset for each partition, found when it can be.
+"""Where a bounded stream ends: an offset for each partition, looked up as soon as it exists.
 
-``endingOffsets=latest`` and times before now mean the moment the run began. A time that the log has not reached yet is
-asked for again at each trigger: the stream goes on until a record at or after it is there. Spark has no way for a
-source to end a query; with Trigger.AvailableNow it ends, else it idles. What must not live here: batches
-(``_bounded``).
+``endingOffsets=latest`` and relative times refer to the moment the run began. A time that the log has not reached yet
+is looked up again at each trigger: the stream continues until there is a record at or after it. A source cannot end a
+Spark query; with Trigger.AvailableNow it ends, otherwise it idles. What must not live here: batches (``_bounded``).
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ class Endings:
             resolve("endingOffsets", self._wanted, earliest=earliest, latest=latest, log=log)
 
     def apply(self, begin: Positions, latest: Positions, log: Knows) -> Positions:
-        """Where reading may go to: ``latest``, or before that where the stream ends. ``begin`` is never undercut.
+        """How far reading may go: to ``latest`` or, before that, to the stream's end; never below ``begin``.
 
-        Partitions that the ending does not name, or that came after it, end where they begin.
+        Partitions that the ending does not name, or that were added after it, end where they begin.
         """
         if self._wanted is None:
             return latest
@@ -71,7 +70,7 @@ class Endings:
         return self._time_ms is not None or partition in self._times_ms
 
     def _look(self, begin: Positions, log: Knows) -> None:
-        """Ask for the records that end the stream, where none was there yet."""
+        """Look up the records that end the stream, where there was none yet."""
         assert self._found is not None
         open_ones = {
             partition: self._times_ms.get(partition, self._time_ms or 0)

@@ -3,10 +3,10 @@
 The stream reader is a thin shell around ``Follower``, which gets a log as a ``LogView``. What must not live here:
 PySpark.
 
-Traps of Spark's protocol that shape it: ``initialOffset`` is called twice a run and its result is not stored, so the
+Traps of Spark's protocol that shape it: ``initialOffset`` is called twice per run and its result is not stored, so the
 first answer is kept and every batch carries its own start. The last batch of a run never reaches ``commit()``, but it
-comes back as ``start`` of the next ``latestOffset``: the group's offsets are committed from there. Spark takes equal
-text for "no new data", so an idle log answers with the very ``start`` it was asked with (here: None).
+comes back as ``start`` of the next ``latestOffset``: the group's offsets are committed from there. To Spark equal text
+means "no new data", so an idle log answers with the same ``start`` that it was given (here: None).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from penstock.spark._starts import resolve
 __all__ = ["Follower", "LogView"]
 
 _LOOKED_AT = 1_000
-"""Offsets at the start of a range that an estimate of the whole is made from, at most."""
+"""Most offsets to sample at the start of a range for an estimate of all of it."""
 
 _log = logging.getLogger("penstock.spark")
 
@@ -41,7 +41,7 @@ class LogView(Protocol):
         ...
 
     def ids(self) -> Mapping[str, str]:
-        """The ids of the topics that ``leaders`` last saw, where the protocol has such."""
+        """The ids of the topics that ``leaders`` last saw, if the protocol has any."""
         ...
 
     def earliest(self, partitions: Collection[Partition]) -> Positions: ...
@@ -49,7 +49,7 @@ class LogView(Protocol):
     def latest(self, partitions: Collection[Partition]) -> Positions: ...
 
     def epochs(self) -> Mapping[Partition, int]:
-        """The leader epochs in which ``latest`` last saw the ends, where the protocol has such."""
+        """The leader epochs in which ``latest`` last saw the ends, if the protocol has any."""
         ...
 
     def truncated(self, positions: Mapping[Partition, tuple[int, int]]) -> Mapping[Partition, LogTruncated]: ...
@@ -97,7 +97,7 @@ class Follower:
 
     @property
     def leaders(self) -> Mapping[Partition, str]:
-        """Who led each partition when it was last asked."""
+        """Each partition's leader when the log was last asked."""
         return self._leaders
 
     @property
@@ -126,16 +126,16 @@ class Follower:
         return self._initial
 
     def freeze(self) -> None:
-        """From now on the log ends where it ends now (Trigger.AvailableNow), partitions added later included."""
+        """Treat the log's current end as final (Trigger.AvailableNow), for partitions added later too."""
         self._frozen = self._log.latest(self._log.leaders())
 
     def next_batch(
         self, start: BatchOffset, rows: int | None = None, *, everything: bool = False
     ) -> BatchOffset | None:
-        """The batch after ``start``, None if there is nothing to read, or not enough yet.
+        """The batch after ``start``; None if there is nothing to read, or not enough yet.
 
-        ``rows`` is Spark's own limit; ``everything`` overrules the limits of the options. ``start`` was completed, or
-        is ``initial()``. Raises DataLoss unless ``failOnDataLoss`` says to go on.
+        ``rows`` is Spark's own limit; ``everything`` overrides the limits of the options. ``start`` was completed, or
+        is ``initial()``. Raises DataLoss unless ``failOnDataLoss`` allows losses.
         """
         if self._pace is not None:
             self._pace.end(self._log.monotonic_ms())
@@ -160,9 +160,9 @@ class Follower:
         return self._last_batch
 
     def planned(self, batch: BatchOffset) -> BatchOffset:
-        """What the tasks of ``batch`` are to read; they are handed out now."""
+        """What the tasks of ``batch``, which are handed out now, must read."""
         if batch is not self._last_batch and batch != self._last_batch:
-            # Planned by an earlier run, which died: the log may have another topic of the same name meanwhile.
+            # Planned by an earlier run that died: the log may have a different topic of the same name by now.
             self._leaders = self._log.leaders()
             kept = self._of_same_topics(BatchOffset(batch.start, batch.end, batch.ids))
             batch = BatchOffset({partition: batch.start[partition] for partition in kept}, kept, batch.ids)
@@ -171,7 +171,7 @@ class Follower:
         return batch
 
     def commit(self, done: BatchOffset) -> None:
-        """Commit the end of a completed batch for the group, if asked to. A failure is counted and told, not raised."""
+        """Commit the end of a completed batch for the group, if asked to. Failures are counted and logged."""
         if not self._options.commit_offsets or done.end in (done.start, self._committed):
             return
         assert self._options.group is not None
@@ -189,9 +189,9 @@ class Follower:
             self._committed = done.end
 
     def _look(self, known: Positions) -> tuple[Positions, Positions]:
-        """First offsets and ends; asked again after a moment where the log seems to have lost what it had.
+        """First offsets and ends; asked again after a pause if the log seems to have lost records.
 
-        A broker that has just started, or just took over, may not know everything yet.
+        A broker that has just started, or just taken over, may not know everything yet.
         """
         retries = self._options.retries
         for tried in range(retries.times + 1):
@@ -203,16 +203,16 @@ class Follower:
         return earliest, latest
 
     def _of_same_topics(self, done: BatchOffset) -> Positions:
-        """The ends of ``done`` without topics that were deleted and made anew: their offsets mean other records."""
+        """The ends of ``done`` without topics that were deleted and recreated: their offsets now mean other records."""
         now = self._log.ids()
         anew = {topic for topic, known in done.ids.items() if now.get(topic, known) != known}
         for partition, offset in done.end.items():
             if partition.topic in anew:
-                self.losses.report(partition, offset, 0, "the topic was deleted and made anew")
+                self.losses.report(partition, offset, 0, "the topic was deleted and recreated")
         return {partition: offset for partition, offset in done.end.items() if partition.topic not in anew}
 
     def _truncated(self, position: Positions, epochs: Positions) -> Mapping[Partition, LogTruncated]:
-        """What was read and is not in the log any more. A leader is asked only where it is not the one of back then."""
+        """Positions whose records were truncated since they were read. Asks only where the leader epoch has changed."""
         now = self._log.epochs()
         asked = {p: (offset, epochs[p]) for p, offset in position.items() if epochs.get(p, -1) not in {-1, now.get(p)}}
         return self._log.truncated({partition: at for partition, at in asked.items() if partition in now})
@@ -220,30 +220,30 @@ class Follower:
     def _begin(
         self, position: Positions, earliest: Positions, latest: Positions, truncated: Mapping[Partition, LogTruncated]
     ) -> dict[Partition, int]:
-        """Where the next batch starts: at ``position``, or after what is gone; new partitions at their start."""
+        """Where the next batch starts: at ``position``, or after lost records; in new partitions, at their start."""
         begin: dict[Partition, int] = {}
         for partition, offset in position.items():
             first, last = earliest.get(partition), latest.get(partition, 0)
             if first is None:
                 known = 0 if self._backlog is None else self._backlog.end.get(partition, offset) - offset
-                left = f", with {known} offsets that were there to read" if known else ""
+                left = f", with {known} unread offsets" if known else ""
                 if self._options.subscription.wants(partition):
                     self.losses.report(partition, offset, known, f"the partition is gone{left}")
                 else:
-                    self.losses.leave(partition, offset, known, f"the subscription names it no more{left}")
+                    self.losses.leave(partition, offset, known, f"the subscription no longer names it{left}")
             elif offset < first:
                 gone = first - offset
                 what = f"{gone} offsets were deleted; the log starts at {first}"
                 self.losses.report(partition, offset, gone, what)
                 begin[partition] = first
             elif partition in truncated:
-                # What took the place of the records that were read is new: it is read.
+                # What replaced the records that were read is new, so it is read.
                 parted_at = max(first, truncated[partition].parted_at)
                 self.losses.report(partition, offset, offset - parted_at, truncated[partition].message)
                 begin[partition] = parted_at
             elif offset > last:
-                # Going back to its start would read everything twice; whoever wants that deletes the checkpoint.
-                what = f"the log ends at {last}: it was truncated or made anew"
+                # Starting over would read everything twice; to do that, users delete the checkpoint.
+                what = f"the log ends at {last}: it was truncated or recreated"
                 self.losses.report(partition, offset, 0, what)
                 begin[partition] = last
             else:
@@ -263,7 +263,7 @@ class Follower:
         }
 
     def _waits_for_more(self, offsets: int) -> bool:
-        """Whether the batch shall wait until there is more. Never where the log ends anyway: it would wait for ever."""
+        """Whether the batch should wait for more offsets. Never if the end is fixed: it would wait for ever."""
         limits = self._options.limits
         if limits.min_offsets is None or offsets >= limits.min_offsets or self._frozen is not None:
             return False
@@ -275,12 +275,12 @@ class Follower:
         limits = self._options.limits
         allowed = [rows, limits.max_offsets, None if self._pace is None else self._pace.limit]
         if limits.max_bytes is not None:
-            self.look_at({p: (begin[p], begin[p] + backlog[p]) for p in self.weights.to_look_at(backlog)})
+            self.sample({p: (begin[p], begin[p] + backlog[p]) for p in self.weights.to_sample(backlog)})
             allowed.append(self.weights.offsets_of(limits.max_bytes, backlog))
         return min((limit for limit in allowed if limit is not None), default=None)
 
-    def look_at(self, wanted: Mapping[Partition, tuple[int, int]]) -> Mapping[Partition, Peek]:
-        """What lies at the start of ranges of offsets, as far as it can be told; remembered for estimates."""
+    def sample(self, wanted: Mapping[Partition, tuple[int, int]]) -> Mapping[Partition, Peek]:
+        """Sample the records at the start of ranges of offsets, as far as possible; remembered for estimates."""
         ranges = [
             LogRange.of(partition, start, min(end, start + _LOOKED_AT)) for partition, (start, end) in wanted.items()
         ]

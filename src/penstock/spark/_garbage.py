@@ -1,8 +1,8 @@
 """Python's cyclic garbage collector in Spark's worker processes.
 
-Spark's daemon has a worker collect after each task it ran, and so look at every object of every module it has imported:
-30 to 60 ms with PySpark, pyarrow and numba, as much as a small task takes altogether. Modules do not become garbage, so
-they are taken out of what is looked at. What must not live here: anything about other processes than the daemon's.
+Spark's daemon makes a worker collect garbage after each task, which visits every object of every imported module: 30 to
+60 ms with PySpark, pyarrow and numba, as much as a whole small task. Modules do not become garbage, so they are
+exempted. What must not live here: processes other than the daemon's.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _spared = {"modules": 0}
 
 
 def spare_modules(program: str | None = None) -> None:
-    """Call at the end of a task: what is there now is not collected again, if modules were imported since last time.
+    """Call at the end of a task: exempts all current objects from collection, if modules were imported since last time.
 
-    Objects of this moment that later end in a reference cycle stay until the process ends: once a process, or once
-    more where a later task imports something. What is garbage already is collected before.
+    Current objects that later become part of a reference cycle stay until the process ends; that happens once per
+    process, and again if a later task imports something. Existing garbage is collected first.
     """
     here = Path(sys.argv[0] if program is None else program).name == _DAEMON
     if here and len(sys.modules) > _spared["modules"]:

@@ -1,8 +1,8 @@
-"""What Spark gets of a record's headers: all of them in one column, or single ones in columns of their own.
+"""A record's headers in Spark: all of them in one column, or single ones in columns of their own.
 
 ``columns=value,header:trace-id`` reads the header ``trace-id`` into a binary column of that name. A protocol's own
 columns (a tag, a stream id) are text, carried in headers of fixed names (`penstock.seams.WireProtocol`).
-Where a record has a name twice, the last one counts, as for Kafka's ``lastHeader``. What must not live here: decoding.
+If a record has a name twice, the last one counts, as for Kafka's ``lastHeader``. What must not live here: decoding.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class Extra:
 
 
 def physical(columns: Sequence[str], extras: Mapping[str, Extra]) -> tuple[str, ...]:
-    """The columns to read so that ``with_extras`` can make ``columns`` of them."""
+    """The columns to read so that ``with_extras`` can make ``columns`` from them."""
     plain = tuple(name for name in columns if name not in extras)
     return plain if len(plain) == len(columns) or HEADERS in plain else (*plain, HEADERS)
 
 
 def with_extras(batch: pa.RecordBatch, columns: Sequence[str], extras: Mapping[str, Extra]) -> pa.RecordBatch:
-    """``columns`` in their order, of a batch that has ``physical(columns)``."""
+    """Make ``columns``, in their order, from a batch that has ``physical(columns)``."""
     import pyarrow as pa
 
     if not extras:
@@ -50,7 +50,7 @@ def with_extras(batch: pa.RecordBatch, columns: Sequence[str], extras: Mapping[s
 
 
 def none_as_null(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """``batch`` with null in the column ``headers`` where a record has none; names and values are not copied.
+    """``batch`` with null in column ``headers`` where a record has no headers; names and values are not copied.
 
     Spark's own Kafka source has null there too, not an empty array.
     """
@@ -65,7 +65,7 @@ def none_as_null(batch: pa.RecordBatch) -> pa.RecordBatch:
     none = offsets[1:] == offsets[:-1]
     if not none.any():
         return batch
-    # Null already, or nothing in it: a list has either.
+    # Null already, or empty.
     made = pa.ListArray.from_arrays(pa.array(offsets), column.values, type=column.type, mask=pa.array(none))
     return batch.set_column(at, batch.schema.field(at), made)
 
@@ -87,5 +87,5 @@ def _column(headers: pa.ListArray, extra: Extra) -> pa.Array:
         return taken
     try:
         return taken.cast(pa.string())
-    except pa.ArrowInvalid:  # somebody else's bytes under the protocol's name
+    except pa.ArrowInvalid:  # bytes that another writer put under the protocol's header name
         return pa.array([None if each is None else each.decode(errors="replace") for each in taken.to_pylist()])

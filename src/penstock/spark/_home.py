@@ -1,10 +1,10 @@
 """A SPARK_HOME from which Spark's Python processes start quickly.
 
-Where SPARK_HOME holds ``pyspark.zip``, as PySpark's own package does, every Python process that Spark starts (five
-before the first row of a stream, one more for each query) imports PySpark from that zip, without compiled files: 0.6 s
-each. A home of symbolic links that leaves the zip out makes it 0.2 s: they import the installed package. In the zip's
-place stands a package of a few lines, by which processes that plan streams come to ``_planners``.
-What must not live here: deciding when to use it (``_session``).
+If SPARK_HOME holds ``pyspark.zip``, as PySpark's own package does, every Python process that Spark starts (five before
+the first row of a stream, one more for each query) imports PySpark from that zip, without compiled files: 0.6 s each. A
+home of symbolic links without the zip makes it 0.2 s: they import the installed package. A package of a few lines takes
+the zip's place; through it, processes that plan streams reach ``_planners``. What must not live here: deciding when to
+use it (``_session``).
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ __all__ = ["quick_home"]
 _LINKED = ("bin", "conf", "data", "jars", "licenses", "sbin")
 _PY4J = "py4j-*.zip"
 _FORM = "2"
-"""Of the home itself: one that was made otherwise is another home."""
+"""Version of the home's layout; each layout has its own home."""
 
 _GATE = f'''\
-"""Stands before PySpark in Spark's Python processes, and makes way for it. Made by penstock."""
+"""Imported instead of PySpark in Spark's Python processes; then imports PySpark. Made by penstock."""
 
 import sys
 
@@ -38,20 +38,20 @@ if sys.orig_argv[1:3] == ["-m", {RUNNER!r}]:
 
         begin()
     except Exception as error:
-        print("penstock: planning goes on without a keeper:", error, file=sys.stderr)
+        print("penstock: planning continues without a keeper:", error, file=sys.stderr)
 import pyspark
 '''
 
 
 def quick_home(cache: Path | None = None) -> Path | None:
-    """The home for the installed PySpark, made on first use below ``~/.cache/penstock``; None where it cannot be."""
+    """The home for the installed PySpark, made on first use below ``~/.cache/penstock``; None if that fails."""
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
         return None
     real = Path(spec.origin).parent
     if not (real / "jars").is_dir():
-        return None  # a client without Spark, or an installation of another shape
-    # Another installation or version of PySpark is another place, or has other jars.
+        return None  # a client without Spark, or an installation with another layout
+    # Another installation or version of PySpark has another path, or other jars.
     stamp = f"{_FORM} {real.resolve()} {(real / 'version.py').stat().st_mtime_ns}"
     parent = (Path.home() / ".cache" / "penstock") if cache is None else cache
     home = parent / f"spark-home-{hashlib.sha256(stamp.encode()).hexdigest()[:12]}"
@@ -64,7 +64,7 @@ def quick_home(cache: Path | None = None) -> Path | None:
         return None
     try:
         _link(real, made)
-        # Whole or not at all, also when two sessions start at once.
+        # Atomically, even if two sessions start at once.
         with suppress(OSError):
             made.rename(home)
         return home if home.is_dir() else None

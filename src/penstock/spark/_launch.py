@@ -1,10 +1,9 @@
-"""With which settings the Spark was started that this process plans for.
+"""The settings of the Spark application that this process plans for.
 
-Spark tells its planning processes no setting, and they have no SparkContext. They can see who started them: the
-driver's JVM is an ancestor, its command line names settings and files of settings, and the defaults lie where the
-environment says. A driver that calls ``penstock.spark.session()`` or ``register()`` tells more: what it set in its own
-code.
-What must not live here: what follows from settings (``_cluster``).
+Spark passes no settings to its planning processes, and they have no SparkContext. But the driver's JVM is an ancestor:
+its command line names settings and settings files, and the environment says where the defaults are. A driver that calls
+``penstock.spark.session()`` or ``register()`` also passes what it set in its own code. What must not live here: what
+follows from settings (``_cluster``).
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from pathlib import Path
 __all__ = ["MASTER", "TOLD", "ancestors", "of_command_line", "of_properties", "settings"]
 
 TOLD = "PENSTOCK_SPARK_SETTINGS"
-"""Environment variable in which a driver tells its planners its settings, as a JSON object."""
+"""Environment variable in which a driver passes its settings to its planners, as a JSON object."""
 
 MASTER = "spark.master"
 _MAIN = re.compile(r"org\.apache\.spark\.[\w.]+")
 _GENERATIONS = 4
-"""A planner is the JVM's child, or that of a daemon which is."""
+"""How far up to look: a planner is a child of the JVM, or of a daemon that is one."""
 
 _OPTIONS = {
     "--master": MASTER,
@@ -39,7 +38,7 @@ _ESCAPED = re.compile(r"\\(.)")
 
 
 def settings(environment: Mapping[str, str] = os.environ) -> Mapping[str, str] | None:
-    """Names and values as far as they can be seen, with a master; None where no Spark is seen to have started us."""
+    """Names and values, as far as they can be seen, with a master; None if no Spark seems to have started us."""
     told = environment.get(TOLD)
     if told:
         found: dict[str, str] = json.loads(told)
@@ -52,7 +51,7 @@ def settings(environment: Mapping[str, str] = os.environ) -> Mapping[str, str] |
 
 
 def of_command_line(line: Sequence[str], environment: Mapping[str, str]) -> dict[str, str] | None:
-    """What a command that starts Spark's JVM says, together with the files it refers to; None for other commands."""
+    """The settings in a command that starts Spark's JVM, and in the files it names; None for other commands."""
     main = next((place for place, word in enumerate(line) if _MAIN.fullmatch(word)), None)
     if main is None or "-cp" not in line[:main]:
         return None
@@ -81,7 +80,7 @@ def of_command_line(line: Sequence[str], environment: Mapping[str, str]) -> dict
 
 
 def of_properties(text: str) -> dict[str, str]:
-    """A file of Java properties, as far as Spark's settings need them: no continued lines, no letters by number."""
+    """Parse a Java properties file as far as Spark's settings need it: no continued lines, no Unicode escapes."""
     entries = (_ENTRY.fullmatch(line) for line in text.splitlines())
     return {entry[1]: _ESCAPED.sub(r"\1", entry[2]) for entry in entries if entry is not None}
 
@@ -100,11 +99,11 @@ def ancestors() -> Iterator[list[str]]:
 
 
 def _process(pid: int) -> tuple[list[str], int]:
-    """The words of a process's command line, and who started it."""
+    """The words of a process's command line, and its parent's number."""
     proc = Path("/proc") / str(pid)
     if proc.is_dir():
         line = (proc / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
-        # The name, in brackets, may hold anything; behind it: the state, the parent.
+        # The name, in parentheses, may hold anything; after it: the state, the parent.
         return line, int((proc / "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
     asked = ["ps", "-ww", "-o", "ppid=", "-o", "command=", "-p", str(pid)]
     parent, *line = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=5).stdout.split()

@@ -34,7 +34,7 @@ _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class StreamListener(StreamingQueryListener):
-    """Hears of all streaming queries of a session, in a thread of Spark's; ask it from any thread."""
+    """Follows all streaming queries of a session, in a thread of Spark's; may be read from any thread."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -54,7 +54,7 @@ class StreamListener(StreamingQueryListener):
             stream.progress = told
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """Nothing new: what is known stays."""
+        """Nothing new: the last progress stays."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         stream = self._stream(str(event.id), None)
@@ -63,16 +63,16 @@ class StreamListener(StreamingQueryListener):
 
     @property
     def streams(self) -> Mapping[str, StreamProgress]:
-        """What is known of each query, by its id; a copy."""
+        """The progress of each query, by its id; a copy."""
         with self._lock:
             return {query: replace(stream) for query, stream in self._streams.items()}
 
     def prometheus(self) -> str:
-        """All of it in Prometheus' text format."""
+        """All progress in Prometheus' text format."""
         return prometheus_text(self.streams)
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write that to a file, at once as a whole: what node_exporter's textfile collector reads."""
+        """Write that to a file, atomically, as node_exporter's textfile collector needs it."""
         target = Path(path)
         beside = target.with_name(f".{target.name}.{os.getpid()}")
         beside.write_text(self.prometheus(), encoding="utf-8")
@@ -92,7 +92,7 @@ class StreamListener(StreamingQueryListener):
                 self.wfile.write(body)
 
             def log_message(self, format: str, *args: object) -> None:
-                """Scrapes are not worth a line each."""
+                """Scrapes are not logged."""
 
         self.close()
         self._server = ThreadingHTTPServer((host, port), Handler)

@@ -1,8 +1,8 @@
 """A log as a Spark driver sees it: partitions and their leaders, the ends of the log, the group's offsets.
 
-Blocking calls, no thread: the process that plans does nothing else. Retries of what is safe to retry are the
-client's, and bounded by its ``api_timeout_ms``; whole calls are repeated as ``fetchOffset.numRetries`` says. What must
-not live here: decisions about what is read.
+Blocking calls, no thread: the process that plans does nothing else. The client retries what is safe to retry, for up to
+its ``api_timeout_ms``; whole calls are repeated as ``fetchOffset.numRetries`` says. What must not live here: decisions
+about what is read.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from penstock.spark._retrying import patiently
 __all__ = ["Log"]
 
 _COMMIT_TIMEOUT_MS = 10_000
-"""A commit that fails is made up for by the next one: not worth holding up a stream for longer."""
+"""The next commit makes up for one that fails, so a stream is not held up for longer."""
 
 T = TypeVar("T")
 
 
 class Log:
-    """``penstock.spark._follow.LogView`` over a real log. Connects when it is first asked something."""
+    """``penstock.spark._follow.LogView`` over a real log. Connects on first use."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -57,7 +57,7 @@ class Log:
         return leaders
 
     def ids(self) -> Mapping[str, str]:
-        """The ids of the topics that ``leaders`` last saw, where the protocol has such."""
+        """The ids of the topics that ``leaders`` last saw, if the protocol has any."""
         return self._ids
 
     def earliest(self, partitions: Collection[Partition]) -> Positions:
@@ -71,15 +71,15 @@ class Log:
         return {partition: each.offset for partition, each in found.items()}
 
     def epochs(self) -> Mapping[Partition, int]:
-        """The leader epochs in which ``latest`` last saw the ends, where the protocol has such."""
+        """The leader epochs in which ``latest`` last saw the ends, if the protocol has any."""
         return self._epochs
 
     def truncated(self, positions: Mapping[Partition, tuple[int, int]]) -> Mapping[Partition, LogTruncated]:
-        """Which of these offsets, each with such an epoch, the log does not reach any more as it did then."""
+        """Which of these offsets, each with its leader epoch, the log no longer has since a truncation."""
         return self._ask(lambda reader: reader.truncated(positions)) if positions else {}
 
     def at_times(self, times_ms: Mapping[Partition, int]) -> Mapping[Partition, int | None]:
-        """The first offset at or after a time (ms since 1970 UTC); None where there is none so young."""
+        """The first offset at or after a time (ms since 1970 UTC); None if there is none."""
         found = self._ask(lambda reader: reader.offsets_for_times(times_ms))
         return {partition: None if answer is None else answer.offset for partition, answer in found.items()}
 
@@ -89,7 +89,7 @@ class Log:
         return {partition: place.offset for partition, place in found.items()}
 
     def peek(self, wanted: Collection[LogRange]) -> Mapping[Partition, Peek]:
-        """What lies at the start of these ranges, as far as it can be told now."""
+        """Sample the records at the start of these ranges, as far as possible now."""
         return self._ask(lambda reader: reader.peek(wanted)) if wanted else {}
 
     def now_ms(self) -> int:
@@ -105,7 +105,7 @@ class Log:
         time.sleep(seconds)
 
     def commit(self, group: str, positions: Positions) -> None:
-        """Commit for the group without being a member of it. Raises what the coordinator answers, after ten seconds."""
+        """Commit for the group without being a member. Raises the coordinator's error, after ten seconds at most."""
         if self._admin is None:
             timeouts = {"api_timeout_ms": _COMMIT_TIMEOUT_MS, "request_timeout_ms": _COMMIT_TIMEOUT_MS}
             self._admin = Admin(self._options.address, **{**self._options.client, **timeouts})

@@ -1,6 +1,6 @@
-"""Records that are gone before they were read: an error that says how many, or a warning if the user wants to go on.
+"""Records that were lost before they were read: an error that says how many, or a warning if the user prefers.
 
-What must not live here: finding out that they are gone.
+What must not live here: detecting the loss.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ _log = logging.getLogger("penstock.spark")
 
 
 class DataLoss(RemoteError):
-    """Records are gone that the query had still to read."""
+    """Records that the query had not read yet are gone."""
 
 
 class Losses:
-    """What one run of a query did about losses: raises DataLoss, or warns, each loss once, and counts."""
+    """Handles the losses of one run of a query: raises DataLoss, or warns once per loss and counts."""
 
     def __init__(self, *, fail: bool) -> None:
         self._fail = fail
         self._said: set[tuple[Partition, int, str]] = set()
         self.offsets = 0
-        """How many offsets were skipped so far; at least, where a partition is gone as a whole."""
+        """Offsets skipped so far; more than that if a whole partition is gone."""
 
     def report(self, partition: Partition, offset: int, lost: int, what: str) -> None:
-        """``lost`` offsets from ``offset`` on are not there; ``what`` happened, in words. Raises DataLoss."""
+        """``lost`` offsets from ``offset`` on are gone; ``what`` says why. Raises DataLoss."""
         self._tell(partition, offset, lost, what, _LOST)
 
     def leave(self, partition: Partition, offset: int, left: int, what: str) -> None:
-        """As ``report``, of offsets that are there, and will not be read. Raises DataLoss."""
+        """As ``report``, for offsets that exist but will not be read. Raises DataLoss."""
         self._tell(partition, offset, left, what, _LEFT)
 
     def _tell(self, partition: Partition, offset: int, lost: int, what: str, fate: str) -> None:
@@ -43,7 +43,7 @@ class Losses:
         if (partition, offset, what) not in self._said:
             self._said.add((partition, offset, what))
             self.offsets += lost
-            _log.warning("going on without records of %s from offset %d on: %s", partition, offset, what)
+            _log.warning("continuing without records of %s from offset %d on: %s", partition, offset, what)
 
 
 _LOST: Final = "are lost"
@@ -53,7 +53,7 @@ _LEFT: Final = "are left behind"
 def loss(partition: Partition, offset: int, what: str, fate: str = _LOST) -> DataLoss:
     """The error for records that are gone, or left behind."""
     return DataLoss(
-        f"records that were still to be read {fate}: {what}",
+        f"unread records {fate}: {what}",
         topic=partition.topic,
         partition=partition.id,
         offset=offset,

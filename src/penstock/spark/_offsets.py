@@ -3,8 +3,8 @@
     {"v": 1, "from": {topic: {partition: offset}}, "to": {topic: {partition: offset}}, "ids": {topic: id},
      "epochs": {topic: {partition: epoch}}}
 
-``ids`` tell a topic from another one of the same name that took its place; ``epochs`` are the leader epochs in which
-the log was seen to reach ``to``, which tell it from one that was cut off and written anew. Both may be absent.
+``ids`` tell a topic from a later one of the same name; ``epochs`` are the leader epochs in which the log was seen to
+reach ``to``, which reveal that it was truncated and rewritten. Both may be absent.
 
 Two facts about Spark shape it. Spark does not store the result of ``initialOffset()`` and asks for it again after a
 crash in the first batch, when "latest" means something else: so the *end* offset carries its own start, and
@@ -50,10 +50,10 @@ class BatchOffset:
 
     @classmethod
     def from_json(cls, stored: object) -> BatchOffset:
-        """Read what ``to_json`` wrote. Raises ConfigError: it is not ours, damaged, or of a newer penstock."""
+        """Read what ``to_json`` wrote. Raises ConfigError if it is not ours, damaged, or from a newer penstock."""
         if not isinstance(stored, dict) or "v" not in stored:
             raise ConfigError(
-                f"the checkpoint holds no penstock offset: {_short(stored)}",
+                f"the checkpoint's offset is not one of penstock's: {_short(stored)}",
                 hint="Use the checkpoint of this query, or a new checkpointLocation",
             )
         if stored["v"] != VERSION:
@@ -66,7 +66,7 @@ class BatchOffset:
         for partition, end in offset.end.items():
             if not 0 <= offset.start.get(partition, -1) <= end:
                 raise ConfigError(
-                    f"the checkpoint holds no possible range for {partition}: "
+                    f"the checkpoint holds an impossible range for {partition}: "
                     f"from {offset.start.get(partition)} to {end}",
                     topic=partition.topic,
                     partition=partition.id,
@@ -92,10 +92,10 @@ def partition_key(partition: Partition) -> str:
 
 
 def partition_of(topic: str, key: str) -> Partition:
-    """Undo ``partition_key``. Raises ValueError for what is no partition."""
+    """Undo ``partition_key``. Raises ValueError for anything else."""
     node, _, number = key.rpartition("/")
     if not (number.isascii() and number.isdigit()):
-        raise ValueError(f"'{key}' is no partition number")
+        raise ValueError(f"'{key}' is not a partition number")
     return Partition(topic, int(number), node)
 
 
@@ -110,19 +110,19 @@ def _tree(positions: Positions) -> Json:
 
 def _positions(tree: object) -> dict[Partition, int]:
     if not isinstance(tree, dict):
-        raise ConfigError(f"the checkpoint's offsets are no tree of topics: {_short(tree)}")
+        raise ConfigError(f"the checkpoint's offsets are not an object of topics: {_short(tree)}")
     found: dict[Partition, int] = {}
     for topic, partitions in tree.items():
         if not isinstance(topic, str) or not isinstance(partitions, dict):
-            raise ConfigError(f"the checkpoint's offsets of topic {_short(topic)} are no tree of partitions")
+            raise ConfigError(f"the checkpoint's offsets of topic {_short(topic)} are not an object of partitions")
         for key, offset in partitions.items():
             try:
                 partition = partition_of(topic, str(key))
             except ValueError as error:
-                raise ConfigError(f"the checkpoint names no partition of topic {topic}: {error}") from error
+                raise ConfigError(f"the checkpoint names an invalid partition of topic {topic}: {error}") from error
             if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
                 raise ConfigError(
-                    f"the checkpoint's offset {_short(offset)} is no offset", topic=topic, partition=partition.id
+                    f"the checkpoint's offset {_short(offset)} is not valid", topic=topic, partition=partition.id
                 )
             found[partition] = offset
     return found
@@ -130,7 +130,7 @@ def _positions(tree: object) -> dict[Partition, int]:
 
 def _ids(tree: object) -> dict[str, str]:
     if not isinstance(tree, dict) or not all(isinstance(each, str) for pair in tree.items() for each in pair):
-        raise ConfigError(f"the checkpoint's ids of topics are none: {_short(tree)}")
+        raise ConfigError(f"the checkpoint's topic ids are not valid: {_short(tree)}")
     return tree
 
 

@@ -1,4 +1,4 @@
-"""The values of single options: flags, counts, sizes, lengths of time. Each says what was wanted if it was not given.
+"""Parses the values of single options: flags, counts, sizes, durations. Each error says what was expected.
 
 What must not live here: which options there are (``_option_table``), and what several of them mean together.
 """
@@ -30,7 +30,7 @@ def choice(options: Options, name: str, words: Mapping[str, bool], *, default: b
     found = words.get(options[name].strip().lower())
     if found is None:
         listed = " or ".join([", ".join([*words][:-1]), [*words][-1]])
-        raise ConfigError(f"{name} is '{options[name]}', wanted is {listed}")
+        raise ConfigError(f"{name} is '{options[name]}', expected {listed}")
     return found
 
 
@@ -40,7 +40,7 @@ def count(options: Options, name: str, *, least: int = 1) -> int | None:
         return None
     text = options[name].strip()
     if not (text.isascii() and text.isdigit() and least <= int(text) < 2**63):
-        raise ConfigError(f"{name} is '{options[name]}', wanted is a whole number of at least {least}")
+        raise ConfigError(f"{name} is '{options[name]}', expected a whole number of at least {least}")
     return int(text)
 
 
@@ -51,17 +51,17 @@ def size_bytes(options: Options, name: str) -> int | None:
     found = _SIZE.fullmatch(options[name].strip())
     size = int(found[1]) * _FACTOR[found[2].lower()] if found else 0
     if not 0 < size < 2**63:
-        raise ConfigError(f"{name} is '{options[name]}', wanted is a number of bytes", hint="Write 1048576, 64m or 2g")
+        raise ConfigError(f"{name} is '{options[name]}', expected a number of bytes", hint="Write 1048576, 64m or 2g")
     return size
 
 
 def span_ms(options: Options, name: str) -> int | None:
-    """A length of time like ``15m``, in ms."""
+    """A duration like ``15m``, in ms."""
     return duration_ms(name, options[name]) if name in options else None
 
 
 def milliseconds(options: Options, name: str, *, default: int) -> int:
-    """A length of time that the option's name says is in ms; a unit may be written too, as Spark lets one."""
+    """A duration, in ms as the option's name says; a unit is allowed too, as in Spark."""
     if name not in options:
         return default
     text = options[name].strip()

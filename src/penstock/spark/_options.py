@@ -19,7 +19,7 @@ from penstock.spark._client_options import MOVED_FROM, client_options, words_of
 from penstock.spark._columns import DEFAULT, HEADERS, KNOWN
 from penstock.spark._decode_options import Decoding, parse_decoding
 from penstock.spark._headers import PREFIX, Extra
-from penstock.spark._option_table import GROUP_ID, SERVERS, meant, sorted_out
+from penstock.spark._option_table import GROUP_ID, SERVERS, sorted_out, suggestion
 from penstock.spark._option_values import choice, count, flag, milliseconds, size_bytes
 from penstock.spark._starts import FromGroup, Where, parse_time, parse_times, where
 from penstock.spark._subscription import Subscription, parse_subscription
@@ -33,7 +33,7 @@ _STRATEGY = "startingOffsetsByTimestampStrategy"
 
 @dataclass(frozen=True, slots=True)
 class TriggerLimits:
-    """How much one micro-batch takes: None is no limit. ``max_delay_ms`` is how long ``min_offsets`` is waited for."""
+    """Limits of one micro-batch; None is no limit. ``max_delay_ms`` is how long to wait for ``min_offsets``."""
 
     max_offsets: int | None = None
     min_offsets: int | None = None
@@ -49,9 +49,9 @@ class TriggerLimits:
 
 @dataclass(frozen=True, slots=True)
 class TaskSizes:
-    """How a batch is cut into tasks: None leaves it to us. ``max_records`` (offsets a task) wins over ``at_most``.
+    """How a batch is cut into tasks; None leaves it to us. ``max_records`` (offsets per task) wins over ``at_most``.
 
-    ``at_once`` is how many tasks run at the same time, for those who know better than Spark's settings say.
+    ``at_once`` is how many tasks run at the same time; it overrides what Spark's settings say.
     """
 
     at_least: int | None = None
@@ -62,9 +62,9 @@ class TaskSizes:
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """Looking up offsets: ``times`` more after the first, with pauses from ``interval_ms`` on, doubled each time.
+    """Retries of looking up offsets: ``times`` after the first attempt; pauses begin at ``interval_ms`` and double.
 
-    Defaults are Spark's. Each try lasts up to the client's ``api_timeout_ms``, its own retries included.
+    Defaults are Spark's. Each attempt lasts up to the client's ``api_timeout_ms``, its own retries included.
     """
 
     times: int = 3
@@ -76,10 +76,10 @@ class SourceOptions:
     """What to read and how.
 
     ``starting`` and ``ending`` are None where not given: their defaults differ between batch and stream.
-    ``poll_timeout_ms`` bounds how long a task tries to go on without an answer: Spark's default of two minutes outlasts
+    ``poll_timeout_ms`` bounds how long a task keeps trying without an answer: Spark's default of two minutes outlasts
     the restart of a broker. ``client`` are options for penstock's client, in its spelling; they may hold secrets and
-    are not shown. ``left_out`` names those that a Java client only could honour, ``overruled`` those that another one
-    wins over, with that one.
+    are not shown. ``left_out`` names options that only a Java client could honour, ``overruled`` those that have no
+    effect, with the option that wins.
     """
 
     address: str
@@ -102,11 +102,11 @@ class SourceOptions:
 
 
 def parse_options(given: Mapping[str, str]) -> SourceOptions:
-    """Check every option. Raises ConfigError, for an unknown one with the nearest known name."""
+    """Check every option. Raises ConfigError; for an unknown option it names the nearest known one."""
     path = next((text for name, text in given.items() if name.lower() == "path"), "")
     options, client = sorted_out(given, path.partition("://")[0].lower() if "://" in path else None)
     address, topics, in_address = _address(options)
-    # What the address says is overruled by what an option says.
+    # Options win over what the address says.
     scheme = address.partition("://")[0]
     address_options, address_client = sorted_out(in_address, scheme, in_address=True)
     options, client = {**address_options, **options}, {**address_client, **client}
@@ -144,7 +144,7 @@ def _address(options: Mapping[str, str]) -> tuple[str, tuple[str, ...], Mapping[
     """(scheme and servers, topics in the path, options in its query)."""
     path, servers = options.get("path"), options.get(SERVERS)
     if path and servers:
-        shown = path.partition("?")[0]  # what follows may hold secrets
+        shown = path.partition("?")[0]  # the rest may hold secrets
         raise ConfigError(f"both an address ({shown}) and {SERVERS} are given", hint="Keep one of them")
     if not path:
         if not servers:
@@ -163,7 +163,7 @@ def _address(options: Mapping[str, str]) -> tuple[str, tuple[str, ...], Mapping[
 
 _STARTS = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
 _ENDS = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
-"""The first of these that is given decides, as in Spark's connector, where jobs rely on it; no error therefore."""
+"""The first of these that is given wins. More than one is no error: jobs rely on that with Spark's connector."""
 
 
 def _overruled(options: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
@@ -211,7 +211,7 @@ def _limits(options: Mapping[str, str]) -> TriggerLimits:
             f"minOffsetsPerTrigger is {limits.min_offsets}, maxOffsetsPerTrigger only {limits.max_offsets}"
         )
     if "maxTriggerDelay" in options and limits.min_offsets is None:
-        raise ConfigError("maxTriggerDelay says how long minOffsetsPerTrigger waits, which is not set")
+        raise ConfigError("maxTriggerDelay has no effect without minOffsetsPerTrigger")
     return limits
 
 
@@ -231,7 +231,7 @@ def _retries(options: Mapping[str, str]) -> Retries:
 
 
 def _group(options: Mapping[str, str], subscription: Subscription, *, commit_offsets: bool) -> str | None:
-    """The group as given; or, to commit for, one of the same name in every run of a query over the same topics."""
+    """The given group; else, to commit for, a generated one that is the same in every run over the same topics."""
     given = {options[name] for name in ("group", GROUP_ID) if options.get(name)}
     if len(given) > 1:
         raise ConfigError(f"group and {GROUP_ID} differ", hint="Keep one of them")
@@ -246,7 +246,7 @@ def _group(options: Mapping[str, str], subscription: Subscription, *, commit_off
 
 
 def _columns(options: Mapping[str, str], of_protocol: Mapping[str, str]) -> tuple[tuple[str, ...], dict[str, Extra]]:
-    """(names in their order, those of them that come from a header)."""
+    """(the names in their order; those that come from a header)."""
     headers = flag(options, "includeHeaders", default=False)
     if "columns" not in options:
         return ((*DEFAULT, HEADERS) if headers else DEFAULT), {}
@@ -259,7 +259,9 @@ def _columns(options: Mapping[str, str], of_protocol: Mapping[str, str]) -> tupl
             extras[name] = Extra(name, "binary")
         elif (found := spelling.get(word.lower())) is None:
             known = ", ".join([*spelling.values(), f"{PREFIX}NAME"])
-            raise ConfigError(f"columns names '{word}', which is none of {known}", hint=meant(word, spelling.values()))
+            raise ConfigError(
+                f"columns names '{word}', which is none of {known}", hint=suggestion(word, spelling.values())
+            )
         else:
             name = found
             if name in of_protocol:
@@ -271,5 +273,5 @@ def _columns(options: Mapping[str, str], of_protocol: Mapping[str, str]) -> tupl
         raise ConfigError("columns names no column", hint=f"Choose some of {', '.join(spelling.values())}")
     clash = next((name for name in extras if name.lower() in {each.lower() for each in KNOWN}), None)
     if clash is not None:
-        raise ConfigError(f"header {clash} has the name of a column of its own", hint="Read it from the column headers")
+        raise ConfigError(f"header {clash} has the name of another column", hint="Read it from the column headers")
     return ((*columns, HEADERS) if headers and HEADERS not in columns else tuple(columns)), extras

@@ -1,15 +1,15 @@
-"""Processes that plan streams, forked from one that has its imports behind it.
+"""Processes that plan streams, forked from one that has finished its imports.
 
-Spark starts a Python process for each streaming query, and ends it with the query: half a second of CPU, all of it
-imports, before the first batch. In a home that ``_home`` made, such a process comes by here before it imports PySpark:
+Spark starts a Python process for each streaming query, and ends it with the query: half a second of CPU before the
+first batch, all of it imports. In a home made by ``_home``, such a process calls this module before it imports PySpark:
 
-1. The first one of a Spark imports what it needs, forks a *keeper*, and goes on as ever.
-2. Each later one hands its environment and its output over to the keeper, which forks a planner from what it has
-   imported, and waits until that ends. To Spark it is the process that it started; its end is the planner's.
+1. The first one of a Spark application imports what it needs, forks a *keeper*, and continues as usual.
+2. Each later one passes its environment and its output to the keeper, which forks a planner with the imports done, and
+   waits for it to end. Spark only sees the process that it started; the planner ends with that process.
 
-The keeper ends with Spark's JVM, or when nobody came for a while. Whatever is not as it should be (another environment,
-another JVM, no keeper) means that the process starts as it would without all this.
-What must not live here: PySpark and whatever else takes long to import, at the top; anything about sources.
+The keeper ends with Spark's JVM, or after a while without requests. If anything is not as expected (another
+environment, another JVM, no keeper), the process starts as it would without all this. What must not live here: PySpark
+and whatever else takes long to import, at the top; anything about sources.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ SWITCH = "PENSTOCK_KEEP_PLANNERS"
 IDLE_S = 300.0
 _PRELOADED = ("penstock.spark._source", "penstock.spark._reading", "penstock.client.range_reader", RUNNER)
 _READ_LATER = ("PYSPARK_", "PYTHONHASHSEED", "PYTHON_", "SPARK_", TOLD)
-"""How names of variables begin that nobody looks at before a planner is at work; others have to be the keeper's."""
+"""Prefixes of variables that are not read before planning; all others must be equal to the keeper's."""
 
 _LONGEST_PATH = 100
-"""Of a Unix socket, about."""
+"""Longest path of a Unix socket, about."""
 
 _LENGTH = struct.Struct(">I")
 _YES = b"y"
@@ -47,7 +47,7 @@ _OUTPUTS = (1, 2)
 
 
 def begin() -> None:
-    """Call before PySpark is imported. Returns in a process that has to do its work itself."""
+    """Call before PySpark is imported. Returns only in a process that must plan by itself."""
     where = _place(os.environ)
     if where is None or not hasattr(socket, "send_fds"):
         return
@@ -62,7 +62,7 @@ def begin() -> None:
 
 
 def _place(environment: Mapping[str, str]) -> str | None:
-    """Where the keeper listens: a folder of this Spark's own, which it removes at its end."""
+    """Where the keeper listens: in a folder of this Spark application, which Spark removes at its end."""
     folder = environment.get("SPARK_LOCAL_DIRS", "").partition(",")[0]
     path = f"{folder}/penstock-planners"
     wanted = environment.get(SWITCH, "true").lower() != "false"
@@ -70,7 +70,7 @@ def _place(environment: Mapping[str, str]) -> str | None:
 
 
 def _handed_over(where: str) -> bool:
-    """Does not return if a keeper does the work; else whether somebody listened there once."""
+    """Does not return if a keeper does the work; else whether a dead keeper left its socket there."""
     with socket.socket(socket.AF_UNIX) as keeper:
         try:
             keeper.connect(where)
@@ -82,7 +82,7 @@ def _handed_over(where: str) -> bool:
         except OSError as error:
             return isinstance(error, ConnectionRefusedError)
         with suppress(OSError):
-            keeper.recv(1)  # nothing comes; it ends with the planner
+            keeper.recv(1)  # no data comes; the connection ends with the planner
         os._exit(0)
 
 
@@ -96,12 +96,12 @@ def _preload(names: tuple[str, ...]) -> None:
     for name in names:
         with suppress(ImportError):
             import_module(name)
-    # It is run as a program, which complains about having been imported.
+    # It is run as a program, which warns if it was imported before.
     sys.modules.pop(RUNNER, None)
 
 
 def _preload_protocols() -> None:
-    """What any address needs; nobody waits for it."""
+    """Import what any address needs, while nothing waits for it."""
     from penstock.protocols import protocol, schemes
 
     for scheme in schemes():
@@ -123,7 +123,7 @@ def _keep(where: str, jvm: int, *, stale: bool) -> None:
         listener.bind(where)
         listener.listen(8)
         os.umask(0o022)
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # ended planners are nobody's business
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nothing waits for ended planners
         _preload_protocols()
         try:
             while _wait(listener, jvm):
@@ -136,7 +136,7 @@ def _keep(where: str, jvm: int, *, stale: bool) -> None:
 
 
 def _detach() -> None:
-    """Nobody waits for this process's output, and no descriptor of its parent's is kept open by it."""
+    """Let go of the parent's output and descriptors, so that nothing waits for this process to close them."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for each in (0, *_OUTPUTS):
         os.dup2(nothing, each)
@@ -144,7 +144,7 @@ def _detach() -> None:
 
 
 def _tell_settings() -> None:
-    """A forked planner is no child of the JVM, of which ``_launch`` would read them."""
+    """Pass on Spark's settings: a forked planner is not the JVM's child, so ``_launch`` could not find them."""
     from penstock.spark._cluster import SETTINGS
     from penstock.spark._launch import settings
 
@@ -157,7 +157,7 @@ _told: dict[str, str] = {}
 
 
 def _wait(listener: socket.socket, jvm: int) -> bool:
-    """Until somebody comes; False if there is no reason to wait any longer."""
+    """Wait for a request; False if there is no reason to wait any longer."""
     ended = os.pidfd_open(jvm) if hasattr(os, "pidfd_open") else None
     try:
         pause = IDLE_S if ended is not None else 1.0
@@ -175,7 +175,7 @@ def _wait(listener: socket.socket, jvm: int) -> bool:
 
 
 def _answer(connection: socket.socket, listener: socket.socket, mine: Mapping[str, object]) -> None:
-    """Fork a planner for who asks, if it wants what this process is."""
+    """Fork a planner for the process that asks, if this one matches its request."""
     connection.settimeout(5.0)
     head, outputs, _, _ = socket.recv_fds(connection, _LENGTH.size, len(_OUTPUTS))
     try:
@@ -202,17 +202,17 @@ def _exactly(connection: socket.socket, length: int) -> bytes:
 
 
 def _shared(request: Mapping[str, object]) -> dict[str, object]:
-    """What has to be the same."""
+    """The parts of a request that must be the same as the keeper's."""
     environment = request["environment"]
     assert isinstance(environment, dict)
     kept = {name: text for name, text in environment.items() if not name.startswith(_READ_LATER)}
-    # A source that was registered names some places twice.
+    # A registered source names some paths twice.
     path = [*dict.fromkeys(kept.get("PYTHONPATH", "").split(os.pathsep))]
     return {**request, "environment": {**kept, "PYTHONPATH": path}}
 
 
 def _plan(connection: socket.socket, outputs: list[int], environment: Mapping[str, str]) -> NoReturn:
-    """Be the process that Spark started."""
+    """Act as the process that Spark started."""
     import runpy
     import threading
 
@@ -240,7 +240,7 @@ def _plan(connection: socket.socket, outputs: list[int], environment: Mapping[st
 
 
 def _end_with(connection: socket.socket) -> None:
-    """Spark ends a query by killing the process it started, which holds the other end."""
+    """End with the other end's process: it is the one that Spark started, and kills to end a query."""
     with suppress(OSError):
         connection.recv(1)
     os._exit(1)

@@ -1,8 +1,8 @@
 """Which task reads what: ranges of offsets laid end to end and cut into few pieces of equal size. Pure arithmetic.
 
-Every task costs 15 to 50 ms of Spark's own, so on one machine many small partitions share a task; a large partition is
-cut so that all cores work. On a cluster, whose size is seldom known, each partition has a task at least, as with
-Spark's own connector. Ranges whose partitions live on the same node stay together: a task then talks to few nodes.
+Every task costs Spark 15 to 50 ms, so on one machine many small partitions share a task; a large partition is cut so
+that all cores work. On a cluster, whose size is rarely known, each partition has at least one task, as with Spark's own
+connector. Ranges whose partitions live on the same node stay together: a task then talks to few nodes.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ ROWS_WORTH_A_TASK = 10_000
 """Fewer offsets than this are read faster by a task that runs anyway than by starting one more."""
 
 ROWS_THAT_FILL_A_TASK = 2_000_000
-"""With more than this for each core there may be more tasks than cores, up to one a partition: a task that fails is
-read again as a whole. Where the cores of a cluster are not known, no task is larger, whatever the partitions."""
+"""With more offsets than this per core there may be more tasks than cores, up to one per partition, because a task that
+fails is read again as a whole. If a cluster's cores are unknown, no task is larger, whatever the partitions."""
 
 _SNAP = 10
 """A cut that falls within a tenth of a task's size of a partition's edge moves to that edge: fewer connections, and no
-batch that two tasks fetch and decode half of each."""
+batch that two tasks each fetch and decode half of."""
 
 
 def plan(
@@ -36,12 +36,12 @@ def plan(
     sizes: TaskSizes | None = None,
     leaders: Mapping[Partition, str] | None = None,
 ) -> list[tuple[LogRange, ...]]:
-    """The ranges of each task; together exactly ``ranges``, every offset once. No range is empty, no task either.
+    """The ranges of each task; together every offset of ``ranges`` exactly once, without empty ranges or tasks.
 
-    With ``sizes.at_least``: that many, as far as there are offsets. Without: at most ``slots.at_once``, or more of
-    ``ROWS_THAT_FILL_A_TASK`` up to one a partition. Never fewer than partitions where tasks run on a cluster. Never
-    more than ``sizes.at_most``, unless a task would have more than ``sizes.max_records`` offsets. ``leaders`` names
-    the node that serves a partition, where known.
+    Makes ``sizes.at_least`` tasks, as far as there are offsets; without it at most ``slots.at_once``, or more with
+    ``ROWS_THAT_FILL_A_TASK`` offsets each, up to one per partition. On a cluster never fewer than partitions. Never
+    more than ``sizes.at_most``, unless a task would have more than ``sizes.max_records`` offsets. ``leaders`` names the
+    node that serves a partition, where known.
     """
     known = leaders or {}
     filled = sorted(
@@ -64,7 +64,7 @@ def plan(
     wanted = sizes or TaskSizes()
     tasks = _tasks(total, partitions, slots, wanted)
     if slots.apart and tasks == len(filled) and wanted.max_records is None and _all_small(filled):
-        return [(each,) for each in filled]  # equal sizes are not worth a second look at a partition
+        return [(each,) for each in filled]  # for equal sizes it is not worth reading a partition in two tasks
     return _cut(filled, edges, _cuts(edges, total, tasks, exactly=wanted.max_records is not None))
 
 

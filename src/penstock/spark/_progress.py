@@ -1,4 +1,4 @@
-"""What Spark's progress says about streams from our logs, gathered, and as Prometheus text (exposition format 0.0.4).
+"""The progress of streams from our logs, collected from Spark's, and as Prometheus text (exposition format 0.0.4).
 
 Needs no connection to any log: the planner puts what it knows into the progress (``_behind``). What must not live here:
 Spark classes (``_listener``).
@@ -42,9 +42,9 @@ class SourceProgress:
     lost_offsets: int
     failed_commits: int
     bytes_behind: int | None = None
-    """About what the records take that are left to read; None before any was looked at."""
+    """Estimated bytes left to read; None before the first sample."""
     end_known: bool = True
-    """Whether the end of the log was told; else ``lag`` knows none."""
+    """Whether Spark reported the end of the log; otherwise ``lag`` cannot be known."""
 
     @property
     def metrics(self) -> dict[str, str]:
@@ -62,7 +62,7 @@ class SourceProgress:
 
 @dataclass(slots=True)
 class StreamProgress:
-    """One query since it was first heard of: totals, and its last batch."""
+    """One query since it was first seen: totals, and its last batch."""
 
     name: str
     batches: int = 0
@@ -93,7 +93,7 @@ class StreamProgress:
 
 
 def parse_progress(progress: Mapping[str, Any]) -> list[SourceProgress]:
-    """Our sources in a ``StreamingQueryProgress`` (as parsed JSON); sources of others are left out."""
+    """Our sources in a ``StreamingQueryProgress`` (as parsed JSON); other sources are left out."""
     found = (_source(each) for each in progress.get("sources", ()))
     return [each for each in found if each is not None]
 
@@ -101,7 +101,7 @@ def parse_progress(progress: Mapping[str, Any]) -> list[SourceProgress]:
 def with_metrics(progress: Any) -> dict[str, Any]:
     """A query's progress as parsed JSON, where our sources have the metrics that Spark's own connector puts there.
 
-    For what reads ``sources[].metrics``: a Python source has no way to fill it in by itself. ``progress`` is what a
+    For tools that read ``sources[].metrics``: a Python source cannot fill it in by itself. ``progress`` is what a
     listener or ``query.lastProgress`` gives, or its JSON, parsed.
 
     >>> with_metrics(query.lastProgress)["sources"][0]["metrics"]["maxOffsetsBehindLatest"]  # doctest: +SKIP

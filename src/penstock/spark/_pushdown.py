@@ -1,8 +1,8 @@
-"""Filters of a batch query that say what not to read: partitions and topics, offsets, and times to start at.
+"""Filters of a batch query that limit what is read: by topic and partition, offset, and time to start at.
 
-Spark hands filters over one by one; all of them hold. What is decided exactly here is not evaluated again by Spark; a
-time only moves the start (records of a log are not in order of time), and Spark evaluates it once more.
-What must not live here: whether filters are handed over at all (``_reading``).
+Spark passes filters one by one; all of them must hold. Spark does not evaluate again what is decided exactly here; a
+time only moves the start (records of a log are not in order of time), and Spark evaluates it again. What must not live
+here: whether filters are passed at all (``_reading``).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Narrowed:
     since_ms: int | None = None
 
     def apply(self, wanted: BatchOffset, log: Knows) -> BatchOffset:
-        """What of ``wanted`` is left to read."""
+        """The part of ``wanted`` that is left to read."""
         kept = [partition for partition in wanted.end if self._meets(partition)]
         times = log.at_times(dict.fromkeys(kept, self.since_ms)) if kept and self.since_ms is not None else {}
         start, end = {}, {}
@@ -81,7 +81,7 @@ class Narrowed:
 
 
 def push(filters: Sequence[Filter], *, exact_times: bool) -> tuple[Narrowed, list[Filter]]:
-    """(what is left to read, filters that Spark has to evaluate still).
+    """(what is left to read, filters that Spark still has to evaluate).
 
     ``exact_times`` says that the log finds records by the same time that the column ``timestamp`` shows.
     """

@@ -1,8 +1,8 @@
-"""The readers that Spark talks to: one for a batch, one for a stream, and one for a batch that Spark gives filters.
+"""The readers that Spark calls: one for a batch, one for a stream, and one for a batch with filters.
 
-Thin shells: a stream's decisions are ``_follow``'s, a batch's ``_bounded``'s, tasks are cut in ``_planning`` and run in
-``_tasks``. Spark makes these objects many times in many processes and pickles them between: constructors open nothing.
-What must not live here: anything that can be decided without Spark.
+Thin shells: ``_follow`` decides for a stream, ``_bounded`` for a batch, tasks are cut in ``_planning`` and run in
+``_tasks``. Spark makes these objects many times in many processes and pickles them in between: constructors open
+nothing. What must not live here: anything that can be decided without Spark.
 """
 
 # ruff: noqa: N802 - the names of methods are Spark's
@@ -28,7 +28,7 @@ from pyspark.sql.streaming.datasource import (
 
 from penstock.model import LogRange, Partition
 from penstock.protocols import protocol
-from penstock.spark._advice import say_once
+from penstock.spark._advice import warn_once
 from penstock.spark._behind import Behind
 from penstock.spark._bounded import bounded, check_for_batch
 from penstock.spark._cluster import Slots, slots
@@ -54,8 +54,8 @@ _log = logging.getLogger("penstock.spark")
 def batch_reader(options: SourceOptions) -> BatchReader:
     """The reader for this process.
 
-    Where handing over filters is switched off, which is the default, Spark refuses every reader that could take them;
-    where it is on, it makes the reader in a worker program of its own. So the program decides.
+    If filter pushdown is off, the default, Spark refuses every reader that could take filters; if it is on, Spark makes
+    the reader in a special worker program. So the program decides.
     """
     return FilteringReader(options) if _FILTERING_WORKER in sys.modules else BatchReader(options)
 
@@ -83,7 +83,7 @@ class BatchReader(DataSourceReader):
 
 
 class FilteringReader(BatchReader):
-    """The same; filters on topic, partition, offset and timestamp say what is not read."""
+    """A batch read that skips what filters on topic, partition, offset and timestamp exclude."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         scheme = self.options.address.partition("://")[0]
@@ -92,7 +92,7 @@ class FilteringReader(BatchReader):
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A stream. The object that plans lives in a process of its own for one run; those that read are copies."""
+    """A stream. The object that plans lives in its own process for one run; those that read are copies."""
 
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
@@ -106,7 +106,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._follower.initial().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        # What is answered here comes back as the limit of latestOffset, unless Spark wants everything at once.
+        # This comes back as the limit of latestOffset, unless Spark wants everything at once.
         limits = self.options.limits
         if limits.max_offsets is not None:
             return ReadMaxRows(limits.max_offsets)
@@ -130,7 +130,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._behind.report()
 
     def partitions(self, start: dict[str, Json], end: dict[str, Json]) -> list[InputPartition]:
-        # Not from ``start``: before the first batch is committed it may be another one than the batch was made with.
+        # Not from ``start``: before the first batch is committed, it may differ from that of the batch itself.
         del start
         batch = self._follower.planned(BatchOffset.from_json(end))
         return _tasks(batch, self.options, self._follower.leaders)
@@ -142,7 +142,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._follower.commit(BatchOffset.from_json(end))
 
     def stop(self) -> None:
-        # Spark ends the process of a query that is stopped without calling it; nothing may depend on it.
+        # When a query is stopped, Spark ends its process without this call: nothing may depend on it.
         if self._followed is not None:
             self._followed.log.close()
 
@@ -157,15 +157,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def _read(options: SourceOptions, ranges: tuple[LogRange, ...]) -> Iterator[pa.RecordBatch]:
     if options.decoding is None:
         return read_task(options, ranges)
-    from penstock.spark._bad_records import read_decoded  # decoders are imported for those who decode
+    from penstock.spark._bad_records import read_decoded  # here, so that decoders are imported only for decoding
 
     return read_decoded(options, options.decoding, ranges)
 
 
 def _say_what_matters(options: SourceOptions) -> None:
-    say_once()
+    warn_once()
     if options.left_out:
-        _log.warning("options that only a Java client has are left out: kafka.%s", ", kafka.".join(options.left_out))
+        _log.warning("ignoring options that only a Java client has: kafka.%s", ", kafka.".join(options.left_out))
     for name, winner in options.overruled.items():
         _log.warning("%s has no effect beside %s", name, winner)
 
@@ -178,7 +178,7 @@ def _tasks(wanted: BatchOffset, options: SourceOptions, leaders: Mapping[Partiti
 
 
 def _ranges(partition: InputPartition) -> tuple[LogRange, ...]:
-    # A batch read without tasks gets one from Spark, with nothing in it.
+    # Spark gives a batch read without tasks an empty one.
     return partition.ranges if isinstance(partition, ReadTask) else ()
 
 

@@ -1,7 +1,7 @@
-"""Patience with a log: what the driver asks is asked again, after a pause, when the log is away for a moment.
+"""Retries the driver's calls to a log, after a pause, while the log is briefly unavailable.
 
-An error out of the planner ends a query, and Spark never asks twice. The client below retries too, up to its
-``api_timeout_ms``; here whole calls are repeated, over fresh connections. What must not live here: what is asked.
+An error from the planner ends the query: Spark never asks twice. The client retries too, for up to its
+``api_timeout_ms``; here whole calls are repeated, over new connections. What must not live here: what is asked.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ T = TypeVar("T")
 
 
 def patiently(ask: Callable[[], T], retries: Retries, sleep: Callable[[float], None], afresh: Callable[[], None]) -> T:
-    """``ask()``; tried again ``retries.times`` times as long as it raises retriable errors.
+    """The result of ``ask()``, which is retried up to ``retries.times`` times while it raises retriable errors.
 
-    ``afresh`` is called before each further try. Raises what the last try raised.
+    ``afresh`` is called before each retry. Raises the last attempt's error.
     """
     for tried in range(retries.times):
         try:
@@ -32,7 +32,7 @@ def patiently(ask: Callable[[], T], retries: Retries, sleep: Callable[[float], N
             if not error.retriable:
                 raise
             pause_ms = min(retries.interval_ms << tried, _LONGEST_PAUSE_MS)
-            _log.warning("asking the log failed, trying again (%d of %d): %s", tried + 1, retries.times, error)
+            _log.warning("a call to the log failed, retrying (%d of %d): %s", tried + 1, retries.times, error)
             afresh()
             sleep(pause_ms / 1_000)
     return ask()

@@ -1,6 +1,6 @@
-"""A Spark session with the settings that our source needs and a laptop likes; and registration without one.
+"""Makes Spark sessions with the settings that our source works best with; registers it with other sessions.
 
-What must not live here: anything that the data source needs to work. A session made elsewhere works too, only slower:
+What must not live here: anything that the data source needs to work. Sessions made elsewhere work too, but slower:
 without Unix sockets between the JVM and Python every task loses about 40 ms to delayed acknowledgements.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["register", "session"]
 
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
-"""What spark-submit sets for the program it runs: the port of the JVM that is there already."""
+"""Set by spark-submit for the program it runs: the port of the JVM that is already running."""
 
 EVERYWHERE: Mapping[str, str] = {
     UNIX_SOCKETS: "true",
@@ -46,20 +46,20 @@ LOCALLY: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-"""For ``local[…]`` masters: nothing listens on other than loopback, nothing is left in the working directory."""
+"""For ``local[…]`` masters: listen only on loopback, leave nothing in the working directory."""
 
 
 def session(app_name: str = "penstock", master: str | None = None, **conf: object) -> SparkSession:
     """Make (or get) a session with Unix sockets, UTC and, for local masters, settings fit for one machine.
 
-    ``master`` is ``local[*]``; in a program that ``spark-submit`` runs it is what that was told.
+    ``master`` is by default ``local[*]``, or what ``spark-submit`` was given, if that runs the program.
 
-    ``conf`` overrides any of them: ``session(**{"spark.driver.memory": "4g"})``. The environment of this process gets
-    what Spark reads only from there (``PYSPARK_UDS_MODE``, ``PYSPARK_PYTHON``, ``PYTHONPATH``; for local masters
-    ``SPARK_LOCAL_IP`` and a ``SPARK_HOME`` from which Python starts quickly), where not set already. Spark finds
-    ``format("penstock")`` by itself then; for other masters it is registered as well. A session that is running
-    already is returned; with a warning if it has no Unix sockets. On a machine where nobody has yet, the kernels are
-    compiled meanwhile, on one core for some 20 s.
+    ``conf`` overrides any of them: ``session(**{"spark.driver.memory": "4g"})``. What Spark reads only from the
+    environment is set there, unless it already is (``PYSPARK_UDS_MODE``, ``PYSPARK_PYTHON``, ``PYTHONPATH``; for local
+    masters ``SPARK_LOCAL_IP`` and a ``SPARK_HOME`` from which Python starts quickly). Spark then finds
+    ``format("penstock")`` by itself; for other masters it is registered as well. A session that is already running is
+    returned, with a warning if it has no Unix sockets. If this machine has no compiled kernels yet, they are compiled
+    meanwhile, on one core for some 20 s.
     """
     try:
         from pyspark.sql import SparkSession
@@ -76,7 +76,7 @@ def session(app_name: str = "penstock", master: str | None = None, **conf: objec
     settings: dict[str, str] = {**EVERYWHERE, **(_sized_for_this_machine(master) if master and local else {})}
     settings.update({name: _text(value) for name, value in conf.items()})
     builder = SparkSession.builder
-    if running is None:  # one that runs would say these of itself from now on, and be what it was
+    if running is None:  # a running session would report these settings without obeying them
         builder = builder.appName(app_name) if master is None else builder.appName(app_name).master(master)
     for name, text in settings.items():
         builder = builder.config(name, text)
@@ -93,10 +93,10 @@ def session(app_name: str = "penstock", master: str | None = None, **conf: objec
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``format("penstock")`` known to this session, under the Python and with the ``--py-files`` of its tasks.
+    """Register ``format("penstock")`` with this session, to run with the Python and the ``--py-files`` of its tasks.
 
-    Not needed on one machine: Spark finds the format by itself where the module ``pyspark_penstock`` is on the path of
-    its Python processes. On a cluster it is: what Spark found by itself, it runs with the driver's Python everywhere.
+    Not needed on one machine: Spark finds the format by itself if the module ``pyspark_penstock`` is on the path of its
+    Python processes. Needed on a cluster, where Spark runs what it found by itself with the driver's Python.
     """
     from penstock.spark._source import PenstockDataSource
 
@@ -104,7 +104,7 @@ def register(spark: SparkSession) -> None:
         given = context.getConf()
         told = {name: str(given.get(name)) for name in SETTINGS if given.contains(name)}
         context.environment[TOLD] = json.dumps(told)
-        # What plans a stream looks for --py-files where they are not (seen in 4.3.0).
+        # A stream's planner looks for --py-files in the wrong place (seen in 4.3.0).
         _add_own_home(context.environment)
         _say_if_missing(context.pythonExec, told.get(MASTER, ""))
     spark.dataSource.register(PenstockDataSource)
@@ -122,12 +122,12 @@ def _master(spark: SparkSession) -> str:
 
 
 def _say_if_missing(python: str, master: str) -> None:
-    """Tasks find a relative path in what ``--archives`` unpacked for them; for a driver nothing is unpacked."""
+    """Tasks find a relative path in the unpacked ``--archives``, which are not unpacked for a driver."""
     if os.sep in python and not Path(python).exists() and not master.startswith("local"):
         folder = Path(python).parts[0] if not Path(python).is_absolute() else None
-        how = f"; make it so: ln -s {sys.prefix} {folder}" if folder else ""
+        how = f"; to fix that: ln -s {sys.prefix} {folder}" if folder else ""
         warnings.warn(
-            f"PYSPARK_PYTHON is {python}, which the driver has not: it plans with the Python that tasks run with{how}",
+            f"PYSPARK_PYTHON is {python}, which the driver lacks: it plans with the Python that tasks run with{how}",
             stacklevel=3,
         )
 
@@ -143,7 +143,7 @@ def _prepare_environment(*, local: bool) -> None:
 
 
 def _add_own_home(environment: MutableMapping[str, str]) -> None:
-    """Spark's Python processes do not inherit sys.path: a checkout, or a zip, that is not installed must be named."""
+    """Spark's Python processes do not inherit sys.path: a checkout or zip that is not installed must be named."""
     home = str(Path(penstock.__file__).parents[1])
     known = environment.get("PYTHONPATH", "").split(os.pathsep)
     if home not in known and Path(home).name not in {"site-packages", "dist-packages"}:
@@ -151,12 +151,12 @@ def _add_own_home(environment: MutableMapping[str, str]) -> None:
 
 
 def _compile_kernels_beside() -> subprocess.Popen[bytes]:
-    """While the JVM starts: in a process of its own, which has nothing to do on a machine where it has been done.
+    """Compile them while the JVM starts, in another process, which has nothing to do if that was done before.
 
-    The first tasks wait for it instead of compiling each for itself. It ends with this process at the latest.
+    The first tasks wait for it instead of compiling for themselves. It ends with this process at the latest.
     """
-    # By its name, as a worker will: Spark's part does not reach for the kernels.
-    none = subprocess.DEVNULL  # numba may be missing; then there is nothing to do, and nothing to say
+    # By name, as in a worker: penstock.spark must not import the kernels.
+    none = subprocess.DEVNULL  # without numba there is nothing to do, and nothing to report
     compiling = subprocess.Popen([sys.executable, "-m", "penstock.kernels.warm"], stdin=none, stdout=none, stderr=none)
     atexit.register(_end, compiling)
     return compiling

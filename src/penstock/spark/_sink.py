@@ -1,9 +1,9 @@
-"""The writers Spark calls: of batches and of streams, on Arrow.
+"""The writers that Spark calls, for batches and for streams, on Arrow.
 
-Thin shells: options are checked in ``_sink_options``, columns in ``_sink_columns``, tasks run in ``_sink_tasks`` and,
-where rows are written exactly once, ``_sink_once``. Spark makes a writer in one process, pickles it to its tasks,
-and makes another one to commit a stream's batch: what these must know travels in the messages. What must not live here:
-anything that can be decided without Spark.
+Thin shells: options are checked in ``_sink_options``, columns in ``_sink_columns``; tasks run in ``_sink_tasks`` and,
+for exactly-once, ``_sink_once``. Spark makes a writer in one process, pickles it for its tasks, and makes another one
+to commit a stream's batch: what these must know travels in the messages. What must not live here: anything that can be
+decided without Spark.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _BATCH_ID = "streaming.sql.batchId"
 
 
 class Written(WriterCommitMessage):
-    """What one task tells the driver: how many rows it has written now; with exactly-once, what it has prepared."""
+    """What one task tells the driver: how many rows it has written; with exactly-once, what it has prepared."""
 
     def __init__(self, rows: int, report: Report | None = None) -> None:
         self.rows = rows
@@ -89,7 +89,7 @@ class _Writer:
         with Transactions(self.options) as log:
             report = run_task(log, place, lambda: log.write(place.query, place.task, self.columns, batches))
         for _ in batches:
-            pass  # rows that are stored already; the JVM is not left with a pipe that nobody reads
+            pass  # these rows are stored already; read them, or the JVM's pipe would block
         return Written(report.slot.rows if report.slot else 0, report)
 
     def _commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -104,7 +104,7 @@ class _Writer:
             with Transactions(self.options) as log:
                 abort(log, [message.report if isinstance(message, Written) else None for message in messages])
         except PenstockError as error:
-            # The query fails anyway, for a better reason; the log aborts what is left after its own timeout.
+            # The query fails anyway, with a better error; the log's timeout aborts what is left.
             _log.warning("a failed batch's transactions could not be aborted: %s", error)
 
 
@@ -113,7 +113,7 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
 
     def __init__(self, options: SinkOptions, fields: Sequence[tuple[str, str]]) -> None:
         super().__init__(options, fields)
-        # Made once: Spark pickles this very object to the tasks, and to whoever commits.
+        # Made once: Spark pickles this object for the tasks and for the commit.
         self._unnamed = f"write-{uuid.uuid4()}"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -147,14 +147,14 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
 
 
 def _say_left_out(options: SinkOptions) -> None:
-    # A stream makes a writer for every batch, in a process that is used again.
+    # Once: a stream makes a writer for every batch, in the same process.
     if options.left_out and options.left_out not in _said:
         _said.add(options.left_out)
-        _log.warning("options that only a Java client has are left out: kafka.%s", ", kafka.".join(options.left_out))
+        _log.warning("ignoring options that only a Java client has: kafka.%s", ", kafka.".join(options.left_out))
 
 
 def _place() -> Place:
-    """What is the same when a task of a stream is run again, whoever runs it."""
+    """What identifies a task of a stream, the same for every attempt."""
     context = TaskContext.get()
     assert context is not None
     query, batch = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)

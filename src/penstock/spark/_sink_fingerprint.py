@@ -1,8 +1,8 @@
-"""A fingerprint of the rows a task wrote, the same in whatever order they came; no Python object a row.
+"""A fingerprint of the rows a task wrote, independent of their order; makes no Python object per row.
 
-It tells whether a task that is run again got the same rows: not against forgers, but against another cut of the batch
-into tasks. So it looks at each row's key and value as lengths, sums of bytes, first and last bytes, mixed, and adds the
-rows up. What must not live here: what follows from a difference.
+It tells whether a task that is rerun got the same rows; it protects not against forgery but against a different
+division of the batch into tasks. So it mixes the length, byte sum, first and last bytes of each row's key and value,
+and adds up the rows. What must not live here: what follows from a difference.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Fingerprint:
 
     @property
     def text(self) -> str:
-        """As markers keep it."""
+        """The fingerprint as markers store it."""
         return f"{int(self._sum):016x}"
 
 
@@ -48,7 +48,7 @@ def _of_column(column: pa.Array, seed: np.uint64) -> Words:
     _, ends, data = column.buffers()
     bounds = np.frombuffer(ends, np.int64, len(column) + 1, 8 * column.offset)
     low, high = int(bounds[0]), int(bounds[-1])
-    # Eight bytes of zeros behind it, so that the last bytes of a short row can be taken as a word like all others.
+    # Eight zero bytes after it, so that the last bytes of a short row can be taken as a word like all others.
     plain = np.zeros(high - low + 8, np.uint8)
     plain[: high - low] = np.frombuffer(data or b"", np.uint8)[low:high]
     starts, stops = bounds[:-1] - low, bounds[1:] - low
@@ -70,7 +70,7 @@ def _of_column(column: pa.Array, seed: np.uint64) -> Words:
 
 
 def _mix(words: Words) -> Words:
-    """splitmix64's finalizer: every bit of a row moves every bit of its part of the sum."""
+    """splitmix64's finalizer: every bit of a row affects every bit of its part of the sum."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(_ODD[1])
     words = (words ^ (words >> np.uint64(27))) * np.uint64(_ODD[2])
     mixed: Words = words ^ (words >> np.uint64(31))

@@ -1,4 +1,4 @@
-"""What the marker topic remembers of a query: the batch that was decided last, and the transactions it consists of.
+"""What the marker topic stores for a query: the last batch that was decided, and its transactions.
 
 One compacted topic for all queries, partition 0; the key is the query, the value is JSON, version 1. What must not live
 here: reading and writing it (``_sink_transactions``), and what follows from it (``_sink_once``).
@@ -33,7 +33,7 @@ class Slot:
     witness: LogRange | None = None
 
     def same_rows_as(self, other: Slot) -> bool:
-        """Whether both stand for the same rows of the same task, in whatever order they came."""
+        """Whether both stand for the same rows of the same task, in any order."""
         return (self.task, self.rows, self.fingerprint) == (other.task, other.rows, other.fingerprint)
 
 
@@ -47,7 +47,7 @@ class Marker:
     done: bool = False
 
     def finished(self) -> Marker:
-        """The same when all is committed. What each task wrote does not matter any more, but how many there were."""
+        """The marker once all is committed. What each task wrote no longer matters, only how many tasks there were."""
         return replace(self, done=True, slots=tuple(replace(slot, witness=None) for slot in self.slots))
 
     def slot(self, task: int) -> Slot | None:
@@ -55,13 +55,13 @@ class Marker:
         return next((slot for slot in self.slots if slot.task == task), None)
 
     def to_bytes(self) -> bytes:
-        """As the marker topic keeps it."""
+        """The marker as the topic stores it."""
         tree = {"v": VERSION, **asdict(self)}
         return json.dumps(tree, separators=(",", ":"), sort_keys=True).encode()
 
     @classmethod
     def from_bytes(cls, stored: bytes) -> Marker:
-        """Read what ``to_bytes`` wrote. Raises CorruptBatch for anything else: to go on would be to guess."""
+        """Read what ``to_bytes`` wrote. Raises CorruptBatch for anything else: continuing would be guessing."""
         try:
             tree = json.loads(stored)
             version = tree.pop("v")
@@ -73,8 +73,8 @@ class Marker:
                 raise TypeError(f"odd types in {made!r}")
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise CorruptBatch(
-                f"the marker topic holds something that is no marker: {error}",
-                hint="Give penstock a topic of its own: option markerTopic",
+                f"the marker topic holds something that is not a marker: {error}",
+                hint="Give penstock its own topic with the option markerTopic",
             ) from error
         return made
 

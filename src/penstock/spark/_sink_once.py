@@ -1,8 +1,8 @@
-"""Exactly once: what a task and the driver do so that each row of a batch is shown once, whatever dies in between.
+"""Exactly once: how tasks and the driver make each row of a batch visible once, whatever dies in between.
 
-How it works. Each task writes its rows in one transaction and leaves that *prepared*: stored, not shown. When all tasks
-have, the driver writes a *marker* that names those transactions (the decision), commits each of them, and writes the
-marker again as done. Spark logs the batch as committed only after that, and runs it again otherwise, under the same
+How it works. Each task writes its rows in one transaction and leaves that *prepared*: stored, not visible. When all
+tasks have, the driver writes a *marker* that names those transactions (the decision), commits each of them, and writes
+the marker again as done. Spark logs the batch as committed only after that, and runs it again otherwise, under the same
 query id and batch number.
 
 The rules.
@@ -17,21 +17,22 @@ Who dies when.
 
 - a task, or its executor: its transaction is open, and no marker names it. The next attempt has the same transactional
   id; taking that over aborts what it left.
-- the driver before the decision: transactions are prepared, and no marker names them. The same; those of tasks that do
-  not exist any more are aborted by the log's timeout.
+- the driver before the decision: transactions are prepared, and no marker names them. As above; those of tasks that no
+  longer exist are aborted by the log's timeout.
 - the driver between decision and done: a marker names them all. Each task commits its own transaction again, which is
   harmless, and writes nothing.
 - the driver after done, before Spark's log: every task skips its rows.
 - a decided transaction, aborted by the log because its timeout ran out before a driver came back: that task alone
   writes again; the driver accepts it if its rows are the same, else it commits nothing.
 
-So a batch may be cut into tasks in another way when it runs again (other cores, other leaders, fewer executors) except
-in the last case, which says so in an error instead of showing rows twice or not at all. A speculative copy takes over
-the transactional id of the attempt it copies, which aborts that one; the driver then finds a decided transaction
-aborted, fails, and the last case applies.
+So a rerun may divide a batch into other tasks (other cores, other leaders, fewer executors), except in the last case,
+which raises an error instead of showing rows twice or not at all. A speculative copy takes over the transactional id of
+the attempt it copies, which aborts that one; the driver then finds a decided transaction aborted, fails, and the last
+case applies.
 
-"Known to be aborted": a log that is told to commit a transaction whose identity was taken over answers only that. It
-was committed all the same if a reader of committed records sees one of its records, the slot's witness.
+"Known to be aborted": asked to commit a transaction whose transactional id was taken over, a log answers only that it
+was. The transaction was committed all the same if a reader of committed records sees one of its records, the slot's
+witness.
 
 What must not live here: producers, Spark.
 """
@@ -50,20 +51,20 @@ __all__ = ["DecidedAborted", "Place", "ReplayDiffers", "Report", "TransactionalL
 
 
 class ReplayDiffers(LocalError):
-    """A batch that is partly stored was run again with other rows in its tasks; nothing of it was committed."""
+    """A partly stored batch was rerun with other rows in its tasks; nothing of the rerun was committed."""
 
 
 class DecidedAborted(RemoteError):
-    """The log aborted a transaction between the driver's decision and its commit. Running the batch again mends it."""
+    """The log aborted a transaction between the driver's decision and its commit. Running the batch again fixes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A task of a batch of a query; the same when it is run again.
+    """A task of a batch of a query; the same for every attempt.
 
-    ``skip_older``: a batch that is older than the last one is not an error but done already (a write with a version).
-    ``unnamed``: nobody will ever run it again (a write without a name), so there is no marker; what a task that is run
-    again has written is shown once all the same.
+    ``skip_older``: a batch older than the last one is already done, not an error (a write with a version). ``unnamed``:
+    the batch is never rerun (a write without a name), so there is no marker; the rows of a retried task are visible
+    once all the same.
     """
 
     query: str
@@ -75,14 +76,14 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a task tells the driver: what it has prepared; None if its rows are stored since an earlier run."""
+    """What a task tells the driver: what it has prepared; None if an earlier run stored its rows."""
 
     place: Place
     slot: Slot | None
 
 
 class TransactionalLog(Protocol):
-    """The log, as tasks and drivers see it."""
+    """The log as tasks and drivers see it."""
 
     def marker(self, query: str) -> Marker | None:
         """The last marker that was written before this call."""
@@ -93,7 +94,7 @@ class TransactionalLog(Protocol):
         ...
 
     def own(self, query: str) -> None:
-        """Fence everyone else who decides for this query."""
+        """Fence all others that decide for this query."""
         ...
 
     def decide(self, marker: Marker) -> None:
@@ -101,7 +102,7 @@ class TransactionalLog(Protocol):
         ...
 
     def take_over(self, query: str, task: int) -> None:
-        """Abort what a task that does not exist any more may have left open."""
+        """Abort what a task that no longer exists may have left open."""
         ...
 
 
@@ -112,7 +113,7 @@ class _Standing(enum.Enum):
 
 
 def run_task(log: TransactionalLog, place: Place, write: Callable[[], Slot]) -> Report:
-    """Write the task's rows by ``write``, which returns them prepared, unless they are stored already."""
+    """Write the task's rows with ``write``, which leaves them prepared, unless they are already stored."""
     if place.unnamed:
         return Report(place, write())
     marker = log.marker(place.query)
@@ -122,16 +123,16 @@ def run_task(log: TransactionalLog, place: Place, write: Callable[[], Slot]) -> 
     if standing is _Standing.DECIDED:
         assert marker is not None
         slot = marker.slot(place.task)
-        # No such slot: the batch was cut into fewer tasks then, and all its rows are in those.
+        # No such slot: the batch had fewer tasks then, and they wrote all its rows.
         if slot is None or log.complete(slot, commit=True):
             return Report(place, None)
     return Report(place, write())
 
 
 def commit(log: TransactionalLog, reports: Sequence[Report]) -> None:
-    """Decide about a batch all of whose tasks have reported, and commit it. May be asked again after a failure.
+    """Decide and commit a batch whose tasks have all reported. May be called again after a failure.
 
-    Raises ReplayDiffers, DecidedAborted, FencedError (another driver runs this query), and what the log raises.
+    Raises ReplayDiffers, DecidedAborted, FencedError (another driver runs this query), and the log's errors.
     """
     if not reports:
         return
@@ -152,7 +153,7 @@ def commit(log: TransactionalLog, reports: Sequence[Report]) -> None:
     for slot in marker.slots:
         _complete(log, slot, place)
     if standing is _Standing.NEW and before is not None:
-        # Tasks there are no more will not come back to take over what an earlier run of this query left open.
+        # Tasks that no longer exist cannot take over what an earlier run of this query left open.
         for task in sorted({slot.task for slot in before.slots} - {slot.task for slot in marker.slots}):
             log.take_over(place.query, task)
     log.decide(marker.finished())
@@ -162,23 +163,23 @@ def _complete(log: TransactionalLog, slot: Slot, place: Place) -> None:
     if not log.complete(slot, commit=True):
         raise DecidedAborted(
             f"the log aborted the transaction of task {slot.task} of batch {place.batch} before it could be committed",
-            hint="Start the query again: only that task writes again. If this comes back: raise"
+            hint="Start the query again: only that task writes again. If this happens again: raise"
             " kafka.transaction.timeout.ms above the time a batch takes, and leave spark.speculation off",
         )
 
 
 def abort(log: TransactionalLog, reports: Sequence[Report | None]) -> None:
-    """Abort what tasks have written, unless it is decided: Spark asks for this after a failed commit as well.
+    """Abort what tasks have written, unless it is decided: Spark calls this after a failed commit too.
 
-    Reports stand in the order of tasks. None is a task that failed or was stopped, perhaps in the middle: readers of
-    committed records would wait behind what it left until the log's timeout.
+    Reports are in task order. None is a task that failed or was stopped, perhaps midway: what it left would hold up
+    readers of committed records until the log's timeout.
     """
     told = [report for report in reports if report is not None]
     if not told:
         return  # nothing says which query this was
     place = told[0].place
     if not place.unnamed:
-        log.own(place.query)  # so that a decision on its way is there, or never will be
+        log.own(place.query)  # a decision on its way is now either stored or refused
         marker = log.marker(place.query)
         if marker is not None and marker.batch >= place.batch:
             return
@@ -196,7 +197,7 @@ def _standing(marker: Marker | None, place: Place) -> _Standing:
                 f"batch {place.batch} of query {place.query} begins, but batch {marker.batch} was never finished",
                 hint=f"Write version {marker.batch} again first"
                 if place.skip_older
-                else "The checkpoint is not the one this query ran with; use it, or a new one",
+                else "This is not the checkpoint that the query ran with: use that one, or a new one",
             )
         return _Standing.NEW
     if marker.batch > place.batch:
@@ -204,7 +205,7 @@ def _standing(marker: Marker | None, place: Place) -> _Standing:
             return _Standing.DONE
         raise UsageError(
             f"batch {place.batch} of query {place.query} runs, but batch {marker.batch} is stored already",
-            hint="The checkpoint is older than what was written, a restored one perhaps; start with a new one",
+            hint="The checkpoint is older than what was written, perhaps a restored one: start with a new one",
         )
     return _Standing.DONE if marker.done else _Standing.DECIDED
 
@@ -214,8 +215,8 @@ def _decision(standing: _Standing, before: Marker | None, place: Place, reports:
     if standing is _Standing.NEW:
         if len(written) < len(reports):
             raise UsageError(
-                f"batch {place.batch} of query {place.query} was stored by somebody else meanwhile",
-                hint="Two queries run with one checkpoint: stop one of them",
+                f"batch {place.batch} of query {place.query} was stored by another driver meanwhile",
+                hint="Two queries use one checkpoint: stop one of them",
             )
         return Marker(place.query, place.batch, tuple(written[task] for task in sorted(written)))
     assert before is not None

@@ -16,6 +16,7 @@ from penstock.config.options import as_written, names_written
 from penstock.errors import ConfigError
 from penstock.protocols import address_of, protocol
 from penstock.spark._client_options import MOVED_FROM, client_options, words_of
+from penstock.spark._option_values import count, flag
 
 __all__ = ["SINK_OPTIONS", "Guarantee", "SinkOptions", "parse_sink_options"]
 
@@ -27,13 +28,13 @@ SINK_OPTIONS: Mapping[str, str] = {
     _SERVERS: "host:port[,host:port], instead of an address",
     "topic": "the topic of all rows; without it each row names its own in the column topic",
     "deliveryGuarantee": "at-least-once, or exactly-once, which needs a log with transactions",
-    "transactionalIdPrefix": "exactly-once: how the transactional ids of this query begin",
+    "transactionalIdPrefix": "exactly-once: prefix of this query's transactional ids",
     "markerTopic": "exactly-once: the compacted topic that remembers which batches are stored",
     "txnAppId": "exactly-once batch writes: the name of this write; the same name and version is stored once",
-    "txnVersion": "exactly-once batch writes: its version, a number that grows",
-    "dedupHeaders": "true adds the header penstock.row to each row, by which readers can leave out repeated ones",
+    "txnVersion": "exactly-once batch writes: its version, a number that increases",
+    "dedupHeaders": "true adds the header penstock.row to each row, by which readers can drop repeated rows",
 }
-"""Option to what it means; the documentation's table is checked against this."""
+"""What each option means; the documentation's table is checked against this."""
 
 _OF_SPARK = frozenset(
     {
@@ -45,7 +46,7 @@ _OF_SPARK = frozenset(
         "asyncprogresstrackingoverridesinksupportcheck",
     }
 )
-"""Spark hands its own options of a query to the sink too."""
+"""Spark passes a query's own options to the sink too."""
 
 _CLIENT_FORBIDDEN = {
     "kafka.key.serializer": "keys are strings or bytes",
@@ -56,13 +57,13 @@ _CLIENT_FORBIDDEN = {
 }
 _SPELLING = {name.lower(): name for name in SINK_OPTIONS}
 _PATIENCE_MS = 60_000
-"""What Spark's own sink waits (max.block.ms) before it gives a query up."""
+"""How long Spark's own sink waits (max.block.ms) before it gives up."""
 
 _MARKERS = "_penstock_markers"
 
 
 class Guarantee(enum.Enum):
-    """What holds for every row of a completed batch, whatever died on the way."""
+    """What holds for every row of a completed batch, whatever failed on the way."""
 
     AT_LEAST_ONCE = "at-least-once"
     EXACTLY_ONCE = "exactly-once"
@@ -88,7 +89,7 @@ class SinkOptions:
 
     @property
     def patient(self) -> dict[str, OptionValue]:
-        """``client`` for writing: a log that does not answer at once is more likely away for a moment than misspelt."""
+        """``client`` for writing: a log that does not answer at once is more likely restarting than misspelt."""
         return {"first_contact_timeout_ms": _PATIENCE_MS, **self.client}
 
     @property
@@ -98,16 +99,16 @@ class SinkOptions:
 
 
 def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
-    """Check every option. Raises ConfigError, for an unknown one with the nearest known name."""
+    """Check every option. Raises ConfigError; for an unknown option it names the nearest known one."""
     path = next((text for name, text in given.items() if name.lower() == "path"), "")
     options, client = _sorted_out(given, path.partition("://")[0].lower() if "://" in path else MOVED_FROM)
     address, topic, in_address = _address(options)
     scheme = address.partition("://")[0]
     with as_written(names_written(given, (_CLIENT, f"{scheme}."), words_of(scheme))):
-        # What the address says is overruled by what an option says, however each is spelled.
+        # Options win over what the address says, however each is spelled.
         kept, left_out = client_options(ProducerConfig, client, scheme)
         producer = {**client_options(ProducerConfig, in_address, scheme)[0], **kept}
-        # The whole of it, so that contradictions are told before the query starts, and not by its first task.
+        # All of it, so that contradictions are reported before the query starts, not by its first task.
         config = producer_settings(address, producer, protocol=protocol(scheme).config).config
     guarantee = _guarantee(options)
     made = SinkOptions(
@@ -117,7 +118,7 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
         transactional_id_prefix=options.get("transactionalIdPrefix") or "penstock",
         marker_topic=options.get("markerTopic") or _MARKERS,
         app=_app(options),
-        dedup_headers=_flag(options, "dedupHeaders"),
+        dedup_headers=flag(options, "dedupHeaders", default=False),
         client=producer,
         left_out=left_out,
     )
@@ -126,9 +127,9 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
 
 
 def _sorted_out(given: Mapping[str, str], scheme: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Ours under their proper spelling; the producer's, without ``kafka.`` or the address's scheme before them.
+    """(our options, in their proper spelling; the producer's, without ``kafka.`` or the address's scheme).
 
-    Spark's own are left out.
+    Spark's own options are left out.
     """
     prefixes = (_CLIENT, f"{scheme}.")
     options: dict[str, str] = {}
@@ -151,7 +152,7 @@ def _address(options: Mapping[str, str]) -> tuple[str, str | None, Mapping[str, 
     """(scheme and servers, topic if one is named, the producer's options in the address's query)."""
     path, servers, topic = options.get("path"), options.get(_SERVERS), options.get("topic") or None
     if path and servers:
-        shown = path.partition("?")[0]  # what follows may hold secrets
+        shown = path.partition("?")[0]  # the rest may hold secrets
         raise ConfigError(f"both an address ({shown}) and {_SERVERS} are given", hint="Keep one of them")
     if not path:
         if not servers:
@@ -177,18 +178,16 @@ def _guarantee(options: Mapping[str, str]) -> Guarantee:
         return Guarantee(text.strip().lower().replace("_", "-"))
     except ValueError:
         known = " or ".join(each.value for each in Guarantee)
-        raise ConfigError(f"deliveryGuarantee is '{text}', wanted is {known}") from None
+        raise ConfigError(f"deliveryGuarantee is '{text}', expected {known}") from None
 
 
 def _app(options: Mapping[str, str]) -> tuple[str, int] | None:
-    name, version = options.get("txnAppId"), options.get("txnVersion")
+    name, version = options.get("txnAppId"), count(options, "txnVersion", least=0)
     if name is None and version is None:
         return None
     if not name or version is None:
         raise ConfigError("txnAppId and txnVersion belong together", hint="Set both, or neither")
-    if not (version.strip().isascii() and version.strip().isdigit() and int(version) < 2**63):
-        raise ConfigError(f"txnVersion is '{version}', wanted is a whole number of at least 0")
-    return name, int(version)
+    return name, version
 
 
 def _refuse_contradictions(made: SinkOptions, options: Mapping[str, str], config: ProducerConfig) -> None:
@@ -196,7 +195,7 @@ def _refuse_contradictions(made: SinkOptions, options: Mapping[str, str], config
         for name in ("transactionalIdPrefix", "markerTopic", "txnAppId"):
             if name in options:
                 raise ConfigError(
-                    f"{name} has no meaning for deliveryGuarantee={made.guarantee.value}",
+                    f"{name} has no effect with deliveryGuarantee={made.guarantee.value}",
                     hint="Set deliveryGuarantee to exactly-once, or remove it",
                 )
         return
@@ -209,13 +208,6 @@ def _refuse_contradictions(made: SinkOptions, options: Mapping[str, str], config
         raise ConfigError(
             "dedupHeaders are for logs without transactions: with exactly-once nothing is repeated", hint="Remove one"
         )
-
-
-def _flag(options: Mapping[str, str], name: str) -> bool:
-    text = options.get(name, "false").strip().lower()
-    if text not in {"true", "false"}:
-        raise ConfigError(f"{name} is '{options[name]}', wanted is true or false")
-    return text == "true"
 
 
 def _unknown(name: str) -> ConfigError:

@@ -1,6 +1,6 @@
-"""From the Arrow batches Spark hands over to what a producer takes: one batch a topic, with the columns to write.
+"""Turns Spark's Arrow batches into what a producer takes: one batch per topic, with the columns to write.
 
-No Python object a row anywhere. What must not live here: producers, PySpark, and how columns are chosen.
+Makes no Python object per row. What must not live here: producers, PySpark, and how columns are chosen.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def by_topic(batch: pa.RecordBatch, columns: Columns, topic: str | None) -> Iter
 
 
 def with_row_ids(rows: pa.RecordBatch, ids: RowIds) -> pa.RecordBatch:
-    """The same rows, each with the header ``ROW_HEADER`` behind the headers it has."""
+    """The same rows, each with the header ``ROW_HEADER`` after its own headers."""
     count = rows.num_rows
     names = pa.DictionaryArray.from_arrays(pa.nulls(count, pa.int8()).fill_null(0), [ROW_HEADER]).cast(pa.string())
     own = pa.StructArray.from_arrays([names, ids.take(count)], names=["key", "value"])
@@ -75,7 +75,7 @@ def with_row_ids(rows: pa.RecordBatch, ids: RowIds) -> pa.RecordBatch:
     given = rows.column(index).cast(HEADERS_TYPE)
     lengths = pc.fill_null(pc.list_value_length(given), 0).to_numpy(zero_copy_only=False)
     ends = np.concatenate([[0], np.cumsum(lengths + 1)])
-    # A stable sort by row number puts each row's own header, which stands in the second half, behind its given ones.
+    # A stable sort by row number puts each row's new header, from the second half, after its given ones.
     of_row = np.concatenate([pc.list_parent_indices(given).to_numpy(), np.arange(count)])
     pairs = pa.concat_arrays([given.flatten(), own.cast(HEADERS_TYPE.value_type)])
     joined = pairs.take(pa.array(np.argsort(of_row, kind="stable")))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["MOST_PRODUCERS", "close_kept", "send_all", "write_task"]
 
 MOST_PRODUCERS = 4
-"""Kept a worker process: queries that write to more clusters than that with other options reconnect."""
+"""Producers kept per worker process: with more combinations of cluster and options, tasks reconnect."""
 
 _Key = tuple[str, tuple[tuple[str, OptionValue], ...]]
 _producers: dict[_Key, Producer] = {}
@@ -36,15 +36,15 @@ def write_task(
 ) -> int:
     """Write all rows, and return how many; each is acknowledged by then. At least once: a retry writes them again.
 
-    Raises what the producer raises; nothing more of this task is sent after that, what was sent stays written.
+    Raises the producer's error; nothing more of this task is sent then, and what was sent stays written.
     """
     key = (options.address, tuple(sorted(options.client.items())))
-    # Taken out while in use: what is not put back, because the task failed, is not used again.
+    # Taken out while in use, and not put back if the task fails: then it is not used again.
     producer = _producers.pop(key, None) or Producer(options.address, **options.patient)
     try:
         rows = send_all(producer, options, columns, batches, ids)
     except BaseException:
-        # Rows that still wait must not be sent by a task that has failed: its next attempt sends them.
+        # A task that has failed must not send its waiting rows: the next attempt sends them.
         with suppress(PenstockError):
             producer.close(timeout_s=0)
         raise
@@ -59,7 +59,7 @@ def send_all(
     batches: Iterable[pa.RecordBatch],
     ids: RowIds | None = None,
 ) -> int:
-    """Put all rows in, and wait until they are stored. Raises the first error, as early as it is known."""
+    """Send all rows and wait until they are stored. Raises the first error, as soon as it is known."""
     waiting: deque[BatchDelivery] = deque()
     rows = 0
     for batch in batches:
@@ -76,7 +76,7 @@ def send_all(
 
 @atexit.register
 def close_kept() -> None:
-    """Close the producers that are kept; nothing waits in them."""
+    """Close the kept producers; no rows wait in them."""
     while _producers:
         _producers.popitem()[1].close(timeout_s=0)
 

@@ -1,4 +1,4 @@
-"""Transactions and markers on a real log: ``_sink_once.TransactionalLog``, and the writing of a task's rows in one.
+"""Implements ``_sink_once.TransactionalLog`` on a real log, and writes a task's rows in a transaction.
 
 What must not live here: decisions (``_sink_once``).
 """
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 __all__ = ["Transactions"]
 
 TASK_TIMEOUT_MS: Final = 900_000
-"""A prepared transaction waits for the slowest task and, if the driver dies, for the next one: as long as a broker
+"""A prepared transaction waits for the slowest task and, if the driver dies, for the next driver: as long as a broker
 allows with its defaults (transaction.max.timeout.ms)."""
 
 _DRIVER_TIMEOUT_MS: Final = 10_000
-"""Markers are written in transactions of milliseconds; others who read them wait for those of a driver that died."""
+"""Markers are written in transactions of milliseconds; readers of markers wait for those of a driver that died."""
 
 _PATIENCE_S: Final = 60.0
 _PAUSE_S: Final = 0.02
@@ -59,7 +59,7 @@ reused, so that a task reads only what came since."""
 
 
 class Transactions:
-    """Connects when it is first asked something; close it. For one thread at a time."""
+    """Connects on first use; must be closed. For one thread at a time."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -89,7 +89,7 @@ class Transactions:
         except BaseException as error:
             _hang_up(producer)  # which aborts
             if isinstance(error, TransactionAborted) and isinstance(error.__cause__, PenstockError):
-                raise error.__cause__ from None  # good rows that were dropped because of a bad one say nothing new
+                raise error.__cause__ from None  # errors of good rows, dropped because of a bad one, say nothing new
             raise
         stored = [span for delivery in deliveries for span in delivery.result()]
         producer.close()
@@ -107,7 +107,7 @@ class Transactions:
         end = self._settled_end(partition)
         key = (self._options.address, topic)
         position, found = _seen.get(key, (0, {}))
-        if position > end:  # the topic was made anew
+        if position > end:  # the topic was recreated
             position, found = 0, {}
         position = max(position, self._reader.beginning_offsets([partition])[partition])
         for messages in self._reader.read(LogRange(topic, 0, position, end), columns=("key", "value")):
@@ -122,7 +122,7 @@ class Transactions:
         try:
             self._admin_client.complete_transaction(slot.prepared, commit=commit)
         except FencedError:
-            # Somebody took the identity over: before it ended, which aborted it, or after.
+            # Its transactional id was taken over: before it ended, which aborted it, or after.
             return self._is_shown(slot) is commit
         except ServerError as error:
             if error.kind is not ErrorKind.WRONG_TRANSACTION_STATE:
@@ -131,7 +131,7 @@ class Transactions:
         return True
 
     def own(self, query: str) -> None:
-        """Fence everyone else who decides for this query."""
+        """Fence all others that decide for this query."""
         if self._driver is not None:
             _hang_up(self._driver)
         options: dict[str, OptionValue] = {**self._options.patient, "transaction_timeout_ms": _DRIVER_TIMEOUT_MS}
@@ -147,7 +147,7 @@ class Transactions:
             )
 
     def take_over(self, query: str, task: int) -> None:
-        """Abort what a task that does not exist any more may have left open."""
+        """Abort what a task that no longer exists may have left open."""
         self._producer(self._id(query, str(task)), self._options.patient).close()
 
     def _producer(self, transactional_id: str, options: Mapping[str, OptionValue]) -> Producer:
@@ -163,7 +163,7 @@ class Transactions:
                 raise
             raise UsageError(
                 f"exactly-once needs transactions; the log at {self._options.address} refuses them: {error.message}",
-                hint="Set deliveryGuarantee to at-least-once, and dedupHeaders=true so that readers can leave out"
+                hint="Set deliveryGuarantee to at-least-once, and dedupHeaders=true so that readers can drop"
                 " repeated rows",
             ) from error
         return producer
@@ -172,10 +172,10 @@ class Transactions:
         return f"{self._options.transactional_id_prefix}-{query}-{part}"
 
     def _settled_end(self, partition: Partition) -> int:
-        """The end of the partition once nothing before it is open any more.
+        """The end of the partition once no transaction before it is open.
 
-        A reader of committed records stops at the oldest open transaction, of whichever query: a marker that was
-        committed behind that one would be missed.
+        A reader of committed records stops at the oldest open transaction, of whichever query, and would miss a marker
+        committed after it.
         """
         with RangeReader(self._options.address, **self._plain) as everything:
             end = everything.end_offsets([partition])[partition]
@@ -186,28 +186,28 @@ class Transactions:
         while (settled := self._reader.end_offsets([partition])[partition]) < offset:
             if time.monotonic() > deadline:
                 raise RequestTimeout(
-                    f"an open transaction hides what was committed behind offset {settled} for {_PATIENCE_S:.0f} s",
+                    f"an open transaction has hidden what was committed after offset {settled} for {_PATIENCE_S:.0f} s",
                     topic=partition.topic,
                     partition=partition.id,
-                    hint="Look who holds it: kafka-transactions.sh find-hanging",
+                    hint="Find out who holds it: kafka-transactions.sh find-hanging",
                 )
             time.sleep(_PAUSE_S)
         return settled
 
     def _is_shown(self, slot: Slot) -> bool:
-        """Whether a reader of committed records sees the witness, once nothing before it is open any more."""
+        """Whether a reader of committed records sees the witness, once no transaction before it is open."""
         witness = slot.witness
-        assert witness is not None  # a transaction without rows has no identity that somebody could take over
+        assert witness is not None  # without rows there is no transaction whose id could be taken over
         self._wait_for(Partition(witness.topic, witness.partition), witness.end)
         try:
             if any(len(messages) for messages in self._reader.read(witness, columns=("offset",))):
                 return True
         except OffsetOutOfRange as error:
-            error.hint = "Whether the batch is stored cannot be told any more: its rows were deleted"
+            error.hint = "It is no longer known whether the batch is stored: its rows were deleted"
             raise
         if "compact" in self._admin_client.topic_config(witness.topic).get("cleanup.policy", ""):
             raise UsageError(
-                f"task {slot.task}: whether its rows are stored cannot be told: the topic is compacted",
+                f"task {slot.task}: it is not known whether its rows are stored: the topic is compacted",
                 topic=witness.topic,
                 partition=witness.partition,
                 offset=witness.start,
@@ -224,7 +224,7 @@ class Transactions:
             except ServerError as error:
                 if error.kind is ErrorKind.TOPIC_EXISTS:
                     return
-                # Too few for the server's own default: it is met again when they are back.
+                # Too few nodes for the server's default replication: wait until they are back.
                 waits = error.retriable or error.kind is ErrorKind.TOO_FEW_NODES
                 if not waits or time.monotonic() > deadline:
                     raise
@@ -244,7 +244,7 @@ class Transactions:
 
 
 def _hang_up(client: Admin | RangeReader | Producer) -> None:
-    # A producer's close tells of records that nobody asked for; here everything was asked for, and told.
+    # A producer's close reports records whose results were not awaited; here all were.
     with suppress(PenstockError):
         client.close()
 
@@ -261,7 +261,7 @@ def _send(
             waiting.append(producer.send_batch(topic, rows))
             if not deliveries:
                 deliveries.append(waiting[-1])
-        # As soon as it is known, not after everything was sent.
+        # As soon as an error is known, not after everything was sent.
         while waiting and waiting[0].done():
             waiting.popleft().result()
     return fingerprint, deliveries

@@ -1,7 +1,7 @@
-"""``format("penstock")``: the class that Spark looks up; it checks options and hands over readers and writers.
+"""``format("penstock")``: the class that Spark looks up; it checks options and returns readers and writers.
 
-Spark makes it many times in many processes: nothing is opened here, and what writing needs is imported for writing
-only. What must not live here: what readers (``_reading``) and writers (``_sink``) do.
+Spark makes it many times in many processes: nothing is opened here, and what writing needs is imported only for
+writing. What must not live here: what readers (``_reading``) and writers (``_sink``) do.
 """
 
 # ruff: noqa: N802 - the names of methods are Spark's

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class FromGroup:
-    """Where the group's committed offsets are; ``otherwise`` for partitions without one, None: that is an error."""
+    """At the group's committed offsets; ``otherwise`` is for partitions without one, None makes them an error."""
 
     otherwise: Offset | None
 
@@ -33,7 +33,7 @@ class FromGroup:
 class AtTime:
     """At the first record at or after a time: one for all, or one for each partition.
 
-    ``otherwise`` is for partitions without a record that young, None: that is an error.
+    ``otherwise`` is for partitions without a record that recent, None makes them an error.
     """
 
     option: str
@@ -42,14 +42,14 @@ class AtTime:
 
 
 Where: TypeAlias = "Offset | Mapping[Partition, int] | FromGroup | AtTime"
-"""One name for all partitions, an offset (or -1, -2) for each, or something that the log has to be asked about."""
+"""One name for all partitions, an offset (or -1, -2) for each, or something to look up in the log."""
 
 _NAMES = {"earliest": Offset.EARLIEST, "latest": Offset.LATEST}
 _COMMITTED = "committed"
 
 
 class Knows(Protocol):
-    """What a log can be asked to find out where something is."""
+    """What a log can be asked to find a position."""
 
     def at_times(self, times_ms: Mapping[Partition, int]) -> Mapping[Partition, int | None]: ...
 
@@ -102,7 +102,7 @@ def resolve(
         if lacking and wanted.otherwise is None:
             raise UsageError(
                 f"group {group} has committed no offset for {_listed(lacking)}",
-                hint=f"Say what then: {option}=committed:earliest or committed:latest",
+                hint=f"Say where to start then: {option}=committed:earliest or committed:latest",
             )
         return {**found, **({p: named[wanted.otherwise][p] for p in lacking} if wanted.otherwise is not None else {})}
     if isinstance(wanted, AtTime):
@@ -153,7 +153,7 @@ def _allowed(option: str, name: Offset, allowed: Collection[Offset]) -> Offset:
 def _offsets(option: str, text: str, allowed: Collection[Offset]) -> dict[Partition, int]:
     def offset_of(partition: Partition, value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not Offset.EARLIEST <= value < 2**63:
-            raise ValueError(f"{value!r} is no offset of {partition}")
+            raise ValueError(f"{value!r} is not an offset of {partition}")
         if value < 0:
             _allowed(option, Offset(value), allowed)
         return value
@@ -169,7 +169,7 @@ def _each(option: str, text: str, value_of: Callable[[Partition, object], T]) ->
     except ValueError as error:
         raise _not_understood(option, text, f"neither a known word nor JSON ({error})") from None
     if not isinstance(tree, dict):
-        raise _not_understood(option, text, "no object of topics")
+        raise _not_understood(option, text, "not an object of topics")
     for topic, partitions in tree.items():
         if not isinstance(partitions, dict):
             raise _not_understood(option, text, f"topic '{topic}' has no object of partitions")

@@ -1,4 +1,4 @@
-"""What is read: topics by name, topics by pattern, or single partitions. Pure; what there is comes in as an argument.
+"""What is read: topics by name, topics by pattern, or single partitions. Pure; topics come in as an argument.
 
 What must not live here: from where to where (``_starts``).
 """
@@ -47,13 +47,13 @@ class Subscription:
         }
 
     def wants(self, partition: Partition) -> bool:
-        """Whether it would be read, if it were there."""
+        """Whether it would be read if it existed."""
         if self.pattern:
             return re.compile(self.pattern).fullmatch(partition.topic) is not None
         return partition in self.assigned if self.assigned else partition.topic in self.topics
 
     def check_all_exist(self, found: Collection[Partition]) -> None:
-        """Raise UsageError for a topic or partition that is named and is not there."""
+        """Raise UsageError for a topic or partition that is named but does not exist."""
         absent = sorted(set(self.topics) - {partition.topic for partition in found})
         gone = sorted(set(self.assigned) - set(found))
         if absent or gone:
@@ -65,7 +65,7 @@ class Subscription:
 
 
 def parse_subscription(options: Mapping[str, str], in_address: tuple[str, ...]) -> Subscription:
-    """From the options and the topics of the address. Raises ConfigError unless there is exactly one way to it."""
+    """From the options and the topics of the address. Raises ConfigError unless exactly one of them names topics."""
     given = [name for name in _WAYS if options.get(name)] + (["the address's topics"] if in_address else [])
     if len(given) > 1:
         raise ConfigError(f"topics are named twice: {' and '.join(given)}", hint="Keep one of them")
@@ -93,8 +93,8 @@ def _pattern(text: str) -> str:
         re.compile(text)
     except re.error as error:
         raise ConfigError(
-            f"subscribePattern = {text[:120]} is no regular expression: {error}",
-            hint="Python's syntax, which is Java's but for classes like \\p{Alpha}",
+            f"subscribePattern = {text[:120]} is not a regular expression: {error}",
+            hint="Use Python's syntax, which is Java's except for classes like \\p{Alpha}",
         ) from None
     return text
 

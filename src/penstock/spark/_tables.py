@@ -1,9 +1,9 @@
-"""SQL tables: ``CREATE TABLE t USING penstock OPTIONS (…)``, whose options must survive until somebody reads ``t``.
+"""SQL tables: ``CREATE TABLE t USING penstock OPTIONS (…)``, whose options must survive until ``t`` is read.
 
-Spark 4.2 and 4.3 hand a table's options to a Python source when the table is made, to ask for its schema, and not when
-it is read; what they keep and hand over then is the schema, with each column's metadata. So that is where the options
-are put. They are not shown by DESCRIBE, but whoever can read the catalog can read them: secrets are refused.
-``INSERT INTO`` gets the schema of what is inserted, so that it has to be told where: ``INSERT INTO t WITH (path = …)``.
+Spark 4.2 and 4.3 pass a table's options to a Python source when the table is created, to ask for its schema, but not
+when it is read; then they pass only the stored schema, with each column's metadata. So the options are put there.
+DESCRIBE does not show them, but anyone who can read the catalog can read them: secrets are refused. ``INSERT INTO``
+gets the schema of the inserted rows, so it must name the address: ``INSERT INTO t WITH (path = …)``.
 
 What must not live here: what options mean.
 """
@@ -31,7 +31,7 @@ _ELSEWHERE = ("env:", "file:")
 
 
 def given_to_table(options: Mapping[str, str]) -> dict[str, str] | None:
-    """What was written in a table's OPTIONS and LOCATION; None if these are no table's but a DataFrame's options.
+    """What was written in a table's OPTIONS and LOCATION; None if the options are a DataFrame's and not a table's.
 
     Spark mixes them with the table's properties, and names each of them a second time, as "option.<name>".
     Raises ConfigError for a secret: it would be kept in the catalog for everyone to read.
@@ -60,7 +60,7 @@ def remembering(ddl: str, options: Mapping[str, str]) -> StructType:
 
 
 def recalled(schema: StructType | None, options: Mapping[str, str]) -> dict[str, str]:
-    """The options of a table whose schema this is, overruled by those of the statement that reads it."""
+    """The options of the table with this schema, overridden by those of the statement that reads it."""
     metadata = schema.fields[0].metadata if schema is not None and schema.fields else {}
     if METADATA not in metadata:
         return dict(options)

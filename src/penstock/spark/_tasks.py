@@ -1,4 +1,4 @@
-"""What a Spark task does: read its ranges one after the other and hand over Arrow batches of a size Spark likes.
+"""What a Spark task does: read its ranges one after the other and return Arrow batches of a size that suits Spark.
 
 Runs in Spark's worker processes. They are reused for many tasks, while the reader object is unpickled anew for each: so
 connections are kept in a module-level table. What must not live here: planning.
@@ -35,10 +35,10 @@ MOST_BYTES = 2 << 20
 
 _FEW_ROWS = 4_096
 _FEW_BYTES = 512 * 1024
-"""Answers of fewer rows and bytes are put together: sixteen batches of a hundred rows cost the JVM more than one."""
+"""Answers with fewer rows and bytes are merged: sixteen batches of a hundred rows cost the JVM more than one."""
 
 _MOST_KEPT = 8
-"""Connections to so many logs are kept: a worker serves the tasks of one application."""
+"""Logs whose connections are kept: a worker serves the tasks of one application."""
 
 _readers: dict[tuple[str, tuple[tuple[str, OptionValue], ...]], RangeReader] = {}
 
@@ -59,16 +59,16 @@ class ReadTask(InputPartition):
 def read_task(options: SourceOptions, ranges: Sequence[LogRange]) -> Iterator[pa.RecordBatch]:
     """The records of ``ranges`` as batches of at most ``MOST_ROWS`` rows with exactly ``options.columns``.
 
-    May be run several times and side by side (retries, speculation). Raises what the client raises; records that were
-    deleted since they were planned raise DataLoss; with ``failOnDataLoss=warn`` they are left out, and told.
+    May run several times, also in parallel (retries, speculation). Raises the client's errors; records that were
+    deleted since they were planned raise DataLoss; with ``failOnDataLoss=warn`` they are left out with a warning.
     """
     if not ranges:
         return
-    # The driver has found the log; who does not answer a task is away for a moment.
+    # The driver has found the log; a server that does not answer a task is only briefly unavailable.
     patience = dict.fromkeys(("api_timeout_ms", "first_contact_timeout_ms"), options.poll_timeout_ms)
     client = {**patience, **options.client}
     key = (options.address, tuple(sorted(client.items())))
-    # Taken out while in use: what is not put back, because the task failed or was stopped in the middle of an
+    # Taken out while in use: a connection that is not put back, because the task failed or was stopped during an
     # answer (a LIMIT), is not used again.
     reader = _readers.pop(key, None) or RangeReader(options.address, **client)
     losses = Losses(fail=options.fail_on_data_loss)
@@ -91,13 +91,13 @@ def read_task(options: SourceOptions, ranges: Sequence[LogRange]) -> Iterator[pa
 
 @atexit.register
 def close_kept() -> None:
-    """Close the connections that are kept."""
+    """Close the kept connections."""
     while _readers:
         _readers.popitem()[1].close()
 
 
 def _read_range(reader: RangeReader, wanted: LogRange, options: SourceOptions, losses: Losses) -> Iterator[pa.Table]:
-    """What each answer brought, with the columns that are read."""
+    """The rows of each answer, with the columns to read."""
     partition = Partition.of(wanted)
     columns = physical(options.columns, options.extras)
     position = wanted.start
@@ -107,16 +107,16 @@ def _read_range(reader: RangeReader, wanted: LogRange, options: SourceOptions, l
                 yield messages.to_arrow(columns)
                 position = messages.next_offsets[partition]
         except LogTruncated as error:
-            # The next batch is planned from where the log has another past.
+            # The next batch is planned from where the log diverged.
             losses.report(partition, position, wanted.end - position, error.message)
             return
         except OffsetOutOfRange:
             first = reader.offsets({partition: OffsetSpec(name=Offset.EARLIEST)})[partition].offset
-            # Where the log starts before it, the log has become too short: there is nothing to go on with.
+            # If the log starts at or before it, the log has become too short: there is nothing left to read.
             following = min(first, wanted.end) if first > position else wanted.end
-            why = f"the log starts at {first} now" if first > position else "the log ends before"
+            why = f"the log now starts at {first}" if first > position else "the log ends before"
             lost = following - position
-            losses.report(partition, position, lost, f"{lost} offsets up to {following} are not there: {why}")
+            losses.report(partition, position, lost, f"{lost} offsets up to {following} are gone: {why}")
             position = following
         except ServerError:
             if _exists(reader, partition):
@@ -129,7 +129,7 @@ def _read_range(reader: RangeReader, wanted: LogRange, options: SourceOptions, l
 
 
 def _gathered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows in the same order; small tables that follow each other are one, large ones are not copied."""
+    """The same rows in the same order; consecutive small tables are merged, large ones are not copied."""
     waiting: list[pa.Table] = []
     rows = size = 0
     for table in tables:
@@ -157,9 +157,9 @@ def _joined(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def _batches(rows: pa.Table) -> Iterator[pa.RecordBatch]:
-    """``rows`` in as few batches of equal size as have at most MOST_ROWS rows and about MOST_BYTES bytes each.
+    """``rows`` in the fewest batches of equal size with at most MOST_ROWS rows and about MOST_BYTES bytes each.
 
-    Of equal size, because what would be left over costs the JVM as much as a full batch before its first row is read.
+    Of equal size, because a small remainder would cost the JVM as much as a full batch before its first row is read.
     """
     batches = max(-(-rows.num_rows // MOST_ROWS), -(-rows.get_total_buffer_size() // MOST_BYTES), 1)
     yield from rows.to_batches(max_chunksize=max(-(-rows.num_rows // batches), 1))

@@ -26,12 +26,12 @@ _WORDS = {
 }
 _PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*")
 _LAST_MS = 253_402_300_800_000
-"""The year 10,000: more is no time in milliseconds, but one in micro- or nanoseconds."""
+"""The year 10,000: a larger number is not in milliseconds but in micro- or nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A time: ``ms`` since 1970 UTC, or from now on (negative: before now) if ``relative``."""
+    """A time: ``ms`` since 1970 UTC, or since now (negative: before now) if ``relative``."""
 
     ms: int
     relative: bool = False
@@ -52,7 +52,8 @@ def moment(option: str, given: object) -> Moment:
     if not isinstance(given, bool) and text.isascii() and text.isdigit():
         if int(text) >= _LAST_MS:
             raise ConfigError(
-                f"{option} = {text} lies after the year 9999", hint="It is taken as milliseconds since 1970, not micros"
+                f"{option} = {text} lies after the year 9999",
+                hint="It is read as milliseconds since 1970, not microseconds",
             )
         return Moment(int(text))
     if text.lower() == "now":
@@ -64,14 +65,14 @@ def moment(option: str, given: object) -> Moment:
     try:
         return Moment(_ms_of(datetime.fromisoformat(text)))
     except (ValueError, OverflowError):
-        raise ConfigError(f"{option} = {text[:60]!r} is no time", hint=HOW) from None
+        raise ConfigError(f"{option} = {text[:60]!r} is not a time", hint=HOW) from None
 
 
 def duration_ms(option: str, text: str) -> int:
-    """Parse a length of time: ``15m``, ``500ms``, ``1h 30m``, ``10 seconds``. Raises ConfigError."""
+    """Parse a duration: ``15m``, ``500ms``, ``1h 30m``, ``10 seconds``. Raises ConfigError."""
     span = _span_ms(text)
     if span is None or span < 1:
-        raise ConfigError(f"{option} = {text[:60]!r} is no length of time", hint="Write 500ms, 30s, 15m, 2h or 1d")
+        raise ConfigError(f"{option} = {text[:60]!r} is not a duration", hint="Write 500ms, 30s, 15m, 2h or 1d")
     return span
 
 

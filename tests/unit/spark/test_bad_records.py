@@ -55,7 +55,7 @@ def read(**options: str) -> list[dict[str, Any]]:
 
 
 def test_failing_fast_says_which_record_and_why() -> None:
-    with pytest.raises(BadRecord, match=r"it is no JSON.*1 more of the same 4 records") as raised:
+    with pytest.raises(BadRecord, match=r"it is not JSON.*1 more of the same 4 records") as raised:
         read()
     assert (raised.value.topic, raised.value.partition, raised.value.offset) == ("t", 0, 11)
     assert "PERMISSIVE" in str(raised.value)
@@ -65,14 +65,14 @@ def test_permissive_keeps_the_bytes_and_says_why() -> None:
     rows = read(mode="permissive")
     assert [row["value"] for row in rows] == [{"i": 1}, None, None, None]
     assert [row["_raw"] for row in rows] == [None, b"bad", None, b'{"i":"x"}']
-    assert rows[1]["_error"].startswith("it is no JSON")
-    assert [rows[number]["_error"] for number in (0, 2, 3)] == [None, None, "i is string, wanted is number"]
+    assert rows[1]["_error"].startswith("it is not JSON")
+    assert [rows[number]["_error"] for number in (0, 2, 3)] == [None, None, "i is string, expected number"]
 
 
 def test_dropping_is_counted(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "penstock.spark"):
         assert read(mode="DROPMALFORMED") == [{"value": {"i": 1}, "offset": 10}, {"value": None, "offset": 12}]
-    assert "2 records were dropped" in caplog.text
+    assert "dropped 2 records" in caplog.text
 
 
 def test_dead_letters_in_a_folder_are_whole_and_the_same_task_writes_the_same_file(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_dead_letters_in_a_folder_are_whole_and_the_same_task_writes_the_same_fi
         (11, b"bad", b"k"),
         (13, b'{"i":"x"}', b"k"),
     ]
-    assert letters[1]["error"] == "i is string, wanted is number"
+    assert letters[1]["error"] == "i is string, expected number"
     assert letters[1]["headers"] == [{"key": "own", "value": b"1"}]
 
 
@@ -121,17 +121,17 @@ def test_dead_letters_go_where_they_are_sent() -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"valueFormat": "xml"}, "valueFormat is 'xml', wanted is binary or json"),
-        ({"mode": "DROP"}, "mode has no meaning while values stay bytes"),
+        ({"valueFormat": "xml"}, "valueFormat is 'xml', expected binary or json"),
+        ({"mode": "DROP"}, "mode has no effect while values stay bytes"),
         ({"valueFormat": "json"}, "valueFormat=json needs a schema"),
-        ({"valueFormat": "json", "valueSchema": "i in"}, "valueSchema = i in: 'in' is no type"),
+        ({"valueFormat": "json", "valueSchema": "i in"}, "valueSchema = i in: 'in' is not a supported type"),
         ({"valueFormat": "json", "valueSchema": "i int", "columns": "key"}, "decodes the column value, which columns"),
         (
             {"valueFormat": "json", "valueSchema": "i int", "mode": "ignore"},
-            "mode is 'ignore', wanted is one of FAILFAST",
+            "mode is 'ignore', expected one of FAILFAST",
         ),
-        ({"valueFormat": "json", "valueSchema": "i int", "mode": "DEADLETTER"}, "needs to know where to put them"),
-        ({"valueFormat": "json", "valueSchema": "i int", "deadLetter": "t"}, "no meaning for mode=FAILFAST"),
+        ({"valueFormat": "json", "valueSchema": "i int", "mode": "DEADLETTER"}, "needs a place to store records"),
+        ({"valueFormat": "json", "valueSchema": "i int", "deadLetter": "t"}, "no effect with mode=FAILFAST"),
         (
             {"valueFormat": "json", "valueSchema": "i int", "mode": "DEADLETTER", "deadLetter": "kafka://h:1/a,b"},
             "deadLetter names 2 topics",

@@ -81,7 +81,7 @@ def test_what_is_wrong_is_what_the_decoder_of_single_values_says(values: list[by
         row, wrong = (None, None) if value is None else alone(value)
         for place in range(number, len(values) * times, len(values)):
             assert (repr(rows[place]), place in errors) == (repr(row), wrong is not None), value
-            # Of what already looks odd only that it is no JSON is told.
+            # Of what already looks odd only that it is not JSON is told.
             assert wrong is None or errors[place] == wrong or "it is no" in errors[place], value
 
 
@@ -147,7 +147,7 @@ def test_schemas_for_which_the_sieve_would_be_too_large_work_without() -> None:
     assert shape(parse_ddl(ddl)) == ""
     rows, errors = decode([b'{"some_field_7":"x"}', b'{"some_field_7":7}'] * 300, ddl)
     assert [row and row["some_field_7"] for row in rows] == ["x", None] * 300
-    assert errors == dict.fromkeys(range(1, 600, 2), "some_field_7 is number, wanted is string")
+    assert errors == dict.fromkeys(range(1, 600, 2), "some_field_7 is number, expected string")
 
 
 def test_longest_name_has_a_sieve() -> None:

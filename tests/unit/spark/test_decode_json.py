@@ -68,7 +68,7 @@ def test_maps_and_binary() -> None:
         "m map<string, array<int>>, b binary", b'{"m": {"x": [1], "y": null}, "b": "AP8="}', b'{"b": "?"}'
     )
     assert rows == [{"m": [("x", [1]), ("y", None)], "b": b"\x00\xff"}, None]
-    assert "b is no base64" in errors[1]
+    assert "b is not base64" in errors[1]
 
 
 def test_null_and_tombstones_are_no_errors() -> None:
@@ -80,35 +80,35 @@ def test_null_and_tombstones_are_no_errors() -> None:
     [
         (b"", "it is empty"),
         (b" \n", "it is empty"),
-        (b"[1]", "it is no object"),
-        (b"3", "it is no object"),
-        (b'{"i":1}{"i":2}', "it is no JSON: Extra data"),
-        (b'{"i":1} null {"i":2}', "it is no JSON: Extra data"),
-        (b'{"i":1}\n{"i":2}', "it is no JSON: Extra data"),
-        (b'{"i":', "it is no JSON"),
-        (b'{"i":1', "it is no JSON"),
-        (b'{"s":"a" "b"}', "no JSON: Expecting ','"),
-        (b'{"i":1},"j":{}', "The document is empty|no JSON"),
-        (b'{"i":1,}', "Missing a name|no JSON"),
-        (b'{"i":1.0}', "couldn't parse:1.0|wanted is a whole number"),
-        (b'{"i":"1"}', "i is string, wanted is number"),
-        (b'{"i":true}', "i is boolean, wanted is number"),
+        (b"[1]", "it is not an object"),
+        (b"3", "it is not an object"),
+        (b'{"i":1}{"i":2}', "it is not JSON: Extra data"),
+        (b'{"i":1} null {"i":2}', "it is not JSON: Extra data"),
+        (b'{"i":1}\n{"i":2}', "it is not JSON: Extra data"),
+        (b'{"i":', "it is not JSON"),
+        (b'{"i":1', "it is not JSON"),
+        (b'{"s":"a" "b"}', "not JSON: Expecting ','"),
+        (b'{"i":1},"j":{}', "The document is empty|not JSON"),
+        (b'{"i":1,}', "Missing a name|not JSON"),
+        (b'{"i":1.0}', "couldn't parse:1.0|expected a whole number"),
+        (b'{"i":"1"}', "i is string, expected number"),
+        (b'{"i":true}', "i is boolean, expected number"),
         (b'{"i":2147483648}', "couldn't parse|too large"),
-        (b'{"a":[1,"x"]}', r"a\.\[\] is string, wanted is number"),
-        (b'{"o":{"x":[]}}', r"o\.x is array, wanted is number"),
-        (b'{"o":[]}', "o is array, wanted is object"),
+        (b'{"a":[1,"x"]}', r"a\.\[\] is string, expected number"),
+        (b'{"o":{"x":[]}}', r"o\.x is array, expected number"),
+        (b'{"o":[]}', "o is array, expected object"),
         (b'{"m":1.255}', "1.255"),
         (b'{"m":123456789.00}', "123456789|precision"),
         (b'{"d":"2024-02-30"}', "2024-02-30"),
         (b'{"t":"yesterday"}', "yesterday"),
-        (b'{"t":1700000000}', "t is number, wanted is string"),
+        (b'{"t":1700000000}', "t is number, expected string"),
         (b'{"s":"\xff"}', "no UTF-8|utf-8"),
         (b'{"z":"\xff"}', "no UTF-8|utf-8"),
         (b'{"s":"a\x01b"}', "Invalid encoding|control character"),
         (b'{"s":"\\ud83d"}', "surrogate"),
         (b'\xef\xbb\xbf{"i":1}', "BOM"),
-        (b"{'i':1}", "Missing a name|no JSON"),
-        (b'{"i":1 /* one */}', "Missing a comma|no JSON"),
+        (b"{'i':1}", "Missing a name|not JSON"),
+        (b'{"i":1 /* one */}', "Missing a comma|not JSON"),
     ],
 )
 def test_bad_value_is_told_and_takes_no_other_with_it(value: bytes, told: str) -> None:
@@ -215,7 +215,7 @@ def test_both_decoders_agree_on_texts_and_numbers(type_: str, text: str, quoted:
 def test_name_that_is_there_twice_is_an_error_if_it_is_wanted() -> None:
     rows, errors = decode("i int", b'{"i":1,"i":2}', b'{"j":1,"j":2,"i":3}', b'{"i":3}')
     assert rows == [None, {"i": 3}, {"i": 3}]
-    assert errors == {0: "i is there twice"}
+    assert errors == {0: "i appears twice"}
 
 
 @given(st.lists(st.binary(max_size=30)))

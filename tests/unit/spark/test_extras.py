@@ -73,7 +73,7 @@ def test_columns_of_a_protocol_and_of_any_header() -> None:
     [
         ("tag", "which is none of key, value"),
         ("header:", "columns names 'header:'"),
-        ("header:key", "header key has the name of a column of its own"),
+        ("header:key", "header key has the name of another column"),
         ("header:x,header:x", "columns names x twice"),
     ],
 )

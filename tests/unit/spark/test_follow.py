@@ -232,9 +232,9 @@ def test_topic_made_anew_is_a_loss_even_if_it_has_grown_past_the_old_one() -> No
     done = stored(following(follower, follower.initial()))
     assert done.ids == {"t": "a1"}
     log.topic_ids, log.bounds = {"t": "b2"}, {P0: (0, 50)}
-    with pytest.raises(DataLoss, match="the topic was deleted and made anew"):
+    with pytest.raises(DataLoss, match="the topic was deleted and recreated"):
         follower.next_batch(done)
-    with pytest.raises(DataLoss, match="the topic was deleted and made anew"):
+    with pytest.raises(DataLoss, match="the topic was deleted and recreated"):
         Follower(options(), log).planned(done)
 
 

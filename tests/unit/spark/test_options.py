@@ -86,7 +86,7 @@ def test_columns_keep_their_order_and_may_add_headers() -> None:
         ({"kafka.auto.offset.reset": "earliest"}, "startingOffsets says where to start"),
         ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger is '0'"),
         ({"minPartitions": "many"}, "minPartitions is 'many'"),
-        ({"includeHeaders": "yes"}, "wanted is true or false"),
+        ({"includeHeaders": "yes"}, "expected true or false"),
         ({"columns": "vlaue"}, "Did you mean value"),
         ({"columns": "value,value"}, "value twice"),
         ({"columns": " , "}, "no column"),
@@ -94,8 +94,8 @@ def test_columns_keep_their_order_and_may_add_headers() -> None:
         ({"group": "a", "kafka.group.id": "b"}, "group and kafka.group.id differ"),
         ({"startingOffsets": "earlist"}, "startingOffsets = earlist is not understood"),
         ({"startingOffsets": '{"a":5}'}, "no object of partitions"),
-        ({"startingOffsets": '{"a":{"0":-3}}'}, "-3 is no offset of a-0"),
-        ({"startingOffsets": '{"a":{"zero":3}}'}, "'zero' is no partition"),
+        ({"startingOffsets": '{"a":{"0":-3}}'}, "-3 is not an offset of a-0"),
+        ({"startingOffsets": '{"a":{"zero":3}}'}, "'zero' is not a partition"),
         ({"endingOffsets": "earliest"}, "endingOffsets cannot be earliest"),
         ({"endingOffsets": '{"a":{"0":-2}}'}, "endingOffsets cannot be earliest"),
         ({"assign": '{"a":[0]}'}, "topics are named twice: subscribe and assign"),
@@ -217,20 +217,20 @@ def test_options_of_java_alone_are_left_out_and_named() -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"failOnDataLoss": "maybe"}, "failOnDataLoss is 'maybe', wanted is true, false, fail or warn"),
+        ({"failOnDataLoss": "maybe"}, "failOnDataLoss is 'maybe', expected true, false, fail or warn"),
         ({"startingOffsets": "committed"}, "startingOffsets=committed needs a group"),
         ({"startingOffsets": "committed:never", "group": "g"}, "is not understood"),
         ({"startingOffsets": "-2h"}, "A time is given by startingTimestamp"),
-        ({"startingTimestamp": "yesterday"}, "startingTimestamp = 'yesterday' is no time"),
+        ({"startingTimestamp": "yesterday"}, "startingTimestamp = 'yesterday' is not a time"),
         ({"startingTimestamp": "1700000000000000"}, "after the year 9999"),
-        ({"startingOffsetsByTimestamp": '{"a":{"0":true}}'}, "is no time"),
-        ({"startingOffsetsByTimestampStrategy": "guess"}, "wanted is error or latest"),
+        ({"startingOffsetsByTimestamp": '{"a":{"0":true}}'}, "is not a time"),
+        ({"startingOffsetsByTimestampStrategy": "guess"}, "expected error or latest"),
         ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "5"}, "minOffsetsPerTrigger is 9"),
-        ({"maxTriggerDelay": "5m"}, "minOffsetsPerTrigger waits, which is not set"),
+        ({"maxTriggerDelay": "5m"}, "no effect without minOffsetsPerTrigger"),
         ({"minPartitions": "9", "maxPartitions": "5"}, "minPartitions is 9, more than maxPartitions"),
-        ({"maxBytesPerTrigger": "64x"}, "wanted is a number of bytes"),
-        ({"targetBatchDuration": "soon"}, "is no length of time"),
-        ({"fetchOffset.numRetries": "-1"}, "wanted is a whole number of at least 0"),
+        ({"maxBytesPerTrigger": "64x"}, "expected a number of bytes"),
+        ({"targetBatchDuration": "soon"}, "is not a duration"),
+        ({"fetchOffset.numRetries": "-1"}, "expected a whole number of at least 0"),
         ({"kafka.ssl.keystore.location": "x", "kafka.ssl.keystore.password": "hush"}, "x is a JKS store"),
         ({"kafka.sasl.jaas.config": "hush"}, "there is no SASL so far"),
         ({"rocketmq.namesrv": "h"}, "there is no option rocketmq.namesrv"),
@@ -244,7 +244,7 @@ def test_what_cannot_be_meant_is_told_too(given: dict[str, str], told: str) -> N
 
 
 def test_pattern_that_is_none_is_told() -> None:
-    with pytest.raises(ConfigError, match="subscribePattern = a\\(b is no regular expression"):
+    with pytest.raises(ConfigError, match="subscribePattern = a\\(b is not a regular expression"):
         parse_options({"path": "kafka://h:1", "subscribePattern": "a(b"})
 
 

@@ -64,7 +64,7 @@ def test_the_gate_makes_way_for_pyspark(tmp_path: Path, penstock: str) -> None:
     done = subprocess.run(line, env=environment, capture_output=True, text=True, check=False, cwd=tmp_path)
     # The real program ran, and found no JVM at port 1.
     assert "CANNOT_OPEN_SOCKET" in done.stderr
-    assert ("planning goes on without a keeper: broken" in done.stderr) == (penstock == "broken")
+    assert ("planning continues without a keeper: broken" in done.stderr) == (penstock == "broken")
     where = "import pyspark, sys; print(pyspark.__file__, pyspark is sys.modules['pyspark'])"
     seen = subprocess.run([sys.executable, "-c", where], env=environment, capture_output=True, text=True, check=True)
     assert "site-packages/pyspark/__init__.py True" in seen.stdout

@@ -11,7 +11,7 @@ import pytest
 
 import penstock
 from penstock.spark import _advice
-from penstock.spark._advice import FILTERS, UNIX_SOCKETS, advice_of, say_once
+from penstock.spark._advice import FILTERS, UNIX_SOCKETS, advice_of, warn_once
 from penstock.spark._home import quick_home
 from penstock.spark._session import (
     _add_own_home,
@@ -91,7 +91,7 @@ def test_a_driver_that_lacks_the_python_of_its_tasks_is_told_how_to_have_it(
             _say_if_missing(python, master)
     with pytest.warns(UserWarning, match=f"ln -s {sys.prefix} environment"):
         _say_if_missing("./environment/bin/python", "spark://10.0.0.1:7077")
-    with pytest.warns(UserWarning, match="which the driver has not: it plans with the Python that tasks run with$"):
+    with pytest.warns(UserWarning, match="which the driver lacks: it plans with the Python that tasks run with$"):
         _say_if_missing("/nowhere/python", "yarn")
 
 
@@ -124,16 +124,16 @@ def test_advice_names_what_is_not_as_it_should_be() -> None:
     good = {UNIX_SOCKETS: "true", FILTERS: "true"}
     assert advice_of(good.get, "local[2,4]") == []
     bad = advice_of(lambda _, default: default, "local[*]")
-    assert [each.split(" is off")[0].split(" runs")[0] for each in bad] == [UNIX_SOCKETS, "master local[*]", FILTERS]
+    assert [each.split(" is off")[0].split(" does")[0] for each in bad] == [UNIX_SOCKETS, "master local[*]", FILTERS]
 
 
 def test_missing_unix_sockets_are_said_once_a_process(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(_advice, "_said", set())
-    say_once({}, "/usr/bin/pytest")  # no process of Spark's
-    say_once({"PYTHON_UNIX_DOMAIN_ENABLED": "True"}, "/spark/pyspark/daemon.py")
+    warn_once({}, "/usr/bin/pytest")  # no process of Spark's
+    warn_once({"PYTHON_UNIX_DOMAIN_ENABLED": "True"}, "/spark/pyspark/daemon.py")
     assert caplog.text == ""
     for _ in range(3):
-        say_once({}, "/spark/pyspark/daemon.py")
+        warn_once({}, "/spark/pyspark/daemon.py")
     assert caplog.text.count(UNIX_SOCKETS) == 1

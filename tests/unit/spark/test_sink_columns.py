@@ -34,14 +34,14 @@ def test_text_and_bytes_are_values(kind: str) -> None:
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ([("key", "binary")], "column value is missing; there are key"),
-        ([], "column value is missing; there are none"),
-        ([("value", "int")], "column value is int, wanted is string or binary. Serialise it first"),
+        ([("key", "binary")], "column value is missing; the columns are key"),
+        ([], "column value is missing; the columns are none"),
+        ([("value", "int")], "column value is int, expected string or binary. Serialise it first"),
         ([("value", "struct<a:int>")], "Serialise it first, for example to_json"),
-        ([("value", "binary"), ("partition", "bigint")], "column partition is bigint, wanted is int. Cast it"),
-        ([("value", "binary"), ("timestamp", "timestamp_ntz")], "timestamp is timestamp_ntz, wanted is timestamp"),
-        ([("value", "binary"), ("headers", "array<string>")], "headers is array<string>, wanted is array<struct<"),
-        ([("value", "binary"), ("Value", "binary")], "column value is there twice"),
+        ([("value", "binary"), ("partition", "bigint")], "column partition is bigint, expected int. Cast it"),
+        ([("value", "binary"), ("timestamp", "timestamp_ntz")], "timestamp is timestamp_ntz, expected timestamp"),
+        ([("value", "binary"), ("headers", "array<string>")], "headers is array<string>, expected array<struct<"),
+        ([("value", "binary"), ("Value", "binary")], "column value appears twice"),
         ([("value", "binary"), ("header", HEADERS)], "column header .* would not be written. Did you mean headers"),
         ([("vaule", "binary")], "column vaule .* would not be written. Did you mean value"),
     ],
@@ -54,7 +54,7 @@ def test_refused(fields: list[tuple[str, str]], told: str) -> None:
 def test_without_option_and_column_there_is_no_topic() -> None:
     with pytest.raises(UsageError, match="nothing says which topic to write to"):
         check_columns([("value", "binary")], topic=None)
-    with pytest.raises(UsageError, match="column topic is int, wanted is string"):
+    with pytest.raises(UsageError, match="column topic is int, expected string"):
         check_columns([("value", "binary"), ("topic", "int")], topic=None)
     # The option wins over the column, whatever that holds.
     assert places(("value", "binary"), ("topic", "int")) == {"value": 0}

@@ -178,5 +178,5 @@ def test_unnamed_write_needs_no_marker() -> None:
      b'{"v":1,"query":"q","batch":0,"slots":3,"done":true}'],
 )  # fmt: skip
 def test_marker_that_is_none_is_refused(stored: bytes) -> None:
-    with pytest.raises(CorruptBatch, match="no marker"):
+    with pytest.raises(CorruptBatch, match="not a marker"):
         Marker.from_bytes(stored)

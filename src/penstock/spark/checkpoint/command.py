@@ -1,4 +1,4 @@
-"""Converts a checkpoint, wherever it lies: what the command line and notebooks call.
+"""Converts a checkpoint, wherever it is stored: the command line and notebooks call this.
 
 What must not live here: what is in a checkpoint.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["convert_checkpoint", "is_local"]
 
 _QUIET_S = 10.0
-"""A log that was written less long ago is taken for that of a query that runs; nothing else tells from outside."""
+"""Seconds since the last write to the offset log; with fewer the query counts as running. Nothing else shows it."""
 
 
 def convert_checkpoint(
@@ -34,16 +34,16 @@ def convert_checkpoint(
     sources: Collection[str] = (),
     spark: SparkSession | None = None,
 ) -> Conversion:
-    """Make a checkpoint of Spark's own Kafka connector one of ours, in place; ``back``: the other way.
+    """Convert a checkpoint of Spark's own Kafka connector to ours, in place; with ``back``, the other way.
 
-    The query must be stopped. It then goes on with the other source from where it was, with its state, its file sinks
-    and its batch numbers. What is replaced is copied to ``originals`` in the checkpoint first. Killed half-way, run it
-    again, in either direction.
+    The query must be stopped. It then continues with the other source where it was, with its state, its file sinks and
+    its batch numbers. Files to be replaced are first copied to ``originals`` in the checkpoint. If the conversion is
+    killed midway, run it again, in either direction.
 
     ``checkpoint`` is a folder of this machine, or an address of any file system that ``spark``'s Hadoop knows.
-    ``dry_run`` only looks. ``stopped`` says that the query is stopped even if its log was written a moment ago.
-    ``sources`` are those (0, 1, …, or their names) that are the connector's though its own file of them is gone.
-    Raises UsageError and ConfigError: it was not done, and why.
+    ``dry_run`` changes nothing. ``stopped`` says that the query is stopped even if its log was written a moment ago.
+    ``sources`` are those (0, 1, …, or their names) that are the connector's although its own file for them is gone.
+    Raises UsageError and ConfigError, which say why nothing was done.
 
     >>> convert_checkpoint("/data/checkpoints/orders").converted  # doctest: +SKIP
     (12, 13, 14)
@@ -58,7 +58,7 @@ def convert_checkpoint(
     age_s = time.time() - planned.newest_s
     if age_s < _QUIET_S and not stopped:
         raise UsageError(
-            f"a batch was planned or committed {max(0.0, age_s):.0f} s ago: the query seems to run",
+            f"a batch was planned or committed {max(0.0, age_s):.0f} s ago: the query seems to be running",
             hint=f"Stop it; then wait {_QUIET_S:.0f} s, or say that it is stopped (--stopped)",
         )
     carry_out(files, planned)
@@ -82,19 +82,19 @@ def _files(checkpoint: str, spark: SparkSession | None) -> Files:
             )
         return LocalFiles(root)
     if spark is None:
-        raise UsageError(f"{checkpoint} can be reached through a Spark session only", hint="Give spark=")
+        raise UsageError(f"{checkpoint} can be reached only through a Spark session", hint="Give spark=")
     from penstock.spark.checkpoint.hadoop import HadoopFiles
 
     return HadoopFiles(spark, checkpoint)
 
 
 def _check_not_running(files: Files, spark: SparkSession | None) -> None:
-    """As far as this process knows. Raises UsageError."""
+    """Raises UsageError if the query is running, as far as this process knows."""
     known = spark or _session_of_this_process()
     metadata = (files.read("metadata") or b"").decode(errors="replace")
     for query in known.streams.active if known is not None else ():
         if query.id in metadata:
-            raise UsageError(f"the query {query.name or query.id} runs in this session", hint="Stop it first")
+            raise UsageError(f"the query {query.name or query.id} is running in this session", hint="Stop it first")
 
 
 def _session_of_this_process() -> Any:

@@ -1,16 +1,16 @@
-"""Rewrites the offsets of a checkpoint from one form into the other, so that a kill at any moment can be made good.
+"""Rewrites the offsets of a checkpoint from one form into the other, and survives being killed at any moment.
 
-A file says by itself in which form it is, and a batch in one form is all that the other form of it needs (and the batch
-before it, in either form). So a conversion that was killed half-way is finished by running it again, or undone by
-running the other one. Beside that, before anything is replaced:
+Each file shows its own form, and to convert a batch, that batch is enough (with the one before it, in either form). So
+a conversion that was killed midway is finished by running it again, or undone by converting back. In addition, before
+anything is replaced:
 
 1. what will be replaced is copied to ``originals/<form>/<batch>``;
 2. the numbers of those batches go to ``originals/unfinished``; this file is deleted last.
 
-Where a file system cannot replace a file in one step and was interrupted, a batch that is not there, or is damaged, is
-taken from its copy. Commits, state, ``metadata`` and the other sources' files are left as they are; so is what the
-connector keeps in ``sources``, which nobody else reads and the way back needs.
-What must not live here: whose a line is (``sources``), how it is written (``forms``), where files lie (``files``).
+If a file system cannot replace a file in one step and was interrupted, a missing or damaged batch is restored from its
+copy. Commits, state, ``metadata`` and the other sources' files stay as they are; so do the connector's files in
+``sources``, which only it reads and the way back needs. What must not live here: whose a line is (``sources``), how it
+is written (``forms``), where files are (``files``).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Conversion:
 
     wanted: Form
     converted: tuple[int, ...]
-    """Batches whose files change; empty if all of them have the form already."""
+    """Batches whose files change; empty if all of them already have the form."""
     sources: tuple[str, ...]
     others: tuple[str, ...]
     """Sources that are not Kafka's; their lines stay."""
@@ -50,7 +50,7 @@ class Conversion:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All that is to be written: copies of what is there, the batches anew, the connector's initial files."""
+    """Everything to write: copies of the old files, the converted batches, the connector's initial files."""
 
     result: Conversion
     originals: Mapping[int, bytes]
@@ -61,7 +61,7 @@ class Plan:
 
 
 def plan(files: Files, wanted: Form, named: Collection[str] = ()) -> Plan:
-    """Look at a checkpoint and decide; nothing is written. Raises ConfigError and UsageError: it cannot be done."""
+    """Plan the conversion of a checkpoint; writes nothing. Raises ConfigError and UsageError if it cannot be done."""
     times, commits = (_numbered(files.modified(folder)) for folder in ("offsets", "commits"))
     there = {number: content for number in times if (content := files.read(f"offsets/{number}")) is not None}
     whole = {**there, **_interrupted(files, there, commits)}
@@ -71,7 +71,7 @@ def plan(files: Files, wanted: Form, named: Collection[str] = ()) -> Plan:
     batches = [parse_batch(number, whole[number]) for number in sorted(whole)]
     sources, others = sources_of(batches, initials, wanted, named)
     if not sources:
-        raise UsageError("no source of this query is one of Kafka's", hint="Nothing was changed")
+        raise UsageError("no source of this query is a Kafka source", hint="Nothing was changed")
     begins = _by_source(initials, [each.key for each in sources])
     lines = {each.key: lines_of(each, wanted, batches[0].number, begins, commits) for each in sources}
     new = {batch.number: _with(batch, lines).content() for batch in batches}
@@ -88,7 +88,7 @@ def plan(files: Files, wanted: Form, named: Collection[str] = ()) -> Plan:
 
 
 def carry_out(files: Files, planned: Plan) -> None:
-    """Write what was planned. Raises UsageError: somebody else wrote meanwhile."""
+    """Write what was planned. Raises UsageError if something else wrote meanwhile."""
     if not planned.contents:
         files.delete(_UNFINISHED)
         return
@@ -122,9 +122,9 @@ def _with(batch: Batch, lines: Mapping[str, Mapping[int, str]]) -> Batch:
 
 
 def _interrupted(files: Files, there: Mapping[int, bytes], commits: Collection[int]) -> dict[int, bytes]:
-    """Copies of the batches that a conversion which was killed took away or left damaged.
+    """Copies of the batches that a killed conversion removed or left damaged.
 
-    Not of those that Spark itself has deleted since: it deletes a batch's commit, too.
+    Not of those that Spark itself has deleted since: it deletes a batch's commit too.
     """
     try:
         noted = json.loads(files.read(_UNFINISHED) or b"null")
@@ -143,7 +143,7 @@ def _interrupted(files: Files, there: Mapping[int, bytes], commits: Collection[i
 
 
 def _is_of_same_batch(number: int, content: bytes, copy: bytes) -> bool:
-    """Whether a file is whole: it says what its copy says, in whatever form."""
+    """Whether a file is whole: it says the same as its copy, in either form."""
     known = parse_batch(number, copy)
     try:
         found = parse_batch(number, content)
@@ -167,19 +167,19 @@ def _initials(files: Files) -> dict[str, Positions]:
 
 
 def _by_source(initials: Mapping[str, Positions], keys: Collection[str]) -> Mapping[str, Positions]:
-    """The same under names that are no source's, if places cannot be trusted.
+    """The same, under names that no source has if the files' numbers cannot be trusted.
 
-    A source that a query uses twice has two lines and one file, so that all files behind it have smaller numbers than
-    their lines; the last source then has none.
+    A source that a query uses twice has two lines but one file, so all later files have smaller numbers than their
+    lines, and the last source has none.
     """
     return initials if set(keys) <= initials.keys() else {f"sources/{key}": each for key, each in initials.items()}
 
 
 def _nothing_planned(initials: Mapping[str, Positions]) -> UsageError:
     if not initials:
-        return UsageError("no checkpoint of a query is there: it has no batches in its folder offsets")
+        return UsageError("this is no checkpoint of a query: its folder offsets has no batches")
     starts = "; ".join(connector_text(each) for each in initials.values())
     return UsageError(
         "the query was stopped before it planned its first batch; there is nothing to convert",
-        hint=f"Take a new checkpoint, and for startingOffsets where it would have begun: {starts}",
+        hint=f"Use a new checkpoint, and as startingOffsets where the query would have begun: {starts}",
     )

@@ -1,4 +1,4 @@
-"""The files of a checkpoint: what a conversion asks of the place where they lie, and a folder of this machine.
+"""The files of a checkpoint: what a conversion needs of the place that keeps them, and a local folder.
 
 What must not live here: what is in them; places that only Hadoop can reach (``hadoop``).
 """
@@ -16,24 +16,24 @@ __all__ = ["Files", "LocalFiles"]
 
 
 class Files(Protocol):
-    """Files below a checkpoint's folder, by their paths in it, with ``/`` between the parts."""
+    """Files in a checkpoint's folder, by their paths relative to it, with ``/`` between the parts."""
 
     def modified(self, folder: str) -> Mapping[str, float]:
-        """The names of a folder's files, and when each was written (seconds since 1970); none if it is not there."""
+        """A folder's files, and when each was written (seconds since 1970); none if the folder is missing."""
         ...
 
     def folders(self, folder: str) -> list[str]:
-        """The names of a folder's folders; none if it is not there."""
+        """The names of a folder's folders; none if the folder is missing."""
         ...
 
     def read(self, path: str) -> bytes | None:
-        """A file's content, None if it is not there."""
+        """A file's content; None if it is missing."""
         ...
 
     def replace(self, path: str, content: bytes) -> None:
-        """Write a file, and its folder; whoever reads sees all of it or what was there before, where that can be had.
+        """Write a file, and its folder; atomically if the file system can.
 
-        A checksum that Hadoop keeps beside the file would not fit any more; it goes first.
+        A checksum that Hadoop keeps beside the file would no longer match; it is deleted first.
         """
         ...
 
@@ -43,7 +43,7 @@ class Files(Protocol):
 
 
 class LocalFiles:
-    """A folder of this machine. Files keep their owner and mode, so that who runs the query can read them."""
+    """A folder of this machine. Files keep their owner and mode, so that the query's user can still read them."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -65,7 +65,7 @@ class LocalFiles:
     def replace(self, path: str, content: bytes) -> None:
         target = self._root / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        # The same name every time: what a killed run left is overwritten. Spark passes over names that are no numbers.
+        # The same name every time: what a killed run left is overwritten. Spark ignores names that are not numbers.
         written = target.with_name(f".{target.name}.converted")
         with written.open("wb") as file:
             file.write(content)

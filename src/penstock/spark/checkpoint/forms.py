@@ -3,8 +3,8 @@
     the connector's    {"topic":{"0":23,"1":42}}                                      where the batch ends
     ours               {"v": 1, "from": {"topic": {…}}, "to": {"topic": {…}}}         where it begins, too
 
-The connector keeps where a query's first batch begins in a file of its own, ``sources/<source>/0``: a zero byte, the
-line ``v1``, and an offset (``KafkaSourceInitialOffsetWriter``). What must not live here: files.
+The connector keeps the place where a query's first batch begins in a separate file, ``sources/<source>/0``: a zero
+byte, the line ``v1``, and an offset (``KafkaSourceInitialOffsetWriter``). What must not live here: files.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _INITIAL = b"\x00v1\n"
 
 
 class Form(enum.Enum):
-    """Whose an offset is."""
+    """Which source an offset belongs to."""
 
     CONNECTOR = "connector"
     OURS = "penstock"
@@ -31,7 +31,7 @@ class Form(enum.Enum):
 
 
 def form_of(text: str) -> Form:
-    """Whose offset this is, as far as its looks tell. Raises ConfigError: it is ours, and of a version not known."""
+    """Whose offset this is, judging by its text. Raises ConfigError if it is one of ours in an unknown version."""
     tree = _json(text)
     if isinstance(tree, dict) and isinstance(tree.get("v"), int) and {"from", "to"} <= tree.keys():
         BatchOffset.from_json(tree)
@@ -55,21 +55,21 @@ def begin_of(text: str) -> Positions | None:
 def our_text(begin: Positions, end: Positions) -> str:
     """A batch in our form, as Spark stores it.
 
-    Spark tells "no new data" by equal text, so it is exactly what PySpark writes: ``json.dumps`` as it is by default.
-    A partition that ``begin`` lacks is new: the connector reads those from offset 0 on, and reports a loss where that
-    is gone, as ours does. One that goes backwards was made anew: the connector reads nothing of it, as ours does.
+    To Spark equal text means "no new data", so this is exactly what PySpark writes: ``json.dumps`` with its defaults. A
+    partition that ``begin`` lacks is new: the connector reads it from offset 0 on, and reports a loss if that is gone,
+    as ours does. One that goes backwards was recreated: the connector reads nothing of it, as ours does.
     """
     start = {partition: min(begin.get(partition, 0), offset) for partition, offset in end.items()}
     return json.dumps(BatchOffset(start, end).to_json())
 
 
 def connector_text(positions: Positions) -> str:
-    """Positions in the connector's form. Raises ConfigError for partitions that no Kafka has."""
+    """Positions in the connector's form. Raises ConfigError for partitions that Kafka cannot have."""
     tree: dict[str, dict[str, int]] = {}
     for partition in sorted(positions, key=lambda each: (each.topic, each.id)):
         if partition.node:
             raise ConfigError(
-                f"{partition} is no partition of a Kafka: Spark's own connector cannot read it",
+                f"{partition} cannot be a Kafka partition: Spark's own connector cannot read it",
                 topic=partition.topic,
                 partition=partition.id,
                 hint="Nothing was changed",
@@ -99,7 +99,7 @@ def _json(text: str) -> object:
 
 
 def _positions(tree: object) -> dict[Partition, int] | None:
-    """A tree of topics, partitions and offsets, and nothing else in it; None: this is something else."""
+    """A tree of nothing but topics, partitions and offsets; None for anything else."""
     if not isinstance(tree, dict):
         return None
     found: dict[Partition, int] = {}

@@ -32,7 +32,7 @@ class HadoopFiles:
                 hint="Run `penstock spark convert-checkpoint` where Spark itself is installed",
             )
         self._jvm: Any = jvm
-        # With what was set for this session since it was made, as the query will have it.
+        # With the settings made since the session began, as the query will have them.
         self._conf = spark._jsparkSession.sessionState().newHadoopConf()
         self._root = jvm.org.apache.hadoop.fs.Path(root)
         self._system = self._root.getFileSystem(self._conf)
@@ -61,7 +61,7 @@ class HadoopFiles:
         self._write(written, content)
         try:
             self._rename_over(written, target)
-        except Py4JJavaError:  # not every file system can; then what a kill leaves is put right from the copy
+        except Py4JJavaError:  # not every file system can; then the copy repairs what a kill leaves
             self._system.delete(target, False)
             self._system.rename(written, target)
 

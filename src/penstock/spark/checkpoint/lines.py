@@ -1,4 +1,4 @@
-"""One source's lines of all batches, brought from one form into the other.
+"""Converts one source's lines in all batches from one form into the other.
 
 What must not live here: which sources (``sources``); files.
 """
@@ -18,10 +18,10 @@ __all__ = ["first_begins", "lines_of"]
 def lines_of(
     source: Source, wanted: Form, oldest: int, initials: Mapping[str, Positions], commits: Collection[int]
 ) -> dict[int, str]:
-    """The line of each batch in the form ``wanted``; those that have it already stay as they are.
+    """The line of each batch in the form ``wanted``; those that already have it stay as they are.
 
-    ``oldest`` is the oldest batch of the log; Spark deletes old ones. Raises ConfigError where it cannot be known what
-    an uncompleted batch was to read.
+    ``oldest`` is the oldest batch of the log; Spark deletes old ones. Raises ConfigError if it is unknown what an
+    uncompleted batch was to read.
     """
     before = source.begin(initials) if oldest == 0 else None
     ends = source.ends()
@@ -31,7 +31,7 @@ def lines_of(
         if form_of(text) is not wanted:
             if wanted is Form.OURS and before is None and number not in commits:
                 raise _begin_unknown(source, number)
-            # Of a batch that is completed, Spark only ever asks where it ended.
+            # Of a completed batch, Spark only ever asks where it ended.
             text = connector_text(end) if wanted is Form.CONNECTOR else our_text(end if before is None else before, end)
         lines[number], before = text, end
     return lines

@@ -6,8 +6,8 @@
     <offset of the second>                   …
 
 An offset is one line, in whatever form its source likes; ``-`` where a source has none yet. In version 2 (Spark 4.2 and
-later, for sources with names) a source that nobody named has its place as its name. What must not live here: what
-anybody's offsets look like inside.
+later, for sources with names) an unnamed source has its place as its name. What must not live here: what offsets look
+like inside.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Batch:
     offsets: Mapping[str, str]
 
     def with_offsets(self, offsets: Mapping[str, str]) -> Batch:
-        """The same batch, where the sources of ``offsets`` have other lines."""
+        """The same batch, with other lines for the sources in ``offsets``."""
         return replace(self, offsets={**self.offsets, **offsets})
 
     def content(self) -> bytes:
@@ -44,7 +44,7 @@ class Batch:
 
 
 def parse_batch(number: int, content: bytes) -> Batch:
-    """Take a file apart. Raises ConfigError: it is damaged, or of a version that is not known."""
+    """Take a file apart. Raises ConfigError if it is damaged, or of an unknown version."""
     try:
         version, *rest = content.decode().split("\n")
     except UnicodeDecodeError:

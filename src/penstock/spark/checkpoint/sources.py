@@ -1,4 +1,4 @@
-"""Which sources of a query are to be converted, and where each begins: what the lines of all batches say together.
+"""Which sources of a query are to be converted, and where each begins, according to the lines of all batches.
 
 What must not live here: files; how a line is written.
 """
@@ -19,7 +19,7 @@ __all__ = ["Source", "sources_of"]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One line of every batch that has one, by the batch's number."""
+    """A source: its line in every batch that has one, by the batch's number."""
 
     key: str
     lines: Mapping[int, str]
@@ -47,10 +47,10 @@ class Source:
 def sources_of(
     batches: Sequence[Batch], initials: Mapping[str, Positions], wanted: Form, named: Collection[str]
 ) -> tuple[list[Source], list[str]]:
-    """(the sources to bring into the form ``wanted``, the keys of those that are somebody else's).
+    """(the sources to convert into the form ``wanted``, the keys of the others).
 
-    ``named`` are the keys of sources that the user says are of Kafka's. Raises ConfigError where a source only looks
-    like the connector's: another's offsets, rewritten, would be the end of its query.
+    ``named`` are the keys of sources that are Kafka's according to the user. Raises ConfigError if a source only looks
+    like the connector's: to rewrite another source's offsets would break its query.
     """
     keys = list(dict.fromkeys(key for batch in batches for key in batch.offsets))
     if unknown := set(named) - set(keys):
@@ -71,14 +71,14 @@ def sources_of(
 
 
 def _check_is_anothers(source: Source, named: Collection[str]) -> None:
-    """A source whose batches are partly Kafka's has a damaged line; to leave it as it is would convert half a query."""
+    """A source with some batches of Kafka's has a damaged line; leaving it out would convert half a query."""
     odd = {number: text for number, text in source.lines.items() if form_of(text) is Form.ANOTHER}
     kafkas = [text for text in source.lines.values() if form_of(text) is not Form.ANOTHER and positions_of(text)]
     if source.key in named or (odd and kafkas):
         batch, text = max(odd.items(), default=(-1, NOTHING))
         where = f"offsets/{batch}: " if odd else ""
         raise ConfigError(
-            f"{where}source {source.key} has an offset that is no Kafka source's: {text[:80]}",
+            f"{where}source {source.key} has an offset that is not a Kafka source's: {text[:80]}",
             hint="Nothing was changed",
         )
 
@@ -89,12 +89,12 @@ def _check_is_connectors(source: Source, initials: Mapping[str, Positions], name
         return
     raise ConfigError(
         f"the offsets of source {source.key} look like those of Spark's Kafka connector, "
-        f"but its file sources/{source.key}/0 is not there",
+        f"but its file sources/{source.key}/0 is missing",
         hint=f"If it is the connector's, say so: --source {source.key}. Nothing was changed",
     )
 
 
 def _fits(begin: Positions, end: Positions) -> bool:
-    """Whether a batch can have begun there: a partition that was there at first has gone on."""
+    """Whether a batch can have begun there: no partition of both goes back, and not all of ``begin`` are gone."""
     both: set[Partition] = set(begin) & set(end)
     return all(begin[each] <= end[each] for each in both) and (bool(both) or not begin)
