@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
@@ -101,3 +103,54 @@ def test_a_record_is_sent_back_until_it_is_a_dead_letter(
                 consumer.commit(batch)
     assert attempts == [None, b"1", b"2"]
     comes_to(lambda: any_rocketmq.ends(dead), {(BROKER, 0): (0, 1)}, WITHIN_S)
+
+
+LEFT = """
+import os, sys
+from penstock import Producer
+address, topic = sys.argv[1:]
+producer = Producer(address, transactional_id=f"{topic}-senders")
+producer.init_transactions()
+producer.begin_transaction()
+producer.send(topic, b"left", key=b"yes")
+producer.send(topic, b"lost", key=b"no")
+producer.flush()
+os._exit(0)
+"""
+
+
+def test_transactions_are_seen_when_they_commit_and_those_that_are_left_are_asked_about(
+    any_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic
+) -> None:
+    version, address, topic = any_rocketmq.version, any_rocketmq.address, rocketmq_topic(any_rocketmq, queues=2)
+    url = f"rocketmq://{address}"
+    asked: list[tuple[bytes | None, bytes | None]] = []
+
+    def check(record: Record) -> bool | None:
+        asked.append((record.key, record.value))
+        return record.key == b"yes"
+
+    subprocess.run([sys.executable, "-c", LEFT, url, topic], check=True, timeout=WITHIN_S)
+    with (
+        rocketmq_clients.push(address, f"{topic}-java", topic, version=version) as java,
+        Producer(url, transactional_id=f"{topic}-senders") as producer,
+    ):
+        producer.answer_checks(check)
+        for name, ends in (("a", "commit"), ("b", "abort"), ("c", "commit")):
+            producer.begin_transaction()
+            for n in range(50):
+                producer.send(topic, f"{name}{n}".encode(), partition=n % 2)
+            producer.flush()
+            there = sum(end for _, end in any_rocketmq.ends(topic).values())
+            assert there in ({"a": 0, "b": 50, "c": 50}[name], {"a": 1, "b": 51, "c": 51}[name])  # and what was left
+            if ends == "commit":
+                producer.commit_transaction()
+            else:
+                producer.abort_transaction()
+        java.wait(lambda java: len(set(java.bodies)) >= 101, WITHIN_S)
+        comes_to(lambda: {(b"yes", b"left"), (b"no", b"lost")} <= set(asked), True, WITHIN_S)
+    assert set(java.bodies) == {f"{name}{n}".encode() for name in "ac" for n in range(50)} | {b"left"}
+    for queue in range(2):
+        stored = sorted(java.messages, key=lambda line: line["offset"])  # it works on several at once
+        mine = [line["body"] for line in stored if line["queue"] == queue and line["body"] != b"left"]
+        assert mine == sorted(mine, key=lambda body: (body[:1], int(body[1:])))

@@ -271,8 +271,6 @@ class ProducerEngine:
         try:
             await self._sender.open()
             self._opened()
-            if isinstance(self._sender, Beats):
-                self._beating = self._loop.create_task(self._beat(self._sender), name="penstock producer heartbeat")
         except Exception as error:
             self._failed(error)
 
@@ -292,6 +290,8 @@ class ProducerEngine:
     def _opened(self) -> None:
         self._delivering.open = True
         self._delivering.kick()
+        if isinstance(self._sender, Beats) and self._beating is None:
+            self._beating = self._loop.create_task(self._beat(self._sender), name="penstock producer heartbeat")
 
     def _finished(self, runs: Sequence[Run]) -> None:
         for run in runs:

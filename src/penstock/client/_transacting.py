@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from penstock.client._checks import CheckCallback, checking
 from penstock.client._inside import failed_inside
 from penstock.client._surroundings import Backoff
 from penstock.client._transaction_states import TABLE, Event, State, after
@@ -20,7 +21,7 @@ from penstock.config import ProducerConfig
 from penstock.config.logs import ClientLog
 from penstock.errors import Closed, PenstockError, RequestTimeout, UsageError
 from penstock.model import Committed, GroupMetadata, Partition, PreparedTransaction
-from penstock.seams import LogClient, TransactionalClient, TransactionalSender
+from penstock.seams import AnswersChecks, LogClient, TransactionalClient, TransactionalSender
 
 __all__ = ["EngineHooks", "Transacting", "transactional_sender"]
 
@@ -63,6 +64,12 @@ class Transacting:
         self._closed = False
         self.taking_over: asyncio.Task[None] | None = None
         self._gate()
+
+    def answer_checks(self, callback: CheckCallback) -> None:
+        """What the log asks about transactions of earlier producers. Raises UsageError if it never does."""
+        if not isinstance(self._sender, AnswersChecks):
+            raise UsageError("this log never asks what became of a transaction")
+        self._sender.answer_checks(checking(callback, self._log))
 
     def take_over(self) -> None:
         """Begin to take the transactional id over; what comes of it is told to the first call that needs it.

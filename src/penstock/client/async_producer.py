@@ -13,6 +13,7 @@ from typing import Final, Self
 
 from penstock.client._arguments import seconds
 from penstock.client._callbacks import CallbackErrorHook, Callbacks, LoopCallbacks, Told, without_hook
+from penstock.client._checks import CheckCallback
 from penstock.client._committable import OffsetsLike, as_committed, as_group
 from penstock.client._connect import open_asyncio, protocol_of
 from penstock.client._ending import Ending, on_error_s, tell_beside
@@ -138,6 +139,14 @@ class AsyncProducer(Handle):
         after ``max_block_ms``; after that it may be called again.
         """
         await (await self._start()).transactions.init()
+
+    async def answer_checks(self, callback: CheckCallback) -> None:
+        """Have ``callback(record)`` say what became of transactions that an earlier producer of this transactional id
+        left open, where the log asks (RocketMQ): True, committed; False, not; None, not known yet, so it asks again.
+
+        Called in a thread of its own; a coroutine function on the loop. Raises UsageError where the log never asks.
+        """
+        (await self._start()).transactions.answer_checks(callback)
 
     async def begin_transaction(self) -> None:
         """From now on, until it is committed or aborted, what is put in belongs to one transaction.

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from penstock.client._callbacks import CallbackErrorHook, ThreadCallbacks
+from penstock.client._checks import CheckCallback
 from penstock.client._committable import OffsetsLike
 from penstock.client._ending import tell_beside
 from penstock.client._handle import Handle
@@ -114,6 +115,14 @@ class Producer(Handle):
         after ``max_block_ms``; after that it may be called again.
         """
         self._loop.run(self._inner.init_transactions)
+
+    def answer_checks(self, callback: CheckCallback) -> None:
+        """Have ``callback(record)`` say what became of transactions that an earlier producer of this transactional id
+        left open, where the log asks (RocketMQ): True, committed; False, not; None, not known yet, so it asks again.
+
+        Called in a thread of its own; a coroutine function on the loop. Raises UsageError where the log never asks.
+        """
+        self._loop.run(lambda: self._inner.answer_checks(callback))
 
     def begin_transaction(self) -> None:
         """From now on, until it is committed or aborted, what is put in belongs to one transaction.

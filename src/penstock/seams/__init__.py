@@ -90,6 +90,8 @@ if TYPE_CHECKING:
     from penstock.seams.runtime import Runtime as Runtime
     from penstock.seams.runtime import Timer as Timer
     from penstock.seams.sending_back import SendsBack as SendsBack
+    from penstock.seams.transactions import AnswerCheck as AnswerCheck
+    from penstock.seams.transactions import AnswersChecks as AnswersChecks
     from penstock.seams.transactions import TransactionalClient as TransactionalClient
     from penstock.seams.transactions import TransactionalSender as TransactionalSender
 
@@ -117,7 +119,7 @@ _HOME_OF = {
         "retry": "Retry RetryLimits",
         "runtime": "Promise Runtime Timer",
         "sending_back": "SendsBack",
-        "transactions": "TransactionalClient TransactionalSender",
+        "transactions": "AnswerCheck AnswersChecks TransactionalClient TransactionalSender",
     }.items()
     for name in names.split()
 }

@@ -6,11 +6,11 @@ A protocol whose client is no ``TransactionalClient`` has none. Which calls are 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, runtime_checkable
 
 from penstock.errors import PenstockError
-from penstock.model import Committed, GroupMetadata, Partition, PreparedTransaction
+from penstock.model import Committed, GroupMetadata, Partition, PreparedTransaction, Record
 from penstock.seams.client import Sender
 
 
@@ -40,6 +40,20 @@ class TransactionalSender(Sender, Protocol):
     async def end(self, *, commit: bool) -> None:
         """Nothing may be under way. Asked for again after a lost answer it does no harm."""
         ...
+
+
+AnswerCheck = Callable[[Record], Awaitable[bool | None]]
+"""Says of a record whether the transaction that it was sent in was committed; None: not known yet."""
+
+
+@runtime_checkable
+class AnswersChecks(Protocol):
+    """A TransactionalSender whose log asks what became of transactions that it was not told the end of.
+
+    The sender answers for its own; what an earlier holder of the transactional id left open only the application knows.
+    """
+
+    def answer_checks(self, answer: AnswerCheck) -> None: ...
 
 
 @runtime_checkable

@@ -34,6 +34,7 @@ Refusal = Callable[[Any], int | None]
 """From a request's header to the code of a refusal; None leaves it to the usual answer. `SILENCE`: no answer at all."""
 
 SILENCE = -1
+HALVES = "RMQ_SYS_TRANS_HALF_TOPIC"
 FIGURES = RocketOptions(api_timeout_ms=5_000, short_log_patience_ms=500)
 Queue = tuple[str, str, int]
 
@@ -50,6 +51,7 @@ class Cluster:
     first: dict[Queue, int] = field(default_factory=dict)
     offsets: dict[tuple[str, Queue], int] = field(default_factory=dict)
     members: dict[str, dict[str, Peer]] = field(default_factory=lambda: defaultdict(dict))
+    producers: dict[tuple[str, str], Peer] = field(default_factory=dict)
     locks: dict[Queue, str] = field(default_factory=dict)
     refuse: dict[int, Refusal] = field(default_factory=dict)
     seen: list[tuple[str, int, Any]] = field(default_factory=list)
@@ -89,6 +91,13 @@ class Cluster:
     def leave(self, group: str, member: str) -> None:
         self.members[group].pop(member, None)
         self.notice(group)
+
+    def ask(self, group: str, place: int, broker: str = "broker-a") -> None:
+        """A broker wants to know what became of a half message."""
+        half = self.queues[HALVES, broker, 0][place]
+        fields = {"tranStateTableOffset": str(place), "commitLogOffset": str(half.physical_offset)}
+        code = methods.CHECK_TRANSACTION_STATE.code
+        self.producers[group, broker].push(encode(RemotingCommand(code, 7, ONE_WAY, fields, write_stored(half))))
 
     def notice(self, group: str) -> None:
         """Brokers say so of their own accord, to all that are there."""
@@ -149,9 +158,32 @@ class Server:
         queue = (header.topic, self.name, header.queue_id)
         properties = (header.properties or "").encode()
         body = bytes(asked.body)
-        offset = self.cluster.put(queue, body, properties, sys_flag=header.sys_flag, born_ms=header.born_timestamp)
-        sent = m.Sent(msg_id="id", queue_id=header.queue_id, queue_offset=offset)
+        msg_id = "id"
+        if header.sys_flag & 12 == 4:
+            properties += b"\x02REAL_TOPIC\x01%s\x02REAL_QID\x01%d" % (header.topic.encode(), header.queue_id)
+            queue = (HALVES, self.name, 0)
+        offset = self.cluster.put(
+            queue, body, properties, sys_flag=header.sys_flag & ~12, born_ms=header.born_timestamp
+        )
+        if queue[0] == HALVES:
+            msg_id = self.cluster.queues[queue][-1].offset_id
+        sent = m.Sent(msg_id=msg_id, queue_id=header.queue_id, queue_offset=offset)
         return answer(asked, sent, code=self.cluster.send_code)
+
+    async def _answer_37(self, asked: RemotingCommand, header: m.EndTransaction) -> Buffers:
+        half = self.cluster.queues[HALVES, self.name, 0][header.tran_state_table_offset]
+        assert half.physical_offset == header.commit_log_offset
+        properties = half.property_map
+        if header.commit_or_rollback == m.Decision.COMMIT:
+            self.cluster.put((properties["REAL_TOPIC"], self.name, int(properties["REAL_QID"])), half.body)
+        return answer(asked)
+
+    async def _answer_106(self, asked: RemotingCommand, header: m.NoFields) -> Buffers:
+        there = {
+            name: m.BrokerData(broker_name=name, broker_addrs={0: str(each)})
+            for name, each in self.cluster.brokers.items()
+        }
+        return answer(asked, body=m.ClusterInfo(broker_addr_table=there, cluster_addr_table={}))
 
     async def _answer_320(self, asked: RemotingCommand, header: m.SendMessage) -> Buffers:
         queue = (header.topic, self.name, header.queue_id)
@@ -238,6 +270,8 @@ class Server:
     async def _answer_34(self, asked: RemotingCommand, header: m.NoFields) -> Buffers:
         said = m.read_body(m.HeartbeatData, bytes(asked.body))
         assert self.peer is not None
+        for producer in said.producer_data_set:
+            self.cluster.producers[producer.group_name, self.name] = self.peer
         for each in said.consumer_data_set:
             members = self.cluster.members[each.group_name]
             news = said.client_id not in members

@@ -6,7 +6,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.model import Committed, Endpoint, LogRange, Node, Offset, OffsetSpec, Partition, TopicInfo
+from penstock.errors import UsageError
+from penstock.model import (
+    Committed,
+    Endpoint,
+    LogRange,
+    Node,
+    Offset,
+    OffsetSpec,
+    Partition,
+    PreparedTransaction,
+    TopicInfo,
+)
 from penstock.protocols.rocketmq.client.admin import RocketAdmin
 from penstock.protocols.rocketmq.client.asked import Heard
 from penstock.protocols.rocketmq.client.committing import commit_for, committed
@@ -19,6 +30,7 @@ from penstock.protocols.rocketmq.client.reading import Polling
 from penstock.protocols.rocketmq.client.sender import RocketSender
 from penstock.protocols.rocketmq.client.sending_back import send_back
 from penstock.protocols.rocketmq.client.shared import share
+from penstock.protocols.rocketmq.client.transactional_sender import RocketTransactionalSender
 from penstock.protocols.rocketmq.config.names import RETRY, check_topic
 from penstock.protocols.rocketmq.config.options import MessageModel
 from penstock.protocols.rocketmq.dialect import RocketDialect
@@ -110,6 +122,17 @@ class RocketClient:
         """A producer; RocketMQ has nothing to be idempotent with, so a repeated message may be stored twice."""
         del idempotent
         return RocketSender(self.shared)
+
+    def transactional_sender(self, transactional_id: str, timeout_ms: int) -> RocketTransactionalSender:
+        """``penstock.seams.transactions.TransactionalClient``: the id is the group that brokers ask; how long they wait
+        for an end is their own business."""
+        del timeout_ms
+        return RocketTransactionalSender(self.shared, transactional_id)
+
+    async def complete(self, prepared: PreparedTransaction, *, commit: bool) -> None:
+        """Nobody but its producer can."""
+        del prepared, commit
+        raise UsageError("a transaction of RocketMQ's is ended by its producer only")
 
     def admin(self) -> RocketAdmin:
         """Topics and groups as operators see them."""

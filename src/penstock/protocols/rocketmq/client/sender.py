@@ -42,23 +42,25 @@ if TYPE_CHECKING:
     from penstock.protocols.rocketmq.client.shared import Shared
     from penstock.protocols.rocketmq.records import Prepared
 
-__all__ = ["RocketPacked", "RocketSender"]
+__all__ = ["LANE", "STORED", "RocketPacked", "RocketSender"]
 
-_LANE: Final = "send"
+LANE: Final = "send"
 _OF_A_BATCH: Final = "WAIT\x01true"
-_STORED: Final = (Code.SUCCESS, Code.FLUSH_DISK_TIMEOUT, Code.SLAVE_NOT_AVAILABLE, Code.FLUSH_SLAVE_TIMEOUT)
+STORED: Final = (Code.SUCCESS, Code.FLUSH_DISK_TIMEOUT, Code.SLAVE_NOT_AVAILABLE, Code.FLUSH_SLAVE_TIMEOUT)
 _NOT_THIS_MESSAGE: Final = frozenset({Code.MESSAGE_ILLEGAL, Code.NO_PERMISSION, Code.INVALID_PARAMETER})
 
 
 @dataclass(slots=True)
 class RocketPacked:
-    """Encoded messages of one queue. ``offsets``: -1 where one is not stored yet; ``refused``: what cannot be."""
+    """Encoded messages of one queue. ``offsets``: -1 where one is not stored yet; ``refused``: what cannot be.
+    ``number`` counts a transactional sender's."""
 
     partition: Partition
     messages: Sequence[Prepared]
     offsets: list[int]
     stored: list[bool]
     refused: dict[int, PenstockError] = field(default_factory=dict)
+    number: int = 0
 
     @property
     def records(self) -> int:
@@ -171,7 +173,7 @@ class RocketSender:
                 return None
             answer = await calls.call(
                 node.endpoint, method, header, body,
-                accept=_STORED, of=packed.partition, timeout_s=timeout_s, lane=_LANE,
+                accept=STORED, of=packed.partition, timeout_s=timeout_s, lane=LANE,
             )  # fmt: skip
         except PenstockError as shared:
             if not (isinstance(shared, ServerError) and shared.code in _NOT_THIS_MESSAGE):

@@ -1,0 +1,225 @@
+"""A sender whose messages become visible when their transaction commits.
+
+Each message of a transaction is sent as a half one, which nobody reads, and ended by a request of its own: committed it
+is stored anew in its queue, rolled back it never is. Nothing holds them together but this producer: if it dies between
+two of those requests, brokers ask whoever has its group (the transactional id) what became of the others (`checks`).
+Halves may be stored in any order and travel side by side; their ends make the order that readers see, so that those of
+one queue follow each other.
+
+| after a failed half | what is done |
+| --- | --- |
+| retriable, or the connection broke | another half is sent: should both be stored, both may be committed |
+| anything else | give up: the transaction can only be aborted |
+
+Source: Apache RocketMQ 4.9 and 5.4, ``DefaultMQProducerImpl.sendMessageInTransaction``, ``EndTransactionProcessor``.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from penstock.errors import PenstockError, UsageError
+from penstock.model import Codec, Committed, GroupMetadata, Node, Partition, PreparedTransaction
+from penstock.protocols.rocketmq import messages as m
+from penstock.protocols.rocketmq.client.checks import Checks, Known
+from penstock.protocols.rocketmq.client.preparing import is_delayed
+from penstock.protocols.rocketmq.client.sender import LANE, STORED, RocketPacked, RocketSender
+from penstock.protocols.rocketmq.config.names import check_group
+from penstock.protocols.rocketmq.methods import END_TRANSACTION, HEART_BEAT, SEND_MESSAGE_V2
+from penstock.seams.retry import Retry
+
+if TYPE_CHECKING:
+    from penstock.columnar.few import Rows
+    from penstock.protocols.rocketmq.client.shared import Shared
+    from penstock.seams.transactions import AnswerCheck
+
+__all__ = ["RocketTransactionalSender"]
+
+_PREPARED: Final = 4
+"""The bits of a half message's sysFlag."""
+_AT_ONCE: Final = 32
+_LOOK_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Half:
+    """A message that waits for its transaction's end: where it lies at its broker, and its place among its queue's."""
+
+    place: tuple[int, int]
+    partition: Partition
+    unique_id: str
+    queue_offset: int
+    commit_log_offset: int
+
+
+class RocketTransactionalSender(RocketSender):
+    """``penstock.seams.transactions.TransactionalSender``, ``AnswersChecks`` and ``penstock.seams.client.Beats``."""
+
+    fatal = None
+    """Nobody else can take the transactional id away."""
+    beat_interval_s = _LOOK_S
+
+    def __init__(self, shared: Shared, transactional_id: str) -> None:
+        super().__init__(shared)
+        self._group = check_group(transactional_id, "transactional_id")
+        self._checks = Checks(shared, self._group)
+        self._transaction = Known()
+        self._halves: list[_Half] = []
+        self._packs = 0
+        self._told = float("-inf")
+
+    def answer_checks(self, answer: AnswerCheck) -> None:
+        """Brokers' questions about what this producer did not send."""
+        self._checks.answer = answer
+
+    async def open(self) -> None:
+        """Tell brokers whom to ask. Raises what hindered that."""
+        await self._tell()
+
+    async def beat(self) -> bool:
+        """Answer brokers, and tell them that this producer is there."""
+        await self._checks.answer_all()
+        if self._shared.channel.monotonic() >= self._told + self._rocket.heartbeat_broker_ms / 1_000:
+            await self._tell()
+        return False
+
+    def begin(self) -> None:
+        """What is sent from now on is one transaction."""
+        self._transaction = Known()
+        self._halves.clear()
+
+    def pack(self, partition: Partition, rows: Rows, codec: Codec) -> RocketPacked:
+        """Encode rows. Raises UsageError, for delayed ones, too: brokers would commit them without their delay."""
+        packed = super().pack(partition, rows, codec)
+        if any(map(is_delayed, packed.messages)):
+            raise UsageError("a delayed message cannot be part of a transaction", topic=partition.topic)
+        self._packs += 1
+        packed.number = self._packs
+        for message in packed.messages:
+            self._checks.note(message.unique_id, self._transaction)
+        return packed
+
+    async def add_offsets(self, offsets: Mapping[Partition, Committed], group: GroupMetadata) -> None:
+        """There is nothing to put them into."""
+        del offsets, group
+        raise UsageError(
+            "transactions of RocketMQ hold messages only, no offsets of groups",
+            hint="Commit them by the consumer once the transaction is through: records may come twice then, not never",
+        )
+
+    def prepared(self) -> PreparedTransaction:
+        """Brokers take an end from anybody, but nobody else knows which halves there are."""
+        raise UsageError(
+            "a transaction of RocketMQ's is ended by its producer only",
+            hint="commit_transaction() or abort_transaction()",
+        )
+
+    async def end(self, *, commit: bool) -> None:
+        """End every half. What is decided stays decided: asked for again, those are ended that are left."""
+        self._transaction.commit = commit
+        queues: dict[Partition, list[_Half]] = {}
+        for half in sorted(self._halves, key=lambda half: half.place):
+            queues.setdefault(half.partition, []).append(half)
+        await self._shared.together([self._end_those(halves, commit=commit) for halves in queues.values()])
+        self._transaction.ended_at = self._shared.channel.monotonic()
+
+    # Halves.
+
+    async def _send(self, node: Node, packed: RocketPacked, timeout_s: float, *, one_way: bool) -> PenstockError | None:
+        """Each message by itself, side by side; an answer is waited for in any case, it tells where the half is."""
+        del one_way
+        errors: list[PenstockError] = list(packed.refused.values())
+        rows = packed.open_rows()
+        for begin in range(0, len(rows), _AT_ONCE):
+            errors += await self._send_some(node, packed, rows[begin : begin + _AT_ONCE], timeout_s)
+            if any(error.retriable for error in errors):
+                break
+        return next((error for error in errors if error.retriable), errors[0] if errors else None)
+
+    async def _send_some(
+        self, node: Node, packed: RocketPacked, rows: Sequence[int], timeout_s: float
+    ) -> list[PenstockError]:
+        calls = self._shared.calls
+        requests = [calls.request(SEND_MESSAGE_V2, *self._half_request(packed, row)) for row in rows]
+        try:
+            started = await calls.start(node.endpoint, SEND_MESSAGE_V2, requests, timeout_s=timeout_s, lane=LANE)
+        except PenstockError as failure:
+            return [copy.copy(failure)]
+        errors: list[PenstockError] = []
+        for row, each in zip(rows, started, strict=True):
+            try:
+                answer = await each.answer(STORED, of=packed.partition)
+                self._note_half(packed, row, answer.header)
+            except PenstockError as shared:
+                error = copy.copy(shared)  # a connection that breaks gives one error to all that wait on it
+                errors.append(error)
+                if not error.retriable:
+                    packed.refused[row] = error
+        return errors
+
+    def _half_request(self, packed: RocketPacked, row: int) -> tuple[m.SendMessage, object]:
+        _, header, body = self._request(packed, [row])
+        return replace(
+            header,
+            producer_group=self._group,
+            sys_flag=header.sys_flag | _PREPARED,
+            properties=f"{header.properties}\x02TRAN_MSG\x01true\x02PGROUP\x01{self._group}",
+        ), body
+
+    def _note_half(self, packed: RocketPacked, row: int, said: m.Sent) -> None:
+        from penstock.protocols.rocketmq.records import parse_offset_id
+
+        _, commit_log_offset = parse_offset_id(said.msg_id)
+        unique_id = packed.messages[row].unique_id
+        place = (packed.number, row)
+        self._halves.append(_Half(place, packed.partition, unique_id, said.queue_offset, commit_log_offset))
+        packed.stored[row] = True
+
+    # Ends.
+
+    async def _end_those(self, halves: Sequence[_Half], *, commit: bool) -> None:
+        for half in halves:
+            await self._end_one(half, commit=commit)
+            self._halves.remove(half)
+
+    async def _end_one(self, half: _Half, *, commit: bool) -> None:
+        header = m.EndTransaction(
+            producer_group=self._group,
+            tran_state_table_offset=half.queue_offset,
+            commit_log_offset=half.commit_log_offset,
+            commit_or_rollback=m.Decision.COMMIT if commit else m.Decision.ROLLBACK,
+            from_transaction_check=False,
+            msg_id=half.unique_id,
+            transaction_id=half.unique_id,
+            topic=half.partition.topic,
+            broker_name=half.partition.node,
+        )
+        retry = Retry(self._shared.channel, self._shared.options)
+        while True:
+            try:
+                node = await self._shared.topics.leader(half.partition)
+                await self._shared.calls.call(node.endpoint, END_TRANSACTION, header, of=half.partition)
+            except PenstockError as error:
+                if error.retriable:
+                    self._shared.topics.routing.distrust(half.partition)
+                await retry.after(error)
+            else:
+                return
+
+    async def _tell(self) -> None:
+        """Have all brokers know this producer. Raises what the first one failed with, if no other one could be told."""
+        body = m.HeartbeatData(
+            client_id=self._shared.id, producer_data_set=(m.ProducerData(group_name=self._group),)
+        )  # fmt: skip
+        nodes = await self._shared.topics.brokers()
+        work = [
+            self._shared.calls.call(node.endpoint, HEART_BEAT, m.NoFields(), body, within_s=_LOOK_S) for node in nodes
+        ]
+        outcomes = await self._shared.channel.gather(work)
+        errors = [each for each in outcomes if isinstance(each, BaseException)]
+        if errors and len(errors) == len(outcomes):
+            raise errors[0]
+        self._told = self._shared.channel.monotonic()
