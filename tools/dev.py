@@ -112,12 +112,12 @@ def interop(arguments: Arguments) -> int:
     def pytest(*words: str) -> int:
         return _pytest("-m", which, *words)
 
-    return second_chance.run(pytest, chosen, _side_by_side(chosen, side_by_side.WORKING))
+    return second_chance.run(pytest, chosen, _side_by_side(chosen))
 
 
-def _side_by_side(arguments: Arguments, processes: int = side_by_side.WAITING) -> Arguments:
+def _side_by_side(arguments: Arguments) -> Arguments:
     """What makes a whole run go by several processes; any argument makes it one."""
-    return () if arguments else side_by_side.options(processes)
+    return () if arguments else side_by_side.options()
 
 
 def _names_a_path(arguments: Arguments) -> bool:

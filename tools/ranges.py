@@ -124,7 +124,7 @@ def _test(environment: Environment, warnings: Sequence[str], arguments: Sequence
     surroundings = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | own | {"PATH": path}
     named = [word for word in arguments if (ROOT / word.partition("::")[0]).exists()]
     where = [] if named else [*FOLDERS, *(f"--ignore={folder}" for folder in NOT_OF_THE_WHEEL)]
-    apart = () if named else side_by_side.options(side_by_side.WAITING)
+    apart = () if named else side_by_side.options()
     say(f"{', '.join(named or FOLDERS)} in {environment.folder.name}")
 
     def pytest(*words: str) -> int:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 
-WAITING = 3
-"""Processes, more than the two cores that builds have, for tests that wait more than they compute, as Spark's do."""
-WORKING = 2
-"""Processes for tests of real servers, which keep a core busy themselves."""
+PROCESSES = 2
+"""As many as builds have cores. Three were tried beside other work: what starts a Spark came late."""
 
 
-def options(processes: int) -> tuple[str, ...]:
+def options() -> tuple[str, ...]:
     """Arguments for pytest. Files are given out in the order in which they were collected (``tests/conftest.py``)."""
     if os.cpu_count() == 1:
         return ()
-    return "-n", str(processes), "--dist", "loadfile", "--no-loadscope-reorder"
+    return "-n", str(PROCESSES), "--dist", "loadfile", "--no-loadscope-reorder"
