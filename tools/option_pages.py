@@ -39,7 +39,7 @@ _TUBE: Mapping[str, tuple[str, ...]] = {row.ours: row.also for row in TUBE_SPELL
 _ROCKET: Mapping[str, tuple[str, ...]] = {row.ours: row.also for row in ROCKET_SPELLINGS}
 _LISTENERS = {
     "listen": (
-        "where to listen, one a protocol; port 0 lets the system pick; by default Kafka's at 9092",
+        "where to listen, one per protocol; port 0 lets the system pick; by default Kafka's at 9092",
         "scheme://host:port, …",
     ),
     "advertised": ("what clients are told, where it is another address", "scheme://host:port, …"),

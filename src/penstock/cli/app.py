@@ -12,16 +12,16 @@ import typer
 from typer.core import TyperGroup
 
 from penstock.cli import bench, consume, demo, doctor, groups, produce, spark, topics
-from penstock.cli.endings import told
+from penstock.cli.endings import reporting_errors
 from penstock.cli.options import examples
 
 
 class Verbs(TyperGroup):
-    """The verbs, whose errors are told in one line."""
+    """The verbs, whose errors are reported in one line."""
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]  # typer's own Context, wherever it keeps it
         """Run the verb that was named."""
-        with told():
+        with reporting_errors():
             return super().invoke(ctx)
 
 
@@ -32,7 +32,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    # Help says what addresses and options look like: "[/topic]" is no markup, and nothing else in it is.
+    # Help shows addresses and options: "[/topic]" is not markup, and nothing else in it is.
     rich_markup_mode=None,
     epilog=examples(
         "penstock snode --store file:./data",

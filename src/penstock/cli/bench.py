@@ -25,12 +25,12 @@ def bench(
     address: Address,
     option: Option = None,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, help="Stop a topic after about so many records.")
+        int, typer.Option("--limit", min=1, help="Stop a topic after about this many records.")
     ] = 10_000_000,
     json: Json = False,
     header: Header = False,
 ) -> None:
-    """Read the address's topics into Arrow and say how fast. Every partition, and nothing is committed."""
+    """Read all partitions of the address's topics into Arrow and print how fast. Nothing is committed."""
     from penstock.client import RangeReader
 
     topics = topics_of(address)

@@ -1,4 +1,4 @@
-"""Lines of a stream by the block: as many as have come, so that a slow stream is not waited for and a fast one not cut.
+"""Lines of a stream in blocks: as many as have come, so that slow streams need no waiting and fast ones few blocks.
 
 What must not live here: what a line means.
 """
@@ -17,7 +17,7 @@ __all__ = ["Block", "blocks"]
 
 _BYTES: Final = 1 << 20
 _LONGEST: Final = 1 << 28
-"""Bytes of a line that is longer than any log takes; without an end there is no end to the memory it needs."""
+"""Bytes of a line longer than any log accepts; a line without an end would need memory without end."""
 
 
 class Block:
@@ -35,7 +35,7 @@ class Block:
     def lines(self) -> pa.Array:
         """Each line as binary, without its line feed and otherwise byte for byte."""
         offsets = np.zeros(len(self) + 1, np.int32)
-        # Without the line feeds every line's end lies so many bytes earlier as there are line feeds before it.
+        # Without line feeds, each line ends earlier by the number of line feeds before it.
         offsets[1:] = self._ends - np.arange(len(self))
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self.data.replace(b"\n", b""))]
         return pa.Array.from_buffers(pa.binary(), len(self), buffers)

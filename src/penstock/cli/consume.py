@@ -26,7 +26,7 @@ EXAMPLES: Final = examples(
     "penstock consume tubemq://127.0.0.1:8715/flights --group audit --from earliest --max 10",
 )
 _POLL_S = 0.2
-_STARTS: Final = {"earliest": "from the first record", "latest": "from the end: what is written from now on"}
+_STARTS: Final = {"earliest": "from the first record", "latest": "from the end: records written from now on"}
 
 
 def consume(
@@ -50,8 +50,8 @@ def consume(
 ) -> None:
     """Read the address's topics. Without --group all partitions are read and nothing is committed.
 
-    text: each value and a line feed. json: an object a line, which `penstock produce` reads, too; what is not UTF-8
-    stands under "key_base64", "value_base64". parquet: the columns of Spark's Kafka source.
+    text: each value and a line feed. json: an object per line, which `penstock produce` reads too; bytes that are not
+    UTF-8 are in "key_base64", "value_base64". parquet: the columns of Spark's Kafka source.
     """
     topics = topics_of(address)
     check_format(kind, out)
@@ -66,7 +66,7 @@ def consume(
     from penstock.client import Consumer
 
     with Consumer(address, **options) as consumer:
-        # Says so where there is no such topic.
+        # Raises if there is no such topic.
         partitions = [partition for topic in topics for partition in consumer.partitions_for(topic)]
         ends = consumer.end_offsets(partitions) if until_end else None
         note(f"reading {', '.join(topics)} {way_in(said.get('group'), reset)}")
@@ -85,19 +85,19 @@ def consume(
 def way_in(group: str | None, reset: str) -> str:
     """Where reading begins."""
     start = _STARTS.get(reset, f"from where auto_offset_reset={reset} says" if reset else "from where its options say")
-    return start if group is None else f"as group {group}: on from what it has committed, or else {start}"
+    return start if group is None else f"as group {group}: from its committed offsets, or else {start}"
 
 
 def way_to_the_start(commits: bool, reset: str) -> str:
-    """What to say to somebody who waits for records that were there before."""
+    """A hint for users who wait for records that are already in the log."""
     hint = "" if reset == "earliest" else ", with --from earliest"
     if commits:
-        return f"What the group has read it gets no more: a group with another name reads all{hint}"
+        return f"The group does not get again what it has read: a group with another name reads everything{hint}"
     return "There is nothing before it" if reset == "earliest" else "--from earliest reads what is there"
 
 
 class Reading:
-    """From poll to sink to commit. An offset is committed once its record can no longer be lost by our end."""
+    """From poll to sink to commit. An offset is committed once its record is safe from the end of this process."""
 
     def __init__(self, consumer: Consumer, sink: Sink, *, commits: bool, way_to_the_start: str = "") -> None:
         self._consumer = consumer
@@ -109,7 +109,7 @@ class Reading:
         self.count = 0
 
     def run(self, stop: StopRequests, limit: int = 0, ends: Mapping[Partition, int] | None = None) -> None:
-        """Read ``limit`` records (0: without end), or our partitions to ``ends``, or until told to stop."""
+        """Read ``limit`` records (0: no limit), or our partitions to ``ends``, or until ``stop``."""
         while not stop.exit_code and (not limit or self.count < limit):
             if ends is not None and self._is_at(ends):
                 return
@@ -135,7 +135,7 @@ class Reading:
         self._written = {}
 
     def _say_why_nothing_comes(self) -> None:
-        """Once, and only where it is so: all that is ours is read to its end, before we began."""
+        """Print a note, once, if all our partitions were already read to their ends when we began."""
         assigned = self._consumer.assignment()
         if not assigned:
             return
@@ -147,7 +147,7 @@ class Reading:
         note(f"at the end of {topics}, waiting for what comes next. {self._way_to_the_start}")
 
     def _is_at(self, ends: Mapping[Partition, int]) -> bool:
-        """Whether every partition that is ours is read to its end; those that are get no more attention."""
+        """Whether all our partitions are read to their ends; pauses those that are."""
         assigned = self._consumer.assignment()
         done = {partition for partition in assigned if self._consumer.position(partition) >= ends.get(partition, 0)}
         self._consumer.pause(done - self._consumer.paused())
@@ -155,7 +155,7 @@ class Reading:
 
 
 def before(ends: Mapping[Partition, int], batch: Messages) -> Messages:
-    """The records of ``batch`` below ``ends``. A partition without an end is younger than they are: it has none."""
+    """The records of ``batch`` below ``ends``; none of a partition without an end, which is newer than ``ends``."""
     from penstock.columnar import Messages
 
     def cut(run: Messages) -> Messages:

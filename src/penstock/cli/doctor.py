@@ -24,7 +24,7 @@ EXAMPLES: Final = examples(
 )
 _ANY_TOPIC: Final = "penstock_doctor"
 _PATIENCE: Final = {"api_timeout_ms": "3000"}
-"""Somebody waits for the answer: three seconds are enough to tell "there" from "not there"."""
+"""Somebody waits for the answer: three seconds are enough to find out whether the log is there."""
 
 
 def doctor(
@@ -54,7 +54,7 @@ def _log(address: str, option: list[str] | None) -> Iterator[Finding]:
             yield Finding("log", "missing", f"{error} `penstock snode` starts a log of your own")
             return
     partitions = [info for topic in topics.values() for info in topic.partitions]
-    what = f"only the topics that the address names were looked at: {unlisted}" if unlisted else f"{len(topics)} topics"
+    what = f"only the topics that the address names were checked: {unlisted}" if unlisted else f"{len(topics)} topics"
     yield Finding("log", "ok", f"{address}: {what}, {len(partitions)} partitions")
     if absent := [name for name in named if name not in topics]:
         names = ", ".join(absent)
@@ -70,9 +70,9 @@ def _log(address: str, option: list[str] | None) -> Iterator[Finding]:
 
 
 def _topics(admin: Admin, named: tuple[str, ...]) -> tuple[Mapping[str, TopicInfo], UsageError | None]:
-    """All topics; where a protocol does not list them without more options, those named, and what it said.
+    """All topics; if a protocol does not list them without more options, the named ones, and its error.
 
-    It is asked for a topic in any case: whether somebody answers is what we want to know.
+    Asks for a topic in any case, to find out whether anything answers.
     """
     try:
         return admin.topics(internal=True), None

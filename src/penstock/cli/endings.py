@@ -1,7 +1,7 @@
 """How a verb ends: our errors become one line on standard error and an exit code.
 
-0 fine; 1 the peer, the network or the log on disk; 2 you (as usage errors of typer and argparse do); 130 Ctrl-C,
-143 SIGTERM, where they end what would have gone on.
+0: success; 1: a failure of the peer, the network or the log on disk; 2: the user's mistake (as with typer and
+argparse); 130: Ctrl-C, 143: SIGTERM, if they ended what would have continued.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ INTERRUPTED = 128 + signal.SIGINT
 
 
 def exit_code(error: PenstockError) -> int:
-    """2 for what whoever typed the command can put right in the command, else 1."""
+    """2 if the user can put it right in the command, else 1."""
     return 2 if isinstance(error, LocalError) and not isinstance(error, StoreError) else 1
 
 
 @contextmanager
-def told() -> Iterator[None]:
-    """Around a verb: SystemExit for errors of ours and of files, Ctrl-C, a reader that left; bugs stay as they are."""
+def reporting_errors() -> Iterator[None]:
+    """Around a verb: SystemExit for penstock's errors and those of files, Ctrl-C, a reader that left; bugs pass."""
     try:
         yield
     except PenstockError as error:
@@ -34,19 +34,19 @@ def told() -> Iterator[None]:
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None
     except BrokenPipeError:
-        # The reader of our output left (`| head`), which is no error. Python flushes standard output once more at
+        # The reader of our output left (`| head`), which is not an error. Python flushes standard output once more at
         # exit; that must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(0) from None
-    except OSError as error:  # of files and standard streams; the network's are errors of ours
+    except OSError as error:  # of files and standard streams; network errors are penstock's own
         sys.stderr.write(f"penstock: {error}\n")
         raise SystemExit(1) from None
 
 
 class StopRequests:
-    """Ctrl-C and SIGTERM as a question to ask between two steps, not an exception in the middle of one.
+    """Ctrl-C and SIGTERM as a flag to check between two steps, not an exception in the middle of one.
 
-    Used as a block in the main thread. The second signal does what it does without us: somebody is in a hurry.
+    Used as a block in the main thread. A second signal has its usual effect: somebody is in a hurry.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class StopRequests:
 
     @property
     def exit_code(self) -> int | None:
-        """128 and the signal's number; None while none came."""
+        """128 plus the signal's number; None while there was none."""
         return None if self._came is None else 128 + self._came
 
     def __enter__(self) -> StopRequests:

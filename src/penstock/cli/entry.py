@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from penstock.cli.endings import told
+from penstock.cli.endings import reporting_errors
 from penstock.extras import EXTRAS, refusal
 
 
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def _without_verbs(words: list[str], error: ModuleNotFoundError) -> None:
-    """Where the extra `cli` is missing: the doctor's plain findings, else one sentence that says so."""
+    """Without the extra `cli`: the doctor's plain findings, else one sentence that names the extra."""
     if (error.name or "").partition(".")[0] not in EXTRAS["cli"].modules:
         raise error
     if words[:1] == ["doctor"]:
@@ -46,5 +46,5 @@ def _without_verbs(words: list[str], error: ModuleNotFoundError) -> None:
 
         sys.stdout.writelines(f"{each.what}\t{each.status}\t{each.detail}\n" for each in of_this_machine())
         return
-    with told():
+    with reporting_errors():
         raise refusal("cli", f"`penstock {words[0]}`" if words else "the command line")

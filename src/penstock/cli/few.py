@@ -1,6 +1,6 @@
 """Few records as lines of text, and lines for a terminal: one by one, without Arrow's functions (0.1 s to load).
 
-Columns of many records are `spelling`'s. What must not live here: where lines go.
+`spelling` does many records, by columns. What must not live here: where lines go.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _MANY: Final = 1_000
 
 
 class _State:
-    """How many records were handled one by one in this process."""
+    """How many records this process has handled one by one."""
 
     handled = 0
 
 
 def is_few(records: int) -> bool:
-    """Whether to handle so many more one by one takes less than to load Arrow's functions, unless they are there."""
+    """Whether handling this many more one by one is cheaper than loading Arrow's functions, if they are not loaded."""
     if "pyarrow.compute" in sys.modules:
         return False
     _State.handled += records

@@ -1,4 +1,4 @@
-"""What `doctor` looks at on this machine: one function a thing, each with one finding.
+"""What `doctor` checks on this machine: one function per check, with one finding each.
 
 What must not live here: the log; printing.
 """
@@ -24,7 +24,7 @@ _SMALL_GIB: Final = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at.
+    """The result of one check.
 
     "ok"; "slow": works, but costs; "absent": an optional part is not installed; "missing": something cannot work.
     """
@@ -44,7 +44,7 @@ def of_this_machine() -> list[Finding]:
 
 
 def extras() -> list[Finding]:
-    """What the package could have, and has not; Spark and the kernel have findings of their own."""
+    """The extras that are not installed; Spark and the kernel have findings of their own."""
     told = [each for each in absent() if each.name not in {"fast", "spark"}]
     return [Finding(f"extra {each.name}", "absent", f"would bring {each.brings}: {each.command}") for each in told]
 
@@ -120,14 +120,14 @@ def kernel() -> Finding:
     except PenstockError as error:
         return Finding("kernel", "missing", str(error))
     if name == "pure":
-        return Finding("kernel", "slow", "pure: NumPy decodes, where `pip install 'penstock[fast]'` has it compiled")
+        return Finding("kernel", "slow", "pure: NumPy decodes; `pip install 'penstock[fast]'` brings compiled code")
     from penstock.kernels.cache import MAIN, folder, is_warm
     from penstock.kernels.warm import homes
 
     kept = folder(MAIN)
     if kept is None:
         return Finding(
-            "kernel", "slow", "numba, compiled anew by every process (20 s): no folder to keep it can be used"
+            "kernel", "slow", "numba, compiled again by every process (20 s): no folder can be used to keep the code"
         )
     if not all(map(is_warm, homes())):
         return Finding(
@@ -155,5 +155,5 @@ def memory() -> Finding:
         return Finding("memory", "ok", "unknown on this system")
     detail = f"{gib:.1f} GiB, {os.cpu_count()} cores"
     if gib < _SMALL_GIB:
-        return Finding("memory", "slow", f"{detail}; Spark and a node want 4 GiB or more")
+        return Finding("memory", "slow", f"{detail}; Spark and a node need 4 GiB or more")
     return Finding("memory", "ok", detail)

@@ -24,9 +24,9 @@ def pairs(given: list[str] | None) -> dict[str, str]:
 
 
 def client_options(address: str, given: list[str] | None, defaults: Mapping[str, str] = _NONE) -> dict[str, str]:
-    """The options of ``--option``, and those of ``defaults`` that neither they nor the address say. Raises ConfigError.
+    """The options of ``--option``, and those of ``defaults`` that neither they nor the address set. Raises ConfigError.
 
-    A configuration file named by one of them is taken to say everything.
+    If one of them names a configuration file, there are no defaults.
     """
     options = pairs(given)
     said = all_said(address, options)
@@ -36,7 +36,7 @@ def client_options(address: str, given: list[str] | None, defaults: Mapping[str,
 
 
 def all_said(address: str, options: Mapping[str, str]) -> dict[str, str]:
-    """What the address says, and then the options, by our names. Raises ConfigError."""
+    """The address's options, overridden by ``options``, by our names. Raises ConfigError."""
     from penstock.protocols import address_of, protocol
 
     parsed = address_of(address)

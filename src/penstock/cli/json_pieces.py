@@ -1,6 +1,6 @@
-"""JSON lines as columns to send, a block of them at a time.
+"""JSON lines as columns to send, a block at a time.
 
-As in `pieces`: a block that is in any way unusual has no table, and what its lines mean is decided by `sources` alone.
+As in `pieces`, a block that is in any way unusual has no table, and `sources` alone decides what its lines mean.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LATEST_MS: Final = 1 << 42
 
 
 def json_pieces(stream: BinaryIO) -> Iterator[Piece]:
-    """Each line an object, as `penstock consume` writes them; empty lines are passed over."""
+    """Each line an object, as `penstock consume` writes them; empty lines are skipped."""
     for block in blocks(stream):
         yield Piece(
             None if is_few(len(block)) else _parsed(block), partial(json_records, BytesIO(block.data), block.first)
@@ -37,7 +37,7 @@ def json_pieces(stream: BinaryIO) -> Iterator[Piece]:
 
 
 def _parsed(block: Block) -> pa.Table | None:
-    """The block's objects, if each line is one, with text for a value, and nothing in it has to be looked at."""
+    """The block's objects, if each line is one, has text for a value, and needs no closer look."""
     from pyarrow import compute, json
 
     if not _is_an_object_a_line(block.lines()):
@@ -49,7 +49,7 @@ def _parsed(block: Block) -> pa.Table | None:
     except pa.ArrowException:
         return None
     value, partition, timestamp = (found[name] for name in ("value", "partition", "timestamp"))
-    # A null may also stand for what is not there, which is no record.
+    # A null may also mean that the value is missing, which is not a record.
     if found.num_rows != len(block.lines()) or value.null_count or not (_fits(partition, 1 << 31) and _fits(timestamp)):
         return None
     columns = {"value": value, "key": found["key"], "partition": partition}
@@ -61,7 +61,7 @@ def _parsed(block: Block) -> pa.Table | None:
 
 
 def _is_an_object_a_line(lines: pa.Array) -> bool:
-    """The parser would also take an object in two lines, and two in one."""
+    """The parser would also accept an object over two lines, and two objects on one line."""
     from pyarrow import compute
 
     ends = compute.and_(compute.starts_with(lines, b"{"), compute.ends_with(lines, b"}"))

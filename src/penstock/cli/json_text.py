@@ -1,7 +1,7 @@
-"""Columns as JSON text, a column at a time: exactly what ``json.dumps`` writes, for a million rows a second.
+"""Columns as JSON text, a column at a time: exactly what ``json.dumps`` writes, at a million rows per second.
 
-What most rows are is spelled by Arrow; the few that need an escape beyond quotes and backslashes go through ``json``
-one by one. What must not live here: which columns there are.
+Arrow writes most rows; the few that need an escape beyond quotes and backslashes go through ``json`` one by one. What
+must not live here: which columns there are.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["NULL", "joined", "known", "patched", "payload_bytes", "scalar", "spe
 
 NULL: Final = binary_of([b"null"])[0]
 _STRANGE: Final = rb"[^ -~]"
-"""Control characters, and all beyond ASCII: JSON text has them escaped, and only ``json`` knows how."""
+"""Control characters and all beyond ASCII, which must be escaped, and only ``json`` knows how."""
 
 
 def joined(*pieces: pa.Array | bytes) -> pa.Array:
@@ -31,12 +31,12 @@ def joined(*pieces: pa.Array | bytes) -> pa.Array:
 
 
 def scalar(value: bytes) -> pa.Scalar:
-    """A value for Arrow's functions. ``pa.scalar`` asks for pandas, which takes 0.2 s to import."""
+    """A value for Arrow's functions. ``pa.scalar`` imports pandas, which takes 0.2 s."""
     return binary_of([value])[0]
 
 
 def payload_bytes(column: pa.Array) -> npt.NDArray[np.uint8]:
-    """All payloads of a binary column, one after the other, where they lie."""
+    """All payloads of a binary column, one after the other, not copied."""
     _, offsets, data = column.buffers()
     if data is None or not len(column):
         return np.empty(0, np.uint8)
@@ -47,14 +47,14 @@ def payload_bytes(column: pa.Array) -> npt.NDArray[np.uint8]:
 def strange_rows(column: pa.Array) -> pa.Array | None:
     """For each row whether JSON must escape more than quotes and backslashes; None if that is so for no row."""
     payload = payload_bytes(column)
-    # One look at all bytes costs a tenth of a pattern that is tried on every row.
+    # One pass over all bytes costs a tenth of a pattern match on every row.
     if not len(payload) or (payload.min() >= ord(" ") and payload.max() <= ord("~")):
         return None
     return known(compute.match_substring_regex(column, _STRANGE))
 
 
 def known(found: pa.Array) -> pa.Array:
-    """What is true, and not true or unknown."""
+    """``found`` with False for unknown."""
     return compute.and_kleene(found, found.is_valid()) if found.null_count else found
 
 

@@ -21,8 +21,8 @@ def show(
 ) -> None:
     """Print ``rows`` (mappings with the keys ``columns``).
 
-    JSON: one object a line. A terminal: a table. A pipe: a line a row, tab-separated, absent values as "-", and with
-    ``header`` the columns' names before them.
+    JSON: one object per line. Terminal: a table. Pipe: one tab-separated line per row, absent values as "-", and with
+    ``header`` the columns' names first.
     """
     if as_json:
         for row in rows:
@@ -38,7 +38,7 @@ def show(
 
 
 def with_nodes(rows: Iterable[Mapping[str, Cell]], columns: Sequence[str]) -> Sequence[str]:
-    """``columns``, with node before partition where partitions belong to named nodes: else their ids say it all."""
+    """``columns``, with node before partition if partitions belong to named nodes."""
     if not any(row.get("node") for row in rows):
         return columns
     at = list(columns).index("partition")
@@ -71,6 +71,6 @@ def text(cell: Cell, column: str) -> str:
 
 
 def note(line: str) -> None:
-    """Say something beside the results, on standard error, so that a pipe stays clean."""
+    """Print a remark on standard error, so that a pipe stays clean."""
     sys.stderr.write(line + "\n")
     sys.stderr.flush()

@@ -1,7 +1,7 @@
-"""Lines as columns to send, a block of them at a time; and one by one where columns cannot say what they are.
+"""Lines as columns to send, a block at a time; and one by one where columns cannot represent them.
 
-Columns are an economy, never a second opinion: a block that is in any way unusual has no table, and what its lines mean
-is decided by `sources` alone.
+Columns only save time: a block that is in any way unusual has no table, and `sources` alone decides what its lines
+mean.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ __all__ = ["Piece", "line_pieces"]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Records of one block: as a table if they are of the usual kind, and one by one with the lines they stand in."""
+    """Records of one block: as a table if they are of the usual kind, and one by one with their lines."""
 
     table: pa.Table | None
     one_by_one: Callable[[], Iterator[Outgoing]]
 
 
 def line_pieces(stream: BinaryIO, separator: str) -> Iterator[Piece]:
-    """Each line a value; what stands before ``separator`` (``\\t``: a tab) is the key."""
+    """Each line a value; the text before ``separator`` (``\\t``: a tab) is the key."""
     before_value = separator.replace("\\t", "\t").encode()
     for block in blocks(stream):
         if not before_value:

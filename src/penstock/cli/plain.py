@@ -1,8 +1,8 @@
-"""Plain command lines, straight to their verb: complete, spelled out, nothing wrong with them.
+"""Runs plain command lines directly: complete ones, spelled out, without mistakes.
 
-Typer imports pydantic to convert a word, half of what a short command costs. What is plain is found in the verbs' own
-signatures; anything else (help, a mistake, an unusual spelling) is left to typer, which has the words for it.
-What must not live here: messages, a meaning of its own.
+Typer imports pydantic to convert a word, half of what a short command costs. The verbs' own signatures tell what is
+plain; anything else (help, a mistake, an unusual spelling) is left to typer, which can explain it. What must not live
+here: messages, or a meaning of its own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, Final, get_args, get_type_hints
 
-from penstock.cli.endings import told
+from penstock.cli.endings import reporting_errors
 
 __all__ = ["VERBS", "bound", "run"]
 
@@ -38,11 +38,11 @@ _NUMBER: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
 class _NotPlain(Exception):
-    """Typer has to look at it."""
+    """Typer has to handle it."""
 
 
 def run(words: Sequence[str]) -> bool:
-    """Run a plain command line, and say so; False, and nothing was done, for any other."""
+    """Run a plain command line and return True; for any other, do nothing and return False."""
     verb = next((each for each in (" ".join(words[:2]), *words[:1]) if each in VERBS), None)
     if verb is None:
         return False
@@ -53,7 +53,7 @@ def run(words: Sequence[str]) -> bool:
         return False
     import typer
 
-    with told():
+    with reporting_errors():
         try:
             function(**arguments)
         except typer.Exit as ended:
@@ -85,7 +85,7 @@ class _Binding:
             if getattr(said, "min", None) is not None:
                 self._least[name] = said.min
             if type(said).__name__ == "OptionInfo":
-                # In an annotation the first of an option's names stands where its default would else be.
+                # In an annotation, an option's first name is where its default would otherwise be.
                 self._options |= dict.fromkeys((said.default, *said.param_decls), name)
             else:
                 self._arguments.append(name)

@@ -28,8 +28,8 @@ EXAMPLES: Final = examples(
     "penstock produce kafka://127.0.0.1:9092/flights flights.csv --key carrier",
 )
 _BATCH_BYTES: Final = "450000"
-"""Larger than the producer's own default, for lines come quickly. Of empty lines, whose record is twice as long as what
-is counted for it, a batch still has less than Kafka's brokers take (1 MiB)."""
+"""Larger than the producer's own default, because lines come quickly. Even with empty lines, whose records are twice as
+long as what is counted for them, a batch stays below what Kafka's brokers accept (1 MiB)."""
 _UNANSWERED_PIECES: Final = 10_000
 _UNANSWERED_TABLES: Final = 4
 _LAST_FLUSH_S: Final = 5.0
@@ -40,7 +40,7 @@ def produce(
     source: Annotated[str, typer.Argument(help="A file, or - for standard input.")] = "-",
     kind: Annotated[str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}; guessed from the name.")] = "",
     key: Annotated[str, typer.Option("--key", help="csv, parquet: the column whose text is the key.")] = "",
-    separator: Annotated[str, typer.Option("--key-separator", help="lines: what stands before it is the key.")] = "",
+    separator: Annotated[str, typer.Option("--key-separator", help="lines: the text before it is the key.")] = "",
     repartition: Annotated[
         bool, typer.Option("--repartition", help="json, parquet: let keys choose partitions, whatever the file says.")
     ] = False,
@@ -65,7 +65,7 @@ def produce(
         producer = Producer(address, **options)
         sending = Sending(producer, topics[0], repartition=repartition)
         try:
-            producer.partitions_for(topics[0])  # says so where there is none, before anything is read
+            producer.partitions_for(topics[0])  # raises if the topic does not exist, before anything is read
         except BaseException:
             producer.close(0)
             raise
@@ -75,13 +75,13 @@ def produce(
             else:
                 sending.pieces(pieces(stream, chosen, separator))
         finally:
-            with suppress(PenstockError):  # deliveries have told it, or something worse is being told
+            with suppress(PenstockError):  # deliveries have reported it, or a worse error is being reported
                 producer.close(_LAST_FLUSH_S)
             note(f"{sending.acknowledged} records acknowledged")
 
 
 class Sending:
-    """Sends, and waits early enough that a failure is told soon and memory stays flat."""
+    """Sends, and waits early enough that a failure is reported soon and memory stays flat."""
 
     def __init__(self, producer: Producer, topic: str, *, repartition: bool) -> None:
         self._producer = producer
@@ -103,12 +103,12 @@ class Sending:
                     for record in piece.one_by_one():
                         self._note(self._send(record), 1, _UNANSWERED_PIECES)
         except UsageError:
-            self._settle(0)  # those before it are good, and whatever became of them is worth telling first
+            self._settle(0)  # those before it are good, and their errors come first
             raise
         self._settle(0)
 
     def _sent(self, table: pa.Table) -> bool:
-        """Send a table, unless something is wrong with one of its records: one by one they say with which."""
+        """Send a table; False if one of its records is wrong: sent one by one, they show which."""
         try:
             delivery = self._producer.send_batch(self._topic, self._without_partition(table))
         except UsageError:
@@ -144,7 +144,7 @@ class Sending:
         self._settle(most)
 
     def _settle(self, left: int) -> None:
-        """Wait until at most so many are unanswered. Raises the first error, also of those that need no waiting."""
+        """Wait until at most ``left`` are unanswered. Raises the first error, also of those already answered."""
         while self._waiting and (len(self._waiting) > left or self._waiting[0][0].done()):
             delivery, rows = self._waiting[0]
             delivery.result()

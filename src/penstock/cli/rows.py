@@ -1,4 +1,4 @@
-"""Rows of CSV and Parquet files as columns to send: a JSON object a row, or the record columns as they are."""
+"""Rows of CSV and Parquet files as columns to send: a JSON object per row, or the record columns as they are."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SENT: Final = ("key", "value", "headers", "timestamp", "partition")
 
 
 def csv_tables(stream: BinaryIO, key: str) -> Iterator[pa.Table]:
-    """Numbers and times are recognised by the first block; the key column's text stays as it is written."""
+    """Numbers and times are recognised by the first block; the key column's text stays as written."""
     columns = csv.ConvertOptions(column_types={key: pa.string()} if key else {})
     for batch in csv.open_csv(stream, convert_options=columns):
         yield _as_json(pa.Table.from_batches([batch]), key)
@@ -58,9 +58,9 @@ def _as_json(table: pa.Table, key: str) -> pa.Table:
 
 
 def _objects(table: pa.Table) -> pa.Array:
-    """A JSON object a row, spelled column by column."""
+    """A JSON object per row, written column by column."""
     pieces: list[pa.Array | bytes] = []
-    # Of columns with the same name the last one counts, where the first one stood.
+    # Of columns with the same name the last one counts, in the place of the first.
     for name, at in {name: at for at, name in enumerate(table.column_names)}.items():
         begin = f"{', ' if pieces else '{'}{json.dumps(name)}: ".encode()
         pieces += [begin, _spelled(table.column(at).combine_chunks())]
@@ -68,7 +68,7 @@ def _objects(table: pa.Table) -> pa.Array:
 
 
 def _spelled(column: pa.Array) -> pa.Array:
-    """A column's cells as JSON; those that Arrow cannot spell as ``json`` does it go one by one."""
+    """A column's cells as JSON; those that Arrow cannot write as ``json`` does go one by one."""
     kind = column.type
     if pa.types.is_integer(kind):
         return column.cast(pa.string()).cast(pa.binary()).fill_null(NULL)
@@ -79,7 +79,7 @@ def _spelled(column: pa.Array) -> pa.Array:
     if kind in _AT_ONCE:
         return _at_once(column)
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        codes = column.dictionary_encode("encode")  # of the same day or hour there are many
+        codes = column.dictionary_encode("encode")  # many rows have the same day or hour
         return pa.array(_one_by_one(codes.dictionary), pa.binary()).take(codes.indices)
     return pa.array(_one_by_one(column), pa.binary())
 
@@ -93,7 +93,7 @@ def _is_text(column: pa.Array) -> bool:
 
 
 def _at_once(column: pa.Array) -> pa.Array:
-    """Numbers and truth values by one call of ``json``: what it writes of each has no comma."""
+    """Numbers and booleans by one call of ``json``: what it writes for each has no comma."""
     if pa.types.is_floating(column.type):
         column = compute.if_else(compute.is_finite(column), column, pa.nulls(1, column.type)[0])
     return binary_of(json.dumps(column.to_pylist())[1:-1].encode().split(b", ")) if len(column) else _NO_CELLS

@@ -28,11 +28,11 @@ class Sink(Protocol):
 
     @property
     def safe_at_once(self) -> bool:
-        """Whether ``write`` returns when our sudden end can no longer take its records back."""
+        """Whether records survive a sudden end of this process once ``write`` returns."""
         ...
 
     def write(self, batch: Messages) -> None:
-        """Take some."""
+        """Take a batch of records."""
         ...
 
 
@@ -88,7 +88,7 @@ def _json(part: Part) -> Written:
 
 
 class Lines:
-    """A line a record; ``lines`` spells all of one partition's at once."""
+    """One line per record; ``lines`` formats all of one partition's records at once."""
 
     safe_at_once = True
 
@@ -97,7 +97,7 @@ class Lines:
         self._lines = lines
 
     def write(self, batch: Messages) -> None:
-        """Hand all lines over to the system."""
+        """Pass all lines to the operating system."""
         for part in batch.parts:
             self._stream.write(self._lines(part))
         self._stream.flush()

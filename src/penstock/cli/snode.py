@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from penstock.cli.endings import told
+from penstock.cli.endings import reporting_errors
 from penstock.cli.given import pairs
 from penstock.config import snode_config
 from penstock.errors import UsageError
@@ -28,7 +28,7 @@ _DEFAULT_LISTENER: Final = f"{USUAL}://127.0.0.1:{default_port(USUAL)}"
 
 def snode(words: Sequence[str]) -> None:
     """Parse the words after ``snode``, and serve. Raises SystemExit as every verb does."""
-    with told():
+    with reporting_errors():
         given = arguments().parse_args(words)
         config = snode_config(
             {
@@ -59,22 +59,22 @@ def arguments() -> argparse.ArgumentParser:
         "--listen",
         action="append",
         metavar="SCHEME://HOST:PORT",
-        help=f"one a protocol; port 0 lets the system pick; by default {_DEFAULT_LISTENER}",
+        help=f"one per protocol; port 0 lets the system pick; by default {_DEFAULT_LISTENER}",
     )
     add(
         "--advertise",
         action="append",
         metavar="SCHEME://HOST:PORT",
-        help="what clients are told, where it is another address",
+        help="the address that clients are told, if it differs",
     )
     add("--flush", default="os", help="os (survives kill -9), interval, or always (survives power loss)")
-    add("--repair", action="store_true", help="start over a damaged log; what is cut off it is kept beside it")
+    add("--repair", action="store_true", help="start with a damaged log; what is cut off is kept beside it")
     add("--allow-remote", action="store_true", help="permit listeners that other machines can reach")
     add("--set", action="append", metavar="NAME=VALUE", help="any other node option; may be repeated")
     add(
         "--until-stdin-closes",
         action="store_true",
-        help="also stop when standard input ends: live no longer than a parent",
+        help="also stop when standard input ends, so as not to outlive a parent",
     )
     return parser
 

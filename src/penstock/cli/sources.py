@@ -26,7 +26,7 @@ FORMATS: Final = ("lines", "json", "csv", "parquet")
 SUFFIXES: Final = {".csv": "csv", ".parquet": "parquet", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 _FIELDS: Final = ("value", "value_base64", "key", "key_base64", "headers", "partition", "timestamp")
 _IGNORED: Final = ("topic", "node", "offset")
-"""What `penstock consume` writes and only the log can give."""
+"""What `penstock consume` writes but only the log can assign."""
 
 _PIPE_BYTES: Final = 1 << 20
 
@@ -35,7 +35,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """One record, and the line it stood in."""
+    """One record, and its line."""
 
     line: int
     value: bytes | None
@@ -61,7 +61,7 @@ def opened(source: str) -> Iterator[BinaryIO]:
 
 
 def _widen(stream: BinaryIO) -> None:
-    """Let a pipe hold a block instead of 64 KiB, where the system can (Linux): each block costs its batches' work."""
+    """Let a pipe hold a block instead of 64 KiB, where the system can (Linux): every block costs its batches."""
     with suppress(ImportError, AttributeError, OSError):  # another system; no pipe; no file at all
         import fcntl
 
@@ -69,7 +69,7 @@ def _widen(stream: BinaryIO) -> None:
 
 
 def line_records(stream: BinaryIO, separator: str, first: int = 1) -> Iterator[Outgoing]:
-    """Each line without its line feed, byte for byte. What stands before ``separator`` (``\\t``: a tab) is the key."""
+    """Each line without its line feed, byte for byte. The text before ``separator`` (``\\t``: a tab) is the key."""
     before_value = separator.replace("\\t", "\t").encode()
     for number, line in enumerate(stream, first):
         text = line.removesuffix(b"\n")
@@ -83,7 +83,7 @@ def line_records(stream: BinaryIO, separator: str, first: int = 1) -> Iterator[O
 
 
 def json_records(stream: BinaryIO, first: int = 1) -> Iterator[Outgoing]:
-    """Each line an object; empty lines are passed over."""
+    """Each line an object; empty lines are skipped."""
     for number, line in enumerate(stream, first):
         if not line.strip():
             continue
@@ -102,8 +102,7 @@ def _record(number: int, given: object) -> Outgoing:
         raise ValueError("not a JSON object")
     if unknown := [name for name in given if name not in (*_FIELDS, *_IGNORED)]:
         raise ValueError(
-            f"there is no field {unknown[0]!r}, known are {', '.join(_FIELDS)}"
-            " (--format lines sends whole lines as values)"
+            f"there is no field {unknown[0]!r}, only {', '.join(_FIELDS)} (--format lines sends whole lines as values)"
         )
     if "value" not in given and "value_base64" not in given:
         raise ValueError('there is no "value" (null is one)')
@@ -153,7 +152,7 @@ def _whole_number(given: dict[str, object], name: str) -> int | None:
     value = given.get(name)
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
-    raise ValueError(f"{name} is {json.dumps(value)}, wanted is a whole number")
+    raise ValueError(f"{name} is {json.dumps(value)}, expected a whole number")
 
 
 def pieces(stream: BinaryIO, kind: str, separator: str) -> Iterator[Piece]:

@@ -26,15 +26,17 @@ def convert(
     checkpoint: Annotated[str, typer.Argument(help="The query's checkpointLocation: a folder, or hdfs://…, s3a://…")],
     back: Annotated[bool, typer.Option("--back", help="From penstock to Spark's own connector.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
-    stopped: Annotated[bool, typer.Option("--stopped", help="The query is stopped, however fresh its log is.")] = False,
+    stopped: Annotated[
+        bool, typer.Option("--stopped", help="The query is stopped, however recent its log is.")
+    ] = False,
     source: Annotated[list[str] | None, typer.Option(help="Place or name of a source that is Kafka's.")] = None,
     conf: Annotated[list[str] | None, typer.Option(help="Spark setting to reach the files: name=value.")] = None,
     json: Json = False,
 ) -> None:
-    """Let a stopped query of Spark's own Kafka connector go on with penstock, or back.
+    """Move a stopped query from Spark's own Kafka connector to penstock, or back.
 
-    Rewrites the offsets in its checkpoint in place; state, sinks and batch numbers go on. What is replaced is copied to
-    the folder originals in the checkpoint. Killed half-way, it is run again, in either direction.
+    Rewrites the offsets in its checkpoint in place; state, sinks and batch numbers stay. Replaced files are copied to
+    the folder originals in the checkpoint. If it is killed midway, run it again, in either direction.
     """
     from penstock.spark.checkpoint.command import convert_checkpoint, is_local
 
@@ -63,5 +65,5 @@ def _session(settings: list[str]) -> SparkSession:
     pairs = [each.partition("=") for each in settings]
     for name, equals, _ in pairs:
         if not equals:
-            raise UsageError(f"--conf {name}: no name=value")
+            raise UsageError(f"--conf {name} is not of the form name=value")
     return session("penstock spark convert-checkpoint", "local[1]", **{name: value for name, _, value in pairs})

@@ -1,4 +1,4 @@
-"""Records of one partition as lines of text or JSON, column by column: no Python object a record.
+"""Records of one partition as lines of text or JSON, column by column: no Python object per record.
 
 What must not live here: where lines go.
 """
@@ -32,7 +32,7 @@ def text_lines(part: Part, separator: bytes = b"") -> pa.Array:
 
 
 def json_lines(part: Part) -> pa.Array:
-    """Objects with everything there is to know of a record; bytes that are not UTF-8 in base64."""
+    """Objects with all there is of a record; bytes that are not UTF-8 are in base64."""
     batch, partition = part.batch, part.partition
     node = f'"node": {json.dumps(partition.node)}, ' if partition.node else ""
     same = f'{{"topic": {json.dumps(partition.topic)}, {node}"partition": {partition.id}, "offset": '
@@ -53,17 +53,17 @@ def _spelled_numbers(column: pa.Array) -> pa.Array:
 
 
 def _spelled_times(column: pa.Array) -> pa.Array:
-    """Milliseconds; those before 1970 mean that there is no time."""
+    """Milliseconds; those before 1970 mean that there is no timestamp."""
     times = np.where(valid_of(column), np.floor_divide(integers_of(column.view(pa.int64())), 1_000), -1)
     return _spelled_numbers(numbers(pa.int64(), len(times), times, times >= 0))
 
 
 def _payload(name: str, column: pa.Array) -> pa.Array:
-    """``, "name": "text"``, or ``, "name_base64": "…"`` where it is no text."""
+    """``, "name": "text"``, or ``, "name_base64": "…"`` where it is not text."""
     before = f', "{name}": '.encode()
     if (strange := strange_rows(column)) is None:
         return joined(before, spelled_text(column))
-    # spelled_text() takes text only: what may be none is spelled here, row by row.
+    # spelled_text() takes text only: rows that may hold other bytes are written here, one by one.
     plain = spelled_text(compute.if_else(strange, pa.nulls(1, pa.binary())[0], column))
     return patched(joined(before, plain), strange, column, lambda value: f", {_text_or_base64(name, value)}".encode())
 

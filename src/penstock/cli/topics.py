@@ -109,7 +109,7 @@ def delete(address: Address, names: Names, option: Option = None) -> None:
 def grow(
     address: Address,
     name: Annotated[str, typer.Argument(help="Topic name.")],
-    partitions: Annotated[int, typer.Option("--partitions", "-p", help="How many there shall be in all.")],
+    partitions: Annotated[int, typer.Option("--partitions", "-p", help="The total number of partitions.")],
     option: Option = None,
 ) -> None:
     """Add partitions. Keys then map to other partitions than before."""

@@ -1,7 +1,7 @@
 """A node: store, services and fronts put together, started and stopped in the right order.
 
-It knows no signal, no standard output and no protocol by name; a process around it is `run`. It lives in the event loop
-that starts it.
+It uses neither signals nor standard output and knows no protocol by name; `run` is a process around it. It lives in the
+event loop that starts it.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ __all__ = ["Node"]
 
 _log = logging.getLogger("penstock.node")
 _LEAST_S = 1.0
-"""To leave the store clean, however long requests took."""
+"""Time to close the store cleanly, however long requests took."""
 
 
 class Node:
-    """``store`` and ``listen`` are shorthands for what ``config`` would say. ``network`` None is TCP.
+    """``store`` and ``listen`` are short for the same settings in ``config``. ``network`` None is TCP.
 
     ``taps``, by scheme, see every frame and may delay, change or refuse it: for tests.
 
@@ -78,7 +78,7 @@ class Node:
         self._budget = Budget(config.memory_bytes)
 
     def address(self, scheme: str) -> Endpoint:
-        """Where clients of a protocol reach the node; the port is real also where 0 was asked for."""
+        """Where clients of a protocol reach the node; the port is the real one, even if 0 was asked for."""
         if scheme not in self._advertised:
             raise UsageError(f"nothing listens for {scheme}", hint="Is the node started?")
         return self._advertised[scheme]
@@ -99,23 +99,23 @@ class Node:
 
     @property
     def enode(self) -> Enode:
-        """Where the data is kept; for whoever arranges topics without a client."""
+        """Where the data is kept; for code that manages topics without a client."""
         if self._enode is None:
             raise UsageError("the node is not started")
         return self._enode
 
     @property
     def failure(self) -> Promise[BaseException]:
-        """Set with what ended a task that must not end: the node is then to be stopped."""
+        """Set to the error that ended a task which must not end: the node must then be stopped."""
         assert self._failure is not None
         return self._failure
 
     # Starting.
 
     async def start(self) -> None:
-        """Open the store, take over what it knows, listen. Raises ConfigError, StoreError; nothing is open then."""
+        """Open the store, load its state, listen. Raises ConfigError, StoreError, and leaves nothing open then."""
         if self._enode is not None:
-            raise UsageError("the node is started already")
+            raise UsageError("the node is already started")
         try:
             await self._start()
         except BaseException:
@@ -174,10 +174,10 @@ class Node:
     # Stopping.
 
     async def stop(self) -> None:
-        """Accept nobody, answer what is parked, let requests in progress finish, flush, leave the store clean.
+        """Stop accepting, answer parked requests, let requests in progress finish, flush, close the store cleanly.
 
-        All of it takes ``drain_ms`` and little more; logs that were not flushed then are looked at by the next start.
-        Stopping twice is stopping once. Raises WriteFailed where the store could not be left clean.
+        All of it takes ``drain_ms`` and little more; the next start scans logs that were not flushed by then. Stopping
+        again does nothing. Raises WriteFailed if the store could not be closed cleanly.
         """
         listeners, self._listeners = list(self._listeners.values()), {}
         fronts, self._fronts = self._fronts, []
@@ -221,9 +221,9 @@ class Node:
 
 
 def _offsets_codec() -> OffsetsCodec:
-    """The first protocol's that has a format for committed offsets."""
+    """The codec of the first protocol that has a format for committed offsets."""
     for scheme in schemes():
         make = protocol(scheme).offsets
         if make is not None:
             return make()
-    raise PenstockError("no protocol lends a format for committed offsets")
+    raise PenstockError("no protocol has a format for committed offsets")

@@ -17,7 +17,7 @@ __all__ = ["run"]
 async def run(config: SnodeConfig, *, ready: Callable[[Node], None], stop: asyncio.Event | None = None) -> None:
     """Run a node until SIGTERM, SIGINT or ``stop``; ``ready`` is called once, when it listens.
 
-    Raises what kept it from starting, and what ended a task that must not end.
+    Raises the error that kept it from starting, or that ended a task which must not end.
     """
     stop = stop or asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -31,7 +31,7 @@ async def run(config: SnodeConfig, *, ready: Callable[[Node], None], stop: async
         await stop.wait()
         failed.cancel()
         if node.failure.done:
-            raise PenstockError("the node ended because a part of it did") from await node.failure
+            raise PenstockError("the node ended because one of its tasks failed") from await node.failure
 
 
 async def _wait(node: Node, stop: asyncio.Event) -> None:

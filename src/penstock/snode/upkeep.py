@@ -1,4 +1,4 @@
-"""What a node does by itself now and then: deleting what retention no longer covers, syncing what is due."""
+"""A node's periodic work: deleting what is past retention, compacting, syncing what is due."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _log = logging.getLogger("penstock.node")
 
 
 def keep_up(enode: LocalEnode, runtime: Runtime, *, retention_s: float, flush_s: float) -> None:
-    """Begin both; they end with the runtime. Logs that fail are named in the node's log, and the others go on."""
+    """Start it; it ends with the runtime. Logs that fail are named in the node's log, and the others continue."""
     runtime.spawn(_retain(enode, runtime, retention_s), "retention")
     runtime.spawn(_flush(enode, runtime, flush_s), "flush")
 

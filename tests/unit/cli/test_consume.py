@@ -132,19 +132,19 @@ def test_it_begins_where_a_consumer_would_and_says_where(log: Broker, topic: str
     assert (ran.stdout, ran.stderr) == (b"1\n", "reading t from the first record\n1 records\n")
     ran = penstock("consume", topic, "--until-end", "--from", "latest")
     assert ran.stdout == b""
-    assert ran.stderr.startswith("reading t from the end: what is written from now on\n")
+    assert ran.stderr.startswith("reading t from the end: records written from now on\n")
 
 
 @pytest.mark.parametrize(
     ("group", "reset", "told"),
     [
         (None, "earliest", "from the first record"),
-        (None, "latest", "from the end: what is written from now on"),
-        ("g", "earliest", "as group g: on from what it has committed, or else from the first record"),
+        (None, "latest", "from the end: records written from now on"),
+        ("g", "earliest", "as group g: from its committed offsets, or else from the first record"),
         (
             "g",
             "largest",
-            "as group g: on from what it has committed, or else from where auto_offset_reset=largest says",
+            "as group g: from its committed offsets, or else from where auto_offset_reset=largest says",
         ),
         (None, "", "from where its options say"),
     ],

@@ -21,7 +21,7 @@ from tests.interrupts import python_hears_ctrl_c
 from tests.unit.cli.running import fill, penstock, records, refused
 
 PATIENCE_S = 60
-AS_G = b"reading t as group g: on from what it has committed, or else from the first record\n"
+AS_G = b"reading t as group g: from its committed offsets, or else from the first record\n"
 
 
 @contextmanager
@@ -70,8 +70,8 @@ def test_a_consumer_told_to_stop_has_committed_what_was_written(log: Broker, how
     ("words", "way"),
     [
         (("--from", "latest"), "--from earliest reads what is there"),
-        (("-g", "g"), "a group with another name reads all"),
-        (("-g", "g", "--from", "latest"), "a group with another name reads all, with --from earliest"),
+        (("-g", "g"), "a group with another name reads everything"),
+        (("-g", "g", "--from", "latest"), "a group with another name reads everything, with --from earliest"),
     ],
 )
 def test_a_consumer_that_waits_at_the_end_says_so(log: Broker, words: tuple[str, ...], way: str) -> None:

@@ -200,7 +200,7 @@ def test_a_part_that_fails_ends_the_node_with_its_error() -> None:
             assert node.listening
             node.failure.set(failed)
 
-        with pytest.raises(Exception, match="a part of it") as caught:
+        with pytest.raises(Exception, match="one of its tasks") as caught:
             await run(SnodeConfig(listen=(parse_listener(ANYWHERE[0]),)), ready=ready)
         assert caught.value.__cause__ is failed
 

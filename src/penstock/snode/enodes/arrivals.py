@@ -1,4 +1,4 @@
-"""Who waits for which partition to change: one promise a reader, set by the first change of any of its partitions."""
+"""Readers that wait for partitions to change: one promise each, set by the first change of any of its partitions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Arrivals"]
 
 
 class Arrivals:
-    """Cheap where nobody waits: an append then costs one lookup."""
+    """Cheap while nobody waits: an append then costs one lookup."""
 
     def __init__(self, new_promise: Callable[[], Promise[Any]]) -> None:
         self._new_promise = new_promise
@@ -28,13 +28,13 @@ class Arrivals:
         return promise
 
     def changed(self, partition: Partition) -> None:
-        """Wake everybody who waits for ``partition``."""
+        """Wake all readers that wait for ``partition``."""
         for promise in list(self._waiting.get(partition, ())):
             self.forget(promise)
             promise.set(None)
 
     def forget(self, promise: Promise[None]) -> None:
-        """The reader does not wait any more; nothing happens if it was woken or is unknown."""
+        """The reader no longer waits; does nothing if it was woken or is unknown."""
         for partition in self._partitions.pop(promise, ()):
             waiting = self._waiting.get(partition)
             if waiting is not None:

@@ -23,7 +23,7 @@ class GroupCommit:
             running = self._running.get(log)
             error = await (self._sync(log) if running is None else running)
             if error is not None:
-                # Also for those who only shared it: after a failed sync the next one may succeed without their bytes.
+                # For all that shared it too: after a failed sync the next one may succeed without their bytes.
                 raise error
 
     async def _sync(self, log: PartitionLog) -> PenstockError | None:

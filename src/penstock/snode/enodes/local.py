@@ -18,8 +18,8 @@ from penstock.seams.enode import Appended, Batch, Budget, Extent, Fetched, Fetch
 from penstock.seams.opening import EnodeIdentity, Surroundings
 from penstock.seams.runtime import Promise, Runtime
 from penstock.snode.enodes.arrivals import Arrivals
+from penstock.snode.enodes.error_log import ErrorLog
 from penstock.snode.enodes.group_commit import GroupCommit
-from penstock.snode.enodes.troubles import Troubles
 from penstock.snode.upkeep import keep_up
 from penstock.store import Compacted, Compaction, FlushPolicy, PartitionLog, Store, StoreConfig, open_store
 
@@ -30,7 +30,7 @@ _EVERYTHING: Final = Abilities()
 
 
 class LocalEnode:
-    """``penstock.seams.opening.OpenedEnode`` over one open Store. Everything can be done here."""
+    """``penstock.seams.opening.OpenedEnode`` over one open Store. It has all abilities."""
 
     def __init__(
         self, store: Store, runtime: Runtime, *, url: str = "memory:", retention_s: float = 30.0, flush_s: float = 1.0
@@ -41,7 +41,7 @@ class LocalEnode:
         self._runtime = runtime
         self._arrivals = Arrivals(runtime.promise)
         self._commits = GroupCommit(runtime)
-        self._troubles = Troubles(runtime)
+        self._errors = ErrorLog(runtime)
         self._times_loaded = False
 
     @property
@@ -91,22 +91,22 @@ class LocalEnode:
         return [Place(self._store.log(topic, number).leader_epoch, number) for number in range(count)]
 
     async def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> TopicState:
-        with self._troubles:
+        with self._errors:
             return self._store.create_topic(name, partitions, config)
 
     async def delete_topic(self, name: str) -> None:
         topic = self._store.topic(name)
-        with self._troubles:
+        with self._errors:
             self._store.delete_topic(name)
         if topic is not None:
             self._changed(Partition(name, number) for number in range(topic.partitions))
 
     async def add_partitions(self, name: str, total: int) -> None:
-        with self._troubles:
+        with self._errors:
             self._store.add_partitions(name, total)
 
     async def set_config(self, name: str, config: Mapping[str, str]) -> None:
-        with self._troubles:
+        with self._errors:
             self._store.set_config(name, config)
 
     async def defaults(self) -> Mapping[str, str]:
@@ -116,13 +116,13 @@ class LocalEnode:
         return self._store.node_options
 
     async def set_defaults(self, defaults: Mapping[str, str], said: Mapping[str, Mapping[str, str]]) -> None:
-        with self._troubles:
+        with self._errors:
             self._store.set_defaults(defaults, said)
 
     # Logs.
 
     async def append(self, partition: Partition, batch: Batch) -> Appended:
-        with self._troubles:
+        with self._errors:
             log = self._log(partition)
             appended = log.append(batch, now_ms=self._runtime.now_ms())
             self._arrivals.changed(partition)
@@ -138,7 +138,7 @@ class LocalEnode:
                 log = self._log(partition)
                 results.append(log.append(batch, now_ms=self._runtime.now_ms()))
             except PenstockError as error:
-                self._troubles.told(error)
+                self._errors.report(error)
                 results.append(error)
                 continue
             self._arrivals.changed(partition)
@@ -160,7 +160,7 @@ class LocalEnode:
             try:
                 await self._commits.reach(log)
             except PenstockError as error:
-                self._troubles.told(error)
+                self._errors.report(error)
                 for row in rows:
                     results[row] = error
             finally:
@@ -200,7 +200,7 @@ class LocalEnode:
                 aborted = [(each.producer_id, each.first) for each in log.aborted(part.offset, next_offset)]
             return Fetched(data, next_offset, *extent, aborted)
         except PenstockError as error:
-            self._troubles.told(error)
+            self._errors.report(error)
             return error
 
     async def extents(self, partitions: Sequence[Partition]) -> list[Extent | PenstockError]:
@@ -238,22 +238,22 @@ class LocalEnode:
 
     async def offset_for_time(self, partition: Partition, timestamp_ms: int) -> tuple[int, int] | None:
         await self._load_times()
-        with self._troubles:
+        with self._errors:
             return self._log(partition).offset_for_time(timestamp_ms)
 
     async def max_timestamp(self, partition: Partition) -> tuple[int, int] | None:
         await self._load_times()
-        with self._troubles:
+        with self._errors:
             return self._log(partition).max_timestamp()
 
     async def _load_times(self) -> None:
-        # It decodes batches: the first lookup loads Arrow, which others must not wait for.
+        # It decodes batches: the first lookup loads Arrow, and others must not wait for that.
         if not self._times_loaded:
             await self._runtime.in_thread(lambda: import_module("penstock.store._times"))
             self._times_loaded = True
 
     async def delete_records(self, partition: Partition, before: int) -> int:
-        with self._troubles:
+        with self._errors:
             start = self._log(partition).delete_records(before)
         self._arrivals.changed(partition)
         return start
@@ -270,7 +270,7 @@ class LocalEnode:
         return promise
 
     def _end(self, partition: Partition) -> int | None:
-        """None where there is no such log any more."""
+        """None if the log no longer exists."""
         try:
             return self._log(partition).end_offset
         except PenstockError:
@@ -282,8 +282,8 @@ class LocalEnode:
     # Upkeep, for the node.
 
     def enforce_retention(self) -> list[str]:
-        """Delete what the topics' limits no longer cover; one sentence for each log that lost something."""
-        trimmed = self._store.enforce_retention(self._runtime.now_ms(), self._troubles.told)
+        """Delete what is past the topics' limits; returns a sentence for each log that lost something."""
+        trimmed = self._store.enforce_retention(self._runtime.now_ms(), self._errors.report)
         self._changed(Partition(one.topic, one.partition) for one in trimmed)
         return [
             f"retention deleted {one.segments} segments ({one.bytes} bytes) of {one.topic}-{one.partition}, "
@@ -292,13 +292,13 @@ class LocalEnode:
         ]
 
     async def compact(self) -> list[str]:
-        """Leave the last record a key in compacted topics, where it is worth it; one sentence for each log."""
+        """Compact the logs that are worth it; returns a sentence for each of them."""
         told = []
         for compaction in self._store.prepare_compaction(self._runtime.now_ms()):
             try:
                 done = await self._compact(compaction)
             except PenstockError as error:
-                self._troubles.say("compaction passes over a log: ", error)
+                self._errors.log("compaction skips a log: ", error)
                 continue
             if done is not None:
                 sizes = f"{done.bytes_before} to {done.bytes_after} bytes"
@@ -313,15 +313,15 @@ class LocalEnode:
         return done
 
     async def flush_if_due(self) -> None:
-        """Sync what the interval policy, or a closed segment, says is due."""
+        """Sync what is due by the interval policy, or because a segment was closed."""
         if not self._store.flush_due(self._runtime.now_ms()):
             return
-        for flush in self._store.prepare_flush(self._runtime.now_ms(), self._troubles.told):
+        for flush in self._store.prepare_flush(self._runtime.now_ms(), self._errors.report):
             try:
                 await self._runtime.in_thread(flush.run)
                 flush.finish()
             except PenstockError as error:
-                self._troubles.told(error)
+                self._errors.report(error)
 
     def _log(self, partition: Partition) -> PartitionLog:
         return self._store.log(partition.topic, partition.id)
@@ -348,7 +348,7 @@ def open_local(url: str, around: Surroundings) -> LocalEnode:
 
 
 def _check_epoch(log: PartitionLog, claimed: int) -> None:
-    """Raises where somebody takes another leader epoch for the log's; -1 is nobody's."""
+    """Raises if a client expects another leader epoch than the log's; -1 expects none."""
     if 0 <= claimed < log.leader_epoch:
         raise FencedLeaderEpoch(f"epoch {claimed} is over, the log is in {log.leader_epoch}")
     if claimed > log.leader_epoch:

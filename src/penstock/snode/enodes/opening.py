@@ -1,7 +1,7 @@
 """`open_enode`: where a node's topics are kept, by URL.
 
-``memory:`` and ``file:DIRECTORY`` are the embedded log; another scheme is a protocol's, whose registered attribute says
-how a cluster that speaks it is opened (``enode``). What must not live here: any of them.
+``memory:`` and ``file:DIRECTORY`` are the embedded log; any other scheme belongs to a protocol, whose registered
+attribute says how a cluster that speaks it is opened (``enode``). What must not live here: any of these enodes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def open_enode(url: str, around: Surroundings) -> OpenedEnode:
         opened = protocol(scheme).enode
         if opened is None:
             raise ConfigError(
-                f"no node can keep its topics in a {scheme} cluster", hint="Use memory: or file:DIRECTORY"
+                f"a node cannot keep its topics in a {scheme} cluster", hint="Use memory: or file:DIRECTORY"
             )
         return opened(url, around)
     return open_local(url, around)

@@ -1,1 +1,1 @@
-"""What all fronts of a node share beside the log."""
+"""What all fronts of a node share besides the log."""

@@ -1,8 +1,8 @@
 """Journals as topics of an enode: the one loop that reads a node's own topics back, and the one way to write to them.
 
-An enode may be far away, so an append may end in doubt: its answer is lost, or whoever waited for it is gone. Then the
-end of the log is read again before anything else happens at that place, and who keeps a table of it is told what stands
-there. A gap between what was answered and what is known means the same. What must not live here: what entries say.
+An enode may be remote, so an append may end in doubt: its answer is lost, or its caller was cancelled. Then the end of
+the log is read again before anything else happens at that place, and the owner of the table is told what is there. A
+gap between the known end and an answered append is handled in the same way. What must not live here: what entries mean.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MAKING: Final = -1
 class JournalService:
     """``penstock.seams.journal.Journals`` over an enode, which need not be the one that keeps the data.
 
-    ``whose`` begins the names of its topics.
+    The names of its topics begin with ``whose``.
     """
 
     def __init__(self, enode: Enode, runtime: Runtime, *, whose: str = "") -> None:
@@ -46,7 +46,7 @@ class JournalService:
         self._journals: dict[str, EnodeJournal] = {}
 
     def journal(self, name: str, *, places: int, config: Mapping[str, str]) -> EnodeJournal:
-        """The same one each time: what it knows of its log's end must be known once."""
+        """The same object each time, because only one may track the log's end."""
         if name not in self._journals:
             topic = self._whose + name
             self._journals[name] = EnodeJournal(self._enode, self._runtime, topic, places, config)
@@ -58,8 +58,8 @@ Content = Sequence[tuple[Any, ...]]
 
 
 @dataclass(slots=True, eq=False)
-class _Sought:
-    """What was written and not answered; ``position`` is where its first entry was found, -1 before."""
+class _Unanswered:
+    """A write without an answer; ``position`` is where its first entry was found, -1 before."""
 
     content: Content
     position: int = -1
@@ -67,12 +67,12 @@ class _Sought:
 
 @dataclass(slots=True)
 class _Tail:
-    """A place's end: all below ``end`` is known; ``ahead`` was answered behind what was not, from where to where."""
+    """A place's end: everything below ``end`` is known; ``ahead`` has start and end of answers after a gap."""
 
     end: int = 0
     ahead: dict[int, int] = field(default_factory=dict)
     writing: int = 0
-    sought: list[_Sought] = field(default_factory=list)
+    unanswered: list[_Unanswered] = field(default_factory=list)
 
     def reach(self, base: int, end: int) -> None:
         """``[base, end)`` is known."""
@@ -102,10 +102,10 @@ class EnodeJournal:
         self._turns: Locks[int] = Locks(runtime.promise)
         self._tails: dict[int, _Tail] = {}
         self._doubts: set[int] = set()
-        self._follow: Follow = _nobody
+        self._follow: Follow = _ignore
 
     async def places(self) -> int:
-        # Who comes while others wait stands behind them, also when it is known by now: nobody overtakes.
+        # A caller that comes while others wait queues behind them, even if the number is known by now: no overtaking.
         if self._places is None or self._asking:
             self._asking += 1
             try:
@@ -120,10 +120,10 @@ class EnodeJournal:
         topic = await self._enode.topic(self._name)
         if topic is None:
             if not self._enode.abilities.compaction:
-                _log.warning("the log behind this node compacts nothing: %s will grow with every change", self._name)
+                _log.warning("the log behind this node does not compact: %s will grow with every change", self._name)
             try:
                 return await self._enode.create_topic(self._name, self._wanted, self._config)
-            except TopicExists:  # somebody else was quicker
+            except TopicExists:  # another node was quicker
                 topic = await self._enode.topic(self._name)
                 if topic is None:
                     raise
@@ -135,8 +135,8 @@ class EnodeJournal:
     # Reading.
 
     async def replay(self, follow: Follow) -> None:
-        """Raises CorruptBatch, and what ``follow`` raises: nothing is forgotten in silence. Where the log is away for
-        a moment, waits for it: who begins with half of what stands there would serve wrong answers."""
+        """Raises CorruptBatch, and the errors of ``follow``: nothing is dropped silently. Waits while the log is
+        unavailable: to start with half of the entries would be to serve wrong answers."""
         self._follow = follow
         topic = await self._answer(lambda: self._enode.topic(self._name))
         if topic is None:
@@ -151,7 +151,7 @@ class EnodeJournal:
                 await self._settle(place)
 
     async def _read(self, place: int) -> None:
-        """Tell what stands behind the known end, and find there what is sought."""
+        """Pass on what comes after the known end, and look there for unanswered writes."""
         tail = self._tails.setdefault(place, _Tail())
         partition = Partition(self._name, place)
         known = await extent(self._enode, partition)
@@ -162,16 +162,16 @@ class EnodeJournal:
             for each in entries_of(part.read()):
                 if each.position >= at:
                     self._follow(place, each)
-                    if tail.sought:
+                    if tail.unanswered:
                         found.append(each)
             at = part.next_offset
         tail.read_to(at)
-        for sought in tail.sought:
-            if sought.position < 0:
-                sought.position = _find(sought.content, found)
+        for write in tail.unanswered:
+            if write.position < 0:
+                write.position = _find(write.content, found)
 
     async def _settle(self, place: int) -> None:
-        """To be called in the place's turn. What cannot be asked now is asked until it can."""
+        """Read the end again while it is in doubt. Call it in the place's turn."""
         while place in self._doubts:
             self._doubts.discard(place)
             try:
@@ -181,7 +181,7 @@ class EnodeJournal:
                 raise
 
     async def _answer(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """What the log says, asked until it does."""
+        """The result of ``ask``, which is repeated while the log is unavailable."""
         pause_s = _FIRST_PAUSE_S
         while True:
             try:
@@ -211,25 +211,25 @@ class EnodeJournal:
         await self._write(place, [marker], [[each[1:] for each in entries_of(marker)]])
 
     async def _turn(self, place: int) -> None:
-        """Return when nothing is in doubt at the place, and everybody who came before has called the enode.
+        """Return when nothing is in doubt at the place and all earlier callers have called the enode.
 
-        Who comes after this goes on later: nothing comes between the return and what is called without waiting.
+        Later callers continue later: nothing happens between the return and what the caller does before it waits.
         """
         async with self._turns.held(place):
             await self.places()
             await self._settle(place)
 
     async def _write(self, place: int, batches: Sequence[bytes], contents: Sequence[Content]) -> list[int]:
-        """Where each batch begins. Raises what went wrong with any of them."""
+        """The offset at which each batch begins. Raises the first batch's error."""
         tail = self._tails.setdefault(place, _Tail())
         results = await self._answered(place, tail, batches)
-        lost = [_Sought(what) for result, what in zip(results, contents, strict=True) if isinstance(result, _LOST)]
+        lost = [_Unanswered(what) for result, what in zip(results, contents, strict=True) if isinstance(result, _LOST)]
         if lost:
             await self._look_up(place, tail, lost)
         bases = []
         for result in results:
-            if isinstance(result, _LOST) and (sought := lost.pop(0)).position >= 0:
-                bases.append(sought.position)
+            if isinstance(result, _LOST) and (write := lost.pop(0)).position >= 0:
+                bases.append(write.position)
             elif isinstance(result, PenstockError):
                 raise result
             else:
@@ -237,14 +237,14 @@ class EnodeJournal:
         return bases
 
     async def _answered(self, place: int, tail: _Tail, batches: Sequence[bytes]) -> list[Appended | PenstockError]:
-        """What the enode says, or went wrong, for each batch; what is known of the log's end follows it."""
+        """The enode's answer or error for each batch; updates what is known of the log's end."""
         tail.writing += 1
         try:
             results = await self._call(Partition(self._name, place), batches)
         except PenstockError as error:
             results = [error] * len(batches)
         except BaseException:
-            self._doubts.add(place)  # nobody waits for the answer any more
+            self._doubts.add(place)  # the answer is no longer awaited
             raise
         finally:
             tail.writing -= 1
@@ -260,20 +260,20 @@ class EnodeJournal:
             return [await self._enode.append(partition, batches[0])]
         return await self._enode.append_all([(partition, batch) for batch in batches]) if batches else []
 
-    async def _look_up(self, place: int, tail: _Tail, lost: Sequence[_Sought]) -> None:
-        """Find out what became of what was not answered, before anybody else writes there."""
-        tail.sought.extend(lost)
+    async def _look_up(self, place: int, tail: _Tail, lost: Sequence[_Unanswered]) -> None:
+        """Find out what became of unanswered writes, before anything else is written there."""
+        tail.unanswered.extend(lost)
         self._doubts.add(place)
         try:
             async with self._turns.held(place):
                 await self._settle(place)
         finally:
             for each in lost:
-                tail.sought.remove(each)
+                tail.unanswered.remove(each)
 
 
 def _parts(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
-    """In batches that fit into any segment, as long as each entry does."""
+    """Split into batches that fit into any segment, as long as each entry does."""
     begin = size = 0
     for row, (key, value) in enumerate(entries):
         size += len(key) + len(value or b"")
@@ -284,12 +284,12 @@ def _parts(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
         yield entries[begin:]
 
 
-def _nobody(place: int, found: Noted | Ended) -> None:
-    """Nobody keeps a table of it."""
+def _ignore(place: int, found: Noted | Ended) -> None:
+    """No table is kept of the journal."""
 
 
 def _find(wanted: Content, found: Sequence[Noted | Ended]) -> int:
-    """Where a run of entries stands, -1 if it does not."""
+    """The position of a run of entries, -1 if it is not there."""
     for at in range(len(found) - len(wanted) + 1):
         if all(each[1:] == one for each, one in zip(found[at:], wanted, strict=False)):
             return found[at].position

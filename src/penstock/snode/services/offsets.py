@@ -1,8 +1,8 @@
 """Committed offsets and groups' own records, for all fronts: tables in memory over a journal.
 
-A commit is a batch in the journal; it is answered when the batch is as durable as any acknowledged record, and the
-tables are read back from the journal at start, last record wins. What must not live here: who may commit, the format,
-which a protocol's codec knows, and how the journal is kept from growing, which is its enode's.
+A commit is a batch in the journal, answered once that batch is as durable as any acknowledged record. At start the
+tables are read back from the journal; the last record wins. What must not live here: who may commit; the format, which
+a protocol's codec knows; and keeping the journal from growing, which is the enode's task.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["OffsetsService"]
 
 
 class OffsetsService:
-    """``penstock.seams.node.Offsets``. ``partitions`` of the journal are chosen when it is made, and stay."""
+    """``penstock.seams.node.Offsets``. ``partitions`` of the journal are fixed when it is created."""
 
     def __init__(self, journals: Journals, codec: OffsetsCodec, *, partitions: int) -> None:
         self._codec = codec
@@ -34,7 +34,7 @@ class OffsetsService:
         self._writing: dict[str, list[list[Replayed]]] = {}
 
     async def load(self) -> None:
-        """Read everything back. Raises CorruptBatch, ProtocolViolation, StoreError: nothing is forgotten in silence."""
+        """Read everything back. Raises CorruptBatch, ProtocolViolation, StoreError: nothing is dropped silently."""
         await self._journal.replay(self._follow)
         self._quiet()
 
@@ -80,7 +80,7 @@ class OffsetsService:
 
         def compose() -> list[Replayed]:
             if len(self._writing[group]) > 1:
-                return []  # a newer offset may be on its way, and would stand before this: another time
+                return []  # a newer offset may be on its way and would precede this: try again later
             undecided = self._undecided.of(group)
             known = self._table.of(group)
             old = [one for one, committed in known.items() if one not in undecided and which(one, committed)]
@@ -101,13 +101,13 @@ class OffsetsService:
         await self._write(group, compose)
 
     def _known(self, group: str) -> dict[Partition, Committed]:
-        """What there is, and what will be: a commit that is on its way stands before whatever is written now."""
+        """Current offsets, and those on their way, which come before whatever is written now."""
         known = {**self._undecided.of(group), **self._table.of(group)}
         coming = {each.partition: each.committed for each in self._under_way(group)}
         return known | {one: said for one, said in coming.items() if one is not None and said is not None}
 
     def _under_way(self, group: str) -> Iterator[Replayed]:
-        """What is written of the group and not answered, in the order of the log."""
+        """The group's writes that are not answered yet, in the order of the log."""
         return chain.from_iterable(self._writing.get(group, ()))
 
     async def save_group(self, group: str, record: bytes, look: Look | None = None) -> None:
@@ -145,7 +145,7 @@ class OffsetsService:
         await self._journal.mark(place.id, marker)
         self._decide(place.id, producer_id, commit=commit)
 
-    # The tables, which only what stands in the log can change.
+    # The tables, which change only by what is in the log.
 
     async def _place(self, group: str) -> int:
         return self._codec.partition_of(group, await self._journal.places())
@@ -199,7 +199,7 @@ class OffsetsService:
     def _decide(self, place: int, producer_id: int, *, commit: bool) -> None:
         for wanted in self._undecided.end(place, producer_id):
             if commit:
-                # At the position of the commit, not of the marker: a commit outside that came between stays.
+                # At the position of the commit, not of the marker: a commit from outside that came in between stays.
                 self._table.set(wanted.group, wanted.partition, wanted.committed, position=wanted.position)
 
     def _quiet(self) -> None:

@@ -11,8 +11,8 @@ from penstock.errors import LogOffsetOutOfRange, PenstockError, StoreError, Writ
 from penstock.model import Partition
 from penstock.net.runtime import AsyncioRuntime
 from penstock.seams.enode import FetchPart, fetch_one
+from penstock.snode.enodes.error_log import ErrorLog
 from penstock.snode.enodes.local import LocalEnode
-from penstock.snode.enodes.troubles import Troubles
 from penstock.snode.upkeep import keep_up
 from penstock.store import Store, StoreConfig, StoreDamaged, open_store
 from penstock.store._memory import MemoryDirectory, MemoryFile
@@ -149,7 +149,7 @@ def test_a_full_disk_is_told_in_few_lines_and_clients_mistakes_are_not(caplog: p
                 await enode.append(BAD, batch())
         finally:
             RefusingFile.full = False
-        assert "(111 more such errors were not told)" in lines(caplog)[-1]
+        assert "(111 more such errors were not logged)" in lines(caplog)[-1]
 
     run(store, test)
     store.close()
@@ -175,8 +175,8 @@ def test_a_damaged_segment_that_a_client_reads_is_told(caplog: pytest.LogCapture
 )
 def test_what_is_the_nodes_own_trouble(caplog: pytest.LogCaptureFixture, error: PenstockError) -> None:
     async def main() -> None:
-        troubles = Troubles(Clock())
-        with pytest.raises(type(error)), troubles:
+        errors = ErrorLog(Clock())
+        with pytest.raises(type(error)), errors:
             raise error
 
     asyncio.run(main())
