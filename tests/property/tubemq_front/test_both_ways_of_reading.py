@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from penstock.columnar import encode_v2
 from penstock.columnar.batch import stamp
+from penstock.columnar.plain_records import Stored, encode_batch, stored_records
 from penstock.columnar.schema import HEADERS_TYPE
 from penstock.model import Codec
-from penstock.protocols.tubemq.front.broker.batches import Stored, encode_batch, stored_records
 from penstock.protocols.tubemq.front.broker.columns import bulk_of
 from penstock.protocols.tubemq.front.broker.messages import message_of
 from penstock.protocols.tubemq.messages import GetMessageResponseB2C, decode, encode

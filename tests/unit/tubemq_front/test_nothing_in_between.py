@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from penstock.columnar.plain_records import stored_records
 from penstock.model import Partition
-from penstock.protocols.tubemq.front.broker.batches import stored_records
 from penstock.protocols.tubemq.messages import CommitOffsetRequestC2B
 from penstock.protocols.tubemq.methods import COMMIT_OFFSET
 from penstock.seams.enode import FetchPart, fetch_one

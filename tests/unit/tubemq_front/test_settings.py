@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.columnar.plain_records import Stored, encode_batch
 from penstock.model import Partition
-from penstock.protocols.tubemq.front.broker.batches import Stored, encode_batch
 from penstock.protocols.tubemq.messages import RegisterRequestC2M
 from penstock.protocols.tubemq.methods import CONSUMER_REGISTER
 from penstock.store import open_store

@@ -39,6 +39,9 @@ QUERY_MESSAGE: Final = Method(12, "QUERY_MESSAGE", m.QueryMessage, m.QueriedMess
 QUERY_CONSUMER_OFFSET: Final = Method(14, "QUERY_CONSUMER_OFFSET", m.QueryConsumerOffset, m.FoundOffset)
 UPDATE_CONSUMER_OFFSET: Final = Method(15, "UPDATE_CONSUMER_OFFSET", m.UpdateConsumerOffset, _N)
 UPDATE_AND_CREATE_TOPIC: Final = Method(17, "UPDATE_AND_CREATE_TOPIC", m.CreateTopic, _N)
+GET_ALL_TOPIC_CONFIG: Final = Method(21, "GET_ALL_TOPIC_CONFIG", _N, _N, answer_body=m.TopicConfigs)
+GET_BROKER_CONFIG: Final = Method(26, "GET_BROKER_CONFIG", _N, _N)
+GET_BROKER_RUNTIME_INFO: Final = Method(28, "GET_BROKER_RUNTIME_INFO", _N, _N, answer_body=m.Table)
 SEARCH_OFFSET_BY_TIMESTAMP: Final = Method(29, "SEARCH_OFFSET_BY_TIMESTAMP", m.SearchOffset, m.FoundOffset)
 GET_MAX_OFFSET: Final = Method(30, "GET_MAX_OFFSET", m.OfQueue, m.FoundOffset)
 GET_MIN_OFFSET: Final = Method(31, "GET_MIN_OFFSET", m.OfQueue, m.FoundOffset)
@@ -60,9 +63,15 @@ GET_BROKER_CLUSTER_INFO: Final = Method(106, "GET_BROKER_CLUSTER_INFO", _N, _N, 
 UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: Final = Method(
     200, "UPDATE_AND_CREATE_SUBSCRIPTIONGROUP", _N, _N, m.SubscriptionGroupConfig
 )
+GET_ALL_SUBSCRIPTIONGROUP_CONFIG: Final = Method(
+    201, "GET_ALL_SUBSCRIPTIONGROUP_CONFIG", _N, _N, answer_body=m.SubscriptionGroups
+)
 GET_TOPIC_STATS_INFO: Final = Method(202, "GET_TOPIC_STATS_INFO", m.OfTopic, _N, answer_body=m.TopicStats)
 GET_CONSUMER_CONNECTION_LIST: Final = Method(
     203, "GET_CONSUMER_CONNECTION_LIST", m.OfGroup, _N, answer_body=m.ConsumerConnection
+)
+GET_PRODUCER_CONNECTION_LIST: Final = Method(
+    204, "GET_PRODUCER_CONNECTION_LIST", m.OfProducers, _N, answer_body=m.ConsumerConnection
 )
 GET_ALL_TOPIC_LIST_FROM_NAMESERVER: Final = Method(
     206, "GET_ALL_TOPIC_LIST_FROM_NAMESERVER", _N, _N, answer_body=m.TopicList
@@ -81,6 +90,10 @@ GET_TOPICS_BY_CLUSTER: Final = Method(224, "GET_TOPICS_BY_CLUSTER", m.OfCluster,
 QUERY_TOPIC_CONSUME_BY_WHO: Final = Method(300, "QUERY_TOPIC_CONSUME_BY_WHO", m.OfTopic, _N, answer_body=m.Groups)
 SEND_MESSAGE_V2: Final = Method(310, "SEND_MESSAGE_V2", m.SendMessage, m.Sent, letters=True)
 SEND_BATCH_MESSAGE: Final = Method(320, "SEND_BATCH_MESSAGE", m.SendMessage, m.Sent, letters=True)
+GET_TOPIC_CONFIG: Final = Method(351, "GET_TOPIC_CONFIG", m.OfTopic, _N, answer_body=m.TopicConfig)
+GET_SUBSCRIPTIONGROUP_CONFIG: Final = Method(
+    352, "GET_SUBSCRIPTIONGROUP_CONFIG", m.OfGroupName, _N, answer_body=m.SubscriptionGroupConfig
+)
 LITE_PULL_MESSAGE: Final = Method(361, "LITE_PULL_MESSAGE", m.PullMessage, m.Pulled)
 
 METHODS: Final[dict[int, Method[Any, Any]]] = {

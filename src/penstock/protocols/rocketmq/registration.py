@@ -1,4 +1,4 @@
-"""How RocketMQ is registered: its client, imported when one is made. There is no front yet."""
+"""How RocketMQ is registered: its client and its front, imported when one of them is made."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 from penstock.model import Endpoint
 from penstock.protocols.rocketmq.config import ADDED
 from penstock.protocols.rocketmq.records.columns import COLUMNS
-from penstock.seams import ChannelFactory, LogClient, WireProtocol
+from penstock.seams import ChannelFactory, Front, LogClient, Services, WireProtocol
 
 if TYPE_CHECKING:
-    from penstock.config import ClientConfig, OptionValue
+    from penstock.config import ClientConfig, OptionValue, SnodeConfig
 
 __all__ = ["PROTOCOL"]
 
@@ -26,11 +26,16 @@ def _client(
     return opened
 
 
+def _front(services: Services, config: SnodeConfig) -> Front:
+    opened: Front = import_module(f"{_HERE}.front").open_front(services, config)
+    return opened
+
+
 _ALWAYS = (f"{_HERE}.client", f"{_HERE}.kernels._pure")
 PROTOCOL = WireProtocol(
     "rocketmq",
     _client,
-    None,
+    _front,
     ADDED,
     loads={
         "consumer": (*_ALWAYS, f"{_HERE}.records.decoding"),

@@ -58,6 +58,13 @@ from penstock.protocols.rocketmq.messages.sending import EndTransaction as EndTr
 from penstock.protocols.rocketmq.messages.sending import SendBack as SendBack
 from penstock.protocols.rocketmq.messages.sending import SendMessage as SendMessage
 from penstock.protocols.rocketmq.messages.sending import Sent as Sent
+from penstock.protocols.rocketmq.messages.settings import DataVersion as DataVersion
+from penstock.protocols.rocketmq.messages.settings import OfGroupName as OfGroupName
+from penstock.protocols.rocketmq.messages.settings import OfProducers as OfProducers
+from penstock.protocols.rocketmq.messages.settings import SubscriptionGroups as SubscriptionGroups
+from penstock.protocols.rocketmq.messages.settings import Table as Table
+from penstock.protocols.rocketmq.messages.settings import TopicConfig as TopicConfig
+from penstock.protocols.rocketmq.messages.settings import TopicConfigs as TopicConfigs
 
 __all__ = [
     "BrokerData",
@@ -71,6 +78,7 @@ __all__ = [
     "ConsumerIds",
     "ConsumerOffsets",
     "CreateTopic",
+    "DataVersion",
     "Decision",
     "DeleteGroup",
     "EndTransaction",
@@ -84,6 +92,8 @@ __all__ = [
     "NoFields",
     "OfCluster",
     "OfGroup",
+    "OfGroupName",
+    "OfProducers",
     "OfQueue",
     "OfTopic",
     "OffsetsOfQueue",
@@ -109,6 +119,10 @@ __all__ = [
     "StoreTime",
     "SubscriptionData",
     "SubscriptionGroupConfig",
+    "SubscriptionGroups",
+    "Table",
+    "TopicConfig",
+    "TopicConfigs",
     "TopicList",
     "TopicStats",
     "UnregisterClient",

@@ -6,7 +6,7 @@ comes out again without any. What must not live here: the mapping itself (`recor
 
 from __future__ import annotations
 
-from penstock.protocols.tubemq.front.broker.batches import Stored
+from penstock.columnar.plain_records import Stored
 from penstock.protocols.tubemq.java_hash import java_hash
 from penstock.protocols.tubemq.messages.broker import TransferedMessage
 from penstock.protocols.tubemq.records.single import HAS_ATTRIBUTES, checksum, pack, unpack

@@ -14,8 +14,8 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from penstock.columnar.batch import batches
+from penstock.columnar.plain_records import MAX_INFLATED_BYTES, Stored, stored_records
 from penstock.model import Codec, Partition
-from penstock.protocols.tubemq.front.broker.batches import MAX_INFLATED_BYTES, Stored, stored_records
 from penstock.protocols.tubemq.front.broker.messages import key_code_of, message_of
 from penstock.protocols.tubemq.messages.broker import TransferedMessage
 from penstock.seams.beside import Beside

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from penstock.protocols.tubemq.front.broker.batches import Stored, encode_batch
+from penstock.columnar.plain_records import Stored, encode_batch
 from penstock.seams.runtime import Runtime
 
 __all__ = ["Warming"]

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from penstock.columnar.plain_records import Stored, encode_batch
 from penstock.columnar.recompress import recompressed, target_of
 from penstock.errors import PenstockError
 from penstock.model import Partition
 from penstock.protocols.tubemq.error_codes import Code
-from penstock.protocols.tubemq.front.broker.batches import Stored, encode_batch
 from penstock.protocols.tubemq.front.faults import Refused
 from penstock.seams.enode import Appended, Enode
 from penstock.seams.framing import Buffer

@@ -1,6 +1,7 @@
 """Record batches v2 from single records and back, in plain Python: who takes messages one by one needs no Arrow.
 
-What must not live here: what key, value and headers mean to TubeMQ. Source: Kafka protocol, record batch v2 (KIP-98).
+What must not live here: what key, value and headers mean to a protocol. Source: Kafka protocol, record batch v2
+(KIP-98).
 """
 
 from __future__ import annotations

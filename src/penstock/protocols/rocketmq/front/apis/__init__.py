@@ -1,0 +1,1 @@
+"""Handlers, one file a family of requests."""

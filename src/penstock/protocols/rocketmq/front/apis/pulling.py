@@ -1,0 +1,122 @@
+"""Consumers: messages out of the log, and the wait for more of them. 11, 361.
+
+Source: Apache RocketMQ 4.9 and 5.x, ``PullMessageProcessor``, ``PullRequestHoldService``. A hold ends exactly when its
+client said, and is not ended by messages that the client does not want.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.errors import LogOffsetOutOfRange
+from penstock.model import Partition
+from penstock.protocols.rocketmq import messages as m
+from penstock.protocols.rocketmq.error_codes import Code
+from penstock.protocols.rocketmq.front.broker.filters import Wanted, wanted_by
+from penstock.protocols.rocketmq.front.broker.messages import Dress
+from penstock.protocols.rocketmq.front.broker.reading import Limits, Piece
+from penstock.protocols.rocketmq.front.call import Call, Reply
+from penstock.protocols.rocketmq.front.faults import Refused
+from penstock.seams.enode import TopicState
+
+__all__ = ["pull"]
+
+_FOUND: Final = "FOUND"
+_NO_MATCH: Final = "NO_MATCHED_MESSAGE"
+_AT_END: Final = "OFFSET_OVERFLOW_ONE"
+_BEYOND: Final = "OFFSET_OVERFLOW_BADLY"
+_BEFORE: Final = "OFFSET_TOO_SMALL"
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    topic: TopicState
+    partition: Partition
+    dress: Dress
+    wanted: Wanted | None
+    limits: Limits
+
+
+async def pull(call: Call, request: m.PullMessage) -> Reply:
+    """Serve pull message; the answer comes when there is something, or the client's time is over."""
+    shared = call.shared
+    topic = await shared.cluster.known(request.topic)
+    if not 0 <= request.queue_id < topic.partitions:
+        raise Refused(
+            Code.SYSTEM_ERROR,
+            f"queueId[{request.queue_id}] is illegal, topic:[{request.topic}] topicConfig.readQueueNums:"
+            f"[{topic.partitions}] consumer:[{call.line.address}]",
+        )
+    partition = Partition(topic.name, request.queue_id)
+    wanted = _wanted(call, request)
+    if request.sys_flag & m.PullFlag.COMMIT and request.commit_offset >= 0:
+        await shared.positions.set(request.consumer_group, partition, request.commit_offset)
+    place = await shared.places.base(topic, request.queue_id)
+    cluster = shared.cluster
+    dress = Dress(request.topic, request.queue_id, place, cluster.host, cluster.name)
+    options = shared.options
+    limits = Limits(
+        max(1, min(request.max_msg_nums, options.transfer_messages)), options.transfer_bytes, options.examined_messages
+    )
+    asked = _Asked(topic, partition, dress, wanted, limits)
+    try:
+        piece = await _read(call, asked, request)
+    except LogOffsetOutOfRange as error:
+        return _moved(request.queue_offset, error)
+    return _answer(request.queue_offset, piece)
+
+
+async def _read(call: Call, asked: _Asked, request: m.PullMessage) -> Piece:
+    """What there is; if that is nothing and the client wants to wait, what comes."""
+    shared = call.shared
+    piece = await _once(call, asked, request.queue_offset)
+    if piece.messages or not request.sys_flag & m.PullFlag.SUSPEND:
+        return piece
+    runtime = shared.services.runtime
+    until = shared.now + min(max(request.suspend_timeout_millis, 0), shared.options.max_hold_ms) / 1_000
+    while not piece.messages and not call.line.over and (left := until - shared.now) > 0:
+        if piece.next_offset >= piece.end:
+            arrival = shared.enode.arrival({asked.partition: piece.log_end})
+            timer = runtime.call_later(left, lambda arrival=arrival: arrival.set(None))  # type: ignore[misc]
+            try:
+                await call.line.park(arrival)
+            finally:
+                timer.cancel()
+                shared.enode.forget_arrival(arrival)
+        piece = await _once(call, asked, piece.next_offset)
+    return piece
+
+
+async def _once(call: Call, asked: _Asked, offset: int) -> Piece:
+    return await call.shared.reader.read(asked.topic, asked.partition, offset, asked.dress, asked.wanted, asked.limits)
+
+
+def _wanted(call: Call, request: m.PullMessage) -> Wanted | None:
+    """What the request says, or what its group said before. Raises Refused."""
+    if request.sys_flag & m.PullFlag.INLINE:
+        return wanted_by(request.subscription, request.expression_type)
+    group = call.shared.clients.consumers.get(request.consumer_group)
+    if group is None:
+        raise Refused(Code.SUBSCRIPTION_NOT_EXIST, f"the consumer's group info not exist: {request.consumer_group}")
+    known = group.subscriptions.get(request.topic)
+    if known is None:
+        raise Refused(Code.SUBSCRIPTION_NOT_EXIST, f"the consumer's subscription not exist: {request.topic}")
+    if known.sub_version < request.sub_version:
+        raise Refused(Code.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
+    return wanted_by(known.sub_string, known.expression_type)
+
+
+def _answer(offset: int, piece: Piece) -> Reply:
+    header = m.Pulled(next_begin_offset=piece.next_offset, min_offset=piece.start, max_offset=piece.end)
+    if piece.messages:
+        return Reply(header, b"".join(piece.messages), remark=_FOUND)
+    if piece.next_offset > offset:
+        return Reply(header, code=Code.PULL_RETRY_IMMEDIATELY, remark=_NO_MATCH)
+    return Reply(header, code=Code.PULL_NOT_FOUND, remark=_AT_END)
+
+
+def _moved(offset: int, error: LogOffsetOutOfRange) -> Reply:
+    start, end = error.start_offset, error.end_offset
+    header = m.Pulled(next_begin_offset=start if offset < start else end, min_offset=start, max_offset=end)
+    return Reply(header, code=Code.PULL_OFFSET_MOVED, remark=_BEFORE if offset < start else _BEYOND)

@@ -1,0 +1,122 @@
+"""Producers: messages into the log. 10, 310, 320.
+
+An answer means that the message outlives the process (or the machine, if the store syncs always). What was compressed
+is stored as it was before, so that everybody can read it. Source: Apache RocketMQ 4.9 and 5.x,
+``SendMessageProcessor``; the order of checks is the real one's.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib import import_module
+from typing import Final
+
+from penstock.columnar.plain_records import Stored
+from penstock.model import Partition
+from penstock.protocols.rocketmq import messages as m
+from penstock.protocols.rocketmq.config.names import DEAD_LETTER, RETRY, UNWRITABLE
+from penstock.protocols.rocketmq.error_codes import Code
+from penstock.protocols.rocketmq.front.broker.messages import number_of, record_of
+from penstock.protocols.rocketmq.front.call import Call, Reply
+from penstock.protocols.rocketmq.front.faults import Refused
+from penstock.protocols.rocketmq.records.ids import offset_id
+from penstock.seams.enode import TopicState
+
+__all__ = ["send"]
+
+_BATCH: Final = 320
+_COMPRESSED: Final = 0x1
+_TRANSACTION: Final = 0xC
+_PREPARED: Final = 0x4
+_MOST_PROPERTIES: Final = 32_767
+_RATIO: Final = 16
+
+
+async def send(call: Call, request: m.SendMessage) -> Reply:
+    """Serve send message, and its forms."""
+    shared = call.shared
+    name = _destination(call, request)
+    topic = await shared.cluster.written(name, request.default_topic, request.default_topic_queue_nums)
+    queue = _queue(call, topic, request)
+    records = await _records(call, request)
+    level = number_of(records[0], "DELAY") if len(records) == 1 else 0
+    if request.sys_flag & _TRANSACTION == _PREPARED:
+        waits = shared.transactions.topic
+        number, first = 0, await shared.transactions.prepare(name, queue, records[0])
+    elif level > 0:
+        waits = shared.delays.topic
+        number, first = await shared.delays.park(level, name, queue, records[0])
+    else:
+        first = (await shared.writing.append(topic, Partition(topic.name, queue), records)).base_offset
+        return Reply(_sent(call, await shared.places.base(topic, queue), queue, first, len(records)))
+    return Reply(_sent(call, await shared.places.base(await waits.made(), number), queue, first, 1))
+
+
+def _sent(call: Call, place: int, queue: int, first: int, count: int) -> m.Sent:
+    """``place`` is that of the first offset where the messages are."""
+    host = call.shared.cluster.host
+    ids = ",".join(offset_id(host, place | first + row) for row in range(count))
+    return m.Sent(msg_id=ids, queue_id=queue, queue_offset=first)
+
+
+def _destination(call: Call, request: m.SendMessage) -> str:
+    """The topic; of what a group could not consume often enough, that of its dead letters. Raises Refused."""
+    name = request.topic
+    if name in UNWRITABLE:
+        raise Refused(Code.NO_PERMISSION, f"Sending message to topic[{name}] is forbidden.")
+    if name.startswith(RETRY):
+        group = name.removeprefix(RETRY)
+        most = request.max_reconsume_times
+        if (request.reconsume_times or 0) >= (call.shared.retries(group) if most is None else most):
+            return f"{DEAD_LETTER}{group}"
+    return name
+
+
+def _queue(call: Call, topic: TopicState, request: m.SendMessage) -> int:
+    queue = request.queue_id
+    if queue < 0:
+        return int.from_bytes(call.shared.services.runtime.random_bytes(4), "big") % topic.partitions
+    if queue >= topic.partitions:
+        raise Refused(
+            Code.SYSTEM_ERROR, f"request queueId[{queue}] is illegal, {request.topic} has {topic.partitions} queues"
+        )
+    return queue
+
+
+async def _records(call: Call, request: m.SendMessage) -> list[Stored]:
+    """The messages of a request as records. Raises Refused, ProtocolViolation, CorruptBatch."""
+    asked, most = call.asked, call.shared.options.max_message_bytes
+    if len(asked.body) > most:
+        raise Refused(Code.MESSAGE_ILLEGAL, f"message body length over max value, {len(asked.body)} > {most}")
+    properties = (request.properties or "").encode()
+    if len(properties) > _MOST_PROPERTIES:
+        raise Refused(
+            Code.MESSAGE_ILLEGAL, f"message properties length over max value, {len(properties)} > {_MOST_PROPERTIES}"
+        )
+    born_ms = request.born_timestamp if request.born_timestamp > 0 else call.shared.now_ms
+    if asked.code == _BATCH or request.batch:
+        return _batched(call, born_ms)
+    if "TIMER_DEL" in (request.properties or ""):
+        raise Refused(Code.MESSAGE_ILLEGAL, "timer messages are not served, delays by level are")
+    body = bytes(asked.body)
+    if request.sys_flag & _COMPRESSED:
+        body = await call.shared.beside.run(partial(_inflated, body, request.sys_flag), _RATIO * len(body))
+    return [record_of(body, properties, born_ms, flag=request.flag, reconsumed=max(request.reconsume_times or 0, 0))]
+
+
+def _batched(call: Call, born_ms: int) -> list[Stored]:
+    from penstock.protocols.rocketmq.records.batches import read_batch
+
+    records = [
+        record_of(body, properties, born_ms, flag=flag)
+        for flag, body, properties in read_batch(memoryview(call.asked.body))
+    ]
+    if not records:
+        raise Refused(Code.MESSAGE_ILLEGAL, "a batch without a message")
+    return records
+
+
+def _inflated(body: bytes, sys_flag: int) -> bytes:
+    """In a thread: what inflates loads Arrow."""
+    plain: bytes = import_module("penstock.protocols.rocketmq.records.compression").inflated(body, sys_flag)
+    return plain

@@ -1,0 +1,1 @@
+"""What a broker does: messages in and out, groups, offsets."""

@@ -1,0 +1,172 @@
+"""Who is in which group: consumers and producers, by their connections, and what consumers subscribe to.
+
+A client is in a group while its connection is there and beats. When a consumer comes or goes, or its group wants other
+topics, all of the group are told, and work out by themselves who reads what. Source: Apache RocketMQ 4.9 and 5.x,
+``ConsumerManager``, ``ConsumerGroupInfo``, ``ProducerManager``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from penstock.protocols.rocketmq import messages as m
+from penstock.protocols.rocketmq.error_codes import Code
+from penstock.protocols.rocketmq.front.call import Line
+from penstock.protocols.rocketmq.front.faults import Refused
+from penstock.protocols.rocketmq.methods import NOTIFY_CONSUMER_IDS_CHANGED
+from penstock.protocols.rocketmq.rpc import request
+from penstock.seams.channel import Outgoing
+
+__all__ = ["Clients", "ConsumerGroup", "Member", "Who"]
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """A client as it says it is."""
+
+    client_id: str
+    language: str
+    version: int
+
+
+@dataclass(slots=True)
+class Member:
+    """A client's place in a group; ``seen``: when it was heard of, in seconds."""
+
+    who: Who
+    seen: float
+
+
+@dataclass(slots=True)
+class ConsumerGroup:
+    """What is known of one; the words are as the last member to beat said them."""
+
+    members: dict[Line, Member] = field(default_factory=dict)
+    subscriptions: dict[str, m.SubscriptionData] = field(default_factory=dict)
+    consume_type: str = ""
+    message_model: str = ""
+    consume_from_where: str = ""
+
+    def subscribe(self, wanted: Iterable[m.SubscriptionData]) -> bool:
+        """Take over what a member wants; whether that are other topics than before."""
+        told = {each.topic: each for each in wanted}
+        changed = told.keys() != self.subscriptions.keys()
+        for topic, each in told.items():
+            known = self.subscriptions.get(topic)
+            if known is None or each.sub_version > known.sub_version:
+                self.subscriptions[topic] = each
+        for topic in self.subscriptions.keys() - told.keys():
+            del self.subscriptions[topic]
+        return changed
+
+
+class Clients:
+    """Of one front. ``most`` places in groups at once; times are seconds of a clock that never goes back."""
+
+    def __init__(self, most: int, timeout_s: float) -> None:
+        self._most = most
+        self._timeout_s = timeout_s
+        self._count = 0
+        self._numbers = 0
+        self._where: dict[Line, set[tuple[str, str]]] = {}
+        self.consumers: dict[str, ConsumerGroup] = {}
+        self.producers: dict[str, dict[Line, Member]] = {}
+
+    def consume(self, line: Line, who: Who, said: m.ConsumerData, now: float) -> None:
+        """A consumer's heartbeat. Raises Refused where there are too many clients."""
+        group = self.consumers.get(said.group_name) or ConsumerGroup()
+        fresh = self._place(group.members, line, who, now, ("consumer", said.group_name))
+        self.consumers[said.group_name] = group
+        group.consume_type, group.message_model = said.consume_type, said.message_model
+        group.consume_from_where = said.consume_from_where
+        if group.subscribe(said.subscription_data_set) or fresh:
+            self._notify(said.group_name)
+
+    def produce(self, line: Line, who: Who, group: str, now: float) -> None:
+        """A producer's heartbeat. Raises Refused where there are too many clients."""
+        members = self.producers.get(group, {})
+        self._place(members, line, who, now, ("producer", group))
+        self.producers[group] = members
+
+    def leave(self, line: Line, *, consumer_group: str | None = None, producer_group: str | None = None) -> None:
+        """A client leaves a group."""
+        if consumer_group is not None:
+            self._take_out(line, ("consumer", consumer_group))
+        if producer_group is not None:
+            self._take_out(line, ("producer", producer_group))
+
+    def lost(self, line: Line) -> None:
+        """A connection is gone, and so is its client from all groups."""
+        for place in list(self._where.get(line, ())):
+            self._take_out(line, place)
+
+    def expire(self, now: float) -> list[Line]:
+        """Take out who has not been heard of for too long; the connections to be closed."""
+        since = now - self._timeout_s
+        groups = [*(group.members for group in self.consumers.values()), *self.producers.values()]
+        silent = [line for members in groups for line, member in members.items() if member.seen < since]
+        gone = list(dict.fromkeys(silent))
+        for line in gone:
+            self.lost(line)
+        return gone
+
+    def ids(self, group: str) -> list[str]:
+        """A consumer group's members, each once, in the order in which they came."""
+        found = self.consumers.get(group)
+        return [] if found is None else list(dict.fromkeys(each.who.client_id for each in found.members.values()))
+
+    def ask_producer(self, group: str, asking: Outgoing) -> None:
+        """Ask one of a producer group's members, another one each time, if there is one."""
+        members = list(self.producers.get(group, ()))
+        if members:
+            number = self._next()
+            members[number % len(members)].push(asking(number))
+
+    def tell_consumers(self, group: str, telling: Outgoing) -> None:
+        """Tell every member of a consumer group."""
+        found = self.consumers.get(group)
+        for line in () if found is None else found.members:
+            line.push(telling(self._next()))
+
+    def _place(self, members: dict[Line, Member], line: Line, who: Who, now: float, place: tuple[str, str]) -> bool:
+        """Whether the client was not there."""
+        known = members.get(line)
+        if known is not None and known.who.client_id == who.client_id:
+            known.seen = now
+            return False
+        if known is None:
+            if self._count >= self._most:
+                raise Refused(Code.SYSTEM_BUSY, f"{self._count} clients are in groups, more are not taken")
+            self._count += 1
+        members[line] = Member(who, now)
+        self._where.setdefault(line, set()).add(place)
+        return True
+
+    def _take_out(self, line: Line, place: tuple[str, str]) -> None:
+        kind, name = place
+        consumers = self.consumers.get(name) if kind == "consumer" else None
+        members = consumers.members if consumers is not None else self.producers.get(name, {})
+        if line not in members or (kind == "consumer") != (consumers is not None):
+            return
+        del members[line]
+        self._count -= 1
+        places = self._where[line]
+        places.discard(place)
+        if not places:
+            del self._where[line]
+        if consumers is not None:
+            if members:
+                self._notify(name)
+            else:
+                del self.consumers[name]
+        elif not members:
+            del self.producers[name]
+
+    def _notify(self, name: str) -> None:
+        header = m.OfGroup(consumer_group=name)
+        self.tell_consumers(name, request(NOTIFY_CONSUMER_IDS_CHANGED, header, one_way=True))
+
+    def _next(self) -> int:
+        self._numbers = (self._numbers + 1) & 0x7FFFFFFF
+        return self._numbers

@@ -1,0 +1,127 @@
+"""What a handler is given beside its request's header: who asks, the request itself, and the front's shared parts."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from penstock.model import Endpoint
+from penstock.protocols.rocketmq.command import RemotingCommand
+from penstock.protocols.rocketmq.error_codes import Code
+from penstock.protocols.rocketmq.front.cluster import Cluster
+from penstock.protocols.rocketmq.front.options import RocketFrontOptions
+from penstock.seams.beside import Beside, Turns
+from penstock.seams.enode import Enode
+from penstock.seams.framing import Buffer, Buffers
+from penstock.seams.node import Offsets, Services
+from penstock.seams.runtime import Promise
+
+if TYPE_CHECKING:
+    from penstock.protocols.rocketmq.front.broker.delays import Delays
+    from penstock.protocols.rocketmq.front.broker.groups import Clients
+    from penstock.protocols.rocketmq.front.broker.places import Places
+    from penstock.protocols.rocketmq.front.broker.positions import Positions
+    from penstock.protocols.rocketmq.front.broker.queue_locks import QueueLocks
+    from penstock.protocols.rocketmq.front.broker.reading import Reader
+    from penstock.protocols.rocketmq.front.broker.transactions import Transactions
+    from penstock.protocols.rocketmq.front.broker.writing import Writing
+    from penstock.protocols.rocketmq.front.ledger import Ledger
+
+__all__ = ["Call", "Handler", "Line", "Reply", "Shared"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all handlers of a front share."""
+
+    services: Services
+    options: RocketFrontOptions
+    cluster: Cluster
+    places: Places
+    clients: Clients
+    queue_locks: QueueLocks
+    positions: Positions
+    reader: Reader
+    writing: Writing
+    delays: Delays
+    transactions: Transactions
+    ledger: Ledger
+    beside: Beside
+    turns: Turns
+
+    @property
+    def enode(self) -> Enode:
+        return self.services.enode
+
+    @property
+    def offsets(self) -> Offsets:
+        return self.services.offsets
+
+    @property
+    def now(self) -> float:
+        """Seconds for deadlines."""
+        return self.services.runtime.monotonic()
+
+    @property
+    def now_ms(self) -> int:
+        """The wall clock."""
+        return self.services.runtime.now_ms()
+
+    def retries(self, group: str) -> int:
+        """How often a message is delivered to a group again before it is a dead letter."""
+        settings = self.ledger.get("group", group)
+        return self.options.retries if settings is None else int(settings.get("retryMaxTimes", self.options.retries))
+
+
+class Line:
+    """One client's connection: where it comes from, what it can be told, and whether anybody still waits there."""
+
+    __slots__ = ("_parked", "address", "hang_up", "over", "push")
+
+    def __init__(self, address: Endpoint, push: Callable[[Buffers], None], hang_up: Callable[[], None]) -> None:
+        self.address = address
+        self.push = push
+        self.hang_up = hang_up
+        self.over = False
+        self._parked: set[Promise[None]] = set()
+
+    async def park(self, promise: Promise[None]) -> None:
+        """Wait for ``promise``, which is set early if the connection ends or the node stops (``over``)."""
+        if self.over:
+            promise.set(None)
+        self._parked.add(promise)
+        try:
+            await promise
+        finally:
+            self._parked.discard(promise)
+
+    def release(self) -> None:
+        """Nothing is worth waiting for any more."""
+        self.over = True
+        for promise in list(self._parked):
+            promise.set(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request's circumstances; ``asked`` is the whole of it, with the body."""
+
+    shared: Shared
+    line: Line
+    asked: RemotingCommand
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer: its header, its body (bytes, or declared), its code and what is said beside them."""
+
+    header: object = None
+    body: object = b""
+    code: int = Code.SUCCESS
+    remark: str | None = None
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+
+Handler = Callable[[Call, Any], Awaitable["Reply | Buffer"]]
+"""Takes the request's header. Returns the answer; Buffer: framed already. Raises Refused for one that says no."""

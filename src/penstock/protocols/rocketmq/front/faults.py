@@ -1,0 +1,54 @@
+"""A refusal: the code and the text that an answer carries; and which code an error of the log becomes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.errors import (
+    BatchTooLarge,
+    CorruptBatch,
+    InvalidTopicName,
+    LogOffsetOutOfRange,
+    PenstockError,
+    ProtocolViolation,
+    UnknownPartition,
+    UnknownTopic,
+    Unsupported,
+    UpstreamLost,
+    WriteFailed,
+)
+from penstock.protocols.rocketmq.error_codes import Code
+
+__all__ = ["Refused", "refusal"]
+
+
+class Refused(PenstockError):
+    """A request that is not served: answered with ``code`` and the message."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+_ROWS: Final[tuple[tuple[type[PenstockError], int], ...]] = (
+    (UnknownTopic, Code.TOPIC_NOT_EXIST),
+    (UnknownPartition, Code.SYSTEM_ERROR),
+    (InvalidTopicName, Code.SYSTEM_ERROR),
+    (BatchTooLarge, Code.MESSAGE_ILLEGAL),
+    (LogOffsetOutOfRange, Code.PULL_OFFSET_MOVED),
+    (WriteFailed, Code.SERVICE_NOT_AVAILABLE),
+    (UpstreamLost, Code.SYSTEM_BUSY),
+    (Unsupported, Code.REQUEST_CODE_NOT_SUPPORTED),
+    (ProtocolViolation, Code.SYSTEM_ERROR),
+    (CorruptBatch, Code.SYSTEM_ERROR),
+)
+
+
+def refusal(error: PenstockError) -> Refused:
+    """The refusal that says what ``error`` says; what has no row is the server's own trouble."""
+    if isinstance(error, Refused):
+        return error
+    for kind, code in _ROWS:
+        if isinstance(error, kind):
+            return Refused(code, error.message)
+    return Refused(Code.SYSTEM_ERROR, error.message)

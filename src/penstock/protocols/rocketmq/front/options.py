@@ -1,0 +1,46 @@
+"""What an operator may choose about the RocketMQ front. Data only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["RocketFrontOptions"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RocketFrontOptions:
+    """Defaults are RocketMQ's brokers' own where they have them.
+
+    ``cluster``: the name of the cluster that clients are told. ``auto_create_topics``: a topic that a message is sent
+    to is made, with as many queues as its producer wants, at most ``template_queues``.
+
+    ``client_timeout_ms``: without a heartbeat for so long a client is out of its groups; clients beat every 30 s.
+    ``lock_timeout_ms``: a queue that an orderly consumer has locked is free again, unless locked anew.
+    ``max_clients``: connections with a place in a group, over all groups.
+
+    ``transfer_messages`` and ``transfer_bytes``: the most that one answer to a pull carries; a single message that is
+    larger is sent all the same. ``examined_messages``: so many are looked at, at most, for those that a filter wants.
+    ``max_hold_ms``: a pull is held for as long as its client asks, at most so long.
+    ``max_message_bytes``: a message's body as it is sent.
+
+    ``retries``: so often a message that a group could not consume is delivered again. ``delay_scale``: what the waits
+    of delay levels are multiplied with. ``check_every_ms``: how often half messages are looked at; their producer is
+    asked about those older than ``transaction_timeout_ms``, ``transaction_checks`` times at most.
+    """
+
+    cluster: str = "DefaultCluster"
+    auto_create_topics: bool = True
+    template_queues: int = 8
+    client_timeout_ms: int = 120_000
+    lock_timeout_ms: int = 60_000
+    max_clients: int = 10_000
+    transfer_messages: int = 32
+    transfer_bytes: int = 256 << 10
+    examined_messages: int = 800
+    max_hold_ms: int = 60_000
+    max_message_bytes: int = 4 << 20
+    retries: int = 16
+    delay_scale: float = 1.0
+    check_every_ms: int = 10_000
+    transaction_timeout_ms: int = 6_000
+    transaction_checks: int = 15

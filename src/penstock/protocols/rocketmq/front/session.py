@@ -1,0 +1,75 @@
+"""One RocketMQ client's connection: header, table, handler, answer. Requests are served side by side.
+
+A request that cannot be read, or that nobody serves, gets an answer that says so; the connection goes on. What is not
+even a frame ends it. Source: Apache RocketMQ 4.9 and 5.x, ``NettyRemotingAbstract``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.errors import PenstockError
+from penstock.protocols.rocketmq.command import RemotingCommand
+from penstock.protocols.rocketmq.error_codes import Code
+from penstock.protocols.rocketmq.framing import RocketFraming, command_of
+from penstock.protocols.rocketmq.front.call import Call, Line, Reply, Shared
+from penstock.protocols.rocketmq.front.faults import refusal
+from penstock.protocols.rocketmq.front.table import TABLE, handler
+from penstock.protocols.rocketmq.methods import METHODS
+from penstock.protocols.rocketmq.rpc import answer, read_request
+from penstock.protocols.rocketmq.rpc import refusal as refused
+from penstock.seams.framing import Buffer, Buffers, Frame
+from penstock.seams.front import Peer
+
+__all__ = ["RocketSession"]
+
+
+class RocketSession:
+    """``penstock.seams.front.Session``."""
+
+    def __init__(self, shared: Shared, peer: Peer, ended: Callable[[RocketSession], None]) -> None:
+        self._shared = shared
+        self._ended = ended
+        self.line = Line(peer.address, peer.push, peer.hang_up)
+
+    @property
+    def ordered(self) -> bool:
+        return False
+
+    @property
+    def at_once(self) -> bool:
+        return self._shared.enode.near
+
+    def framing(self) -> RocketFraming:
+        return RocketFraming(answers=False)
+
+    async def handle(self, frame: Frame) -> Buffers | None:
+        """Serve one request."""
+        command = command_of(frame)
+        if command.is_answer:
+            return None  # to what was pushed: nobody waits for it
+        found = await self._answer(command)
+        return None if command.is_one_way else found
+
+    def lost(self) -> None:
+        """Its places in groups are gone, and so is what waits for its sake."""
+        self.line.release()
+        self._shared.clients.lost(self.line)
+        self._ended(self)
+
+    async def _answer(self, asked: RemotingCommand) -> Buffers:
+        if asked.code not in TABLE:
+            return refused(asked, Code.REQUEST_CODE_NOT_SUPPORTED, f" request type {asked.code} not supported")
+        try:
+            header = read_request(METHODS[asked.code], asked)
+            said = await handler(asked.code)(Call(self._shared, self.line, asked), header)
+        except PenstockError as error:
+            no = refusal(error)
+            return refused(asked, no.code, no.message)
+        if isinstance(said, Buffer):
+            return [said]
+        return _framed(asked, said)
+
+
+def _framed(asked: RemotingCommand, said: Reply) -> Buffers:
+    return answer(asked, said.header, said.body, code=said.code, remark=said.remark, extra=said.extra or None)
