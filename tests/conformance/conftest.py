@@ -100,6 +100,12 @@ def tubemq_front() -> Iterator[Log]:
 
 
 @contextmanager
+def rocketmq_front() -> Iterator[Log]:
+    with Broker(listen="rocketmq://127.0.0.1:0") as broker:
+        yield Log(broker.url("rocketmq"))
+
+
+@contextmanager
 def toy_front() -> Iterator[Log]:
     register(TOY)
     with Broker(listen="toy://127.0.0.1:0") as broker:
@@ -178,6 +184,9 @@ ROCKETMQ_LACKS = {
     Ability.FINDS_OWN_TIMES: "brokers look for the time of storing, which is theirs to say",
     Ability.TAKES_INSTANCE_IDS: "members work out by themselves what they read: nobody could put one out",
 }
+ROCKETMQ_FRONT_LACKS = {
+    Ability.TAKES_INSTANCE_IDS: ROCKETMQ_LACKS[Ability.TAKES_INSTANCE_IDS],
+}
 TOY_LACKS = {
     Ability.TAKES_INSTANCE_IDS: "members work out by themselves what they read: nobody could put one out",
 }
@@ -193,6 +202,8 @@ LOGS: dict[str, Row] = {
     "real kafka": Row(real_kafka, ours=False),
     "real rocketmq 4.9": Row(real_rocketmq("4.9.7"), ROCKETMQ_LACKS, ours=False, short=()),
     "real rocketmq 5.4": Row(real_rocketmq("5.4.0"), ROCKETMQ_LACKS, ours=False, short={"test_records_come_back"}),
+    "rocketmq": Row(rocketmq_front, ROCKETMQ_FRONT_LACKS),
+    "rocketmq far": Row(far(rocketmq_front, LATE), ROCKETMQ_FRONT_LACKS),
     "toy": Row(toy_front, TOY_LACKS),
     "toy far": Row(far(toy_front, LATE), TOY_LACKS),
     "toy cluster": Row(toy_nodes, TOY_LACKS),

@@ -9,10 +9,12 @@ import pytest
 
 from penstock.config import SnodeConfig, parse_listener
 from penstock.errors import ConfigError, UsageError
+from penstock.protocols import protocol, register
 from penstock.protocols.kafka.messages import request
 from penstock.protocols.kafka.messages.api_versions import ApiVersionsRequest
 from penstock.protocols.kafka.messages.discovery import MetadataRequest, MetadataRequestTopic
 from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
+from penstock.seams import WireProtocol
 from penstock.snode import Node
 from penstock.snode.run import run
 from penstock.store.errors import StoreLocked
@@ -103,9 +105,11 @@ def test_a_node_is_for_this_machine_unless_told(host: str) -> None:
 
 
 def test_a_node_says_that_it_cannot_listen_for_what_it_is_only_a_client_of() -> None:
+    register(WireProtocol("onlyclient", protocol("kafka").client, None))
+
     async def main() -> None:
-        with pytest.raises(ConfigError, match=r"only a client for rocketmq.*Listen for .*kafka.*tubemq"):
-            async with Node(store="memory:", listen=("rocketmq://127.0.0.1:0",)):
+        with pytest.raises(ConfigError, match=r"only a client for onlyclient.*Listen for .*kafka.*tubemq"):
+            async with Node(store="memory:", listen=("onlyclient://127.0.0.1:0",)):
                 pass
 
     asyncio.run(main())

@@ -13,7 +13,7 @@ from penstock.protocols.rocketmq.front.cluster import Cluster
 from penstock.protocols.rocketmq.front.options import RocketFrontOptions
 from penstock.seams.beside import Beside, Turns
 from penstock.seams.enode import Enode
-from penstock.seams.framing import Buffer, Buffers
+from penstock.seams.framing import Buffers
 from penstock.seams.node import Offsets, Services
 from penstock.seams.runtime import Promise
 
@@ -123,5 +123,5 @@ class Reply:
     extra: Mapping[str, str] = field(default_factory=dict)
 
 
-Handler = Callable[[Call, Any], Awaitable["Reply | Buffer"]]
-"""Takes the request's header. Returns the answer; Buffer: framed already. Raises Refused for one that says no."""
+Handler = Callable[[Call, Any], Awaitable["Reply | bytes"]]
+"""Takes the request's header. Returns the answer; bytes: framed already. Raises Refused for one that says no."""

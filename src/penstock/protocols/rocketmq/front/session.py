@@ -18,7 +18,7 @@ from penstock.protocols.rocketmq.front.table import TABLE, handler
 from penstock.protocols.rocketmq.methods import METHODS
 from penstock.protocols.rocketmq.rpc import answer, read_request
 from penstock.protocols.rocketmq.rpc import refusal as refused
-from penstock.seams.framing import Buffer, Buffers, Frame
+from penstock.seams.framing import Buffers, Frame
 from penstock.seams.front import Peer
 
 __all__ = ["RocketSession"]
@@ -66,8 +66,8 @@ class RocketSession:
         except PenstockError as error:
             no = refusal(error)
             return refused(asked, no.code, no.message)
-        if isinstance(said, Buffer):
-            return [said]
+        if isinstance(said, bytes):
+            return (said,)
         return _framed(asked, said)
 
 

@@ -87,7 +87,7 @@ async def reset(call: Call, request: m.ResetOffsetsOfGroup) -> Reply:
         partition = Partition(topic.name, number)
         known = await shared.positions.of(request.group, partition)
         offset = await _reset_to(call, partition, request)
-        if request.is_force or known is None or offset < known:
+        if request.is_force or known is None or offset <= known:
             queue = m.MessageQueue(topic=request.topic, broker_name=shared.cluster.broker, queue_id=number)
             table[queue] = offset
             await shared.positions.set(request.group, partition, offset)

@@ -17,6 +17,7 @@ from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.config.names import DEAD_LETTER, RETRY, UNWRITABLE
 from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.front.broker.messages import number_of, record_of
+from penstock.protocols.rocketmq.front.broker.quick import sent
 from penstock.protocols.rocketmq.front.call import Call, Reply
 from penstock.protocols.rocketmq.front.faults import Refused
 from penstock.protocols.rocketmq.records.ids import offset_id
@@ -32,7 +33,7 @@ _MOST_PROPERTIES: Final = 32_767
 _RATIO: Final = 16
 
 
-async def send(call: Call, request: m.SendMessage) -> Reply:
+async def send(call: Call, request: m.SendMessage) -> Reply | bytes:
     """Serve send message, and its forms."""
     shared = call.shared
     name = _destination(call, request)
@@ -40,16 +41,27 @@ async def send(call: Call, request: m.SendMessage) -> Reply:
     queue = _queue(call, topic, request)
     records = await _records(call, request)
     level = number_of(records[0], "DELAY") if len(records) == 1 else 0
-    if request.sys_flag & _TRANSACTION == _PREPARED:
-        waits = shared.transactions.topic
-        number, first = 0, await shared.transactions.prepare(name, queue, records[0])
-    elif level > 0:
-        waits = shared.delays.topic
-        number, first = await shared.delays.park(level, name, queue, records[0])
+    prepared = request.sys_flag & _TRANSACTION == _PREPARED
+    if prepared or level > 0:
+        return await _later(call, name, queue, records[0], 0 if prepared else level)
+    # Before the message is stored: once it is, nothing may fail any more, or it would be sent again.
+    place = await shared.places.base(topic, queue)
+    first = (await shared.writing.append(topic, Partition(topic.name, queue), records)).base_offset
+    said = sent(call.asked, shared.cluster.host, place | first, queue, first) if len(records) == 1 else None
+    return said or Reply(_sent(call, place, queue, first, len(records)))
+
+
+async def _later(call: Call, topic: str, queue: int, record: Stored, level: int) -> Reply:
+    """Keep a message until its time, or, where ``level`` is 0, its producer's decision; the answer says where."""
+    shared = call.shared
+    waits = shared.delays if level else shared.transactions
+    number = shared.delays.number(level) if level else 0
+    place = await shared.places.base(await waits.topic.made(), number)
+    if level:
+        first = await shared.delays.park(level, topic, queue, record)
     else:
-        first = (await shared.writing.append(topic, Partition(topic.name, queue), records)).base_offset
-        return Reply(_sent(call, await shared.places.base(topic, queue), queue, first, len(records)))
-    return Reply(_sent(call, await shared.places.base(await waits.made(), number), queue, first, 1))
+        first = await shared.transactions.prepare(topic, queue, record)
+    return Reply(_sent(call, place, queue, first, 1))
 
 
 def _sent(call: Call, place: int, queue: int, first: int, count: int) -> m.Sent:

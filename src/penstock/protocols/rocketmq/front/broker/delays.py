@@ -19,6 +19,7 @@ from penstock.protocols.rocketmq.front.broker.messages import number_of
 from penstock.protocols.rocketmq.front.broker.own_topic import OwnTopic
 from penstock.protocols.rocketmq.front.ledger import Ledger
 from penstock.seams.enode import Enode
+from penstock.seams.patience import patiently
 from penstock.seams.runtime import Runtime
 
 __all__ = ["LEVELS_S", "Delays", "header_of"]
@@ -55,23 +56,25 @@ class Delays:
 
     async def start(self) -> None:
         """Go on with what waits. Raises StoreError."""
-        if await self._parked.found() is not None:
+        if await patiently(self._runtime, self._parked.found) is not None:
             self._run()
 
-    async def park(self, level: int, topic: str, queue: int, record: Stored) -> tuple[int, int]:
-        """Keep a record until its level's time is over, and put it into that queue then.
+    def number(self, level: int) -> int:
+        """The partition in which messages of a level wait; one that there is not is the last one."""
+        return min(level, len(LEVELS_S)) - 1
 
-        Returns in which partition it waits, and at which offset.
+    async def park(self, level: int, topic: str, queue: int, record: Stored) -> int:
+        """Keep a record until its level's time is over, and put it into that queue then; the offset where it waits.
 
-        A level that there is not is the last one. Raises StoreError.
+        Raises StoreError.
         """
-        number = min(level, len(LEVELS_S)) - 1
+        number = self.number(level)
         due_ms = self._runtime.now_ms() + int(LEVELS_S[number] * 1_000 * self._scale)
         told = {_DUE: b"%d" % due_ms, _TOPIC: topic.encode(), _QUEUE: b"%d" % queue}
         headers = [pair for pair in record.headers if pair[0] not in told]
         offset = await self._parked.append(number, record._replace(headers=(*headers, *told.items())))
         self._run()
-        return number, offset
+        return offset
 
     @property
     def topic(self) -> OwnTopic:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.columnar.plain_records import Stored, encode_batch, stored_records
-from penstock.errors import LogOffsetOutOfRange, TopicExists
+from penstock.errors import LogOffsetOutOfRange, PenstockError, TopicExists
 from penstock.model import Partition
 from penstock.seams.enode import Enode, FetchPart, TopicState, fetch_one
 from penstock.seams.journal import OWN_TOPICS
@@ -45,7 +45,10 @@ class OwnTopic:
     async def append(self, number: int, record: Stored) -> int:
         """Write one; its offset. Raises StoreError."""
         await self.made()
-        return (await self._enode.append(Partition(self.name, number), encode_batch([record]))).base_offset
+        (result,) = await self._enode.append_all(((Partition(self.name, number), encode_batch([record])),))
+        if isinstance(result, PenstockError):
+            raise result
+        return result.base_offset
 
     async def read(self, number: int, offset: int) -> list[Stored]:
         """What there is from ``offset`` on, a piece of it; nothing at the end. Raises StoreError, CorruptBatch."""

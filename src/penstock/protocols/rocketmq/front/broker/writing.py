@@ -6,6 +6,7 @@ import logging
 
 from penstock.columnar.plain_records import Stored, encode_batch
 from penstock.columnar.recompress import recompressed, target_of
+from penstock.errors import PenstockError
 from penstock.model import Partition
 from penstock.protocols.rocketmq.config.names import DEAD_LETTER, RETRY, UNWRITABLE
 from penstock.protocols.rocketmq.error_codes import Code
@@ -38,7 +39,10 @@ class Writing:
             if target is not None and not target.meets(batch):
                 plain = batch
                 batch = await self._runtime.in_thread(lambda: recompressed(plain, target, len(plain)))
-        return await self._enode.append(partition, batch)
+        (result,) = await self._enode.append_all(((partition, batch),))
+        if isinstance(result, PenstockError):
+            raise result
+        return result
 
     async def deliver(self, name: str, queue: int, record: Stored) -> None:
         """Write a record that waited. One whose topic is gone meanwhile is gone, too; that is said aloud."""
