@@ -15,7 +15,6 @@ from penstock.columnar.plain_fields import read_bytes, read_record, read_varint
 from penstock.columnar.transactions import ABORT, AbortedTransactions, control_type
 from penstock.errors import CorruptBatch
 from penstock.model import Codec
-from penstock.seams.framing import Buffer
 
 __all__ = ["MAX_INFLATED_BYTES", "Stored", "encode_batch", "stored_records"]
 
@@ -50,7 +49,9 @@ def encode_batch(records: Sequence[Stored]) -> memoryview:
     return encode_few(rows, append_time=not records[0].timed)
 
 
-def stored_records(data: Buffer, start: int, aborted: Sequence[tuple[int, int]] = ()) -> Iterator[Stored]:
+def stored_records(
+    data: bytes | bytearray | memoryview, start: int, aborted: Sequence[tuple[int, int]] = ()
+) -> Iterator[Stored]:
     """The records of whole batches from offset ``start`` on. Raises CorruptBatch.
 
     Left out are markers of the log, and what belongs to transactions of ``aborted`` (producer id, first offset).
@@ -66,7 +67,7 @@ def stored_records(data: Buffer, start: int, aborted: Sequence[tuple[int, int]] 
             yield from _records(_plain(data, header), header, start)
 
 
-def _plain(data: Buffer, header: BatchHeader) -> bytes:
+def _plain(data: bytes | bytearray | memoryview, header: BatchHeader) -> bytes:
     packed = memoryview(data)[header.position + HEADER_BYTES : header.end]
     if header.codec is Codec.NONE:
         return bytes(packed)

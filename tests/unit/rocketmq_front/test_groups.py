@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from penstock.errors import ServerError
@@ -99,18 +97,17 @@ def test_who_says_goodbye_is_out_of_that_group_only() -> None:
     run(check)
 
 
-@pytest.mark.near  # time is real
-def test_who_is_silent_for_too_long_is_out_and_hung_up_on() -> None:
+def test_who_is_silent_for_too_long_is_out_and_to_be_hung_up_on() -> None:
     async def check(kit: Kit) -> None:
+        clients, who = kit.front.shared.clients, Who("first", "JAVA", 409)
         other = kit.client()
-        await other.beat("demo")
-        await asyncio.sleep(0.3)
-        await kit.beat("demo")
-        kit.front.expire()
-        assert await members(kit) == ["first"]
-        assert (other.hung_up, kit.hung_up) == (True, False)
+        clients.produce(kit.session.line, who, "p", 100.0)
+        clients.consume(other.session.line, Who("second", "JAVA", 409), m.ConsumerData(group_name="g"), 0.0)
+        assert clients.expire(120.0) == []
+        assert clients.expire(121.0) == [other.session.line]
+        assert (list(clients.consumers), list(clients.producers)) == ([], ["p"])
 
-    run(check, RocketFrontOptions(client_timeout_ms=250))
+    run(check)
 
 
 def test_clients_beyond_the_limit_are_refused_and_who_goes_makes_room() -> None:
