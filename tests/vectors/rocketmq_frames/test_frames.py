@@ -23,13 +23,19 @@ REQUESTS = {
     352: 2, 353: 2, 361: 17, 999: 5,
 }  # fmt: skip
 
-# Ext fields that say nothing to us: of 5.x clients, of trace, of heartbeats, of an older Snode.
+# Ext fields that say nothing to us: of 5.x clients, of trace, of heartbeats, of an older Snode, of topics over topics.
 UNDECLARED = {
-    "ReqT", "enodeAddr", "indexType", "bname", "MSG_REGION", "TRACE_ON", "IS_SUB_CHANGE", "IS_SUPPORT_HEART_BEAT_V2",
+    "ReqT", "enodeAddr", "indexType", "bname", "lo", "MSG_REGION", "TRACE_ON", "IS_SUB_CHANGE",
+    "IS_SUPPORT_HEART_BEAT_V2",
 }  # fmt: skip
 
-# Requests that were spoilt on purpose to see what is answered: by code and recording.
-SPOILT = {(11, "f_errors.namesrv.jsonl"), (310, "f_errors.broker.jsonl")}
+# Requests that were spoilt on purpose to see what is answered, by code and recording; and such as mean something else:
+# 351 and 352 of the Snode's branch, asked of servers that take them for questions about a topic and a group.
+SPOILT = {
+    (11, "f_errors.namesrv.jsonl"),
+    (310, "f_errors.broker.jsonl"),
+    *((code, f"h_raw.{hop}.jsonl") for code in (351, 352) for hop in ("broker", "namesrv")),
+}
 
 
 def without_nothing(wire: bytes) -> bytes:
