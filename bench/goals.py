@@ -14,9 +14,11 @@ __all__ = [
     "ALL_S",
     "BATCH_MS",
     "CPU",
+    "CPU_ALL",
     "CPU_EACH",
     "FIRST_S",
     "GOALS",
+    "IDLE_SHARE",
     "LATENCY_MS",
     "PEAK_MB",
     "PLAN_S",
@@ -45,6 +47,8 @@ LATENCY_MS = "ms from send() to the reader"
 FIRST_S = "s from start to the first record"
 ALL_S = "s from start to the last record"
 PEAK_MB = "MB at most"
+CPU_ALL = "CPU s, start to end"
+IDLE_SHARE = "% of a core"
 _FEW = "160 records a batch"
 
 
@@ -238,18 +242,33 @@ GOALS: Sequence[Goal] = (
     ),
     Goal(
         "fresh process: start to the first record ÷ confluent-kafka",
-        "small", "fresh process, 1 M records, Kafka", FIRST_S, "penstock Consumer", "confluent-kafka", 2, 1.3,
+        "fresh", "1 M records, Kafka", FIRST_S, "penstock Consumer", "confluent-kafka", 2, 1.3,
+        smaller_is_better=True,
+    ),
+    Goal(
+        "… of a topic of 10 ÷ the same",
+        "fresh", "10 records, Kafka", FIRST_S, "penstock Consumer", "confluent-kafka", 2, 1.3,
         smaller_is_better=True,
     ),
     Goal(
         "… 1 M records and end ÷ the same",
-        "small", "fresh process, 1 M records, Kafka", ALL_S, "penstock Consumer", "confluent-kafka", 1, 0.7,
+        "fresh", "1 M records, Kafka", ALL_S, "penstock Consumer", "confluent-kafka", 1, 0.7,
         smaller_is_better=True,
     ),
     Goal(
         "… peak memory ÷ the same",
-        "small", "fresh process, 1 M records, Kafka", PEAK_MB, "penstock Consumer", "confluent-kafka", 2, 1.3,
+        "fresh", "1 M records, Kafka", PEAK_MB, "penstock Consumer", "confluent-kafka", 2, 1.3,
         smaller_is_better=True,
+    ),
+    Goal(
+        "… peak memory ÷ the same with its defaults",
+        "fresh", "1 M records, Kafka", PEAK_MB, "penstock Consumer", "confluent-kafka, its defaults", 2, 1.3,
+        smaller_is_better=True,
+    ),
+    Goal(
+        "consumer that idles",
+        "fresh", "nothing to read, Kafka", IDLE_SHARE, "penstock Consumer", "", 0.1, 0.05,
+        smaller_is_better=True, unit=" %",
     ),
     Goal(
         "embedded snode: ready",

@@ -79,22 +79,6 @@ def pace(job: Mapping[str, Any]) -> Mapping[str, object]:
     return {"late": late}
 
 
-def first(job: Mapping[str, Any]) -> Mapping[str, object]:
-    """Seconds since the process was started (``begun``, by the monotonic clock): first record, and all."""
-    import resource
-
-    from bench.clients import small_first
-
-    seconds_to_first, seconds = getattr(small_first, job["case"])(job["bootstrap"], job["topic"], job["count"])
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return {
-        "first_s": seconds_to_first - job["begun"],
-        "all_s": seconds - job["begun"],
-        "cpu_s": used.ru_utime + used.ru_stime,
-        "peak_mb": used.ru_maxrss / 1024,
-    }
-
-
 def raw(job: Mapping[str, Any]) -> Mapping[str, object]:
     """Send the same bytes again and again."""
     from bench.clients import small_raw
@@ -110,7 +94,6 @@ PARTS: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, object]]] = {
     "ask": ask,
     "answer": answer,
     "pace": pace,
-    "first": first,
     "raw": raw,
 }
 

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
+from bench.clients.confluent_tuned import TUNED
 from bench.clients.reading import POLL_AT_MOST, SILENCE_S, Job, to_arrow
 from bench.metering import Meter
 
 __all__ = ["consume"]
-
-TUNED: dict[str, str | int | float | bool] = {
-    # librdkafka stops fetching for fetch.queue.backoff.ms (1000 by default!) once a partition's queue is full: with
-    # its defaults a fast reader sees a tenth of what the library can do.
-    "fetch.queue.backoff.ms": 5,
-    "queued.min.messages": 1_000_000,
-    "queued.max.messages.kbytes": 1 << 20,
-    "max.partition.fetch.bytes": 4 << 20,
-    "check.crcs": True,
-}
 
 
 def consume(job: Job, meter: Meter) -> None:

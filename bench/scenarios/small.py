@@ -1,4 +1,4 @@
-"""One record, one request, at once: single sends, records read as they come, fresh processes; the server's CPU beside.
+"""One record, one request, at once: single sends, records read as they come; the server's CPU beside.
 
 To a real Kafka broker and to our snode in memory, which run one after the other.
 """
@@ -23,7 +23,7 @@ from bench.clients.small_reading import CASES as READERS
 from bench.clients.small_round_trips import CASES as ASKERS
 from bench.clients.small_round_trips import PARTITIONS
 from bench.clients.small_writing import CASES as SENDERS
-from bench.goals import ALL_S, CPU_EACH, FIRST_S, LATENCY_MS, PEAK_MB, SERVER_CPU, SINGLE_RATE
+from bench.goals import CPU_EACH, LATENCY_MS, SERVER_CPU, SINGLE_RATE
 from bench.loading import create, delete, fill
 from bench.rounds import rounds
 from bench.servers import ROOT, environment, snode
@@ -40,12 +40,6 @@ FLYING_TIMES = 5
 RATES = {100: 600, 500: 3_000, 1_000: 6_000, 10_000: 40_000}
 """Records a second to records of a case."""
 
-FIRSTS: Mapping[str, str] = {
-    "penstock Consumer": "consumer",
-    "penstock Consumer, messages": "messages",
-    "confluent-kafka": "confluent",
-}
-MANY = 1_000_000
 COMMITS = 1_000
 ROUND_TRIPS = 2_000
 
@@ -112,7 +106,6 @@ def _all(session: Session, server: Server) -> None:
         _trickles(session, server, rate, count // (5 if session.quick else 1))
     _commits(session, server, COMMITS // (5 if session.quick else 1))
     _round_trips(session, server, ROUND_TRIPS // (5 if session.quick else 1))
-    _firsts(session, server)
 
 
 def _pairs(words: Sequence[str]) -> Mapping[str, str]:
@@ -232,23 +225,6 @@ def _round_trips(session: Session, server: Server, count: int) -> None:
         for quantile in ("p50", "p99", "p999"):
             session.add("small", f"{variant}, {quantile}", LATENCY_MS, case, number, float(str(found[quantile])))
         session.add("small", variant, CPU_EACH, case, number, float(str(found["cpu_us"])))
-
-
-def _firsts(session: Session, server: Server) -> None:
-    variant = f"fresh process, 1 M records, {server.name}"
-    count = MANY // (10 if session.quick else 1)
-    topic = _topic(server, 4)
-    fill(server.bootstrap, topic, 4, count)
-    try:
-        for number, case in rounds(tuple(FIRSTS), warm=session.warm, runs=session.runs):
-            job = {"part": "first", "case": FIRSTS[case], "bootstrap": server.bootstrap, "topic": topic, "count": count}
-            found = child("bench.small_case", {**job, "begun": time.monotonic()})
-            for metric, name in ((FIRST_S, "first_s"), (ALL_S, "all_s"), (PEAK_MB, "peak_mb")):
-                session.add("small", variant, metric, case, number, float(str(found[name])))
-    except CaseFailed as error:
-        session.failed("small", variant, "fresh process", error)
-    finally:
-        delete(server.bootstrap, topic)
 
 
 def _topic(server: Server, partitions: int = 1) -> str:

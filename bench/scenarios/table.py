@@ -10,6 +10,7 @@ from bench.scenarios import (
     consume,
     decoding,
     failover,
+    fresh,
     produce,
     serve,
     small,
@@ -47,6 +48,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "snode": Scenario(snode.run, "start and idle memory of the snode; import penstock"),
     "serve": Scenario(serve.run, "clients reading from our snode and from a real Kafka broker", serve.RIVALS),
     "failover": Scenario(failover.run, "three real Kafka brokers, of which one dies", failover.RIVALS),
-    "small": Scenario(small.run, "single records: sent and waited for, read as they come, by fresh processes"),
+    "small": Scenario(small.run, "single records: sent and waited for, read as they come"),
+    "fresh": Scenario(fresh.run, "fresh processes: to the first record, to the millionth, memory; idle consumers"),
     "tubemq": Scenario(tubemq.run, "a real TubeMQ broker: reading and writing", tubemq.RIVALS),
 }
