@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import penstock
+from penstock.client import Producer
+from penstock.testing import Broker
 
 COLUMNS = {"cramjam", "google_crc32c", "llvmlite", "numba", "numpy", "pandas", "pyarrow", "pyspark"}
 HEAVY = COLUMNS | {"asyncio", "concurrent", "pydantic", "rich", "ssl", "typer", "unittest"}
@@ -35,7 +37,7 @@ def test_no_heavy_module_is_loaded(statement: str) -> None:
 
 
 NOT_FOR_READING = {
-    "csv", "difflib", "email", "hashlib", "numba", "tempfile", "tomllib", "zipfile",
+    "csv", "difflib", "email", "hashlib", "numba", "numpy", "pyarrow", "tempfile", "tomllib", "zipfile",
     "penstock.columnar.builder", "penstock.protocols.kafka.messages.commits",
     "penstock.protocols.kafka.messages.groups", "penstock.seams.admin", "penstock.seams.enode", "penstock.seams.node",
 }  # fmt: skip
@@ -83,3 +85,24 @@ def test_what_a_type_checker_sees_is_what_runs(package: str) -> None:
         (home if home.startswith("penstock.") else f"{package}.{home}", name) for name, home in module._HOME_OF.items()
     }
     assert seen == homes
+
+
+READ = """
+import sys
+from penstock import Consumer
+found = []
+with Consumer(sys.argv[1] + "/topic", auto_offset_reset="earliest") as consumer:
+    while len(found) < 10:
+        found += [(message.offset, message.value) for message in consumer.poll(20)]
+    print(len(found), sorted({"numpy", "pyarrow"} & set(sys.modules)))
+"""
+
+
+def test_a_handful_of_records_is_read_without_arrow_and_numpy() -> None:
+    with Broker() as broker:
+        broker.create_topic("topic", partitions=1)
+        with Producer(broker.address) as producer:
+            for n in range(10):
+                producer.send("topic", b"%d" % n)
+        run = subprocess.run([sys.executable, "-c", READ, broker.address], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "10 []"

@@ -36,15 +36,17 @@ _FUNCTIONS: Final = "pyarrow.compute"
 _MANY_ROWS: Final = 500
 _LISTS: Final = "lists"
 
-_ALWAYS: Final = (
-    "penstock.net.asyncio_channel",
+_ALWAYS: Final = ("penstock.net.asyncio_channel", "penstock.columnar.few_read", "penstock.columnar.messages")
+_COLUMNS: Final = (
     "penstock.columnar.compression",
     "penstock.columnar.decode",
-    "penstock.columnar.messages",
     "penstock.kernels._pure",
     "pyarrow._compute",  # its loop copies pieces of many lengths
 )
-_OF_ROLES: Final = {"producer": ("penstock.columnar.builder", "penstock.columnar.encode")}
+_OF_ROLES: Final = {
+    "columns": _COLUMNS,
+    "producer": ("penstock.columnar.builder", "penstock.columnar.encode", *_COLUMNS),
+}
 _exercised: Final[set[str]] = set()
 _under_way: Final[set[str]] = set()
 
@@ -52,7 +54,8 @@ _under_way: Final[set[str]] = set()
 async def loaded(protocol: WireProtocol, *roles: str) -> None:
     """Return when everything is there that a client of this protocol imports in its life.
 
-    Roles are ``consumer``, ``member`` (of a group) and ``producer``.
+    Roles are ``consumer``, ``member`` (of a group), ``columns`` (what decodes more than a handful of records, for who
+    decodes on the loop; others import it then, in the thread that polls) and ``producer``.
     """
     wanted = [role for role in roles if _missing(protocol, role)]
     if wanted:
@@ -64,7 +67,7 @@ def load(protocol: WireProtocol, *roles: str) -> None:
     for role in roles:
         for name in _missing(protocol, role):
             import_module(name)
-    for home in filter(None, (MAIN, protocol.kernels)):
+    for home in filter(None, (MAIN, protocol.kernels) if {"columns", "producer"} & {*roles} else ()):
         kernels.kernel_of(home, 0)  # one that is forced by the environment is loaded at its first use
     _exercised.update(roles)
     kernels.load_beside(beside_readers)

@@ -68,6 +68,7 @@ class AsyncConsumer(Handle):
         self._settings = consumer_settings(plain, keywords, file=file, protocol=self._protocol.config)
         self._log = client_log("consumer", self._settings.config)
         self._call: Call = call_on_loop
+        self._decodes_on_loop = True
         self._told = Told(self._log, on_callback_error)
         self._interrupts = Interrupts()
         self._poller: object = None
@@ -315,7 +316,8 @@ class AsyncConsumer(Handle):
 
     async def _start(self, *, subscribe: bool = True) -> ConsumerEngine:
         if self._engine is None and not self._closed:
-            await loaded(self._protocol, "consumer", *(["member"] if self._settings.config.group else []))
+            grouped = ["member"] if self._settings.config.group else []
+            await loaded(self._protocol, "consumer", *grouped, *(["columns"] if self._decodes_on_loop else []))
         if self._closed:
             raise Closed("the consumer is closed")
         if self._home is not None:

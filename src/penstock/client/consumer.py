@@ -51,6 +51,7 @@ class Consumer(Handle):
     def __init__(self, address: str, *, group: str | None = None, **options: OptionValue | CallbackErrorHook) -> None:
         self._inner = AsyncConsumer(address, group=group, **options)
         self._inner._call = call_in_user_thread
+        self._inner._decodes_on_loop = False
         self._loop = loop_thread()
         self._one = Turns(self._loop, "consumer")
         self._anyone = AnyTurn(self._loop)

@@ -8,22 +8,17 @@ it and finds the words. Source: Kafka protocol, record batch v2 (KIP-98).
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from typing import Final
 
 import google_crc32c
-import numpy as np
-import pyarrow as pa
 
-from penstock.columnar.arrays import binary_of, headers_of, numbers
 from penstock.columnar.batch import APPEND_TIME, BATCH_HEADER, CRC_START, HEADER_BYTES, TRANSACTIONAL
 from penstock.columnar.buffers import BytesLike, as_view
 from penstock.columnar.plain_fields import read_bytes, read_record, read_varint
-from penstock.columnar.schema import RECORD_COLUMNS, TYPES, schema
 from penstock.errors import CorruptBatch
 from penstock.model import Partition, Record, TimestampType
 
-__all__ = ["batch_of", "read_few"]
+__all__ = ["read_few"]
 
 _MOST_BYTES: Final = 16 * 1024
 """Fetches up to this size may hold few records; in larger ones nobody looks."""
@@ -133,17 +128,3 @@ def _headers(data: bytes, at: int, end: int, count: int) -> tuple[tuple[tuple[st
         value, at = read_bytes(data, at, end)
         pairs.append((name.decode(), value))
     return tuple(pairs), at
-
-
-def batch_of(records: Sequence[Record]) -> pa.RecordBatch:
-    """The same as record columns, all of them."""
-    count = len(records)
-    arrays = [
-        binary_of([record.key for record in records]),
-        binary_of([record.value for record in records]),
-        numbers(TYPES["offset"], count, np.array([record.offset for record in records], np.int64)),
-        numbers(TYPES["timestamp"], count, np.array([record.timestamp_ms * 1000 for record in records], np.int64)),
-        numbers(TYPES["timestampType"], count, np.array([int(record.timestamp_type) for record in records], np.int32)),
-        headers_of([record.headers for record in records]),
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema(RECORD_COLUMNS))

@@ -1,20 +1,21 @@
 """Messages: what a consumer hands to its user. Arrow inside; Python objects only for who iterates.
 
+Arrow is imported where columns are there or asked for: a handful of records does without.
 What must not live here: decoding and fetching.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, overload
+from typing import TYPE_CHECKING, Final, overload
 
-import pyarrow as pa
-
-from penstock.columnar.few_read import batch_of
-from penstock.columnar.pickled import Packed, packed, unpacked
-from penstock.columnar.schema import COLUMNS, assemble, check_columns, schema
 from penstock.errors import UsageError
 from penstock.model import Partition, Record, TimestampType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from penstock.columnar.pickled import Packed
 
 __all__ = ["Messages", "Part"]
 
@@ -51,6 +52,8 @@ class Part:
     def batch(self) -> pa.RecordBatch:
         """The record columns."""
         if self._batch is None:
+            from penstock.columnar.few_columns import batch_of
+
             self._batch = batch_of(self.records or ())
         return self._batch
 
@@ -66,6 +69,8 @@ class Part:
         return f"<Part of {self.partition}: {self.num_rows} rows, next {self.next_offset}>"
 
     def __reduce__(self) -> tuple[object, ...]:
+        from penstock.columnar.pickled import packed
+
         return _part, (self.partition, packed([self.batch]), self.next_offset, self.context)
 
 
@@ -210,6 +215,10 @@ class Messages:
 
         None means every column that was read, with topic and partition, in the order of Spark's Kafka source.
         """
+        import pyarrow as pa
+
+        from penstock.columnar.schema import assemble, check_columns, schema
+
         names = self._names() if columns is None else check_columns(columns)
         chunks = [assemble(part.batch, part.partition.topic, part.partition.id, names) for part in self._parts]
         return pa.Table.from_batches(chunks, schema=schema(names))
@@ -244,24 +253,34 @@ class Messages:
 
     def __arrow_c_schema__(self) -> object:
         """Export the schema as an Arrow PyCapsule."""
+        from penstock.columnar.schema import schema
+
         return schema(self._names()).__arrow_c_schema__()
 
     def __reduce__(self) -> tuple[object, ...]:
+        from penstock.columnar.pickled import packed
+
         places = tuple((part.partition, part.next_offset, part.context) for part in self._parts)
         return _rebuilt, (places, packed([part.batch for part in self._parts]))
 
     def _names(self) -> Sequence[str]:
         """Columns that every part has."""
+        from penstock.columnar.schema import COLUMNS
+
         there = [set(part.batch.schema.names) for part in self._parts] or [set(COLUMNS)]
         common = set.intersection(*there) | {"topic", "partition"}
         return [name for name in COLUMNS if name in common]
 
 
 def _part(partition: Partition, streams: Sequence[Packed], next_offset: int, context: str) -> Part:
+    from penstock.columnar.pickled import unpacked
+
     return Part(partition, next(unpacked(streams)), next_offset, context)
 
 
 def _rebuilt(places: Sequence[tuple[Partition, int, str]], streams: Sequence[Packed]) -> Messages:
+    from penstock.columnar.pickled import unpacked
+
     return Messages(
         Part(partition, batch, next_offset, context)
         for (partition, next_offset, context), batch in zip(places, unpacked(streams), strict=True)
@@ -293,6 +312,8 @@ def _cut(part: Part, first: int, last: int) -> Part:
 
 
 def _records(partition: Partition, batch: pa.RecordBatch) -> Iterator[Record]:
+    import pyarrow as pa
+
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     rows = batch.num_rows
     stamps = columns.get("timestamp")

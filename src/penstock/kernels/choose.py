@@ -22,7 +22,7 @@ from penstock.kernels.cache import MAIN, being_compiled, folder, in_turn, is_war
 if TYPE_CHECKING:
     from penstock.kernels.interface import Kernel
 
-__all__ = ["compile_beside", "kernel", "kernel_of", "load", "load_beside", "name", "using", "warm"]
+__all__ = ["at_hand", "compile_beside", "kernel", "kernel_of", "load", "load_beside", "name", "using", "warm"]
 
 _NAMES: Final = ("pure", "numba")
 _VARIABLE: Final = "PENSTOCK_KERNEL"
@@ -87,6 +87,11 @@ def kernel_of(home: str, size: int | None = None) -> ModuleType:
         if _State.beside is None or not _State.beside(bring):
             bring()
     return _State.loaded.get(home) or _import("pure", home)
+
+
+def at_hand() -> Kernel | None:
+    """Return the chosen kernel if it is loaded; nothing is imported for whoever can do without."""
+    return cast("Kernel | None", _State.loaded.get(MAIN))
 
 
 def load_beside(beside: Callable[[Callable[[], object]], bool]) -> None:

@@ -7,6 +7,7 @@ connection and are copied out of it, because ``Frame.body`` must stay valid for 
 from __future__ import annotations
 
 import mmap
+import sys
 from collections.abc import Callable, Iterator
 
 from penstock.seams.framing import Buffer, Buffers, Frame, Framing
@@ -22,13 +23,13 @@ _JOIN_BYTES = 64 * 1024
 def allocate(count: int) -> memoryview:
     """``count`` writable bytes; large ones from Arrow's pool, which reuses them and does not fill them with zeros.
 
-    Nor does it touch them: a size that a peer claims takes no memory until its bytes come.
+    Nor does it touch them: a size that a peer claims takes no memory until its bytes come. Before Arrow is there, they
+    are mapped: this runs on a loop, which waits for no import.
     """
     if count < _POOL_BYTES:
         return memoryview(bytearray(count))
-    import pyarrow as pa
-
-    return memoryview(pa.allocate_buffer(count)).cast("B")
+    from_pool = getattr(sys.modules.get("pyarrow"), "allocate_buffer", None)
+    return allocate_mapped(count) if from_pool is None else memoryview(from_pool(count)).cast("B")
 
 
 def allocate_mapped(count: int) -> memoryview:

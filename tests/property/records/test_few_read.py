@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from penstock.columnar import Messages, Producing, decode_v2
 from penstock.columnar.batch import CRC_START, HEADER_BYTES, stamp, stamp_append_time
 from penstock.columnar.buffers import crc32c
-from penstock.columnar.few_read import _MOST_BYTES, batch_of, read_few
+from penstock.columnar.few_columns import batch_of
+from penstock.columnar.few_read import _MOST_BYTES, read_few
 from penstock.model import Codec, Partition
 from tests.property.records.strategies import Sent, batches, builder_of
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.kernels.interface import Batch, Bytes, Fault
+from penstock.kernels.lengths import last_whole
 
 __all__ = ["last_batch", "scan_batches"]
 
@@ -40,11 +41,8 @@ _FEW: Final = 8
 """Headers that a loop has read before NumPy has started."""
 _LAST_OFFSET: Final = (1 << 63) - 2
 _CODECS: Final = 5
-
-_LENGTH: Final = struct.Struct(">i")  # in the same place in all formats, as is what it does not count
 _LENGTH_AT: Final = 8
 _LENGTH_AFTER: Final = 12
-_LEAST_LENGTH: Final = 14
 
 
 def scan_batches(data: Bytes, at: int, end: int, table: npt.NDArray[np.int64]) -> tuple[int, int, int]:
@@ -110,11 +108,4 @@ def _judge(base: int, attributes: int, last: int, count: int) -> Fault:
 
 def last_batch(data: Bytes, at: int, end: int) -> int:
     """See `penstock.kernels.interface.Kernel.last_batch`."""
-    view = data.data
-    last = -1
-    while end - at >= _PREFIX:
-        length: int = _LENGTH.unpack_from(view, at + _LENGTH_AT)[0]
-        if length < _LEAST_LENGTH or length + _LENGTH_AFTER > end - at:
-            break
-        last, at = at, at + length + _LENGTH_AFTER
-    return last
+    return last_whole(data.data, at, end)

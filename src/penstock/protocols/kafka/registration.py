@@ -84,8 +84,14 @@ def _faults() -> Wording:
 _HERE = "penstock.protocols.kafka"
 _LOADS = {
     "consumer": (f"{_HERE}.client.reading",),
+    "columns": (f"{_HERE}.records",),
     "member": (f"{_HERE}.client.membership", f"{_HERE}.client.committing"),
-    "producer": (f"{_HERE}.client.transactional_sender", f"{_HERE}.client.transactions", f"{_HERE}.client.coordinator"),
+    "producer": (
+        f"{_HERE}.records",
+        f"{_HERE}.client.transactional_sender",
+        f"{_HERE}.client.transactions",
+        f"{_HERE}.client.coordinator",
+    ),
 }
 PROTOCOL = WireProtocol(
     "kafka",
@@ -96,5 +102,5 @@ PROTOCOL = WireProtocol(
     exact_times=True,
     faults=_faults,
     title="Kafka",
-    loads={role: (f"{_HERE}.client", f"{_HERE}.records", *modules) for role, modules in _LOADS.items()},
+    loads={role: (f"{_HERE}.client", *modules) for role, modules in _LOADS.items()},
 )

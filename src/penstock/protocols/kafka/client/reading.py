@@ -11,8 +11,10 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.columnar.buffers import as_array
+from penstock import kernels
+from penstock.columnar.buffers import as_array, as_view
 from penstock.errors import CorruptBatch, PenstockError
+from penstock.kernels.lengths import last_whole
 from penstock.model import Node, Partition
 from penstock.protocols.kafka.client.calls import ByVersion
 from penstock.protocols.kafka.client.cluster import Cluster
@@ -102,7 +104,6 @@ class KafkaFetched:
         """The records in ``[offset, stop)`` and the offset to read next. Raises CorruptBatch, or ``error`` if set."""
         from penstock.columnar import Messages
         from penstock.columnar.few_read import read_few
-        from penstock.protocols.kafka.records import decode
 
         if self.error is not None:
             raise self.error
@@ -110,6 +111,8 @@ class KafkaFetched:
             few = read_few(self._records, self.partition, start=self.offset, stop=stop, check_crcs=self._check_crcs)
             if few is not None:
                 return Messages.of_records(self.partition, *few), few[1]
+        from penstock.protocols.kafka.records import decode
+
         try:
             found = decode(
                 self._records,
@@ -129,10 +132,11 @@ def _stretches(records: Buffer) -> Sequence[Stretch]:
     """Where the first and the last whole batch of any format lie, in offsets, and in which epoch each was written."""
     if len(records) < _PREFIX.size:
         return ()
-    from penstock import kernels  # they need NumPy, which those who never fetch do without
-
-    # Of size 0: these bytes are counted when they are decoded.
-    last = kernels.kernel(0).last_batch(as_array(records), 0, len(records))
+    kernel = kernels.at_hand()  # without one: a loop here costs less than NumPy, which who reads little does without
+    if kernel is None:
+        last = last_whole(as_view(records), 0, len(records))
+    else:
+        last = kernel.last_batch(as_array(records), 0, len(records))
     if last < 0 or (end := _stretch(records, last)) is None:
         return ()
     start = _stretch(records, 0) if last else None
