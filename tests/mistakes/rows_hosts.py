@@ -52,7 +52,7 @@ def a_port_in_letters(world: World) -> None:
     penstock.Producer(f"{world.scheme}://127.0.0.1:port")
 
 
-@row("has port 99999, allowed is 0 to 65535", ConfigError)
+@row("has port 99999, must be 0 to 65535", ConfigError)
 def a_port_that_is_too_large(world: World) -> None:
     penstock.Producer(f"{world.scheme}://127.0.0.1:99999")
 

@@ -130,7 +130,7 @@ def an_option_of_a_producer_for_a_consumer(world: World) -> None:
     penstock.Consumer(world.address, linger_ms=5)
 
 
-@row("acks is 'most', wanted is one of", ConfigError)
+@row("acks is 'most', expected one of", ConfigError)
 def a_word_that_is_no_choice(world: World) -> None:
     penstock.Producer(world.address, acks="most")
 

@@ -150,6 +150,6 @@ def an_address_of_bytes(world: World) -> None:
     penstock.Producer(world.address.encode())  # type: ignore[arg-type]
 
 
-@row("linger_ms is 'soon', wanted is a whole number", ConfigError)
+@row("linger_ms is 'soon', expected a whole number", ConfigError)
 def text_as_milliseconds(world: World) -> None:
     penstock.Producer(world.address, linger_ms="soon")

@@ -102,7 +102,7 @@ def _port(text: str, part: str) -> int:
         raise ConfigError(f"{part!r} has port {text!r}, which is not a number")
     port = int(text) if len(text) <= 5 else 65_536
     if not 0 <= port <= 65_535:
-        raise ConfigError(f"{part!r} has port {text}, allowed is 0 to 65535")
+        raise ConfigError(f"{part!r} has port {text}, must be 0 to 65535")
     return port
 
 

@@ -77,16 +77,16 @@ def number(default: int, *, low: int, high: int = INT32_MAX, about: str) -> int:
 
     def check_bounds(name: str, value: object) -> None:
         if not isinstance(value, int) or isinstance(value, bool):
-            raise ConfigError(f"{name} is {value!r}, wanted is a whole number")
+            raise ConfigError(f"{name} is {value!r}, expected a whole number")
         if value < low or value > high:
-            raise ConfigError(f"{name} is {value}, allowed is {low} to {high}")
+            raise ConfigError(f"{name} is {value}, must be {low} to {high}")
 
     def read(name: str, given: object) -> object:
         if isinstance(given, str):
             try:
                 return int(given.strip().replace("_", ""))
             except ValueError:
-                raise ConfigError(f"{name} is {given!r}, wanted is a whole number") from None
+                raise ConfigError(f"{name} is {given!r}, expected a whole number") from None
         if isinstance(given, float) and given.is_integer():
             return int(given)
         return given
@@ -119,7 +119,7 @@ def flag(default: bool, *, about: str) -> bool:
 
     def check_flag(name: str, value: object) -> None:
         if not isinstance(value, bool):
-            raise ConfigError(f"{name} is {value!r}, wanted is true or false")
+            raise ConfigError(f"{name} is {value!r}, expected true or false")
 
     return field(default=default, metadata={_KEY: Kind(read, check_flag, about, "true, false")})
 
@@ -141,16 +141,16 @@ def ratio(default: float, *, low: float = 0.0, high: float = 1.0, about: str) ->
 
     def check_bounds(name: str, value: object) -> None:
         if not isinstance(value, int | float) or isinstance(value, bool):
-            raise ConfigError(f"{name} is {value!r}, wanted is a number")
+            raise ConfigError(f"{name} is {value!r}, expected a number")
         if not low <= value <= high:
-            raise ConfigError(f"{name} is {value}, allowed is {low:g} to {high:g}")
+            raise ConfigError(f"{name} is {value}, must be {low:g} to {high:g}")
 
     def read(name: str, given: object) -> object:
         if isinstance(given, str):
             try:
                 return float(given.strip())
             except ValueError:
-                raise ConfigError(f"{name} is {given!r}, wanted is a number") from None
+                raise ConfigError(f"{name} is {given!r}, expected a number") from None
         return given
 
     return field(default=default, metadata={_KEY: Kind(read, check_bounds, about, f"{low:g} to {high:g}")})
@@ -161,7 +161,7 @@ def text(default: str, *, about: str, allowed: str = "text") -> str:
 
     def check_text(name: str, value: object) -> None:
         if not isinstance(value, str):
-            raise ConfigError(f"{name} is {value!r}, wanted is text")
+            raise ConfigError(f"{name} is {value!r}, expected text")
 
     return field(default=default, metadata={_KEY: Kind(_as_given, check_text, about, allowed)})
 
@@ -171,7 +171,7 @@ def optional_text(*, about: str) -> str | None:
 
     def check_text(name: str, value: object) -> None:
         if value is not None and not (isinstance(value, str) and value):
-            raise ConfigError(f"{name} is {value!r}, wanted is text that is not empty")
+            raise ConfigError(f"{name} is {value!r}, expected text that is not empty")
 
     return field(default=None, metadata={_KEY: Kind(_as_given, check_text, about, "text")})
 
@@ -198,10 +198,10 @@ def names(default: tuple[str, ...], *, known: tuple[str, ...], about: str) -> tu
 
     def check_names(name: str, value: object) -> None:
         if not isinstance(value, tuple) or not value:
-            raise ConfigError(f"{name} is {value!r}, wanted is at least one of {', '.join(known)}")
+            raise ConfigError(f"{name} is {value!r}, expected at least one of {', '.join(known)}")
         for part in value:
             if part not in known:
-                raise ConfigError(f"{name} has {part!r}, known are {', '.join(known)}")
+                raise ConfigError(f"{name} has {part!r}, expected some of {', '.join(known)}")
 
     return field(default=default, metadata={_KEY: Kind(read, check_names, about, f"some of {', '.join(known)}")})
 
@@ -224,7 +224,7 @@ def choice(
 
     def check_choice(name: str, value: object) -> None:
         if not isinstance(value, kind) and not (optional and value is None):
-            raise ConfigError(f"{name} is {value!r}, wanted is one of {shown}")
+            raise ConfigError(f"{name} is {value!r}, expected one of {shown}")
 
     return {_KEY: Kind(read, check_choice, about, shown)}
 

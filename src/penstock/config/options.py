@@ -170,7 +170,7 @@ def _with_topics(address: Address, topics: OptionValue) -> Address:
 def _texts(value: OptionValue) -> Sequence[str]:
     if isinstance(value, Sequence):
         return value
-    raise ConfigError(f"topics is {value!r}, wanted are names")
+    raise ConfigError(f"topics is {value!r}, expected names")
 
 
 def read_options(role: type[Config], given: Mapping[str, OptionValue]) -> Config:
@@ -215,7 +215,7 @@ def _in_our_unit(name: str, value: OptionValue, unit: int) -> OptionValue:
     try:
         return int(str(value)) * unit
     except ValueError:
-        raise ConfigError(f"{name} is {value!r}, wanted is a whole number") from None
+        raise ConfigError(f"{name} is {value!r}, expected a whole number") from None
 
 
 def _unknown(name: str, role: type[ClientConfig], known: Collection[str], protocol: ProtocolConfig) -> ConfigError:

@@ -127,7 +127,7 @@ class SnodeConfig:
                     hint=f"Say which address clients shall use: advertised {listener.scheme}://HOST:PORT",
                 )
         if self.flush not in _FLUSH:
-            raise ConfigError(f"flush is {self.flush!r}, wanted is one of {', '.join(_FLUSH)}")
+            raise ConfigError(f"flush is {self.flush!r}, expected one of {', '.join(_FLUSH)}")
         for scheme in self.advertised:
             if scheme not in schemes:
                 raise ConfigError(f"an address is advertised for {scheme}, but nothing listens for it")
@@ -187,4 +187,4 @@ def _texts(name: str, value: OptionValue) -> list[str]:
         return [part.strip() for part in value.split(",")]
     if isinstance(value, list | tuple):
         return list(value)
-    raise ConfigError(f"{name} is {value!r}, wanted is a list of scheme://host:port")
+    raise ConfigError(f"{name} is {value!r}, expected a list of scheme://host:port")

@@ -20,6 +20,6 @@ def assignors_named(names: Sequence[str]) -> tuple[Assignor, ...]:
     if unknown or not names:
         raise ConfigError(
             f"there is no assignor {unknown[0]!r}" if unknown else "a group member needs an assignor",
-            hint=f"Known are {', '.join(ASSIGNORS)}.",
+            hint=f"Use one of {', '.join(ASSIGNORS)}.",
         )
     return tuple(ASSIGNORS[name] for name in names)

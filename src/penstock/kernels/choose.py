@@ -167,7 +167,7 @@ def _load(home: str) -> ModuleType:
 
 def _choose(wanted: str) -> str:
     if wanted and wanted not in _NAMES:
-        raise ConfigError(f"{_VARIABLE}={wanted} names no kernel", hint=f"Known are {' and '.join(_NAMES)}")
+        raise ConfigError(f"{_VARIABLE}={wanted} names no kernel", hint=f"Use {' or '.join(_NAMES)}")
     there = importlib.util.find_spec("numba") is not None
     if wanted == "numba" and not there:
         raise refusal("fast", f"{_VARIABLE}=numba")

@@ -129,7 +129,7 @@ def test_a_port_that_is_taken_is_named(log: Broker, capsys: pytest.CaptureFixtur
     [
         ((), "--store"),
         (("--store", "tape:"), "tape:"),
-        (("--store", "memory:", "--flush", "never"), "'never', wanted is one of os, interval, always"),
+        (("--store", "memory:", "--flush", "never"), "'never', expected one of os, interval, always"),
         (("--store", "memory:", "--listen", "127.0.0.1:9092"), "has no scheme"),
         (("--store", "memory:", "--listen", "pigeon://127.0.0.1:1"), "no protocol 'pigeon'"),
         (("--store", "memory:", "--set", "drain"), "not of the form name=value"),

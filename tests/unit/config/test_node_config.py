@@ -60,9 +60,9 @@ def test_a_listener_is_one_address_and_nothing_more(text: str) -> None:
         ({"listen": "kafka://127.0.0.1:1,kafka://127.0.0.1:2"}, "two listeners"),
         ({"stoer": "memory:"}, "Did you mean 'store'"),
         ({"listen": "kafka://127.0.0.1:1", "advertised": "tubemq://127.0.0.1:1"}, "nothing listens for it"),
-        ({"listen": 5}, "wanted is a list"),
-        ({"default_partitions": 0}, "allowed is 1"),
-        ({"tubemq_timeout_ms": 1}, "tubemq_timeout_ms is 1, allowed is"),
+        ({"listen": 5}, "expected a list"),
+        ({"default_partitions": 0}, "must be 1"),
+        ({"tubemq_timeout_ms": 1}, "tubemq_timeout_ms is 1, must be"),
     ],
 )
 def test_a_node_is_refused_what_cannot_be(options: dict[str, OptionValue], complaint: str) -> None:
