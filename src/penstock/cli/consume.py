@@ -105,7 +105,7 @@ class Reading:
         self._commits = commits
         self._written: dict[Partition, int] = {}
         self._way_to_the_start = way_to_the_start
-        self._told_to_wait = False
+        self._noted_waiting = False
         self.count = 0
 
     def run(self, stop: StopRequests, limit: int = 0, ends: Mapping[Partition, int] | None = None) -> None:
@@ -114,8 +114,8 @@ class Reading:
             if ends is not None and self._is_at(ends):
                 return
             batch = self._consumer.poll(_POLL_S)
-            if not (batch.parts or self.count or self._told_to_wait) and ends is None:
-                self._say_why_nothing_comes()
+            if not (batch.parts or self.count or self._noted_waiting) and ends is None:
+                self._note_that_we_wait()
             if ends is not None:
                 batch = before(ends, batch)
             if limit:
@@ -134,7 +134,7 @@ class Reading:
             self._consumer.commit(self._written)
         self._written = {}
 
-    def _say_why_nothing_comes(self) -> None:
+    def _note_that_we_wait(self) -> None:
         """Print a note, once, if all our partitions were already read to their ends when we began."""
         assigned = self._consumer.assignment()
         if not assigned:
@@ -142,7 +142,7 @@ class Reading:
         ends = self._consumer.end_offsets(assigned)
         if any(self._consumer.position(partition) < ends[partition] for partition in assigned):
             return
-        self._told_to_wait = True
+        self._noted_waiting = True
         topics = ", ".join(sorted({partition.topic for partition in assigned}))
         note(f"at the end of {topics}, waiting for what comes next. {self._way_to_the_start}")
 

@@ -59,7 +59,7 @@ def decoded(
             if errors and decoding.dead_letters is not None:
                 if letters is None:
                     letters = stack.enter_context(dead_letter_writer(decoding.dead_letters, ranges))
-                letters.write(_taken(batch, errors), list(_in_order(errors).values()))
+                letters.write(_bad_rows(batch, errors), list(_in_order(errors).values()))
             made = _assembled(batch, columns, values, errors if decoding.mode is Mode.PERMISSIVE else None)
             if errors and decoding.mode in (Mode.DROP, Mode.DEADLETTER):
                 dropped += len(errors)
@@ -97,7 +97,7 @@ def _in_order(errors: Mapping[int, str]) -> Mapping[int, str]:
     return {row: errors[row] for row in sorted(errors)}
 
 
-def _taken(batch: pa.RecordBatch, errors: Mapping[int, str]) -> pa.RecordBatch:
+def _bad_rows(batch: pa.RecordBatch, errors: Mapping[int, str]) -> pa.RecordBatch:
     return batch.select(_WHOLE).take(pa.array(sorted(errors), pa.int64()))
 
 

@@ -42,10 +42,12 @@ def bounded(options: SourceOptions, log: LogView, partitions: Collection[Partiti
     options.subscription.check_all_exist(partitions)
     earliest, latest = log.earliest(partitions), log.latest(partitions)
     start = resolve(
-        "startingOffsets", _or(options.starting, Offset.EARLIEST), earliest=earliest, latest=latest, log=log,
+        "startingOffsets", _or_default(options.starting, Offset.EARLIEST), earliest=earliest, latest=latest, log=log,
         group=options.group,
     )  # fmt: skip
-    end = resolve("endingOffsets", _or(options.ending, Offset.LATEST), earliest=earliest, latest=latest, log=log)
+    end = resolve(
+        "endingOffsets", _or_default(options.ending, Offset.LATEST), earliest=earliest, latest=latest, log=log
+    )
     losses = Losses(fail=options.fail_on_data_loss)
     for partition, low in start.items():
         start[partition], end[partition] = _range(
@@ -68,5 +70,5 @@ def _range(partition: Partition, low: int, high: int, first: int, last: int, los
     return min(max(low, first), end), end
 
 
-def _or(given: Where | None, usual: Where) -> Where:
-    return usual if given is None else given
+def _or_default(given: Where | None, default: Where) -> Where:
+    return default if given is None else given

@@ -113,7 +113,7 @@ def _keep(where: str, jvm: int, *, stale: bool) -> None:
     """Fork planners for one JVM until it ends."""
     os.setsid()
     _detach()
-    _tell_settings()
+    _pass_on_settings()
     mine = _request() | {"jvm": jvm}
     if stale:
         with suppress(OSError):
@@ -143,7 +143,7 @@ def _detach() -> None:
     os.closerange(3, os.sysconf("SC_OPEN_MAX") if os.sysconf("SC_OPEN_MAX") < 1 << 16 else 1 << 16)
 
 
-def _tell_settings() -> None:
+def _pass_on_settings() -> None:
     """Pass on Spark's settings: a forked planner is not the JVM's child, so ``_launch`` could not find them."""
     from penstock.spark._cluster import SETTINGS
     from penstock.spark._launch import settings

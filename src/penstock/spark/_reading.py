@@ -69,7 +69,7 @@ class BatchReader(DataSourceReader):
         self.narrowed: Narrowed | None = None
 
     def partitions(self) -> list[InputPartition]:
-        _say_what_matters(self.options)
+        _warn_about_options(self.options)
         with Log(self.options) as log:
             leaders = log.leaders()
             wanted = bounded(self.options, log, leaders)
@@ -149,7 +149,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @property
     def _follower(self) -> Follower:
         if self._followed is None:
-            _say_what_matters(self.options)
+            _warn_about_options(self.options)
             self._followed = Follower(self.options, Log(self.options))
         return self._followed
 
@@ -162,7 +162,7 @@ def _read(options: SourceOptions, ranges: tuple[LogRange, ...]) -> Iterator[pa.R
     return read_decoded(options, options.decoding, ranges)
 
 
-def _say_what_matters(options: SourceOptions) -> None:
+def _warn_about_options(options: SourceOptions) -> None:
     warn_once()
     if options.left_out:
         _log.warning("ignoring options that only a Java client has: kafka.%s", ", kafka.".join(options.left_out))

@@ -72,7 +72,7 @@ def session(app_name: str = "penstock", master: str | None = None, **conf: objec
     _prepare_environment(local=local)
     running = SparkSession.getActiveSession()
     if local and running is None:
-        _compile_kernels_beside()
+        _compile_kernels_meanwhile()
     settings: dict[str, str] = {**EVERYWHERE, **(_sized_for_this_machine(master) if master and local else {})}
     settings.update({name: _text(value) for name, value in conf.items()})
     builder = SparkSession.builder
@@ -106,7 +106,7 @@ def register(spark: SparkSession) -> None:
         context.environment[TOLD] = json.dumps(told)
         # A stream's planner looks for --py-files in the wrong place (seen in 4.3.0).
         _add_own_home(context.environment)
-        _say_if_missing(context.pythonExec, told.get(MASTER, ""))
+        _warn_if_missing(context.pythonExec, told.get(MASTER, ""))
     spark.dataSource.register(PenstockDataSource)
 
 
@@ -121,7 +121,7 @@ def _master(spark: SparkSession) -> str:
     return str(spark.conf.get(MASTER, "local"))
 
 
-def _say_if_missing(python: str, master: str) -> None:
+def _warn_if_missing(python: str, master: str) -> None:
     """Tasks find a relative path in the unpacked ``--archives``, which are not unpacked for a driver."""
     if os.sep in python and not Path(python).exists() and not master.startswith("local"):
         folder = Path(python).parts[0] if not Path(python).is_absolute() else None
@@ -150,7 +150,7 @@ def _add_own_home(environment: MutableMapping[str, str]) -> None:
         environment["PYTHONPATH"] = os.pathsep.join([home, *filter(None, known)])
 
 
-def _compile_kernels_beside() -> subprocess.Popen[bytes]:
+def _compile_kernels_meanwhile() -> subprocess.Popen[bytes]:
     """Compile them while the JVM starts, in another process, which has nothing to do if that was done before.
 
     The first tasks wait for it instead of compiling for themselves. It ends with this process at the latest.

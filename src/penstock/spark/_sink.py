@@ -80,7 +80,7 @@ class _Writer:
     def __init__(self, options: SinkOptions, fields: Sequence[tuple[str, str]]) -> None:
         self.options = options
         self.columns = check_columns(fields, topic=options.topic)
-        _say_left_out(options)
+        _warn_left_out(options)
 
     def _write(self, place: Place, batches: Iterator[pa.RecordBatch]) -> Written:
         if not self.options.exactly_once:
@@ -146,7 +146,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
         self._abort(messages)
 
 
-def _say_left_out(options: SinkOptions) -> None:
+def _warn_left_out(options: SinkOptions) -> None:
     # Once: a stream makes a writer for every batch, in the same process.
     if options.left_out and options.left_out not in _said:
         _said.add(options.left_out)

@@ -1,6 +1,6 @@
 """What a Spark task does: read its ranges one after the other and return Arrow batches of a size that suits Spark.
 
-Runs in Spark's worker processes. They are reused for many tasks, while the reader object is unpickled anew for each: so
+Runs in Spark's worker processes. They are reused for many tasks, but each task unpickles its own reader object, so
 connections are kept in a module-level table. What must not live here: planning.
 """
 

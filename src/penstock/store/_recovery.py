@@ -51,7 +51,7 @@ class Recoverer:
             if not folder.exists:
                 return self._without_folder(folder, clean)
             reset = self._finish_swap(folder)
-            state = self._find(folder, clean, compacts=compacts)
+            state = self._load_existing(folder, clean, compacts=compacts)
         except StoreDamaged as error:
             error.topic, error.partition = folder.topic, folder.partition
             raise
@@ -82,7 +82,7 @@ class Recoverer:
             return [Recovery(folder.topic, folder.partition, 0, 0, f"{error.message}: ignored", error.file)]
         return []
 
-    def _find(self, folder: PartitionFolder, clean: CleanLog | None, *, compacts: bool) -> LogState:
+    def _load_existing(self, folder: PartitionFolder, clean: CleanLog | None, *, compacts: bool) -> LogState:
         files = folder.directory.files()
         sizes = {
             int(name[:_NAME_DIGITS]): size
@@ -93,10 +93,10 @@ class Recoverer:
             aborted = [folder.load_aborted(row[0], row[2]) for row in clean.segments]
             if None not in aborted:
                 _sweep(folder, files, sizes)
-                return self._as_closed(folder, clean, chain.from_iterable(entries or () for entries in aborted))
+                return self._as_clean(folder, clean, chain.from_iterable(entries or () for entries in aborted))
         missing = self._missing(folder, clean, sizes) if clean is not None else []
         _sweep(folder, files, sizes)
-        state = self._by_looking(folder, sizes, compacts=compacts)
+        state = self._by_scanning(folder, sizes, compacts=compacts)
         told = {lost.file for lost in state.recovered}
         state.recovered += [lost for lost in missing if lost.file not in told]
         return state
@@ -126,7 +126,7 @@ class Recoverer:
     def _segment(self, folder: PartitionFolder, base: int) -> Segment:
         return Segment(folder.directory, base, self._pool, self._interval)
 
-    def _as_closed(self, folder: PartitionFolder, clean: CleanLog, aborted: Iterable[Aborted]) -> LogState:
+    def _as_clean(self, folder: PartitionFolder, clean: CleanLog, aborted: Iterable[Aborted]) -> LogState:
         state = LogState(clean.start_offset)
         for base, size, next_offset, newest, newest_offset, created in clean.segments:
             segment = self._segment(folder, base)
@@ -140,7 +140,7 @@ class Recoverer:
         state.recovery_point = state.end_offset
         return state
 
-    def _by_looking(self, folder: PartitionFolder, sizes: Mapping[int, int], *, compacts: bool) -> LogState:
+    def _by_scanning(self, folder: PartitionFolder, sizes: Mapping[int, int], *, compacts: bool) -> LogState:
         bases = sorted(sizes)
         state = LogState(recovery_point=folder.load_point())
         try:

@@ -36,7 +36,7 @@ _FLUSHING: Final = 0.7
 """Share of the time to close: the rest is for syncs that have begun, and for the clean-shutdown file."""
 
 
-def _raised(error: WriteFailed) -> None:
+def _raise(error: WriteFailed) -> None:
     raise error
 
 
@@ -248,7 +248,7 @@ class Store:
         for logs in self._logs.values():
             yield from logs
 
-    def enforce_retention(self, now_ms: int, trouble: Callable[[WriteFailed], None] = _raised) -> list[Trimmed]:
+    def enforce_retention(self, now_ms: int, trouble: Callable[[WriteFailed], None] = _raise) -> list[Trimmed]:
         """Delete what is past the topics' limits and return it; ``trouble`` gets the error of each log that fails."""
         self._check_open()
         done = []
@@ -279,7 +279,7 @@ class Store:
         logs = (log for log in self._context.dirty if not log.failed)
         return any(log.unflushed if interval else log.flush_due(now_ms) for log in logs)
 
-    def prepare_flush(self, now_ms: int, trouble: Callable[[WriteFailed], None] = _raised) -> Iterator[Flush]:
+    def prepare_flush(self, now_ms: int, trouble: Callable[[WriteFailed], None] = _raise) -> Iterator[Flush]:
         """Flushes that put everything on the disk, one per log: `Flush.run` in any thread, then `Flush.finish` here.
 
         Each is prepared when the iterator reaches it, since it holds file handles until it has run; ``trouble`` gets

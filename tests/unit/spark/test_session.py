@@ -15,10 +15,10 @@ from penstock.spark._advice import FILTERS, UNIX_SOCKETS, advice_of, warn_once
 from penstock.spark._home import quick_home
 from penstock.spark._session import (
     _add_own_home,
-    _compile_kernels_beside,
+    _compile_kernels_meanwhile,
     _prepare_environment,
-    _say_if_missing,
     _sized_for_this_machine,
+    _warn_if_missing,
 )
 
 NAMES = ("PYSPARK_UDS_MODE", "PYSPARK_PYTHON", "SPARK_LOCAL_IP", "SPARK_HOME", "PYTHONPATH")
@@ -62,7 +62,7 @@ def test_kernels_are_compiled_beside_the_start_of_a_session(tmp_path: Path, monk
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("PENSTOCK_KERNEL", "pure")  # so that there is nothing to do: compiling takes 20 s
     _prepare_environment(local=True)
-    assert _compile_kernels_beside().wait() == 0
+    assert _compile_kernels_meanwhile().wait() == 0
 
 
 def test_a_cluster_keeps_its_own_addresses() -> None:
@@ -88,11 +88,11 @@ def test_a_driver_that_lacks_the_python_of_its_tasks_is_told_how_to_have_it(
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for python, master in (("python3", "yarn"), (sys.executable, "yarn"), ("./environment/bin/python", "local[*]")):
-            _say_if_missing(python, master)
+            _warn_if_missing(python, master)
     with pytest.warns(UserWarning, match=f"ln -s {sys.prefix} environment"):
-        _say_if_missing("./environment/bin/python", "spark://10.0.0.1:7077")
+        _warn_if_missing("./environment/bin/python", "spark://10.0.0.1:7077")
     with pytest.warns(UserWarning, match="which the driver lacks: it plans with the Python that tasks run with$"):
-        _say_if_missing("/nowhere/python", "yarn")
+        _warn_if_missing("/nowhere/python", "yarn")
 
 
 @pytest.mark.parametrize(
