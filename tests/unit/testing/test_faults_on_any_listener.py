@@ -30,6 +30,7 @@ class Words:
 
 WORDS = {
     "kafka": Words("Produce", "TOPIC_AUTHORIZATION_FAILED"),
+    "rocketmq": Words("SEND_MESSAGE_V2", "NO_PERMISSION"),
     "toy": Words("write", "NO_ROOM"),
     "tubemq": Words("send message", "FORBIDDEN"),
 }

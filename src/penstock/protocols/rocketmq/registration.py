@@ -10,6 +10,7 @@ from penstock.model import Endpoint
 from penstock.protocols.rocketmq.config import ADDED
 from penstock.protocols.rocketmq.records.columns import COLUMNS
 from penstock.seams import ChannelFactory, Front, LogClient, Services, WireProtocol
+from penstock.seams.faults import Wording
 
 if TYPE_CHECKING:
     from penstock.config import ClientConfig, OptionValue, SnodeConfig
@@ -31,6 +32,11 @@ def _front(services: Services, config: SnodeConfig) -> Front:
     return opened
 
 
+def _faults() -> Wording:
+    made: Wording = import_module(f"{_HERE}.faults").RocketWording()
+    return made
+
+
 _ALWAYS = (f"{_HERE}.client", f"{_HERE}.kernels._pure")
 PROTOCOL = WireProtocol(
     "rocketmq",
@@ -44,5 +50,6 @@ PROTOCOL = WireProtocol(
     columns=COLUMNS,
     column_options={"all_properties": True},
     kernels=f"{_HERE}.kernels",
+    faults=_faults,
     title="RocketMQ",
 )
