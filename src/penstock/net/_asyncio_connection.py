@@ -14,7 +14,7 @@ from penstock.net._links import LARGEST_CORRELATION
 from penstock.net._reasons import hung_up, lost, timed_out
 from penstock.net._silence import Silence
 from penstock.net.options import TransportOptions
-from penstock.seams.channel import Dialect, Outgoing, Told
+from penstock.seams.channel import Dialect, Many, Outgoing, Told, ToldOfMany
 from penstock.seams.framing import Buffer, Buffers, Frame
 
 __all__ = ["AsyncioConnection", "AsyncioPending"]
@@ -71,6 +71,40 @@ class AsyncioTold:
         self._loop.call_soon(self._told, error)
 
 
+class AsyncioMany:
+    """Requests on their way, numbered from ``first`` on; who hears of their answers knows them by their place."""
+
+    __slots__ = ("_answered", "_first", "_loop", "_over", "_told", "timeout_s", "until")
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, first: int, count: int, told: ToldOfMany, timeout_s: float
+    ) -> None:
+        self._loop = loop
+        self._first = first
+        self._answered = bytearray(count)
+        self._told = told
+        self._over = False
+        self.timeout_s = timeout_s
+        self.until = loop.time() + timeout_s
+
+    def settle(self, frame: Frame) -> None:
+        """One of them, now."""
+        place = (frame.correlation - self._first) % LARGEST_CORRELATION
+        self._answered[place] = 1
+        self._told(place, frame)
+
+    def fail(self, error: PenstockError) -> None:
+        """All that are left, later."""
+        if not self._over:
+            self._over = True
+            self._loop.call_soon(self._fail, error)
+
+    def _fail(self, error: PenstockError) -> None:
+        for place, answered in enumerate(self._answered):
+            if not answered:
+                self._told(place, error)
+
+
 class AsyncioConnection(asyncio.BufferedProtocol):
     """``penstock.seams.channel.Connection`` over an asyncio transport.
 
@@ -86,7 +120,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         self._options = options
         self._loop = asyncio.get_running_loop()
         self._intake = Intake(dialect.framing())
-        self._pending: dict[int, AsyncioPending | AsyncioTold] = {}
+        self._pending: dict[int, AsyncioPending | AsyncioTold | AsyncioMany] = {}
         self._clock: asyncio.TimerHandle | None = None
         self._rings_at = 0.0
         self._last = 0
@@ -143,6 +177,15 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         for pending in started.values():
             self._ring_by(pending.until)
         return list(started.values())
+
+    def tell_all(self, count: int, requests: Many, told: ToldOfMany, *, timeout_s: float) -> None:
+        """Write requests in one go; ``told`` hears of each answer. Raises ConnectionLost."""
+        correlations = [self._next_correlation() for _ in range(count)]
+        self._write(requests(correlations))
+        self._await_answer(0.0)
+        many = AsyncioMany(self._loop, correlations[0], count, told, timeout_s)
+        self._pending.update(dict.fromkeys(correlations, many))
+        self._ring_by(many.until)
 
     async def call(self, request: Outgoing, *, timeout_s: float, held_s: float = 0.0) -> Frame:
         """Write a request once the window is open, and wait for its answer. Requests are written in order of calls."""

@@ -20,8 +20,15 @@ Outgoing = Callable[[int], Buffers]
 """A request: given the correlation id that the connection chose, the framed bytes to write."""
 
 
+Many = Callable[[Sequence[int]], Buffers]
+"""Requests in one piece: given the correlation ids that the connection chose, the framed bytes of all, in order."""
+
 Told = Callable[[Frame | PenstockError], None]
 """Hears of an answer, or of what it failed with: RequestTimeout, ConnectionLost, ProtocolViolation."""
+
+
+ToldOfMany = Callable[[int, Frame | PenstockError], None]
+"""Likewise of one of several, by its place among them, from 0."""
 
 
 class Pending(Protocol):
@@ -75,6 +82,13 @@ class PromptConnection(Connection, Protocol):
         """Write a request as ``start`` does; ``told`` is called with its answer, and must not raise.
 
         With an answer as soon as it has come, with an error in a turn of the loop of its own. Raises ConnectionLost.
+        """
+        ...
+
+    def tell_all(self, count: int, requests: Many, told: ToldOfMany, *, timeout_s: float) -> None:
+        """As ``tell`` for ``count`` requests, written in one go: ``told`` is called with the place and answer of each.
+
+        An error ends all that are unanswered.
         """
         ...
 

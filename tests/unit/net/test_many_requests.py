@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
-from penstock.errors import ConnectionLost, RequestTimeout
+from penstock.errors import ConnectionLost, PenstockError, RequestTimeout
 from penstock.model import Endpoint
 from penstock.net.asyncio_channel import AsyncioChannel
 from penstock.net.blocking_channel import BlockingChannel, run
 from penstock.net.memory import MemoryNetwork
 from penstock.net.server import serve
+from penstock.seams import Buffer, Frame
 from tests.unit.client import virtual_time
-from tests.unit.net.toy import ToyDialect, ToyFront, ask
+from tests.unit.net.toy import ToyDialect, ToyFront, ask, until
 
 
 def test_each_is_answered_over_asyncio() -> None:
@@ -73,3 +75,33 @@ def test_each_is_answered_over_a_plain_socket() -> None:
         await listener.close()
 
     asyncio.run(work())
+
+
+def test_answers_to_requests_in_one_piece_are_told_by_their_place_and_so_is_their_end() -> None:
+    async def work() -> None:
+        network = MemoryNetwork()
+        front = ToyFront(ordered=False)
+        listener = await serve(front, Endpoint("node", 0), network=network)
+        channel = AsyncioChannel(ToyDialect(), network=network)
+        link = await channel.link(listener.endpoint)
+        words = [b"a", b"silent", b"b"]
+        told: list[tuple[int, bytes | type]] = []
+
+        def write(serials: Sequence[int]) -> list[Buffer]:
+            return [piece for word, serial in zip(words, serials, strict=True) for piece in ask(word)(serial)]
+
+        def hear(place: int, answer: Frame | PenstockError) -> None:
+            told.append((place, bytes(answer.body) if isinstance(answer, Frame) else type(answer)))
+
+        link.connection.tell_all(3, write, hear, timeout_s=5)
+        await until(lambda: len(told) == 2)
+        assert told == [(0, b"A"), (2, b"B")]
+        await virtual_time.passing(6)
+        assert told[2:] == [(1, RequestTimeout)]
+        with pytest.raises(ConnectionLost):
+            link.connection.tell_all(1, lambda serials: ask(b"c")(serials[0]), hear, timeout_s=5)
+        await channel.close()
+        await listener.close()
+        assert len(told) == 3
+
+    virtual_time.run(work())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -40,8 +42,28 @@ async def opened(s: Stage) -> tuple[TubeSender, Node]:
     return sender, node
 
 
+at_once: list[bool] = []
+"""Whether requests are written at once where they can be, or always in a task."""
+
+
+@pytest.fixture(autouse=True, params=[False, True], ids=["in a task", "at once"])
+def _way(request: pytest.FixtureRequest) -> None:
+    at_once[:] = [request.param]
+
+
 async def send(sender: TubeSender, node: Node, *batches: TubePacked, timeout_s: float = 10.0) -> list[Sent]:
-    return list(await sender.send(node, batches, acks=-1, timeout_s=timeout_s))
+    if not at_once[0]:
+        return list(await sender.send(node, batches, acks=-1, timeout_s=timeout_s))
+    shared = sender._shared
+    with contextlib.suppress(PenstockError):
+        for packed in batches:
+            await shared.channel.link(node.endpoint, shared.options.lane_of(packed.partition))
+    answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    if not sender.send_at_once(node, batches, answer.set_result, acks=-1, timeout_s=timeout_s):
+        return list(await sender.send(node, batches, acks=-1, timeout_s=timeout_s))
+    assert not answer.done()
+    found = {id(sent.packed): sent for sent in await answer}
+    return [found[id(packed)] for packed in batches]
 
 
 def test_each_row_is_a_message_and_has_its_own_offset() -> None:

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from penstock.model import Partition
+from penstock.model import Node, Partition
 from penstock.protocols.tubemq.framing import BLOCK_BYTES, TOKEN, frame
 from penstock.protocols.tubemq.messages import (
     AuthorizedInfo,
@@ -28,16 +28,19 @@ from penstock.protocols.tubemq.messages import (
     encode,
 )
 from penstock.protocols.tubemq.methods import SEND_MESSAGE
+from penstock.protocols.tubemq.records.handful import FewPayloads
 from penstock.protocols.tubemq.rpc import PROTOCOL_VERSION, read_answer, request
 from penstock.protocols.tubemq.wire_fields import varint
-from penstock.seams.channel import Outgoing
-from penstock.seams.framing import Frame
+from penstock.seams.channel import Many, Outgoing
+from penstock.seams.framing import Buffer, Buffers, Frame
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
     from penstock.protocols.tubemq.records import Payloads
+
+    AnyPayloads: TypeAlias = "Payloads | FewPayloads"
 
 __all__ = ["SendRequests", "read_sent"]
 
@@ -58,6 +61,7 @@ class SendRequests:
         self, partition: Partition, client_id: str, address: int, authorization: AuthorizedInfo, timeout_ms: int
     ) -> None:
         self._timeout_ms = timeout_ms
+        self._authorization = authorization
         self._like = SendMessageRequestP2B(
             client_id=client_id,
             topic_name=partition.topic,
@@ -85,10 +89,43 @@ class SendRequests:
         self._data_size_at = len(template)
         self._template = template + length
 
-    def requests(self, payloads: Payloads, rows: Sequence[int]) -> list[Outgoing]:
+    def serves(self, authorization: AuthorizedInfo, timeout_ms: int) -> bool:
+        """Whether these are the requests for that, too."""
+        return timeout_ms == self._timeout_ms and authorization == self._authorization
+
+    def requests(self, payloads: AnyPayloads, rows: Sequence[int]) -> list[Outgoing]:
         """The requests for some rows."""
         if payloads.filters is not None:
             return [self._with_filter(payloads, row) for row in rows]
+        heads, width = self._heads(payloads, rows), len(self._template)
+        return [
+            _framed(heads[place * width : (place + 1) * width], payloads.payload(row)) for place, row in enumerate(rows)
+        ]
+
+    def together(self, payloads: AnyPayloads, rows: Sequence[int]) -> Many:
+        """The same in one piece: nothing is made for each of them but its bytes."""
+        sizes = payloads.sizes()
+        width = len(self._template)
+        if payloads.filters is not None or width + max(sizes[row] for row in rows) > BLOCK_BYTES:
+            each = self.requests(payloads, rows)
+            return lambda serials: [piece for one, serial in zip(each, serials, strict=True) for piece in one(serial)]
+        heads = self._heads(payloads, rows)
+        head, payload = _HEAD.pack, payloads.payload
+
+        def write(serials: Sequence[int]) -> Buffers:
+            pieces: list[Buffer] = []
+            at = 0
+            for row, serial in zip(rows, serials, strict=True):
+                pieces += (head(TOKEN, serial, 1, width + sizes[row]), heads[at : at + width], payload(row))
+                at += width
+            return (b"".join(pieces),)
+
+        return write
+
+    def _heads(self, payloads: AnyPayloads, rows: Sequence[int]) -> bytes:
+        """All that stands before the payloads of these rows, without a frame's own beginning, one behind the other."""
+        if isinstance(payloads, FewPayloads):
+            return b"".join(self._head(payloads, row) for row in rows)
         import numpy as np
 
         chosen = np.asarray(rows, np.int64)
@@ -103,13 +140,22 @@ class SendRequests:
         heads[:, self._flag_at] = payloads.flags[chosen] & 0x7F
         _put(heads, self._check_sum_at, _CHECK_SUM_WIDTH, payloads.checksums[chosen].astype(np.int64))
         _put(heads, self._data_size_at, _LENGTH_WIDTH, sizes)
-        joined = heads.tobytes()
-        return [
-            _framed(joined[place * width : (place + 1) * width], payloads.payload(row))
-            for place, row in enumerate(rows)
-        ]
+        return heads.tobytes()
 
-    def _with_filter(self, payloads: Payloads, row: int) -> Outgoing:
+    def _head(self, payloads: FewPayloads, row: int) -> bytes:
+        size = len(payloads.data[row])
+        head = bytearray(self._template)
+        behind_body = self._body_size_at + _LENGTH_WIDTH
+        behind_message = self._message_size_at + _LENGTH_WIDTH
+        head[self._body_size_at : behind_body] = _wide(size + len(head) - behind_body)
+        head[self._message_size_at : behind_message] = _wide(size + len(head) - behind_message)
+        head[self._flag_at] = payloads.flags[row] & 0x7F
+        summed = payloads.checksums[row]
+        head[self._check_sum_at : self._check_sum_at + _CHECK_SUM_WIDTH] = _wide(summed, _CHECK_SUM_WIDTH)
+        head[self._data_size_at :] = _wide(size)
+        return bytes(head)
+
+    def _with_filter(self, payloads: AnyPayloads, row: int) -> Outgoing:
         """A request whose message says its filter item; encoded by the protobuf library."""
         message = SendMessageRequestP2B(
             client_id=self._like.client_id,
@@ -126,7 +172,7 @@ class SendRequests:
         return request(SEND_MESSAGE, message, timeout_ms=self._timeout_ms)
 
 
-def read_sent(frame: Frame, node: str) -> SendMessageResponseB2P:
+def read_sent(frame: Frame, node: Node) -> SendMessageResponseB2P:
     """The answer to one request. Those that succeeded, and look as real servers write them, are read by the protobuf
     library alone: they are many. Raises RpcFailure, ProtocolViolation."""
     body = bytes(frame.body)
@@ -138,7 +184,7 @@ def read_sent(frame: Frame, node: str) -> SendMessageResponseB2P:
         wrapped = decode(RspResponseBody, body[third + 1 :])
         if wrapped.method == SEND_MESSAGE.number:
             return decode(SendMessageResponseB2P, wrapped.data)
-    return read_answer(SEND_MESSAGE, frame, node=node)
+    return read_answer(SEND_MESSAGE, frame, node=str(node.endpoint))
 
 
 def _put(heads: npt.NDArray[np.uint8], at: int, width: int, numbers: npt.NDArray[np.int64]) -> None:
@@ -148,7 +194,13 @@ def _put(heads: npt.NDArray[np.uint8], at: int, width: int, numbers: npt.NDArray
         heads[:, at + byte] = (numbers >> (7 * byte)) & 0x7F | (0 if last else 0x80)
 
 
-def _framed(head: bytes, payload: memoryview) -> Outgoing:
+def _wide(number: int, width: int = _LENGTH_WIDTH) -> bytes:
+    """A varint of ``width`` bytes, however small."""
+    last = width - 1
+    return bytes((number >> (7 * byte)) & 0x7F | (0 if byte == last else 0x80) for byte in range(width))
+
+
+def _framed(head: bytes, payload: Buffer) -> Outgoing:
     size = len(head) + len(payload)
     if size > BLOCK_BYTES:
         return lambda serial: frame(serial, [head, payload])

@@ -25,25 +25,32 @@ from __future__ import annotations
 import copy
 import zlib
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.columnar.few import columns_of
+from penstock.columnar.few import FewRows
 from penstock.errors import ConnectionLost, PenstockError, RequestTimeout, ServerError
 from penstock.model import Codec, Node, Partition
 from penstock.protocols.tubemq.client.avoidance import Avoidance
+from penstock.protocols.tubemq.client.burst import Burst, Told
 from penstock.protocols.tubemq.client.send_request import SendRequests, read_sent
 from penstock.protocols.tubemq.error_codes import Code, error_of
 from penstock.protocols.tubemq.messages import SendMessageResponseB2P
 from penstock.protocols.tubemq.names import MAX_MESSAGE_BYTES, check_topic
+from penstock.protocols.tubemq.records import encode_few
 from penstock.protocols.tubemq.rpc import Stopping, Unready
-from penstock.seams.channel import Connection, Pending
-from penstock.seams.client import Packed, Sent
+from penstock.seams.channel import Connection, Pending, PromptConnection
+from penstock.seams.client import Heard, Packed, Sent
+from penstock.seams.framing import Frame
 from penstock.seams.retry import Retry
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from penstock.columnar.few import Rows
+    from penstock.protocols.tubemq.client.send_request import AnyPayloads
     from penstock.protocols.tubemq.client.shared import Shared
     from penstock.protocols.tubemq.records import Payloads
 
@@ -61,7 +68,7 @@ class TubePacked:
     """Encoded messages of one partition. ``offsets``: -1 where one is not stored yet; ``refused``: what cannot be."""
 
     partition: Partition
-    payloads: Payloads
+    payloads: AnyPayloads
     offsets: list[int]
     refused: dict[int, PenstockError] = field(default_factory=dict)
 
@@ -73,7 +80,7 @@ class TubePacked:
     @property
     def size(self) -> int:
         """Bytes of all payloads."""
-        return int(self.payloads.ends[-1])
+        return self.payloads.size
 
     def open_rows(self) -> list[int]:
         """Rows to send."""
@@ -93,6 +100,7 @@ class TubeSender:
         self._delayed: Counter[str] = Counter()
         self._failed_beats = 0
         self._signed_once: set[str] = set()
+        self._forms: dict[Partition, SendRequests] = {}
 
     @property
     def beat_interval_s(self) -> float:
@@ -132,21 +140,88 @@ class TubeSender:
 
     def pack(self, partition: Partition, rows: Rows, codec: Codec) -> TubePacked:
         """Encode rows; messages are never compressed. Raises UsageError."""
-        from penstock.protocols.tubemq.records import encode
-
         del codec
         check_topic(partition.topic)
-        payloads = encode(columns_of(rows), timestamp_ms=self._shared.channel.now_ms())
+        payloads = encode_few(rows) if isinstance(rows, FewRows) else self._encode(rows)
         packed = TubePacked(partition, payloads, [-1] * rows.num_rows)
         limits = self._shared.placements.max_message_bytes
         limit = limits.get(partition.topic) or limits.get("") or MAX_MESSAGE_BYTES
-        for row, size in enumerate((payloads.ends[1:] - payloads.ends[:-1]).tolist()):
+        for row, size in enumerate(payloads.sizes()):
             if size > limit + _ATTRIBUTE_LENGTH_BYTES:
                 text = f"body and attributes have {size} bytes, the topic allows {limit}"
                 packed.refused[row] = self._error(packed, Code.PARAMETER_MSG_OVER_MAX_LENGTH, text)
             elif not size:
                 packed.refused[row] = self._error(packed, _BODY_EMPTY, "")
         return packed
+
+    def _encode(self, rows: pa.RecordBatch) -> Payloads:
+        from penstock.protocols.tubemq.records import encode
+
+        return encode(rows, timestamp_ms=self._shared.channel.now_ms())
+
+    def send_at_once(self, node: Node, batches: Sequence[Packed], heard: Heard, *, acks: int, timeout_s: float) -> bool:
+        """One request a message, where there are connections on which nobody waits to write."""
+        del acks
+        ours = [packed for packed in batches if isinstance(packed, TubePacked)]
+        timeout_ms = min(int(timeout_s * 1_000), self._shared.options.rpc_timeout_ms)
+        lane_of, prompt = self._shared.options.lane_of, self._shared.channel.prompt
+        links = [prompt(node.endpoint, lane_of(packed.partition)) for packed in ours]
+        if None in links or not all(packed.open_rows() for packed in ours):
+            return False
+        found: list[Sent] = []
+
+        def over(packed: TubePacked, outcome: Exception | None) -> None:
+            if outcome is not None and not isinstance(outcome, PenstockError):
+                heard(outcome)
+                return
+            found.append(self._sent(packed, outcome))
+            if len(found) == len(ours):
+                heard(found)
+
+        for place, (packed, link) in enumerate(zip(ours, links, strict=True)):
+            assert link is not None
+            try:
+                self._burst(node, link.connection, packed, timeout_ms, partial(over, packed)).begin()
+            except PenstockError as error:
+                if not place:
+                    return False  # nothing is written; `send` meets it again
+                over(packed, error)  # the others' answers are still to come
+        return True
+
+    def _burst(
+        self,
+        node: Node,
+        connection: PromptConnection,
+        packed: TubePacked,
+        timeout_ms: int,
+        over: Callable[[Exception | None], None],
+    ) -> Burst:
+        return Burst(
+            connection,
+            self._requests(node, packed.partition, timeout_ms),
+            packed.payloads,
+            packed.open_rows(),
+            [*packed.refused.values()],
+            broker=node.name,
+            window=self._window,
+            timeout_s=timeout_ms / 1_000 + _SLACK_S,
+            told=Told(
+                partial(self._room, node.name),
+                partial(self._took, node, packed),
+                lambda: self._avoidance.failed(packed.partition, self._shared.channel.monotonic()),
+                over,
+                self._delayed,
+            ),
+        )
+
+    def _requests(self, node: Node, partition: Partition, timeout_ms: int) -> SendRequests:
+        """One for each partition that was sent to, as long as nothing else changes."""
+        authorization = self._shared.identity.broker_authorization(node.name)
+        form = self._forms.get(partition)
+        if form is None or not form.serves(authorization, timeout_ms):
+            address, client_id = self._shared.identity.address, self._shared.publisher.client_id
+            form = self._forms[partition] = SendRequests(partition, client_id, address, authorization, timeout_ms)
+        return form
 
     async def send(self, node: Node, batches: Sequence[Packed], *, acks: int, timeout_s: float) -> Sequence[Sent]:
         """One request a message. ``acks`` 0 waits for answers all the same: brokers always send them."""
@@ -188,14 +263,7 @@ class TubeSender:
         self, node: Node, connection: Connection, packed: TubePacked, timeout_ms: int
     ) -> PenstockError | None:
         """Send what is open of one batch; the first error that another attempt may mend, or else the first one."""
-        identity = self._shared.identity
-        requests = SendRequests(
-            packed.partition,
-            self._shared.publisher.client_id,
-            identity.address,
-            identity.broker_authorization(node.name),
-            timeout_ms,
-        )
+        requests = self._requests(node, packed.partition, timeout_ms)
         errors: list[PenstockError] = list(packed.refused.values())
         under_way: deque[tuple[int, Pending]] = deque()
         rows = deque(packed.open_rows())
@@ -204,7 +272,7 @@ class TubeSender:
             # What comes behind a message that must be sent again would overtake it: no more than is under way does.
             while rows and not any(error.retriable for error in errors):
                 room = self._room(node.name, len(under_way)) - len(under_way)
-                if room < min(len(rows), self._window // _WRITES_A_WINDOW) or room < 1:
+                if room < 1 or (under_way and room < min(len(rows), self._window // _WRITES_A_WINDOW)):
                     errors += await self._take(node, packed, *under_way.popleft())
                     continue
                 chosen = [rows.popleft() for _ in range(min(room, len(rows)))]
@@ -227,8 +295,22 @@ class TubeSender:
 
     async def _take(self, node: Node, packed: TubePacked, row: int, pending: Pending) -> list[PenstockError]:
         """One answer; the error it is, if it is one."""
+        answer: Frame | PenstockError
         try:
-            answer = read_sent(await pending.reply(), str(node.endpoint))
+            answer = await pending.reply()
+        except PenstockError as error:
+            answer = error
+        finally:
+            self._delayed[node.name] -= 1
+        found = self._took(node, packed, row, answer)
+        return [] if found is None else [found]
+
+    def _took(self, node: Node, packed: TubePacked, row: int, came: Frame | PenstockError) -> PenstockError | None:
+        """The error that an answer is, if it is one."""
+        try:
+            if isinstance(came, PenstockError):
+                raise came
+            answer = read_sent(came, node)
         except PenstockError as shared:
             error = copy.copy(shared)  # a connection that breaks gives one error to all that wait on it
             now = self._shared.channel.monotonic()
@@ -237,16 +319,14 @@ class TubeSender:
                 self._avoidance.unreachable(node.name, now)
             if not isinstance(error, Unready):
                 self._may_be_stored(packed, row, error)
-            return [error]
-        finally:
-            self._delayed[node.name] -= 1
+            return error
         if answer.require_auth:
             self._shared.identity.note_wish(node.name, wants=True)
         if answer.err_code == Code.SUCCESS:
             packed.offsets[row] = answer.append_offset
             self._avoidance.stored(packed.partition, self._shared.channel.monotonic())
-            return []
-        return [self._refused(packed, row, answer)]
+            return None
+        return self._refused(packed, row, answer)
 
     def _refused(self, packed: TubePacked, row: int, answer: SendMessageResponseB2P) -> PenstockError:
         now = self._shared.channel.monotonic()

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from penstock.protocols.tubemq.records.encoding import Payloads as Payloads
     from penstock.protocols.tubemq.records.encoding import encode as encode
     from penstock.protocols.tubemq.records.encoding import write_messages as write_messages
+    from penstock.protocols.tubemq.records.handful import FewPayloads as FewPayloads
+    from penstock.protocols.tubemq.records.handful import encode_few as encode_few
     from penstock.protocols.tubemq.records.single import Unpacked as Unpacked
     from penstock.protocols.tubemq.records.single import checksum as checksum
     from penstock.protocols.tubemq.records.single import pack as pack
@@ -22,12 +24,14 @@ if TYPE_CHECKING:
 _HOME: Final = "penstock.protocols.tubemq.records"
 _MODULE_OF: Final = {
     "Decoded": "decoding",
+    "FewPayloads": "handful",
     "MessageSet": "answer",
     "Payloads": "encoding",
     "Unpacked": "single",
     "checksum": "single",
     "decode": "decoding",
     "encode": "encoding",
+    "encode_few": "handful",
     "pack": "single",
     "read_messages": "answer",
     "unpack": "single",
@@ -36,12 +40,14 @@ _MODULE_OF: Final = {
 
 __all__ = [
     "Decoded",
+    "FewPayloads",
     "MessageSet",
     "Payloads",
     "Unpacked",
     "checksum",
     "decode",
     "encode",
+    "encode_few",
     "pack",
     "read_messages",
     "unpack",

@@ -40,6 +40,15 @@ class Payloads:
     def __len__(self) -> int:
         return len(self.flags)
 
+    @property
+    def size(self) -> int:
+        """Bytes of all payloads."""
+        return int(self.ends[-1])
+
+    def sizes(self) -> list[int]:
+        """Bytes of each."""
+        return list((self.ends[1:] - self.ends[:-1]).tolist())
+
     def payload(self, row: int) -> memoryview:
         """What goes into ``SendMessageRequestP2B.data``."""
         return self.data.data[self.ends[row] : self.ends[row + 1]]
