@@ -15,10 +15,10 @@ TABLE: list[Mistake] = []
 row = partial(mistake, TABLE)
 
 
-def ask(world: World, where: str, **options: penstock.OptionValue) -> None:
-    """What the first call of any client asks."""
-    quick = {"first_contact_timeout_ms": 400, "api_timeout_ms": 400, "connect_timeout_ms": 300}
-    with penstock.RangeReader(f"{world.scheme}://{where}", **quick, **options) as reader:
+def ask(world: World, where: str, within_ms: int = 1_500, **options: penstock.OptionValue) -> None:
+    """What the first call of any client asks; long enough to hear, on a busy machine, what is wrong."""
+    limits = dict.fromkeys(("first_contact_timeout_ms", "api_timeout_ms", "connect_timeout_ms"), within_ms)
+    with penstock.RangeReader(f"{world.scheme}://{where}", **limits, **options) as reader:
         reader.topics(["orders"])
 
 
@@ -81,7 +81,7 @@ def a_port_where_nobody_listens(world: World) -> None:
 @row(r"not ready within 0\.\d+ s|no answer within", PenstockError)
 def a_port_that_says_nothing(world: World) -> None:
     with silent_port() as port:
-        ask(world, f"127.0.0.1:{port}", request_timeout_ms=300, fetch_max_wait_ms=100)
+        ask(world, f"127.0.0.1:{port}", within_ms=400, request_timeout_ms=300, fetch_max_wait_ms=100)
 
 
 @row("closed it, before it had said anything .* a port of this protocol. Servers that want TLS", ConnectionLost)
