@@ -1,6 +1,7 @@
 """What RocketMQ adds to configuration: options, what its other clients call them, their property files."""
 
 from penstock.protocols.rocketmq.config.added import ADDED as ADDED
+from penstock.protocols.rocketmq.config.front import RocketNodeConfig as RocketNodeConfig
 from penstock.protocols.rocketmq.config.options import ROCKET_OPTIONS as ROCKET_OPTIONS
 from penstock.protocols.rocketmq.config.options import Allocation as Allocation
 from penstock.protocols.rocketmq.config.options import BodyCodec as BodyCodec
@@ -16,6 +17,7 @@ __all__ = [
     "BodyCodec",
     "MessageModel",
     "RocketConfig",
+    "RocketNodeConfig",
     "property_options",
     "rocket_config",
 ]

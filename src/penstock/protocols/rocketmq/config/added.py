@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.config import ProtocolConfig
+from penstock.protocols.rocketmq.config.front import RocketNodeConfig
 from penstock.protocols.rocketmq.config.options import ROCKET_OPTIONS
 from penstock.protocols.rocketmq.config.properties import property_options
 from penstock.protocols.rocketmq.config.spellings import ROCKET_MEANINGLESS, ROCKET_SPELLINGS, ROCKET_VALUES
@@ -20,4 +21,5 @@ ADDED: Final = ProtocolConfig(
     absent=ROCKET_MEANINGLESS,
     values=ROCKET_VALUES,
     files={".properties": property_options},
+    front=RocketNodeConfig,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.protocols.rocketmq.config import RocketNodeConfig
 from penstock.protocols.rocketmq.front.front import RocketFront
 from penstock.protocols.rocketmq.front.options import RocketFrontOptions
 from penstock.seams.node import Services
@@ -16,4 +17,12 @@ __all__ = ["open_front"]
 
 def open_front(services: Services, config: SnodeConfig) -> RocketFront:
     """The front of a node."""
-    return RocketFront(services, RocketFrontOptions(auto_create_topics=config.auto_create_topics))
+    own = config.front(RocketNodeConfig)
+    options = RocketFrontOptions(
+        cluster=own.rocketmq_cluster,
+        auto_create_topics=config.auto_create_topics,
+        client_timeout_ms=own.rocketmq_timeout_ms,
+        check_every_ms=own.transaction_check_ms,
+        delay_scale=own.delay_scale_percent / 100,
+    )
+    return RocketFront(services, options)

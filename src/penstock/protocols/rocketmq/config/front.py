@@ -1,0 +1,32 @@
+"""What a node is told of its RocketMQ front."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.config.fields import check, number, text
+
+__all__ = ["RocketNodeConfig"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RocketNodeConfig:
+    """``rocketmq_cluster``: what RocketMQ's own brokers are called unless told. ``rocketmq_timeout_ms``: theirs, too;
+    clients beat every 30 seconds. ``transaction_check_ms``: how often it is looked for half messages that nobody has
+    decided on; their producers are asked about those older than six seconds, and RocketMQ's own minute is what people
+    wait for then. ``delay_scale_percent``: shorter levels are for tests only.
+    """
+
+    rocketmq_cluster: str = text("DefaultCluster", about="the name of the cluster that RocketMQ's clients are told")
+    rocketmq_timeout_ms: int = number(
+        120_000, low=1_000, about="without a heartbeat for so long a RocketMQ client is out"
+    )
+    transaction_check_ms: int = number(
+        10_000, low=50, about="how often producers are asked about RocketMQ messages that they did not decide on"
+    )
+    delay_scale_percent: int = number(
+        100, low=0, high=100, about="how long RocketMQ's delay levels take, of what they say; less is for tests"
+    )
+
+    def __post_init__(self) -> None:
+        check(self)
