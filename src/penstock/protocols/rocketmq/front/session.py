@@ -12,6 +12,8 @@ from penstock.errors import PenstockError
 from penstock.protocols.rocketmq.command import RemotingCommand
 from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.framing import RocketFraming, command_of
+from penstock.protocols.rocketmq.front.apis.single import SINGLE
+from penstock.protocols.rocketmq.front.apis.single import send as single
 from penstock.protocols.rocketmq.front.call import Call, Line, Reply, Shared
 from penstock.protocols.rocketmq.front.faults import refusal
 from penstock.protocols.rocketmq.front.table import TABLE, handler
@@ -61,6 +63,8 @@ class RocketSession:
         if asked.code not in TABLE:
             return refused(asked, Code.REQUEST_CODE_NOT_SUPPORTED, f" request type {asked.code} not supported")
         try:
+            if asked.code == SINGLE and (packed := await single(self._shared, asked)) is not None:
+                return (packed,)
             header = read_request(METHODS[asked.code], asked)
             said = await handler(asked.code)(Call(self._shared, self.line, asked), header)
         except PenstockError as error:
