@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from penstock.client._loading import columns_there
 from penstock.client._partitions import Buffered, Partitions, PartitionState
 from penstock.columnar import Messages
 from penstock.errors import PenstockError
+from penstock.seams import Fetched, HasHead
 
 __all__ = ["anything_to_take", "take"]
 
@@ -70,6 +72,9 @@ def _take_from(state: PartitionState, most: int) -> tuple[list[Messages], int]:
             rows += len(part)
         if entry.taken == len(messages):
             state.position = entry.next_offset
+            if entry.more:
+                entry.messages, entry.taken, entry.more = None, 0, False
+                break  # the others in the next poll: these need not wait
             state.done(entry)
             if entry.next_offset != entry.fetched.next_offset:
                 state.refetch()  # damage ended the run early: the next fetch begins with it, and says so
@@ -86,9 +91,17 @@ def _decoded(state: PartitionState, entry: Buffered) -> Messages | None:
         if entry.fetched.offset != state.position:
             state.refetch()
             return None
+        if (head := _head(entry.fetched)) is not None:
+            entry.messages, entry.next_offset, entry.more = head, entry.fetched.offset, True
+            return head
         entry.messages, entry.next_offset = entry.fetched.decode()
         if entry.next_offset <= entry.fetched.offset and not len(entry.messages):
             # Not one whole batch: ask again, with nothing in front of it.
             state.refetch()
             return None
     return entry.messages
+
+
+def _head(fetched: Fetched) -> Messages | None:
+    """Its first records, where decoding all of it would import Arrow first: whoever begins need not wait for that."""
+    return fetched.head() if not columns_there() and isinstance(fetched, HasHead) else None

@@ -22,6 +22,7 @@ from penstock.seams import WireProtocol
 
 __all__ = [
     "beside_readers",
+    "columns_there",
     "functions_there",
     "lacking_for",
     "load",
@@ -78,6 +79,11 @@ def beside_readers(work: Callable[[], object]) -> bool:
     """Do ``work`` in a thread of its own: neither a loop waits for it nor who polls."""
     threading.Thread(target=work, name="penstock load", daemon=True).start()
     return True
+
+
+def columns_there() -> bool:
+    """Whether columns can be decoded without waiting for an import."""
+    return "pyarrow" in sys.modules
 
 
 def functions_there() -> bool:

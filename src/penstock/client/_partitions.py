@@ -27,12 +27,16 @@ UNBOOKED: Final = -1
 
 @dataclass(slots=True)
 class Buffered:
-    """A fetch that has arrived. Once decoded, ``messages`` are its rows, of which ``taken`` were handed out."""
+    """A fetch that has arrived. Once decoded, ``messages`` are its rows, of which ``taken`` were handed out.
+
+    ``more``: they are its first ones only, and the others have not been decoded.
+    """
 
     fetched: Fetched
     messages: Messages | None = None
     next_offset: int = -1
     taken: int = 0
+    more: bool = False
 
 
 @dataclass(slots=True)

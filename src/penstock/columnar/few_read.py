@@ -43,21 +43,26 @@ def read_few(
     start: int,
     stop: int | None = None,
     check_crcs: bool = True,
+    most: int = _FEW,
+    most_bytes: int = _MOST_BYTES,
 ) -> Found | None:
-    """The records of ``buffer`` in ``[start, stop)``, and where to read on; None if they are many or not plain."""
+    """The records of ``buffer`` in ``[start, stop)``, and where to read on; None if they are many or not plain.
+
+    Many are more than ``most``, or more than ``most_bytes``.
+    """
     view = as_view(buffer)
-    if len(view) > _MOST_BYTES:
+    if len(view) > most_bytes:
         return None
     data = bytes(view)
     try:
-        return _read(data, partition, start, _NO_STOP if stop is None else stop, check_crcs)
+        return _read(data, partition, start, _NO_STOP if stop is None else stop, check_crcs, most)
     except (_NotPlain, CorruptBatch, UnicodeDecodeError, struct.error):
         return None
 
 
-def _read(data: bytes, partition: Partition, start: int, stop: int, check_crcs: bool) -> Found:
+def _read(data: bytes, partition: Partition, start: int, stop: int, check_crcs: bool, most: int) -> Found:
     found: list[Record] = []
-    at, next_offset, left = 0, -1, _FEW
+    at, next_offset, left = 0, -1, most
     while len(data) - at >= HEADER_BYTES:
         base, length, _, magic, crc, attributes, last_delta, first_ms, most_ms, _, _, _, count = (
             BATCH_HEADER.unpack_from(data, at)

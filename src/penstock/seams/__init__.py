@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from penstock.seams.client import Fetched as Fetched
     from penstock.seams.client import FoundOffset as FoundOffset
     from penstock.seams.client import GroupOptions as GroupOptions
+    from penstock.seams.client import HasHead as HasHead
     from penstock.seams.client import LogClient as LogClient
     from penstock.seams.client import Membership as Membership
     from penstock.seams.client import NamesTopics as NamesTopics
@@ -102,7 +103,7 @@ _HOME_OF = {
         "admin": "AdminClient GroupDescription GroupListing GroupListings GroupMember NewTopic",
         "channel": "Channel Connection Dialect Link Outgoing Pending",
         "client": (
-            "Avoids BatchLog BatchMembership Beat Beats Fetched FoundOffset GroupOptions LogClient Membership "
+            "Avoids BatchLog BatchMembership Beat Beats Fetched FoundOffset GroupOptions HasHead LogClient Membership "
             "NamesTopics Packed Pulled ReadFrom ReadLimits ReadsAtOnce Sender SendsAtOnce Sent TellsTruncation "
             "Verdict"
         ),

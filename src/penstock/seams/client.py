@@ -77,6 +77,18 @@ class Fetched(Protocol):
     def decode(self, *, stop: int | None = None, columns: Sequence[str] | None = None) -> tuple[Messages, int]: ...
 
 
+@runtime_checkable
+class HasHead(Protocol):
+    """A `Fetched` of which the beginning can be had sooner than all."""
+
+    def head(self) -> Messages | None:
+        """The first records, in plain Python; ``offset`` is behind them then. None if they are not plain, or all.
+
+        For a reader that would import for a tenth of a second first what decodes columns.
+        """
+        ...
+
+
 class Packed(Protocol):
     """A batch encoded and numbered; it is sent again unchanged after a retriable error."""
 

@@ -50,6 +50,8 @@ _WHAT = "reading failed"
 _PREFIX = struct.Struct(">qiib")  # base offset, length of what follows, leader epoch (a checksum before v2), magic
 _LENGTH_AFTER = 12
 _MAGIC_V2 = 2
+_HEAD = 1_000
+_HEAD_BYTES = 1 << 17
 _LAST_OFFSET_DELTA = struct.Struct(">i")
 _LAST_OFFSET_DELTA_AT = 23
 
@@ -126,6 +128,25 @@ class KafkaFetched:
             error.topic, error.partition = self.partition.topic, self.partition.id
             raise
         return Messages.of(self.partition, found.batch, found.next_offset), found.next_offset
+
+    def head(self) -> Messages | None:
+        """``penstock.seams.client.HasHead``: the first batch, if it is plain and not large."""
+        from penstock.columnar import Messages
+        from penstock.columnar.few_read import read_few
+
+        if self.error is not None or self._aborted or len(self._records) < _PREFIX.size:
+            return None
+        end = _PREFIX.unpack_from(self._records)[1] + _LENGTH_AFTER
+        if not _PREFIX.size <= end < len(self._records):
+            return None
+        few = read_few(
+            as_view(self._records)[:end], self.partition, start=self.offset, check_crcs=self._check_crcs,
+            most=_HEAD, most_bytes=_HEAD_BYTES,
+        )  # fmt: skip
+        if few is None or not few[0]:
+            return None
+        self.offset = few[1]
+        return Messages.of_records(self.partition, *few)
 
 
 def _stretches(records: Buffer) -> Sequence[Stretch]:
