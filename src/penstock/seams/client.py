@@ -79,14 +79,10 @@ class Fetched(Protocol):
 
 @runtime_checkable
 class HasHead(Protocol):
-    """A `Fetched` of which the beginning can be had sooner than all."""
+    """A `Fetched` whose beginning can be had before what decodes columns is imported."""
 
     def head(self) -> Messages | None:
-        """The first records, in plain Python; ``offset`` is behind them then. None if they are not plain, or all.
-
-        For a reader that would import for a tenth of a second first what decodes columns.
-        """
-        ...
+        """The first records; ``offset`` is behind them then. None if they are not plain, or all."""
 
 
 class Packed(Protocol):
