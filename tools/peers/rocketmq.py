@@ -25,6 +25,7 @@ from tools.peers.rocketmq_frames import (
     END,
     MEMBERS,
     ROUTE,
+    Account,
     agreed,
     ask,
 )
@@ -162,13 +163,17 @@ def cluster(
     settings: Mapping[str, object] | None = None,
     heap: str = "512m",
     quick: bool = True,
+    account: Account | None = None,
+    tls: tuple[Path, Path] | None = None,
 ) -> Iterator[Cluster]:
-    """A cluster until the block ends; ``settings`` are brokers'. With ``standbys`` each master has one.
+    """A cluster until the block ends; ``settings`` are brokers'. With ``standbys`` each master has one. With an
+    ``account`` brokers refuse what is not signed with it; with ``tls`` (certificate and key, PEM) all servers speak TLS
+    on the same ports, too.
 
     Only 5.x has a Proxy; it runs in cluster mode. ``quick=False`` for benchmarks: Java's own choice of compiler and
     collector. Raises maven.Unavailable where it cannot be had.
     """
-    make = _Maker(home, version, settings or {}, heap, quick)
+    make = _Maker(home, version, settings or {}, heap, quick, account, tls)
     built = Cluster(home, version, [make.name_server(number) for number in range(1, names + 1)])
     numbers = range(1, brokers + 1)
     built.brokers = [make.broker(built, number) for number in numbers]
@@ -192,6 +197,8 @@ class _Maker:
     settings: Mapping[str, object]
     heap: str
     quick: bool
+    account: Account | None = None
+    tls: tuple[Path, Path] | None = None
 
     def name_server(self, number: int) -> JavaServer:
         name, port = f"names-{number}", jvm.free_ports(1)[0]
@@ -216,14 +223,36 @@ class _Maker:
             "storePathRootDir": store,
             "storePathCommitLog": store / "commitlog",
         }
-        file = self._written(name, {**own, **_BOUND, **_SMALL, **_SOON, **_PATIENT, **_OFFERED, **self.settings})
+        fixed = {**_BOUND, **_SMALL, **_SOON, **_PATIENT, **_OFFERED}
+        file = self._written(name, {**own, **fixed, **self._guarded(name), **self.settings})
 
         def ready() -> None:
-            _answers(port, BROKER_FACTS)
+            _answers(port, BROKER_FACTS, account=self.account)
             if name not in built.known():
                 raise OSError("the name server does not know it yet")
 
         return self._node(name, port, [BROKER, "-c", str(file)], ready, flags=_BROKER_FLAGS)
+
+    def _guarded(self, name: str) -> Mapping[str, object]:
+        """Settings by which a broker believes this account only. 4.x reads who there is from a file."""
+        if self.account is None:
+            return {}
+        user, secret = self.account
+        if self.version.startswith("4."):
+            rows = ["globalWhiteRemoteAddresses: []", "accounts:", f"- accessKey: {user}", f"  secretKey: {secret}"]
+            file = self._folder(name) / "conf" / "plain_acl.yml"
+            file.write_text("\n".join([*rows, "  admin: true", ""]), encoding="utf-8")
+            return {"aclEnable": "true"}
+        inner = json.dumps({"accessKey": user, "secretKey": secret})
+        first = json.dumps({"username": user, "password": secret})
+        provider = "org.apache.rocketmq.auth.authentication.provider."
+        return {
+            "authenticationEnabled": "true",
+            "authenticationProvider": f"{provider}DefaultAuthenticationProvider",
+            "authenticationMetadataProvider": f"{provider}LocalAuthenticationMetadataProvider",
+            "initAuthenticationUser": first,
+            "innerClientAuthenticationCredentials": inner,
+        }
 
     def proxy(self, built: Cluster) -> JavaServer:
         if self.version.startswith("4."):
@@ -259,6 +288,11 @@ class _Maker:
         flags: Sequence[str] = (),
     ) -> JavaServer:
         home = self._folder(name)
+        if self.tls is not None:
+            certificate, key = self.tls
+            files = {"tls.server.certPath": certificate, "tls.server.keyPath": key}
+            settings = {"tls.test.mode.enable": "false", "tls.server.mode": "permissive", **files}
+            flags = [*flags, *(f"-D{key}={value}" for key, value in settings.items())]
         line = rocketmq_java.command(
             starter,
             arguments,
@@ -279,7 +313,7 @@ class _Maker:
         return rocketmq_java.furnished(self.home / name)
 
 
-def _answers(port: int, code: int, fields: Mapping[str, object] | None = None) -> None:
-    answer = ask(port, code, fields)
+def _answers(port: int, code: int, fields: Mapping[str, object] | None = None, account: Account | None = None) -> None:
+    answer = ask(port, code, fields, account=account)
     if answer.code:
         raise OSError(f"{code}: {answer}")

@@ -6,6 +6,8 @@ anything of penstock.
 
 from __future__ import annotations
 
+import base64
+import hmac
 import json
 import re
 import socket
@@ -19,6 +21,9 @@ CREATE_TOPIC, BROKER_FACTS, CREATE_GROUP = 17, 28, 200
 END, BEGIN, COMMITTED, MEMBERS = 30, 31, 43, 38
 ROUTE, CLUSTER = 105, 106
 TIMEOUT_S = 10.0
+
+Account = tuple[str, str]
+"""In whose name requests are signed, and with what."""
 
 _NUMBER_AS_KEY = re.compile(rb"([{,])(-?\d+):")
 
@@ -39,11 +44,18 @@ class Answer:
 
 
 def ask(
-    port: int, code: int, fields: Mapping[str, object] | None = None, body: bytes = b"", *, timeout_s: float = TIMEOUT_S
+    port: int,
+    code: int,
+    fields: Mapping[str, object] | None = None,
+    body: bytes = b"",
+    *,
+    timeout_s: float = TIMEOUT_S,
+    account: Account | None = None,
 ) -> Answer:
     """One request with a JSON header on a connection of its own, and its answer. Raises OSError."""
     words = {"code": code, "language": "OTHER", "version": 0, "opaque": 1, "flag": 0}
-    said = {**words, "extFields": {name: str(value) for name, value in (fields or {}).items()}}
+    given = {name: str(value) for name, value in (fields or {}).items()}
+    said = {**words, "extFields": given if account is None else _signed(given, body, account)}
     header = json.dumps(said).encode()
     with socket.create_connection(("127.0.0.1", port), timeout=timeout_s) as connection:
         connection.sendall(struct.pack(">ii", 4 + len(header) + len(body), len(header)) + header + body)
@@ -55,6 +67,15 @@ def ask(
     if found["opaque"] != 1 or not found["flag"] & 1:
         raise OSError(f"no answer to our request: {found}")
     return Answer(found["code"], found.get("remark") or "", found.get("extFields") or {}, answered)
+
+
+def _signed(fields: dict[str, str], body: bytes, account: Account) -> dict[str, str]:
+    """With the signature that servers compare: the values in the order of their names, and the body."""
+    user, secret = account
+    fields["AccessKey"] = user
+    content = "".join(fields[name] for name in sorted(fields)).encode() + body
+    digest = hmac.digest(secret.encode(), content, "sha1")
+    return {**fields, "Signature": base64.b64encode(digest).decode()}
 
 
 def agreed(port: int, code: int, fields: Mapping[str, object] | None = None, body: bytes = b"") -> Answer:

@@ -17,17 +17,18 @@ Source: Apache RocketMQ 4.9 and 5.4, ``DefaultMQProducerImpl.sendMessageInTransa
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from penstock.errors import PenstockError, UsageError
+from penstock.errors import PenstockError, ServerError, UsageError
 from penstock.model import Codec, Committed, GroupMetadata, Node, Partition, PreparedTransaction
 from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.client.checks import Checks, Known
 from penstock.protocols.rocketmq.client.preparing import is_delayed
 from penstock.protocols.rocketmq.client.sender import LANE, STORED, RocketPacked, RocketSender
 from penstock.protocols.rocketmq.config.names import check_group
+from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.methods import END_TRANSACTION, HEART_BEAT, SEND_MESSAGE_V2
 from penstock.seams.retry import Retry
 
@@ -70,6 +71,7 @@ class RocketTransactionalSender(RocketSender):
         self._halves: list[_Half] = []
         self._packs = 0
         self._told = float("-inf")
+        self._knowing: set[Node] = set()
 
     def answer_checks(self, answer: AnswerCheck) -> None:
         """Brokers' questions about what this producer did not send."""
@@ -77,13 +79,13 @@ class RocketTransactionalSender(RocketSender):
 
     async def open(self) -> None:
         """Tell brokers whom to ask. Raises what hindered that."""
-        await self._tell()
+        await self._tell(await self._brokers())
 
     async def beat(self) -> bool:
         """Answer brokers, and tell them that this producer is there."""
         await self._checks.answer_all()
         if self._shared.channel.monotonic() >= self._told + self._rocket.heartbeat_broker_ms / 1_000:
-            await self._tell()
+            await self._tell(await self._brokers())
         return False
 
     def begin(self) -> None:
@@ -131,6 +133,8 @@ class RocketTransactionalSender(RocketSender):
     async def _send(self, node: Node, packed: RocketPacked, timeout_s: float, *, one_way: bool) -> PenstockError | None:
         """Each message by itself, side by side; an answer is waited for in any case, it tells where the half is."""
         del one_way
+        if node not in self._knowing:
+            await self._tell([node])
         errors: list[PenstockError] = list(packed.refused.values())
         rows = packed.open_rows()
         for begin in range(0, len(rows), _AT_ONCE):
@@ -209,17 +213,25 @@ class RocketTransactionalSender(RocketSender):
             else:
                 return
 
-    async def _tell(self) -> None:
-        """Have all brokers know this producer. Raises what the first one failed with, if no other one could be told."""
+    async def _tell(self, nodes: Collection[Node]) -> None:
+        """Have these brokers know this producer. Raises the first error, if none of them could be told."""
         body = m.HeartbeatData(
             client_id=self._shared.id, producer_data_set=(m.ProducerData(group_name=self._group),)
         )  # fmt: skip
-        nodes = await self._shared.topics.brokers()
-        work = [
-            self._shared.calls.call(node.endpoint, HEART_BEAT, m.NoFields(), body, within_s=_LOOK_S) for node in nodes
-        ]
+        calls = self._shared.calls
+        work = [calls.call(node.endpoint, HEART_BEAT, m.NoFields(), body, within_s=_LOOK_S) for node in nodes]
         outcomes = await self._shared.channel.gather(work)
         errors = [each for each in outcomes if isinstance(each, BaseException)]
         if errors and len(errors) == len(outcomes):
             raise errors[0]
+        self._knowing |= set(nodes)
         self._told = self._shared.channel.monotonic()
+
+    async def _brokers(self) -> Collection[Node]:
+        """All that there are; a proxy does not tell, and stands for those of the topics that are written to."""
+        try:
+            return await self._shared.topics.brokers()
+        except ServerError as error:
+            if error.code != Code.REQUEST_CODE_NOT_SUPPORTED:
+                raise
+            return self._shared.topics.routes.masters()
