@@ -19,7 +19,7 @@ from typing import Any
 # Codes of requests; answers to all of them are 0 where it worked.
 CREATE_TOPIC, BROKER_FACTS, CREATE_GROUP = 17, 28, 200
 END, BEGIN, COMMITTED, MEMBERS = 30, 31, 43, 38
-ROUTE, CLUSTER = 105, 106
+ROUTE, CLUSTER, TOPICS = 105, 106, 21
 TIMEOUT_S = 10.0
 
 Account = tuple[str, str]

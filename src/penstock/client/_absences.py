@@ -1,6 +1,7 @@
 """What a consumer wants to read and the servers do not have: said once that has lasted, instead of silence.
 
-A topic may come at any time, so its absence is a warning; a partition's number that its topic has not is an error.
+A topic may come at any time, and so may a server whose partitions go with it: their absence is a warning. A number of
+a partition that its topic has not is an error.
 What must not live here: asking again.
 """
 
@@ -53,7 +54,11 @@ class Absences:
         for topic in lasting:
             if isinstance(topic, str):
                 self._log.warning("the servers know no topic %s; it will be read once it is there", topic)
-        wrong = next((each for each in lasting if isinstance(each, Partition)), None)
+            elif not _is_there(known[topic.topic], topic.node):
+                self._log.warning("%s has gone; partition %s will be read once it is back", topic.node, topic)
+        wrong = next(
+            (each for each in lasting if isinstance(each, Partition) and _is_there(known[each.topic], each.node)), None
+        )
         if wrong is None:
             return None
         last = len(known[wrong.topic].partitions) - 1
@@ -67,3 +72,8 @@ class Absences:
 def _has(topic: TopicInfo, partition: Partition) -> bool:
     """A topic of which nothing else is known yet may have any."""
     return not topic.partitions or any(info.partition == partition for info in topic.partitions)
+
+
+def _is_there(topic: TopicInfo, node: str) -> bool:
+    """Whether this server has anything of the topic, where partitions have a server's name."""
+    return not node or any(info.partition.node == node for info in topic.partitions)

@@ -71,3 +71,28 @@ def test_a_topic_that_is_gone_is_gone() -> None:
 def test_a_route_that_cannot_be_is_refused(said: m.Route) -> None:
     with pytest.raises(ProtocolViolation):
         route_of(said)
+
+
+def test_a_standby_serves_readers_while_there_is_no_master() -> None:
+    said = route()
+    gone = m.Route(
+        broker_datas=(m.BrokerData(broker_name="b", broker_addrs={2: "10.0.0.8:1", 1: "10.0.0.9:1"}),),
+        queue_datas=said.queue_datas[:1],
+    )
+    standby = Node("b", Endpoint("10.0.0.9", 1))
+    assert noted(gone).master(Partition("t", 0, "b")) == standby
+    assert noted(gone).masters("t") == [standby]
+    assert noted(gone).masters() == []
+    assert noted(gone, publishing=True).master(Partition("t", 0, "b")) is None
+
+
+def test_a_standby_is_read_as_long_as_it_is_suggested() -> None:
+    routes, place = noted(route()), Partition("t", 0, "b")
+    assert routes.reader(place) == Node("b", B)
+    routes.suggest(place, 1)
+    assert routes.reader(place) == Node("b#1", Endpoint("10.0.0.9", 10911))
+    assert routes.master(place) == Node("b", B)
+    routes.suggest(place, 7)  # nobody has that number
+    assert routes.reader(place) == Node("b", B)
+    routes.suggest(place, 0)
+    assert routes.reader(place) == Node("b", B)

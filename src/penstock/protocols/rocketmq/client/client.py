@@ -71,11 +71,14 @@ class RocketClient:
         return await self.shared.topics.topics(names, fresh=fresh)
 
     def leader(self, partition: Partition) -> Node | None:
-        """From what is known."""
-        return self.shared.topics.routing.leader(partition)
+        """From what is known; for who reads that may be a standby."""
+        topics = self.shared.topics
+        node = topics.routing.leader(partition)
+        return node if node is None or self.shared.options.publishing else topics.routes.reader(partition)
 
     def distrust(self, partition: Partition) -> None:
         """Forget who leads it."""
+        self.shared.topics.routes.suggested.pop(partition, None)
         self.shared.topics.routing.distrust(partition)
 
     async def offsets(self, wanted: Mapping[Partition, OffsetSpec]) -> Mapping[Partition, FoundOffset]:

@@ -36,7 +36,8 @@ Pull = Started[m.PullMessage, m.Pulled]
 @dataclass(frozen=True, slots=True)
 class Got:
     """What a pull at ``offset`` brought: messages of ``[offset, next_offset)``, of a queue that has those of
-    ``[first, end)``. ``moved``: there is nothing at ``offset``."""
+    ``[first, end)``. ``moved``: there is nothing at ``offset``. ``suggested`` is the number of the broker to pull
+    from next."""
 
     offset: int
     next_offset: int
@@ -44,6 +45,7 @@ class Got:
     end: int
     body: Buffer = b""
     moved: bool = False
+    suggested: int = 0
 
 
 def pull(
@@ -78,6 +80,7 @@ async def take(started: Pull, partition: Partition, offset: int) -> Got:
         said.max_offset,
         answer.body if answer.code == Code.SUCCESS else b"",
         answer.code == Code.PULL_OFFSET_MOVED,
+        said.suggest_which_broker_id,
     )
 
 

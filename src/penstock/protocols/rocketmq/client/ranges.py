@@ -51,6 +51,7 @@ class RangePulls:
         pulls = 1 if self._shared.options.chooses else self._shared.options.rocket.pulls_ahead
         end = min(self.end, begin + pulls * self._steps.each)
         node = await self._shared.topics.leader(self._partition)
+        node = self._shared.topics.routes.reader(self._partition) or node
         burst = Burst(self._shared.calls, node.endpoint, self._partition, (begin, end), self._steps, _LANE)
         await burst.start()
         self._bursts.append(burst)
@@ -61,6 +62,7 @@ class RangePulls:
         burst = self._bursts.popleft()
         answers = await burst.answers()
         last = answers[-1]
+        self._shared.topics.routes.suggest(self._partition, last.suggested)
         if last.next_offset < burst.end or last.moved:
             await self._drain()  # the log ended, or is not what it was: what lies behind is not to be had
         if last.moved and last.offset >= last.end and last.offset > burst.start_offset:
@@ -73,6 +75,7 @@ class RangePulls:
         """Ask a name server again who has the queue, before the next attempt."""
         if error.retriable:
             self._shared.topics.routing.distrust(self._partition)
+            self._shared.topics.routes.suggested.pop(self._partition, None)
 
     def gone(self, text: str, offset: int) -> OffsetOutOfRange:
         """21, as a broker would say it."""

@@ -114,6 +114,7 @@ class Polling:
             answers += more
             if not more or got.next_offset == before:
                 break
+        self._shared.topics.routes.suggest(partition, got.suggested)
         fetched = RocketFetched(partition, read.offset, answers, options)
         queue.offset = fetched.next_offset
         return fetched

@@ -73,9 +73,14 @@ def _endpoint(text: str) -> Endpoint:
 
 @dataclass(slots=True)
 class Routes:
-    """What is known. ``publishing``: partitions are those that may be written to, else those that may be read."""
+    """What is known. ``publishing``: partitions are those that may be written to, else those that may be read.
+
+    Only masters take messages. Who reads is served by a standby while name servers know no master (they forget one as
+    soon as its connection breaks), and where a broker ``suggested`` it, because what is read lies on disk only.
+    """
 
     publishing: bool = False
+    suggested: dict[Partition, int] = field(default_factory=dict)
     brokers: dict[str, Mapping[int, Endpoint]] = field(default_factory=dict)
     _routes: dict[str, Route] = field(default_factory=dict)
 
@@ -100,20 +105,33 @@ class Routes:
         return {name: self._info(name) for name in names if name in self._routes}
 
     def master(self, partition: Partition) -> Node | None:
-        """The master of a queue's broker, if its topic has that queue."""
+        """Who serves a queue: its broker's master, or for readers a standby, if its topic has that queue."""
         if not self._has(partition.topic, partition.node, partition.id):
             return None
-        endpoint = self.brokers.get(partition.node, {}).get(MASTER)
-        return None if endpoint is None else Node(partition.node, endpoint)
+        return self._serving(partition.node)
+
+    def reader(self, partition: Partition) -> Node | None:
+        """The same for who pulls: the standby that was suggested, if there is one."""
+        node = self.master(partition)
+        number = self.suggested.get(partition, MASTER)
+        endpoint = self.brokers.get(partition.node, {}).get(number) if number != MASTER else None
+        # A name of its own: one consumer may read a queue there and another one at the master.
+        return node if node is None or endpoint is None else Node(f"{partition.node}#{number}", endpoint)
+
+    def suggest(self, partition: Partition, number: int) -> None:
+        """A broker says where to pull from next; 0 is the master."""
+        if number == MASTER:
+            self.suggested.pop(partition, None)
+        else:
+            self.suggested[partition] = number
 
     def masters(self, topic: str | None = None) -> list[Node]:
-        """Every broker that has a master, or those of a topic, by name."""
+        """Every broker that has a master, or those that serve a topic, by name."""
         if topic is None:
-            names: Collection[str] = self.brokers
-        else:
-            names = self._routes[topic].queues if topic in self._routes else ()
-        found = [(name, self.brokers.get(name, {}).get(MASTER)) for name in sorted(names)]
-        return [Node(name, endpoint) for name, endpoint in found if endpoint is not None]
+            found = [(name, self.brokers[name].get(MASTER)) for name in sorted(self.brokers)]
+            return [Node(name, endpoint) for name, endpoint in found if endpoint is not None]
+        names = sorted(self._routes[topic].queues) if topic in self._routes else ()
+        return [node for name in names if (node := self._serving(name)) is not None]
 
     def everybody(self) -> list[Node]:
         """Every address of every broker."""
@@ -127,6 +145,13 @@ class Routes:
             name for name in self._routes[partition.topic].queues if self._has(partition.topic, name, partition.id)
         ]
         return Partition(partition.topic, partition.id, names[0]) if len(names) == 1 else partition
+
+    def _serving(self, name: str) -> Node | None:
+        addresses = self.brokers.get(name, {})
+        endpoint = addresses.get(MASTER)
+        if endpoint is None and addresses and not self.publishing:
+            endpoint = addresses[min(addresses)]
+        return None if endpoint is None else Node(name, endpoint)
 
     def _info(self, topic: str) -> TopicInfo:
         infos = [
