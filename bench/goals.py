@@ -184,6 +184,18 @@ GOALS: Sequence[Goal] = (
         "spark-batches", _FEW, START_S, "penstock, 1 partition", "", 1.5, 0.6, smaller_is_better=True, unit=" s",
     ),
     Goal(
+        "RocketMQ consume into Arrow, RangeReader ÷ Java's pull consumer at its best (builds no columns)",
+        "rocketmq", "consume, 100 B", RATE, "penstock RangeReader", "Java pull, 1024 at once", 1, 2,
+    ),
+    Goal(
+        "… both with what clients and brokers do by themselves",
+        "rocketmq", "consume, 100 B", RATE, "penstock RangeReader, 32 at once", "Java pull, 32 at once", 5, 5,
+    ),
+    Goal(
+        "RocketMQ produce, Arrow ÷ Java's asynchronous send",
+        "rocketmq", "produce, 100 B", RATE, "penstock send_batch (Arrow)", "Java async send", 0.5, 1,
+    ),
+    Goal(
         "TubeMQ consume into Arrow, RangeReader ÷ Java's client-balanced consumer (builds no columns)",
         "tubemq", "consume, 100 B", RATE, "penstock RangeReader", "Java balance (client-balanced)", 1, 2,
     ),

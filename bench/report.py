@@ -185,6 +185,13 @@ _ABOUT = {
         "consumer polls for 5 s at a time."
     ),
     "serve": "The same clients reading the same records from our snode (file store) and from a real Kafka broker.",
+    "rocketmq": (
+        "A real RocketMQ broker (5.4) over loopback: topics of four queues, clients warmed up in the process that is "
+        "measured. The broker gives as many messages an answer as it is asked for (up to 1024), to everyone; what it "
+        "gives by itself is 32. Ours build Arrow columns value and offset; Java's pull consumer, a thread a queue, "
+        "counts messages and builds nothing. Producing lasts until the last acknowledgement; ours put several messages "
+        "into a request unless it says one a request, Java's asynchronous send never does."
+    ),
     "tubemq": (
         "A real TubeMQ broker over loopback: topics of four stores with a partition each, clients warmed up in the "
         "process that is measured. Ours build Arrow columns value and offset; Java counts messages and builds nothing. "

@@ -7,62 +7,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import count as numbers
 
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from bench.clients.tally import COLUMNS, Tally, polled, timed
+from bench.clients.tally import Job as TubeJob
 
 __all__ = ["CASES", "TubeJob"]
 
-SILENCE_S = 20.0
-COLUMNS = ("value", "offset")
 ROWS_AT_ONCE = 50_000
 STEP = 28
 """Offsets of neighbours are so far apart where a store has one partition."""
 
 _groups = numbers(time.time_ns())
-
-
-@dataclass(frozen=True, slots=True)
-class TubeJob:
-    """``warm`` records that nobody times, then ``count``. ``value_bytes``: of what is sent."""
-
-    masters: str
-    topic: str
-    count: int
-    warm: int
-    value_bytes: int
-
-
-class Tally:
-    """Rows and bytes of values; the clock runs from the first batch, whose rows are not counted, to the last."""
-
-    def __init__(self) -> None:
-        self.records = self.bytes = self._first = 0
-        self._born = self._begun = self._last = time.perf_counter()
-        self._cpu = self._last_cpu = 0.0
-
-    def add(self, table: pa.Table) -> None:
-        """Count one."""
-        if not table.num_rows:
-            return
-        if not self.records:
-            self._begun, self._cpu = time.perf_counter(), time.process_time()
-            self._first = table.num_rows
-        self.records += table.num_rows
-        self.bytes += pc.sum(pc.binary_length(table.column("value"))).as_py()
-        self._last, self._last_cpu = time.perf_counter(), time.process_time()
-
-    def result(self) -> dict[str, object]:
-        """As the Java driver tells it."""
-        return {
-            "records": self.records - self._first,
-            "seconds": self._last - self._begun,
-            "cpu_s": self._last_cpu - self._cpu,
-            "bytes": self.bytes,
-            "start_s": self._begun - self._born,
-        }
 
 
 def _reading(read: Callable[[TubeJob, int], Iterator[pa.Table]]) -> Callable[[TubeJob], dict[str, object]]:
@@ -84,7 +42,7 @@ def _range_reader(job: TubeJob, count: int) -> Iterator[pa.Table]:
     """Exact ranges, partition after partition: what a Spark task does."""
     from penstock import LogRange, RangeReader
 
-    with RangeReader(f"tubemq://{job.masters}") as reader:
+    with RangeReader(f"tubemq://{job.servers}") as reader:
         partitions = [info.partition for info in reader.topics([job.topic])[job.topic].partitions]
         end = count // len(partitions) * STEP
         for each in partitions:
@@ -96,9 +54,9 @@ def _assigned(job: TubeJob, count: int) -> Iterator[pa.Table]:
     """The consumer without a group: all partitions at once, from their beginning."""
     from penstock import Consumer
 
-    with Consumer(f"tubemq://{job.masters}") as consumer:
+    with Consumer(f"tubemq://{job.servers}") as consumer:
         consumer.assign(dict.fromkeys(consumer.partitions_for(job.topic), 0))
-        yield from _polled(consumer, count, commit=False)
+        yield from polled(consumer, count, commit=False)
 
 
 def _group(job: TubeJob, count: int) -> Iterator[pa.Table]:
@@ -116,24 +74,9 @@ def _member(job: TubeJob, count: int, more: str) -> Iterator[pa.Table]:
 
     group = f"bench{next(_groups)}"
     options = f"auto_offset_reset=earliest&heartbeat_interval_ms=1000&confirm_locally=true{more}"
-    address = f"tubemq://{job.masters}/{job.topic}?{options}"
+    address = f"tubemq://{job.servers}/{job.topic}?{options}"
     with Consumer(address, group=group) as consumer:
-        yield from _polled(consumer, count, commit=True)
-
-
-def _polled(consumer: object, count: int, *, commit: bool) -> Iterator[pa.Table]:
-    from penstock import Consumer
-
-    assert isinstance(consumer, Consumer)
-    rows = 0
-    while rows < count:
-        batch = consumer.poll(SILENCE_S)
-        if not batch:
-            raise TimeoutError(f"nothing came for {SILENCE_S} s after {rows} records")
-        rows += len(batch)
-        yield batch.to_arrow(COLUMNS)
-        if commit:
-            consumer.commit(batch)
+        yield from polled(consumer, count, commit=True)
 
 
 def _send(job: TubeJob) -> dict[str, object]:
@@ -142,8 +85,8 @@ def _send(job: TubeJob) -> dict[str, object]:
 
     kernels.load()
     value = b"x" * job.value_bytes
-    with Producer(f"tubemq://{job.masters}") as producer:
-        return _timed(job, lambda count: _each(producer, job.topic, value, count), producer.flush)
+    with Producer(f"tubemq://{job.servers}") as producer:
+        return timed(job, lambda count: _each(producer, job.topic, value, count), producer.flush)
 
 
 def _each(producer: object, topic: str, value: bytes, count: int) -> None:
@@ -162,29 +105,13 @@ def _send_batch(job: TubeJob) -> dict[str, object]:
     kernels.load()
     rows = pa.table({"value": pa.array([b"x" * job.value_bytes] * ROWS_AT_ONCE, pa.binary())})
 
-    with Producer(f"tubemq://{job.masters}") as producer:
+    with Producer(f"tubemq://{job.servers}") as producer:
 
         def send(count: int) -> None:
             for first in range(0, count, ROWS_AT_ONCE):
                 producer.send_batch(job.topic, rows.slice(0, min(ROWS_AT_ONCE, count - first)))
 
-        return _timed(job, send, producer.flush)
-
-
-def _timed(job: TubeJob, send: Callable[[int], None], flush: Callable[[], None]) -> dict[str, object]:
-    send(job.warm)
-    flush()
-    begun, cpu = time.perf_counter(), time.process_time()
-    send(job.count)
-    flush()
-    seconds, cpu_s = time.perf_counter() - begun, time.process_time() - cpu
-    return {
-        "records": job.count,
-        "seconds": seconds,
-        "cpu_s": cpu_s,
-        "bytes": job.count * job.value_bytes,
-        "start_s": 0.0,
-    }
+        return timed(job, send, producer.flush)
 
 
 CASES: Mapping[str, Callable[[TubeJob], dict[str, object]]] = {

@@ -26,7 +26,7 @@ def to_noop(job: TubeJob) -> dict[str, object]:
 
     spark = session("bench", "local[2]")
     spark.sparkContext.setLogLevel("ERROR")
-    frame = spark.read.format("penstock").option("columns", COLUMNS).load(f"tubemq://{job.masters}/{job.topic}")
+    frame = spark.read.format("penstock").option("columns", COLUMNS).load(f"tubemq://{job.servers}/{job.topic}")
     found = frame.selectExpr("count(*) as records", "sum(length(value)) as bytes").collect()[0]
     write = frame.write.format("noop").mode("overwrite")
     for _ in range(WARM):

@@ -12,6 +12,7 @@ from bench.scenarios import (
     failover,
     fresh,
     produce,
+    rocketmq,
     serve,
     small,
     snode,
@@ -50,5 +51,6 @@ SCENARIOS: Mapping[str, Scenario] = {
     "failover": Scenario(failover.run, "three real Kafka brokers, of which one dies", failover.RIVALS),
     "small": Scenario(small.run, "single records: sent and waited for, read as they come"),
     "fresh": Scenario(fresh.run, "fresh processes: to the first record, to the millionth, memory; idle consumers"),
+    "rocketmq": Scenario(rocketmq.run, "a real RocketMQ broker: reading and writing", rocketmq.RIVALS),
     "tubemq": Scenario(tubemq.run, "a real TubeMQ broker: reading and writing", tubemq.RIVALS),
 }

@@ -87,7 +87,7 @@ def _measure(
             kind = tubemq_java.CASES[case]
             result = tubemq_java.measure(kind, cluster.address, topic, count=count, warm=warm, value_bytes=size)
         else:
-            job = {"masters": cluster.address, "topic": topic, "count": count, "warm": warm, "value_bytes": size}
+            job = {"servers": cluster.address, "topic": topic, "count": count, "warm": warm, "value_bytes": size}
             result = child("bench.tubemq_case", {"case": case, **job})
     except (CaseFailed, RuntimeError) as error:
         session.failed("tubemq", variant, case, CaseFailed(str(error)))

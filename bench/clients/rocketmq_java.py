@@ -1,0 +1,41 @@
+"""RocketMQ's own Java client: its pull consumer, a thread a queue; its producer with 2000 asynchronous sends in flight.
+
+It counts messages and bytes, and builds nothing from them. ``1024`` is its best: as many messages an answer as the
+broker was told to give; ``32`` is what its pull consumers ask for by themselves, and what brokers give.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from tools.peers import rocketmq_java
+
+__all__ = ["CASES", "measure"]
+
+CASES: Mapping[str, tuple[str, int]] = {
+    "Java pull, 1024 at once": ("pull", 1_024),
+    "Java pull, 32 at once": ("pull", 32),
+    "Java async send": ("send", 0),
+}
+_TIMEOUT_S = 300.0
+
+
+def measure(case: str, names: str, topic: str, *, count: int, warm: int, value_bytes: int) -> dict[str, object]:
+    """Run one of ``CASES`` to its end. Raises RuntimeError."""
+    kind, batch = CASES[case]
+    options = {"names": names, "topic": topic, "count": count, "warm": warm, "kind": kind, "size": value_bytes}
+    words = [word for name, value in {**options, "batch": batch}.items() for word in (f"--{name}", str(value))]
+    with tempfile.TemporaryDirectory(prefix="rocketmq-speed-", ignore_cleanup_errors=True) as folder:
+        home = rocketmq_java.furnished(Path(folder))
+        line = rocketmq_java.command("Speed", words, home=home, heap="1g", quick=False)
+        run = subprocess.run(line, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+    told = [json.loads(text) for text in run.stdout.splitlines()]
+    figures = [each for each in told if each["event"] == "measured"]
+    if run.returncode or not figures or figures[0]["failed"]:
+        raise RuntimeError(f"the Java client failed: {told[-3:]} {run.stderr[-800:]}")
+    found: dict[str, object] = figures[0]
+    return found
