@@ -80,6 +80,13 @@ class ConsumerEngine:
         return frozenset(self.rebalancing.topics) if self.rebalancing else frozenset()
 
     @property
+    def assignment(self) -> frozenset[Partition]:
+        """What it reads of what it was told to read: a log may add what a group gave back."""
+        topics = self.topics
+        assigned = self.partitions.assigned
+        return frozenset(each for each in assigned if each.topic in topics) if topics else assigned
+
+    @property
     def last_joined(self) -> tuple[int, str]:
         """The last generation this consumer was a member of, and its member id there; -1 and "" before."""
         return (-1, "") if self.rebalancing is None else self.rebalancing.member.last_joined

@@ -126,8 +126,8 @@ class AsyncConsumer(Handle):
         await (await self._start(subscribe=False)).unsubscribe()
 
     def assignment(self) -> frozenset[Partition]:
-        """The partitions that are this consumer's now."""
-        return self._engine.partitions.assigned if self._engine else frozenset()
+        """The partitions that are this consumer's now; without those that a log adds to what is subscribed."""
+        return self._engine.assignment if self._engine else frozenset()
 
     def subscription(self) -> frozenset[str]:
         """The topics that are subscribed."""

@@ -111,7 +111,7 @@ class Consumer(Handle):
             run(self._inner.unsubscribe)
 
     def assignment(self) -> frozenset[Partition]:
-        """The partitions that are this consumer's now."""
+        """The partitions that are this consumer's now; without those that a log adds to what is subscribed."""
         return self._inner.assignment()
 
     def subscription(self) -> frozenset[str]:
