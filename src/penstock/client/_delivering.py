@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from penstock.client._alarm import Alarm
 from penstock.client._inside import failed_inside
 from penstock.client._lateness import too_late
 from penstock.client._queues import Flight, PartitionQueue, Segment, fail
@@ -65,7 +66,8 @@ class Delivering:
         self._at_once = sender.send_at_once if isinstance(sender, SendsAtOnce) else None
         self._unbegun: Counter[str] = Counter()
         self._known_there: set[Partition] = set()
-        self._timer: asyncio.TimerHandle | None = None
+        # One that rings earlier than it has to stays: then this is asked again, and most of the time none is started.
+        self._alarm = Alarm(self._loop, self.kick)
         self._batch_bytes = min(config.batch_size_bytes, config.max_request_bytes)
         acks: Acks = config.acks
         self._acks: int = acks.value
@@ -135,7 +137,7 @@ class Delivering:
                 ready.setdefault(node, []).append(queue)
         for node, queues in ready.items():
             self._fill(node, queues)
-        self._wake_at(wake)
+        self._alarm.ring_by(wake)
 
     def renewed(self) -> None:
         """Leaders were asked for: what failed at another one need not wait for longer."""
@@ -147,8 +149,7 @@ class Delivering:
     async def close(self) -> None:
         """Stop; requests under way are forgotten."""
         self.open, self._closed = False, True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.cancel()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -369,18 +370,6 @@ class Delivering:
 
     def _settle(self, flight: Flight, offset: int, timestamp_ms: int, error: PenstockError | None) -> None:
         self._hooks.finished(flight.settle(offset, timestamp_ms, error))
-
-    def _wake_at(self, when: float) -> None:
-        """A timer that rings earlier stays: then this is asked again, and most of the time there is none to start."""
-        if self._timer is not None:
-            if self._timer.when() <= when:
-                return
-            self._timer.cancel()
-        self._timer = self._loop.call_at(when, self._ring)
-
-    def _ring(self) -> None:
-        self._timer = None
-        self.kick()
 
     def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = self._loop.create_task(work, name=f"penstock {name}")

@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeVar
 
 from penstock.client._handle import check_fork, check_threads
 from penstock.errors import UsageError
+from penstock.net.loops import new_loop
 
 __all__ = ["AnyTurn", "LoopThread", "Run", "Turns", "call_in_caller", "call_in_user_thread", "loop_thread"]
 
@@ -48,7 +49,7 @@ class LoopThread:
     def __init__(self) -> None:
         check_threads()
         self._pid = os.getpid()
-        self._loop = asyncio.new_event_loop()
+        self._loop = new_loop()
         self._thread = threading.Thread(target=self._serve, name="penstock", daemon=True)
         self._thread.start()
 

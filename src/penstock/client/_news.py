@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 from queue import Empty, SimpleQueue
 
+from penstock.client._alarm import Alarm
+
 __all__ = ["News"]
 
 
@@ -21,7 +23,7 @@ class News:
         self._loop = asyncio.get_running_loop()
         self._is_set = False
         self._waiting: list[asyncio.Future[None]] = []
-        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm = Alarm(self._loop, self._wake)
         self._bell: SimpleQueue[None] | None = None
 
     def set(self) -> None:
@@ -45,9 +47,7 @@ class News:
             return
         woken: asyncio.Future[None] = self._loop.create_future()
         self._waiting.append(woken)
-        if self._alarm is None or until < self._alarm.when():
-            self.close()
-            self._alarm = self._loop.call_at(until, self._alarmed)
+        self._alarm.ring_by(until)
         try:
             await woken
         finally:
@@ -77,13 +77,7 @@ class News:
 
     def close(self) -> None:
         """No timer is left."""
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
-
-    def _alarmed(self) -> None:
-        self._alarm = None
-        self._wake()
+        self._alarm.cancel()
 
     def _wake(self) -> None:
         waiting, self._waiting = self._waiting, []

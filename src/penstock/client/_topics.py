@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
+from penstock.client._alarm import Alarm
 from penstock.client._surroundings import Backoff
 from penstock.config import ClientConfig
 from penstock.errors import PenstockError
@@ -44,7 +45,7 @@ class Topics:
         self._failed = failed
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._alarm = Alarm(self._loop, self._begin)
         self._not_before = 0.0
         self._failures = 0
         self._again = False
@@ -75,21 +76,15 @@ class Topics:
     async def close(self) -> None:
         """Stop asking."""
         self.wanted = frozenset()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.cancel()
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     def _arm(self, delay_s: float) -> None:
-        if self._timer is not None:
-            if self._timer.when() <= self._loop.time() + delay_s:
-                return
-            self._timer.cancel()
-        self._timer = self._loop.call_later(delay_s, self._begin)
+        self._alarm.ring_by(self._loop.time() + delay_s)
 
     def _begin(self) -> None:
-        self._timer = None
         if self._task is None and self.wanted:
             self._again = False
             self._task = self._loop.create_task(self._refresh(), name="penstock topics")

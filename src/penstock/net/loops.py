@@ -1,7 +1,7 @@
-"""Which event loop a node runs on: ``PENSTOCK_EVENT_LOOP=asyncio|uvloop`` forces one, otherwise uvloop where it is
-installed, else asyncio's own.
+"""Which event loop a node runs on, and the background of synchronous clients: ``PENSTOCK_EVENT_LOOP=asyncio|uvloop``
+forces one, otherwise uvloop where it is installed, else asyncio's own.
 
-The same node runs on either; uvloop takes a third of the CPU of a small request and its answer. What must not live
+The same code runs on either; uvloop takes a third of the CPU of a small request and its answer. What must not live
 here: anything that would have to know which one it is.
 """
 
