@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from penstock.client import Consumer
 from penstock.columnar import Messages
-from penstock.model import Record
+from penstock.model import Partition, Record
 
 PATIENCE_S = 20.0
 
@@ -38,3 +38,8 @@ def poll_until(
 def values(records: Sequence[Record]) -> list[bytes | None]:
     """Their values."""
     return [record.value for record in records]
+
+
+def held(consumer: Consumer, topic: str) -> frozenset[Partition]:
+    """What a member reads of a topic; a group may have one of its own beside it, for what was given back."""
+    return frozenset(each for each in consumer.assignment() if each.topic == topic)

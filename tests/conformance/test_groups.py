@@ -13,7 +13,7 @@ from penstock.model import Partition
 from tests.conformance.abilities import Ability, needs
 from tests.conformance.conftest import CONSUMER, Log
 from tests.conformance.filling import fill
-from tests.conformance.reading import poll_until, read, values
+from tests.conformance.reading import held, poll_until, read, values
 
 
 class Heard(RebalanceListener):
@@ -153,11 +153,11 @@ def test_members_share_a_topic_and_take_over_from_who_leaves(log: Log, group: st
     heard = Heard()
     with Consumer(log.address, group=group, **CONSUMER) as first:
         first.subscribe([topic], heard)
-        poll_until(lambda: first.assignment() == everything, consumers=[first])
+        poll_until(lambda: held(first, topic) == everything, consumers=[first])
         with Consumer(log.at(topic), group=group, **CONSUMER) as second:
             both = [first, second]
-            poll_until(lambda: len(first.assignment()) == half == len(second.assignment()), consumers=both)
-            assert not first.assignment() & second.assignment()
+            poll_until(lambda: len(held(first, topic)) == half == len(held(second, topic)), consumers=both)
+            assert not held(first, topic) & held(second, topic)
             fill(log, topic, 0, 40)
             found: set[bytes | None] = set()
             while len(found) < 40:
@@ -166,7 +166,7 @@ def test_members_share_a_topic_and_take_over_from_who_leaves(log: Log, group: st
                     consumer.commit(batch)
                     assert not found & {record.value for record in batch}
                     found |= {record.value for record in batch}
-        poll_until(lambda: first.assignment() == everything, consumers=[first])
+        poll_until(lambda: held(first, topic) == everything, consumers=[first])
         fill(log, topic, 40, 80)
         assert set(values(read(first, 40))) == numbers(40, 80)  # in no partition anything came before
     owned: set[Partition] = set()
@@ -228,13 +228,14 @@ def test_operators_see_who_is_in_a_group(log: Log, group: str) -> None:
     topic = log.topic(2)
     everything = set(log.partitions(topic))
     with Admin(log.address) as admin, Consumer(log.at(topic), group=group, **CONSUMER) as consumer:
-        poll_until(lambda: consumer.assignment() == everything, consumers=[consumer])
+        poll_until(lambda: held(consumer, topic) == everything, consumers=[consumer])
 
         def members() -> list[frozenset[Partition]]:
-            return [member.partitions for member in admin.describe_group(group).members]
+            told = admin.describe_group(group).members
+            return [frozenset(each for each in member.partitions if each.topic == topic) for member in told]
 
         # What a member reads may be told by its next heartbeat only.
-        poll_until(lambda: members() == [consumer.assignment()], consumers=[consumer])
+        poll_until(lambda: members() == [held(consumer, topic)], consumers=[consumer])
         assert admin.describe_group(group).state == "Stable"
 
 

@@ -9,7 +9,7 @@ from penstock.errors import OffsetOutOfRange, UsageError
 from tests.conformance.abilities import Ability, needs
 from tests.conformance.conftest import CONSUMER, Log
 from tests.conformance.filling import Filled, fill
-from tests.conformance.reading import poll_until, read, values
+from tests.conformance.reading import held, poll_until, read, values
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_a_new_group_starts_where_it_is_told_to(log: Log, filled: Filled, group:
     with Consumer(log.at(topic), group=group + "-a", auto_offset_reset="earliest", **CONSUMER) as consumer:
         assert len(read(consumer, 11)) == 11
     with Consumer(log.at(topic), group=group + "-b", auto_offset_reset="latest", **CONSUMER) as consumer:
-        poll_until(lambda: len(consumer.assignment()) == len(log.partitions(topic)), consumers=[consumer])
+        poll_until(lambda: len(held(consumer, topic)) == len(log.partitions(topic)), consumers=[consumer])
         assert [consumer.position(each) for each in filled.partitions] == [
             filled.end[each] for each in filled.partitions
         ]
