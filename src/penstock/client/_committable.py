@@ -54,7 +54,7 @@ def as_committed(offsets: OffsetsLike) -> dict[Partition, Committed]:
         kind = type(offsets).__name__
         raise UsageError(f"offsets are {kind}, wanted is a batch, or partitions with offsets", hint=_HINT)
     found = {
-        check_partition(partition): _committed(f"the offset of {partition}", offset)
+        check_partition(partition): Committed(offset) if type(offset) is int else _committed(partition, offset)
         for partition, offset in plain.items()
     }
     for partition, committed in found.items():
@@ -65,10 +65,10 @@ def as_committed(offsets: OffsetsLike) -> dict[Partition, Committed]:
     return found
 
 
-def _committed(name: str, offset: object) -> Committed:
+def _committed(partition: Partition, offset: object) -> Committed:
     if isinstance(offset, FoundOffset):
         return Committed(offset.offset, leader_epoch=offset.leader_epoch)
-    return offset if isinstance(offset, Committed) else Committed(whole_number(name, offset))
+    return offset if isinstance(offset, Committed) else Committed(whole_number(f"the offset of {partition}", offset))
 
 
 def as_group(group: str | GroupMetadata) -> GroupMetadata:

@@ -75,17 +75,18 @@ class Calls:
         held_s: float = 0.0,
         at_most: int | None = None,
         within_s: float | None = None,
+        over: Link[Versions] | None = None,
     ) -> Response:
         """Send ``message`` (or a ``ByVersion``) in the best common version, capped by ``at_most``; read the answer.
 
         ``timeout_s`` None is ``request_timeout_ms``; ``held_s`` is for how long the broker may keep the answer on
-        purpose; ``within_s`` is how long to wait for a connection, None: as long
-        as that may take. Raises ConnectionLost, RequestTimeout, ProtocolViolation, and
-        ServerError (UNSUPPORTED_VERSION) where client and broker have no version in common.
+        purpose; ``within_s`` is how long to wait for a connection, None: as long as that may take; ``over`` is this
+        lane's link, for who has it. Raises ConnectionLost, RequestTimeout, ProtocolViolation, and ServerError
+        (UNSUPPORTED_VERSION) where client and broker have no version in common.
         """
         self._in_flight[endpoint] += 1
         try:
-            link = await self.link(endpoint, lane, within_s)
+            link = await self.link(endpoint, lane, within_s) if over is None else over
             outgoing, version = self._outgoing(link, message, at_most)
             frame = await link.connection.call(outgoing, timeout_s=self._timeout(timeout_s), held_s=held_s)
         except PenstockError:
@@ -94,6 +95,18 @@ class Calls:
         finally:
             self._in_flight[endpoint] -= 1
         return self.read(link, response, version, frame)
+
+    async def ask(self, link: Link[Versions], outgoing: Outgoing) -> Frame:
+        """Send what is encoded already; the answer's bytes. Raises ConnectionLost, RequestTimeout."""
+        endpoint = link.connection.endpoint
+        self._in_flight[endpoint] += 1
+        try:
+            return await link.connection.call(outgoing, timeout_s=self.options.request_timeout_s)
+        except PenstockError:
+            self._reached.discard(endpoint)
+            raise
+        finally:
+            self._in_flight[endpoint] -= 1
 
     def prompt(self, endpoint: Endpoint, lane: str) -> PromptLink[Versions] | None:
         """An open connection on which something can be written now, for ``tell``."""

@@ -14,6 +14,7 @@ from penstock.errors import PenstockError, ProtocolViolation, UsageError
 from penstock.model import Committed, Partition
 from penstock.protocols.kafka.client.calls import ByVersion, only
 from penstock.protocols.kafka.client.cluster import Cluster
+from penstock.protocols.kafka.client.commit_form import FIRST_VERSION, MARKED, CommitForm
 from penstock.protocols.kafka.client.coordinator import Coordinator
 from penstock.protocols.kafka.client.routing import by_topic
 from penstock.protocols.kafka.errors import NONE, error_for
@@ -59,11 +60,14 @@ async def commit(coordinator: Coordinator, offsets: Mapping[Partition, Committed
             )
     calls = coordinator.cluster.calls
     retry = Retry(calls.channel, calls.options)
-    message = _commit_request(coordinator.key, with_epochs(coordinator.cluster, offsets), identity)
+    complete = with_epochs(coordinator.cluster, offsets)
     while offsets:
         try:
-            answer = await coordinator.call(message, OffsetCommitResponse)
-            _check(coordinator, answer, offsets)
+            if len(complete) == 1:
+                await _commit_one(coordinator, complete, identity)
+            else:
+                message = _commit_request(coordinator.key, complete, identity)
+                _check(coordinator, await coordinator.call(message, OffsetCommitResponse), offsets)
         except PenstockError as error:
             # One partition's trouble repeats them all: to commit again what is committed already does no harm.
             coordinator.note(error)
@@ -72,13 +76,37 @@ async def commit(coordinator: Coordinator, offsets: Mapping[Partition, Committed
             return
 
 
+async def _commit_one(coordinator: Coordinator, offsets: Mapping[Partition, Committed], identity: Identity) -> None:
+    """One attempt for one partition: of what is always the same nothing is written or read anew."""
+    ((partition, committed),) = offsets.items()
+    calls = coordinator.cluster.calls
+    link = await coordinator.link()
+    version = calls.version(link, OffsetCommitRequest)
+    if version < FIRST_VERSION:
+        message = _commit_request(coordinator.key, offsets, identity)
+        _check(coordinator, await coordinator.call(message, OffsetCommitResponse), offsets)
+        return
+    what = (identity, committed.metadata, version)
+    known = coordinator.commit_forms.get(partition)
+    if known is None or known[0] != what:
+        marked = {partition: replace(MARKED, metadata=committed.metadata)}
+        request = _commit_request(coordinator.key, marked, identity)
+        known = (what, CommitForm(request, partition, version, calls.options.client_id))
+        coordinator.commit_forms[partition] = known
+    form = known[1]
+    frame = await coordinator.ask(link, form.fill(committed.offset, committed.leader_epoch))
+    if not form.is_good(frame.body):
+        _check(coordinator, calls.read(link, OffsetCommitResponse, version, frame), offsets)
+
+
 def with_epochs(cluster: Cluster, offsets: Mapping[Partition, Committed]) -> dict[Partition, Committed]:
     """The same with the epochs of the records before them, so that who goes on there sees whether the log still has
     them."""
     return {
         partition: each
         if each.leader_epoch >= 0
-        else replace(each, leader_epoch=cluster.lineage(partition).epoch_before(each.offset))
+        or (epoch := cluster.lineage(partition).epoch_before(each.offset)) == each.leader_epoch
+        else Committed(each.offset, each.metadata, epoch, each.timestamp_ms)
         for partition, each in offsets.items()
     }
 

@@ -10,14 +10,16 @@ import enum
 from typing import TypeVar
 
 from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation, RequestTimeout, ServerError
-from penstock.model import Endpoint, Node
+from penstock.model import Endpoint, Node, Partition
 from penstock.protocols.kafka.client.calls import ByVersion, only
 from penstock.protocols.kafka.client.cluster import Cluster
+from penstock.protocols.kafka.client.commit_form import CommitForm
 from penstock.protocols.kafka.client.held_offsets import HeldOffsets
 from penstock.protocols.kafka.client.versions import Versions
 from penstock.protocols.kafka.errors import NONE, error_for, row
 from penstock.protocols.kafka.messages.commits import FindCoordinatorRequest, FindCoordinatorResponse
-from penstock.seams.channel import Connection
+from penstock.seams.channel import Connection, Link, Outgoing
+from penstock.seams.framing import Frame
 from penstock.seams.retry import Retry
 
 __all__ = ["Coordinator", "Kind"]
@@ -47,6 +49,7 @@ class Coordinator:
         self._lane = _LANES[kind]
         self._node: Node | None = None
         self._connection: Connection | None = None
+        self.commit_forms: dict[Partition, tuple[object, CommitForm]] = {}
         self.held_offsets = HeldOffsets(cluster.calls.options.client_id, key)
 
     async def find(self) -> Node:
@@ -84,10 +87,30 @@ class Coordinator:
         node = await self.find()
         calls = self.cluster.calls
         try:
-            self._connection = (await calls.link(node.endpoint, self._lane)).connection
+            link = await calls.link(node.endpoint, self._lane)
+            self._connection = link.connection
             return await calls.call(
-                node.endpoint, message, response, lane=self._lane, timeout_s=timeout_s, held_s=held_s, at_most=at_most
+                node.endpoint, message, response, timeout_s=timeout_s, held_s=held_s, at_most=at_most, over=link
             )
+        except PenstockError as error:
+            self.note(error)
+            raise
+
+    async def link(self) -> Link[Versions]:
+        """A connection to it, for ``ask``. Raises as ``call`` does."""
+        node = await self.find()
+        try:
+            link = await self.cluster.calls.link(node.endpoint, self._lane)
+        except PenstockError as error:
+            self.note(error)
+            raise
+        self._connection = link.connection
+        return link
+
+    async def ask(self, link: Link[Versions], outgoing: Outgoing) -> Frame:
+        """As ``call``, for who has encoded the request already."""
+        try:
+            return await self.cluster.calls.ask(link, outgoing)
         except PenstockError as error:
             self.note(error)
             raise

@@ -1,0 +1,57 @@
+"""A commit of one partition is written from a form: the codec's bytes; an answer is good only if it says just that."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.model import Committed, Partition
+from penstock.protocols.kafka.client.commit_form import FIRST_VERSION, MARKED, CommitForm
+from penstock.protocols.kafka.client.committing import Identity, _commit_request
+from penstock.protocols.kafka.messages.commits import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from penstock.protocols.kafka.messages.headers import request, response
+from penstock.seams.framing import Buffer
+
+TEXT = st.text(max_size=20)
+ONE = Partition("demo", 3)
+FIRST_WITH_INSTANCES = 7
+
+
+@given(
+    st.integers(FIRST_VERSION, 9),
+    TEXT,
+    TEXT,
+    TEXT,
+    st.none() | TEXT,
+    st.integers(0, 2**63 - 1),
+    st.integers(-1, 2**31 - 1),
+)
+def test_its_requests_are_the_codecs_bytes(
+    version: int, group: str, metadata: str, member: str, instance: str | None, offset: int, epoch: int
+) -> None:
+    identity = Identity(member, 7, instance if version >= FIRST_WITH_INSTANCES else None)
+    marked = _commit_request(group, {ONE: replace(MARKED, metadata=metadata)}, identity)
+    form = CommitForm(marked, ONE, version, "client")
+    wanted = _commit_request(group, {ONE: Committed(offset, metadata, epoch)}, identity)
+    assert b"".join(form.fill(offset, epoch)(77)) == b"".join(request(wanted, version, "client")(77))
+
+
+@pytest.mark.parametrize("version", range(FIRST_VERSION, 10))
+def test_an_answer_is_good_only_if_it_says_that_this_is_stored(version: int) -> None:
+    form = CommitForm(_commit_request("g", {ONE: MARKED}, Identity()), ONE, version, None)
+
+    def says(*partitions: tuple[int, int], topic: str = "demo") -> bool:
+        parts = [OffsetCommitResponsePartition(partition_index=each, error_code=code) for each, code in partitions]
+        answer = OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name=topic, partitions=parts)])
+        pieces = response(answer, version, 99)
+        return form.is_good(memoryview(b"".join(piece for piece in pieces if isinstance(piece, Buffer)))[4:])
+
+    assert says((3, 0))
+    assert not any([says((3, 16)), says((4, 0)), says((3, 0), (4, 0)), says(), says((3, 0), topic="demi")])
