@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from penstock.client import BufferFull as BufferFull
     from penstock.client import CallbackErrorHook as CallbackErrorHook
     from penstock.client import CallbackFailure as CallbackFailure
+    from penstock.client import CheckCallback as CheckCallback
     from penstock.client import CommitCallback as CommitCallback
     from penstock.client import Consumer as Consumer
     from penstock.client import Delivery as Delivery
@@ -94,9 +95,9 @@ _HOME_OF = {
     for home, names in {
         "penstock.client": (
             "Admin ArrowArray ArrowStream AsyncAdmin AsyncConsumer AsyncProducer AsyncTransaction BatchDelivery "
-            "Bound BufferFull CallbackErrorHook CallbackFailure CommitCallback Consumer Delivery DeliveryTimeout "
-            "EmptyReason Lag NoOffset OffsetLike OffsetsLike PartitionStatus Peek Producer RangeReader ReadState "
-            "RebalanceListener RecordMetadata RowsLike Transaction TransactionAborted WakeUp read scan"
+            "Bound BufferFull CallbackErrorHook CallbackFailure CheckCallback CommitCallback Consumer Delivery "
+            "DeliveryTimeout EmptyReason Lag NoOffset OffsetLike OffsetsLike PartitionStatus Peek Producer RangeReader "
+            "ReadState RebalanceListener RecordMetadata RowsLike Transaction TransactionAborted WakeUp read scan"
         ),
         "penstock.columnar": "HeadersLike Messages Part",
         "penstock.config": "OptionValue",

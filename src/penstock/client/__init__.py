@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from penstock.client._arguments import OffsetLike as OffsetLike
     from penstock.client._callbacks import CallbackErrorHook as CallbackErrorHook
     from penstock.client._callbacks import CallbackFailure as CallbackFailure
+    from penstock.client._checks import CheckCallback as CheckCallback
     from penstock.client._committable import CommitCallback as CommitCallback
     from penstock.client._committable import OffsetsLike as OffsetsLike
     from penstock.client._lag import Lag as Lag
@@ -55,6 +56,7 @@ _HOME_OF = {
     "BufferFull": "errors",
     "CallbackErrorHook": "_callbacks",
     "CallbackFailure": "_callbacks",
+    "CheckCallback": "_checks",
     "CommitCallback": "_committable",
     "Consumer": "consumer",
     "Delivery": "delivery",
