@@ -46,11 +46,25 @@ def router(partitions: int, batch_bytes: int, ill: frozenset[int]) -> TopicRoute
     return TopicRouter(info, KeyPartitions(_Keys()), batch_bytes, lambda partition: partition.id % 3, dice(), avoids)
 
 
+class _Seen(Outcome):
+    """Asked at the very moment at which its runs are told, as from another thread: is everything there?"""
+
+    __slots__ = ()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        super().__setattr__(name, value)
+        if name == "runs" and value is not None:
+            found = [self.run_of(row) for row in range(self.rows)]
+            assert {(id(run), place) for run, place in found} == {
+                (id(run), place) for run in self.runs or () for place in range(run.count)
+            }
+
+
 def where(
     topic: TopicRouter, rows: FewRows, named: dict[int, int], *, columns: bool
 ) -> list[tuple[int, int, bool, bool]]:
     """Of each row: its partition, its place there, whether it might go elsewhere, whether it was refused."""
-    outcome = Outcome(_LOOP, "t")
+    outcome = _Seen(_LOOP, "t")
     outcome.size, outcome.rows = 150 * rows.num_rows, rows.num_rows
     if columns:
         batch = rows.columns()

@@ -86,19 +86,20 @@ class TopicRouter:
         used: dict[int, list[int]] = {}
         for place, target in zip(places, targets, strict=True):
             used.setdefault(next(sticky) if target is None else target, []).append(place)
-        outcome.runs = []
+        runs = []
         for partition, here in sorted(used.items()):
             picked = rows if len(used) == 1 else rows.picked(here)
             run = self._run(outcome, partition, picked, outcome.size * len(here) // rows.num_rows, born)
             run.free = all(targets[place] is None for place in here)
-            outcome.runs.append(run)
+            runs.append(run)
         if len(used) > 1:
             run_of, place_of = [0] * rows.num_rows, [0] * rows.num_rows
             for number, (_, here) in enumerate(sorted(used.items())):
                 for at, place in enumerate(here):
                     run_of[place], place_of[place] = number, at
             outcome.places = (run_of, place_of)
-        return outcome.runs
+        outcome.runs = runs  # last of all: who waits in another thread sees all of it, or nothing
+        return runs
 
     def _sticky_few(self, rows: int, size: int) -> Sequence[int]:
         """As `_sticky_targets`, for rows that rarely fill a batch."""
