@@ -18,6 +18,7 @@ NO_CLASSES = {
     "__version__",
     "Bound",
     "CallbackErrorHook",
+    "CheckCallback",
     "CommitCallback",
     "HeadersLike",
     "OffsetLike",

@@ -158,6 +158,7 @@ def test_a_message_that_is_not_there_cannot_be_given_back_or_viewed() -> None:
     run(check)
 
 
+@pytest.mark.lossless("what a loss doubles comes twice")
 @pytest.mark.parametrize(("decision", "count"), [(m.Decision.COMMIT, 1), (m.Decision.ROLLBACK, 0)])
 def test_a_half_message_is_read_by_nobody_before_it_is_committed(decision: m.Decision, count: int) -> None:
     async def check(kit: Kit) -> None:
