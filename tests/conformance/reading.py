@@ -12,13 +12,17 @@ from penstock.model import Partition, Record
 PATIENCE_S = 20.0
 
 
-def read(consumer: Consumer, count: int) -> list[Record]:
-    """Exactly ``count`` records."""
+def read(consumer: Consumer, count: int, *, commit: bool = False) -> list[Record]:
+    """Exactly ``count`` records. With ``commit`` each batch is committed as it came: a log that waits for that gives no
+    more of its partition before, and may have been asked when only a part of what is expected was written."""
     found: list[Record] = []
     deadline = time.monotonic() + PATIENCE_S
     while len(found) < count:
         assert time.monotonic() < deadline, f"only {len(found)} of {count} records came"
-        found.extend(consumer.poll(0.5, max_records=count - len(found)))
+        batch = consumer.poll(0.5, max_records=count - len(found))
+        found.extend(batch)
+        if commit and batch:
+            consumer.commit(batch)
     return found
 
 
