@@ -122,13 +122,15 @@ def test_delays_and_transactions(node: Broker, names: str, version: str) -> None
     ):
         answers = sender.send(
             [
-                Mail("later", [b"delayed"], delay=1),
+                Mail("later", [b"delayed"], delay=2),  # five seconds
+                Mail("later", [b"at once"]),
                 *(Mail("later", [each.encode()], how="transaction", outcome=each) for each in ("commit", "rollback")),
             ]
         )
-        assert [line["event"] for line in answers] == ["sent"] * 3
-        reader.wait_messages(2, WITHIN_S)
-        assert reader.bodies == [b"commit", b"delayed"]
+        assert [line["event"] for line in answers] == ["sent"] * 4
+        reader.wait_messages(3, WITHIN_S)
+        assert sorted(reader.bodies) == [b"at once", b"commit", b"delayed"]
+        assert reader.bodies.index(b"at once") < reader.bodies.index(b"delayed")
 
 
 @pytest.mark.long
