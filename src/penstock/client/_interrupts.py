@@ -22,7 +22,7 @@ _LEAVING_S: Final = 1.0
 
 
 @dataclass(slots=True)
-class _Alarm:
+class _Wakeup:
     """One wakeup: how many calls that it was for are not over, and whether one of them has ended by it."""
 
     left: int
@@ -40,7 +40,7 @@ class Wait:
         self._all = all_of_them
         self._gently = gently
         self._error: PenstockError | None = None
-        self._alarm: _Alarm | None = None
+        self._wakeup: _Wakeup | None = None
         self._cancelled = False
         self._cancelling = 0
         self.wakes = wakes
@@ -57,8 +57,8 @@ class Wait:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._all.leave(self)
-        if self._alarm is not None:
-            self._all.heard(self._alarm, by_this=self._cancelled or error is self._error)
+        if self._wakeup is not None:
+            self._all.heard(self._wakeup, by_this=self._cancelled or error is self._error)
         if self._cancelled and self.task is not None:
             still = self.task.uncancel() > self._cancelling
             if kind is asyncio.CancelledError and not still and self._error is not None:
@@ -69,9 +69,9 @@ class Wait:
         if self._error is not None:
             raise self._error
 
-    def wake(self, alarm: _Alarm) -> None:
+    def wake(self, wakeup: _Wakeup) -> None:
         """End it where it may be ended, which it may have passed already: then nobody hears of it here."""
-        self._alarm = alarm
+        self._wakeup = wakeup
         if self._gently is None:
             self.end(_woken())
             return
@@ -143,20 +143,20 @@ class Interrupts:
         if self._left is not None:
             self._left.set()
 
-    def heard(self, alarm: _Alarm, *, by_this: bool) -> None:
-        """One that was woken is over; of an alarm that none of them heard of, the next call hears."""
-        alarm.left -= 1
-        alarm.heard |= by_this
-        if not alarm.left and not alarm.heard:
+    def heard(self, wakeup: _Wakeup, *, by_this: bool) -> None:
+        """One that was woken is over; of a wakeup that none of them heard of, the next call hears."""
+        wakeup.left -= 1
+        wakeup.heard |= by_this
+        if not wakeup.left and not wakeup.heard:
             self.pending = True
 
     def _wake(self) -> None:
         waits = [wait for wait in self._waits if wait.wakes]
         if self.pending and waits:
             self.pending = False
-            alarm = _Alarm(len(waits))
+            wakeup = _Wakeup(len(waits))
             for wait in waits:
-                wait.wake(alarm)
+                wait.wake(wakeup)
 
 
 def _nobody() -> None:
