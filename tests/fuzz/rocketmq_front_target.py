@@ -15,6 +15,7 @@ from penstock.protocols.rocketmq.front.table import TABLE
 from penstock.protocols.rocketmq.methods import SEND_MESSAGE_V2
 from penstock.protocols.rocketmq.rpc import request
 from penstock.seams.framing import Frame
+from tests.fuzz.feeding import frames
 from tests.unit.rocketmq_front.kit import Client, Kit, serving, unframed
 from tests.vectors.rocketmq_frames.recorded import command, files, recorded
 
@@ -33,25 +34,13 @@ async def _serve(data: bytes) -> str:
         await kit.put(b"a")
         client = kit.client()
         try:
-            answers = [await _answer(client, frame) for frame in _frames(client, data)]
+            answers = [await _answer(client, frame) for frame in frames(client.session.framing(), data, _MOST_FRAMES)]
         finally:
             client.session.lost()
             kit.front.expire()
             await kit.front.shared.transactions.check()
             await _still_serves(kit)
     return ", ".join(sorted(set(answers)))
-
-
-def _frames(client: Client, data: bytes) -> Iterator[Frame]:
-    framing, view = client.session.framing(), memoryview(data)
-    for _ in range(_MOST_FRAMES):
-        frame = None
-        while frame is None:
-            need = framing.need()
-            if len(view) < need:
-                return
-            frame, view = framing.feed(view[:need]), view[need:]
-        yield frame
 
 
 async def _answer(client: Client, frame: Frame) -> str:

@@ -14,6 +14,7 @@ from penstock.protocols.tubemq.methods import METHODS, SEND_MESSAGE
 from penstock.protocols.tubemq.rpc import RpcFailure, read_answer, read_call
 from penstock.seams.framing import Frame
 from penstock.seams.later import arrived
+from tests.fuzz.feeding import frames
 from tests.unit.tubemq_front.kit import Client, Kit, sent, serving, unframed
 from tests.vectors.tubemq_frames.conversations import exchanges
 from tests.vectors.tubemq_frames.recorded import files
@@ -46,24 +47,12 @@ async def _serve(data: bytes) -> str:
         await kit.put(b"a", b"b")
         client = kit.client()
         try:
-            answers = [await _answer(client, frame) for frame in _frames(client, data)]
+            answers = [await _answer(client, frame) for frame in frames(client.session.framing(), data, _MOST_FRAMES)]
         finally:
             client.session.lost()
             await kit.front.balance()
             await _still_serves(kit)
     return ", ".join(sorted(set(answers)))
-
-
-def _frames(client: Client, data: bytes) -> Iterator[Frame]:
-    framing, view = client.session.framing(), memoryview(data)
-    for _ in range(_MOST_FRAMES):
-        frame = None
-        while frame is None:
-            need = framing.need()
-            if len(view) < need:
-                return
-            frame, view = framing.feed(view[:need]), view[need:]
-        yield frame
 
 
 async def _answer(client: Client, frame: Frame) -> str:
