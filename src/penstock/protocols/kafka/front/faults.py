@@ -24,6 +24,7 @@ from penstock.errors import (
     UpstreamLost,
 )
 from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.wire.refusals import code_for
 
 __all__ = ["Refused", "code_of"]
 
@@ -59,12 +60,7 @@ _ROWS: Final[tuple[tuple[type[PenstockError], ErrorCode], ...]] = (
 
 def code_of(error: PenstockError) -> ErrorCode:
     """The code of an error; what has no row (disk, damage) is KAFKA_STORAGE_ERROR, which clients try again on."""
-    if isinstance(error, Refused):
-        return error.code
-    for kind, code in _ROWS:
-        if isinstance(error, kind):
-            return code
-    return ErrorCode.KAFKA_STORAGE_ERROR
+    return error.code if isinstance(error, Refused) else code_for(error, _ROWS, ErrorCode.KAFKA_STORAGE_ERROR)
 
 
 def bare(error: PenstockError) -> PenstockError:

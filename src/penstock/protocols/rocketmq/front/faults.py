@@ -18,16 +18,13 @@ from penstock.errors import (
     WriteFailed,
 )
 from penstock.protocols.rocketmq.error_codes import Code
+from penstock.wire.refusals import CodedRefusal, code_for
 
 __all__ = ["Refused", "refusal"]
 
 
-class Refused(PenstockError):
+class Refused(CodedRefusal):
     """A request that is not served: answered with ``code`` and the message."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 _ROWS: Final[tuple[tuple[type[PenstockError], int], ...]] = (
@@ -48,7 +45,4 @@ def refusal(error: PenstockError) -> Refused:
     """The refusal that says what ``error`` says; what has no row is the server's own trouble."""
     if isinstance(error, Refused):
         return error
-    for kind, code in _ROWS:
-        if isinstance(error, kind):
-            return Refused(code, error.message)
-    return Refused(Code.SYSTEM_ERROR, error.message)
+    return Refused(code_for(error, _ROWS, Code.SYSTEM_ERROR), error.message)

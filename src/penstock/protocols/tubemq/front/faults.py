@@ -16,16 +16,13 @@ from penstock.errors import (
     WriteFailed,
 )
 from penstock.protocols.tubemq.error_codes import Code
+from penstock.wire.refusals import CodedRefusal, code_for
 
 __all__ = ["Refused", "Thrown", "refusal"]
 
 
-class Refused(PenstockError):
+class Refused(CodedRefusal):
     """A request that is not served: answered with ``code`` and the message, as data of its method's answer."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 class Thrown(PenstockError):
@@ -51,9 +48,8 @@ _ROWS: Final[tuple[tuple[type[PenstockError], int], ...]] = (
 
 def refusal(error: PenstockError) -> Refused:
     """The refusal that says what ``error`` says; what has no row is the server's own trouble."""
-    if isinstance(error, Refused):
-        return error
-    for kind, code in _ROWS:
-        if isinstance(error, kind):
-            return Refused(code, error.message)
-    return Refused(Code.INTERNAL_SERVER_ERROR, error.message)
+    return (
+        error
+        if isinstance(error, Refused)
+        else Refused(code_for(error, _ROWS, Code.INTERNAL_SERVER_ERROR), error.message)
+    )
