@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Protocol
 
+from penstock.errors import UsageError
 from penstock.seams.framing import Frame, Pieces
 
-__all__ = ["Handle", "Wording"]
+__all__ = ["Handle", "Wording", "check_name"]
 
 Handle = Callable[[Frame], Awaitable[Pieces | None]]
 
@@ -33,3 +34,13 @@ class Wording(Protocol):
     def spoilt(self, frame: Frame, answer: Pieces, error: str) -> Pieces:
         """The true answer with ``error`` written over its error codes."""
         ...
+
+
+def check_name(whose: str, what: str, name: str, names: Collection[str]) -> None:
+    """Raise UsageError, with the one that was likely meant, for a name that a protocol does not have."""
+    if name not in names:
+        from difflib import get_close_matches  # nodes have no use for it
+
+        nearest = get_close_matches(name, names, n=1, cutoff=0.5)
+        hint = f"Did you mean {nearest[0]!r}?" if nearest else None
+        raise UsageError(f"{whose} has no {what} named {name!r}", hint=hint)

@@ -6,17 +6,14 @@ nothing but code and text, so a spoilt answer is the same as a refusal; what is 
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from difflib import get_close_matches
 from typing import Final
 
-from penstock.errors import UsageError
 from penstock.protocols.rocketmq import rpc
 from penstock.protocols.rocketmq.error_codes import Code, rows
 from penstock.protocols.rocketmq.framing import command_of
 from penstock.protocols.rocketmq.front.table import TABLE
 from penstock.protocols.rocketmq.methods import METHODS
-from penstock.seams.faults import Handle
+from penstock.seams.faults import Handle, check_name
 from penstock.seams.framing import Buffers, Frame, Pieces
 
 __all__ = ["RocketWording"]
@@ -32,9 +29,9 @@ class RocketWording:
     def check(self, api: str, error: str = "") -> None:
         """Raise UsageError for a name that RocketMQ does not have, or that no node serves."""
         if api:
-            _known("request", api, _APIS)
+            check_name("RocketMQ", "request", api, _APIS)
         if error:
-            _known("error", error, _CODES)
+            check_name("RocketMQ", "error", error, _CODES)
 
     def api_of(self, frame: Frame) -> str:
         """The request's name, "" for one that nobody serves."""
@@ -55,10 +52,3 @@ class RocketWording:
 def _refusal(frame: Frame, error: str) -> Buffers | None:
     asked = command_of(frame)
     return None if asked.is_one_way else rpc.refusal(asked, _CODES[error], _TEXT)
-
-
-def _known(what: str, name: str, names: Collection[str]) -> None:
-    if name not in names:
-        nearest = get_close_matches(name, names, n=1, cutoff=0.5)
-        hint = f"Did you mean {nearest[0]!r}?" if nearest else None
-        raise UsageError(f"RocketMQ has no {what} named {name!r}", hint=hint)

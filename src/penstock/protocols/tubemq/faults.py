@@ -7,17 +7,15 @@ answer is the same as a refusal. HTTP requests on the listener have no name, and
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from difflib import get_close_matches
 from typing import Final
 
-from penstock.errors import ProtocolViolation, UsageError
+from penstock.errors import ProtocolViolation
 from penstock.protocols.tubemq.error_codes import Code, rows
 from penstock.protocols.tubemq.front.faults import Refused
 from penstock.protocols.tubemq.front.table import TABLE, refused
 from penstock.protocols.tubemq.methods import METHODS
 from penstock.protocols.tubemq.rpc import STANDBY_EXCEPTION, Call, Status, answer, failure, java_name, read_call
-from penstock.seams.faults import Handle
+from penstock.seams.faults import Handle, check_name
 from penstock.seams.framing import Buffers, Frame, Pieces
 
 __all__ = ["TubeWording"]
@@ -40,9 +38,9 @@ class TubeWording:
     def check(self, api: str, error: str = "") -> None:
         """Raise UsageError for a name that TubeMQ does not have, or that no node serves."""
         if api:
-            _known("method", api, _APIS)
+            check_name("TubeMQ", "method", api, _APIS)
         if error:
-            _known("error", error, {*_CODES, *_THROWN})
+            check_name("TubeMQ", "error", error, {*_CODES, *_THROWN})
 
     def api_of(self, frame: Frame) -> str:
         """The method's name, "" for a request that cannot be read, that nobody serves, or that is HTTP."""
@@ -78,10 +76,3 @@ def _served(frame: Frame) -> Call | None:
     except ProtocolViolation:
         return None
     return call if call.method in TABLE else None
-
-
-def _known(what: str, name: str, names: Collection[str]) -> None:
-    if name not in names:
-        nearest = get_close_matches(name, names, n=1, cutoff=0.5)
-        hint = f"Did you mean {nearest[0]!r}?" if nearest else None
-        raise UsageError(f"TubeMQ has no {what} named {name!r}", hint=hint)

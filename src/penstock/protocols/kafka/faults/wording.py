@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import typing
-from collections.abc import Collection, Sequence
-from difflib import get_close_matches
+from collections.abc import Sequence
 from typing import Any, Final
 
 from penstock.errors import ProtocolViolation, UsageError
@@ -15,7 +14,7 @@ from penstock.protocols.kafka.faults.refusals import refused, takes_no_answer
 from penstock.protocols.kafka.messages import api_of, known, read_header, read_request, read_response, response
 from penstock.protocols.kafka.messages.declare import Wire
 from penstock.seams import Frame, Pieces, joined
-from penstock.seams.faults import Handle
+from penstock.seams.faults import Handle, check_name
 
 _APIS: Final = {pair.name for key in known() if (pair := api_of(key)) is not None}
 _ERRORS: Final = {row.name for row in ROWS.values() if row.code}
@@ -30,9 +29,9 @@ class KafkaWording:
     def check(self, api: str, error: str = "") -> None:
         """Raise UsageError for a name that Kafka does not have."""
         if api:
-            _known("API", api, _APIS)
+            check_name("Kafka", "API", api, _APIS)
         if error:
-            _known("error", error, _ERRORS)
+            check_name("Kafka", "error", error, _ERRORS)
 
     def api_of(self, frame: Frame) -> str:
         """The API's name, "" for a request that cannot be read."""
@@ -66,14 +65,6 @@ class KafkaWording:
             raise UsageError(f"API {header.api_key} is unknown")
         told: object = read_response(pair.response, header.api_version, joined(answer)[4:])
         return response(_with_code(told, header.api_version, code_of(error)), header.api_version, header.correlation_id)
-
-
-def _known(what: str, name: str, names: Collection[str]) -> None:
-    if name not in names:
-        nearest = get_close_matches(name, names, n=1, cutoff=0.5)
-        raise UsageError(
-            f"Kafka has no {what} named {name!r}", hint=f"Did you mean {nearest[0]!r}?" if nearest else None
-        )
 
 
 @functools.cache
