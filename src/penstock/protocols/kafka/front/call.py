@@ -15,8 +15,8 @@ from penstock.seams.beside import Beside, Turns
 from penstock.seams.enode import Enode, TopicState
 from penstock.seams.journal import OWN_TOPICS
 from penstock.seams.node import Offsets, Services
+from penstock.seams.parking import Parking
 from penstock.seams.patience import patiently
-from penstock.seams.runtime import Promise
 
 if TYPE_CHECKING:
     from penstock.protocols.kafka.front.fetch_sessions import FetchSessions
@@ -90,34 +90,17 @@ class Shared:
         return await patiently(self.services.runtime, self.enode.topics)
 
 
-class Line:
+class Line(Parking):
     """One client's connection as handlers see it: where it comes from, and whether anybody still waits for an answer.
 
     ``host`` is the address as Kafka's tools show it, with a slash before.
     """
 
-    __slots__ = ("_parked", "host", "over")
+    __slots__ = ("host",)
 
     def __init__(self, host: str) -> None:
+        super().__init__()
         self.host = host
-        self.over = False
-        self._parked: set[Promise[None]] = set()
-
-    async def park(self, promise: Promise[None]) -> None:
-        """Wait for ``promise``, which is set early if the connection ends or the node stops (``over``)."""
-        if self.over:
-            promise.set(None)
-        self._parked.add(promise)
-        try:
-            await promise
-        finally:
-            self._parked.discard(promise)
-
-    def release(self) -> None:
-        """Nothing is worth waiting for any more."""
-        self.over = True
-        for promise in list(self._parked):
-            promise.set(None)
 
 
 @dataclass(frozen=True, slots=True)

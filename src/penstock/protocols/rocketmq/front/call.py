@@ -15,7 +15,7 @@ from penstock.seams.beside import Beside, Turns
 from penstock.seams.enode import Enode
 from penstock.seams.framing import Buffers
 from penstock.seams.node import Offsets, Services
-from penstock.seams.runtime import Promise
+from penstock.seams.parking import Parking
 
 if TYPE_CHECKING:
     from penstock.protocols.rocketmq.front.broker.delays import Delays
@@ -74,33 +74,16 @@ class Shared:
         return self.options.retries if settings is None else int(settings.get("retryMaxTimes", self.options.retries))
 
 
-class Line:
+class Line(Parking):
     """One client's connection: where it comes from, what it can be told, and whether anybody still waits there."""
 
-    __slots__ = ("_parked", "address", "hang_up", "over", "push")
+    __slots__ = ("address", "hang_up", "push")
 
     def __init__(self, address: Endpoint, push: Callable[[Buffers], None], hang_up: Callable[[], None]) -> None:
+        super().__init__()
         self.address = address
         self.push = push
         self.hang_up = hang_up
-        self.over = False
-        self._parked: set[Promise[None]] = set()
-
-    async def park(self, promise: Promise[None]) -> None:
-        """Wait for ``promise``, which is set early if the connection ends or the node stops (``over``)."""
-        if self.over:
-            promise.set(None)
-        self._parked.add(promise)
-        try:
-            await promise
-        finally:
-            self._parked.discard(promise)
-
-    def release(self) -> None:
-        """Nothing is worth waiting for any more."""
-        self.over = True
-        for promise in list(self._parked):
-            promise.set(None)
 
 
 @dataclass(frozen=True, slots=True)
