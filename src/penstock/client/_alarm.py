@@ -1,19 +1,30 @@
 """Alarm: a timer that rings by the earliest of the times that it was set to, and is seldom stopped.
 
-A loop is not asked when its timer rings: uvloop has no answer for one that rings at once. What must not live here: what
-is due.
+A loop is not asked when its timer rings: uvloop has no answer for one that rings at once. And a time that a timer was
+set to need not be over when it rings: uvloop counts whole milliseconds and rounds, so that one may ring half of one
+early (asyncio's do not). What must not live here: what is due.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any, Final
 
-__all__ = ["Alarm"]
+__all__ = ["Alarm", "ring_after"]
+
+_ROUNDING_S: Final = 0.001
+
+
+def ring_after(
+    loop: asyncio.AbstractEventLoop, when: float, callback: Callable[..., object], *args: Any
+) -> asyncio.Handle:
+    """Call it once the loop's clock shows ``when``: for those who look at the clock again, and would not come back."""
+    return loop.call_at(when + _ROUNDING_S, callback, *args)
 
 
 class Alarm:
-    """Calls ``ring`` on the loop. Times are the loop's."""
+    """Calls ``ring`` on the loop, which looks what is due, and says when to ring again. Times are the loop's."""
 
     __slots__ = ("_handle", "_loop", "_ring", "_when")
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
+from penstock.client._alarm import ring_after
 from penstock.client._inside import ended, guarded
 from penstock.client._partitions import Partitions, PartitionState
 from penstock.client._surroundings import Backoff
-from penstock.config import ConsumerConfig
+from penstock.config import ConsumerConfig, IsolationLevel
 from penstock.config.logs import ClientLog
 from penstock.errors import LogTruncated, OffsetOutOfRange, PenstockError
 from penstock.model import Node, OffsetSpec
@@ -170,7 +171,7 @@ class Fetcher:
             self._on.failed(error)
             return
         if pause:
-            self._loop.call_later(pause, self._kick_later)
+            ring_after(self._loop, self._loop.time() + pause, self._kick_later)
         else:
             self._kick_later()
 
@@ -186,9 +187,21 @@ class Fetcher:
         sent = {read.partition: asked for read, asked in reads.items()}
         kept = [answer for answer in answers if answer.partition in sent]
         news = [self._receive(answer, *sent[answer.partition], node) for answer in kept]
-        if not any(news) and self._loop.time() - begun < _EMPTY_HANDED_S < limits.max_wait_ms / 1_000:
+        if any(news):
+            return 0.0
+        for state, version in reads.values():
+            # Of a partition that an answer does not name there is nothing new either; but a node that wants to be left
+            # in peace names none at all, whatever it has.
+            state.drained = state.version == version and not self._is_behind(state)
+        if self._loop.time() - begun < _EMPTY_HANDED_S < limits.max_wait_ms / 1_000:
             return _EMPTY_HANDED_S  # a node that answers at once, and with nothing, must not make us spin
         return 0.0
+
+    def _is_behind(self, state: PartitionState) -> bool:
+        """Whether there is more for this reader, as far as the log has said."""
+        # What is not committed yet is not for one who reads committed records only.
+        everything = self._config.isolation_level is IsolationLevel.READ_UNCOMMITTED
+        return everything and (state.fetch_offset or 0) < state.high_watermark
 
     def _receive(self, answer: Fetched, state: PartitionState, version: int, node: Node) -> bool:
         """Keep one partition's answer; True if there was something in it."""
@@ -218,9 +231,9 @@ class Fetcher:
             self._on.arrived()
             return True
         self._client.distrust(state.partition)
-        state.failed_at = node
+        state.failed_at, state.drained = node, False
         state.retry_at = self._loop.time() + self._backoff.seconds(1)
-        self._loop.call_at(state.retry_at, self._kick_later)
+        ring_after(self._loop, state.retry_at, self._kick_later)
         self._on.refresh()
         return True
 
@@ -243,7 +256,7 @@ class Fetcher:
         pause = self._backoff.seconds(failures)
         for state in states:
             self._client.distrust(state.partition)
-            state.failed_at = node
+            state.failed_at, state.drained = node, False
             state.retry_at = self._loop.time() + pause
         if not error.retriable:
             self._on.failed(error)

@@ -19,7 +19,7 @@ def _status(state: PartitionState, membership: BatchMembership | None, now: floa
     end = None if membership is None else membership.end_offset(state.partition)
     if end is None:
         end = state.high_watermark if state.high_watermark >= 0 else None
-    return PartitionStatus(state.partition, _read_state(state, membership, now), state.position, end)
+    return PartitionStatus(state.partition, _read_state(state, membership, now), state.position, end, state.drained)
 
 
 def _read_state(state: PartitionState, membership: BatchMembership | None, now: float) -> ReadState:

@@ -68,8 +68,8 @@ class PartitionState:
     to questions asked before it are recognised. ``reset`` is the place to look up instead of a committed offset.
     ``handled`` is what auto-commit may commit: the position at the last poll. ``failure`` is raised once all that is
     buffered was taken; ``missing`` is an offset that the log does not have: the reader then goes on elsewhere instead.
-    ``failed_at`` is the node at which the last read failed, ``reading`` says that one is under way. ``served``,
-    ``asked`` count turns, of polls and of fetches.
+    ``failed_at`` is the node at which the last read failed, ``reading`` says that one is under way; ``drained``, that
+    the last one found nothing where reading goes on. ``served``, ``asked`` count turns, of polls and of fetches.
     """
 
     partition: Partition
@@ -85,6 +85,7 @@ class PartitionState:
     retry_at: float = 0.0
     failed_at: Node | None = None
     reading: bool = False
+    drained: bool = False
     served: int = 0
     asked: int = 0
     buffer: deque[Buffered] = field(default_factory=deque)
@@ -116,6 +117,7 @@ class PartitionState:
     def arrive(self, fetched: Fetched) -> None:
         """Keep a fetch that was sent for ``fetch_offset``; the next one can start where its batches say they end."""
         self.arrived_bytes += fetched.size
+        self.drained = False
         self.fetch_offset = fetched.next_offset
         self.buffer.append(Buffered(fetched))
 
@@ -128,7 +130,7 @@ class PartitionState:
     def _start_over(self, offset: int | None) -> None:
         # fetch_offset before version: a fetch that is composed meanwhile then carries the old version, and is dropped.
         self.failure = self.missing = None
-        self.reading = False  # the one that is under way is for elsewhere
+        self.reading = self.drained = False  # the one that is under way is for elsewhere
         self.fetch_offset = offset
         self.version += 1
         while self.buffer:

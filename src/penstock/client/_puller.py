@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Final, TypeAlias, cast
 
+from penstock.client._alarm import ring_after
 from penstock.client._buffer import take
 from penstock.client._inside import ended, guarded
 from penstock.client._partitions import Partitions, PartitionState
@@ -89,7 +90,8 @@ class Puller:
             membership.pause(state.partition, state.paused)
         if handout.context and handout.begun == handout.context != handout.told:
             handout.told = handout.context
-            self._loop.call_later(membership.taken(state.partition, handout.context), self._go_on_later, state)
+            until = self._loop.time() + membership.taken(state.partition, handout.context)
+            ring_after(self._loop, until, self._go_on_later, state)
         if handout.context and not membership.is_out(state.partition, handout.context):
             handout.context = ""  # its time is over: what polls have not returned of it comes again
 
@@ -108,16 +110,15 @@ class Puller:
         await self.forget()
 
     async def _serve(self, membership: BatchMembership, state: PartitionState) -> None:
-        pause = 0.0
         try:
             await self._step(membership, state)
             self._failures.pop(id(state), None)
         except PenstockError as error:
-            pause = self._troubled(state, error)
+            self._troubled(state, error)
         finally:
             del self._tasks[id(state)]
-        if pause:
-            self._loop.call_later(pause, self._go_on_later, state)
+        if state.retry_at > self._loop.time():
+            ring_after(self._loop, state.retry_at, self._go_on_later, state)
         else:
             self._go_on_later(state)
 
@@ -137,6 +138,8 @@ class Puller:
             reached = membership.position(state.partition)
             if state.version == version and reached is not None:
                 state.position = reached
+            end = membership.end_offset(state.partition)
+            state.drained = reached is None or end is None or reached >= end
             return
         if self._partitions.get(state.partition) is state and state.version == version:
             self._receive(state, pulled)
@@ -157,7 +160,7 @@ class Puller:
             self._arrived()
 
     def _receive(self, state: PartitionState, pulled: Pulled) -> None:
-        state.position = pulled.offset
+        state.position, state.drained = pulled.offset, False
         state.high_watermark = pulled.high_watermark
         # In this order: the user's side drops what is buffered of any other batch than the one that is out.
         state.handout.context = pulled.context
@@ -165,18 +168,17 @@ class Puller:
         self._room -= pulled.size
         self._arrived()
 
-    def _troubled(self, state: PartitionState, error: PenstockError) -> float:
-        """Tell the application, or try again; returns how long to leave the partition alone."""
+    def _troubled(self, state: PartitionState, error: PenstockError) -> None:
+        """Leave the partition alone for a while; tell the application, or try again then."""
         if self._partitions.get(state.partition) is not state:
-            return 0.0
+            return
+        state.drained = False
         failures = self._failures[id(state)] = self._failures.get(id(state), 0) + 1
-        pause = self._backoff.seconds(failures)
-        state.retry_at = self._loop.time() + pause
+        state.retry_at = self._loop.time() + self._backoff.seconds(failures)
         if not error.retriable:
             self._failed(error)
         elif failures == 1:
             self._log.warning("reading %s failed, and is tried again: %s", state.partition, error)
-        return pause
 
 
 def is_unbooked(state: PartitionState) -> bool:

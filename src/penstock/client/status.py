@@ -32,12 +32,14 @@ class ReadState(enum.Enum):
 class PartitionStatus:
     """One partition. ``position`` is the offset of the next record that poll returns (TubeMQ: of the next batch behind
     the last confirmed one); ``end_offset`` that of the next record to be written, as the log said last. None: unknown.
+    ``drained``: the log was asked for what comes next, and had nothing (that this reader may see yet).
     """
 
     partition: Partition
     state: ReadState
     position: int | None
     end_offset: int | None
+    drained: bool = False
 
     @property
     def caught_up(self) -> bool:
@@ -56,8 +58,10 @@ class EmptyReason(enum.Enum):
     """(408) Commit what polls returned. TubeMQ's groups only."""
     ALL_WAITING = "no partition may be read just now"
     """(407) Each is left alone for a while, in use or being looked up: flow control, errors, the beginning."""
+    NOT_YET = "some partitions have not been read to their ends yet"
+    """(404) Records may be there: an answer is under way, or a partition is left alone for a while. Poll again."""
     NOTHING_NEW = "there is nothing new"
-    """(404) Partitions were read, and had nothing."""
+    """(404) All partitions were read to their ends, but those that are paused or in use."""
 
 
 def empty_reason(statuses: Collection[PartitionStatus]) -> EmptyReason:
@@ -69,5 +73,12 @@ def empty_reason(statuses: Collection[PartitionStatus]) -> EmptyReason:
         return EmptyReason.ALL_PAUSED
     if all(each.state is ReadState.IN_USE for each in wanted):
         return EmptyReason.ALL_IN_USE
-    read = any(each.state in (ReadState.READING, ReadState.BUFFERED) for each in wanted)
-    return EmptyReason.NOTHING_NEW if read else EmptyReason.ALL_WAITING
+    reading = [each for each in wanted if each.state in (ReadState.READING, ReadState.BUFFERED)]
+    if not reading:
+        return EmptyReason.ALL_WAITING
+    unread = [each for each in wanted if each.state is not ReadState.IN_USE and not _at_end(each)]
+    return EmptyReason.NOT_YET if unread else EmptyReason.NOTHING_NEW
+
+
+def _at_end(status: PartitionStatus) -> bool:
+    return status.state is ReadState.READING and (status.caught_up or status.drained)

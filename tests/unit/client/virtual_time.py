@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 from penstock.client._loading import load
 from penstock.protocols import protocol
@@ -14,6 +15,7 @@ for role in ("consumer", "producer"):
     load(protocol("kafka"), role)  # in a thread of its own time would stand still meanwhile
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 _STUCK = 1e7
 
 
@@ -33,7 +35,7 @@ class _Selector(selectors.DefaultSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Begins at second 0."""
+    """Begins at second 0. Timers count whole milliseconds and round, as uvloop's do: one may ring half of one early."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -44,6 +46,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self.now
+
+    def call_at(
+        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        early = round(when, 3)
+        return super().call_at(early if early > self.now else when, callback, *args, context=context)
 
 
 async def passing(seconds: float) -> None:
