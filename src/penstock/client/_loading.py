@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import Final
 
 from penstock import kernels
+from penstock.client._brisk import brisk
 from penstock.client._compiling import compile_beside
 from penstock.kernels.cache import MAIN
 from penstock.seams import WireProtocol
@@ -77,7 +78,12 @@ def load(protocol: WireProtocol, *roles: str) -> None:
 
 def beside_readers(work: Callable[[], object]) -> bool:
     """Do ``work`` in a thread of its own: neither a loop waits for it nor who polls."""
-    threading.Thread(target=work, name="penstock load", daemon=True).start()
+
+    def run() -> None:
+        with brisk():
+            work()
+
+    threading.Thread(target=run, name="penstock load", daemon=True).start()
     return True
 
 
