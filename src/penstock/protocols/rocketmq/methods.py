@@ -58,6 +58,9 @@ LOCK_BATCH_MQ: Final = Method(41, "LOCK_BATCH_MQ", m.Routed, _N, m.LockQueues, m
 UNLOCK_BATCH_MQ: Final = Method(42, "UNLOCK_BATCH_MQ", m.Routed, _N, m.LockQueues)
 GET_ALL_CONSUMER_OFFSET: Final = Method(43, "GET_ALL_CONSUMER_OFFSET", _N, _N, answer_body=m.ConsumerOffsets)
 CHECK_CLIENT_CONFIG: Final = Method(46, "CHECK_CLIENT_CONFIG", _N, _N, m.CheckClientConfig)
+PUT_KV_CONFIG: Final = Method(100, "PUT_KV_CONFIG", m.PutKv, _N)
+GET_KV_CONFIG: Final = Method(101, "GET_KV_CONFIG", m.OfKv, m.KvValue)
+DELETE_KV_CONFIG: Final = Method(102, "DELETE_KV_CONFIG", m.OfKv, _N)
 GET_ROUTEINFO_BY_TOPIC: Final = Method(105, "GET_ROUTEINFO_BY_TOPIC", m.GetRoute, _N, answer_body=m.Route)
 GET_BROKER_CLUSTER_INFO: Final = Method(106, "GET_BROKER_CLUSTER_INFO", _N, _N, answer_body=m.ClusterInfo)
 UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: Final = Method(
@@ -80,6 +83,7 @@ DELETE_SUBSCRIPTIONGROUP: Final = Method(207, "DELETE_SUBSCRIPTIONGROUP", m.Dele
 GET_CONSUME_STATS: Final = Method(208, "GET_CONSUME_STATS", m.StatsOfGroup, _N, answer_body=m.ConsumeStats)
 DELETE_TOPIC_IN_BROKER: Final = Method(215, "DELETE_TOPIC_IN_BROKER", m.OfTopic, _N)
 DELETE_TOPIC_IN_NAMESRV: Final = Method(216, "DELETE_TOPIC_IN_NAMESRV", m.OfTopic, _N)
+GET_KVLIST_BY_NAMESPACE: Final = Method(219, "GET_KVLIST_BY_NAMESPACE", m.OfNamespace, _N, answer_body=m.Table)
 RESET_CONSUMER_CLIENT_OFFSET: Final = Method(
     220, "RESET_CONSUMER_CLIENT_OFFSET", m.ResetOffsetsOfGroup, _N, m.ResetOffset, asked_by_servers=True
 )

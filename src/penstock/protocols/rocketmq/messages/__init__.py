@@ -12,10 +12,14 @@ from penstock.protocols.rocketmq.messages.cluster import CreateTopic as CreateTo
 from penstock.protocols.rocketmq.messages.cluster import DeleteGroup as DeleteGroup
 from penstock.protocols.rocketmq.messages.cluster import GetRoute as GetRoute
 from penstock.protocols.rocketmq.messages.cluster import Groups as Groups
+from penstock.protocols.rocketmq.messages.cluster import KvValue as KvValue
 from penstock.protocols.rocketmq.messages.cluster import OfCluster as OfCluster
 from penstock.protocols.rocketmq.messages.cluster import OffsetsOfQueue as OffsetsOfQueue
+from penstock.protocols.rocketmq.messages.cluster import OfKv as OfKv
+from penstock.protocols.rocketmq.messages.cluster import OfNamespace as OfNamespace
 from penstock.protocols.rocketmq.messages.cluster import OfTopic as OfTopic
 from penstock.protocols.rocketmq.messages.cluster import Perm as Perm
+from penstock.protocols.rocketmq.messages.cluster import PutKv as PutKv
 from penstock.protocols.rocketmq.messages.cluster import QueueData as QueueData
 from penstock.protocols.rocketmq.messages.cluster import QueueStats as QueueStats
 from penstock.protocols.rocketmq.messages.cluster import ResetOffsetsOfGroup as ResetOffsetsOfGroup

@@ -24,10 +24,14 @@ __all__ = [
     "DeleteGroup",
     "GetRoute",
     "Groups",
+    "KvValue",
     "OfCluster",
+    "OfKv",
+    "OfNamespace",
     "OfTopic",
     "OffsetsOfQueue",
     "Perm",
+    "PutKv",
     "QueueData",
     "QueueStats",
     "ResetOffsetsOfGroup",
@@ -109,6 +113,37 @@ class OfCluster:
     """224: topics of a cluster."""
 
     cluster: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutKv:
+    """100: keep a value at a name server."""
+
+    namespace: str
+    key: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfKv:
+    """101 and 102: read a value, or take it away."""
+
+    namespace: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KvValue:
+    """The answer to 101."""
+
+    value: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfNamespace:
+    """219: all values of a namespace."""
+
+    namespace: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
