@@ -22,7 +22,7 @@ SPARKS_OPTION = r"\bkafka(Consumer)?\.[\w.*%]*"
 ALLOWED: Mapping[str, tuple[str, str]] = {
     "src/penstock/cli/app.py": ("Message logs .*", "help"),
     "src/penstock/cli/spark.py": ("Place or name of a source that is Kafka's", "help"),
-    "src/penstock/demo/_routes.py": ("kafka|tubemq", "the demo shows each protocol"),
+    "src/penstock/demo/_routes.py": ("kafka|tubemq|rocketmq", "the demo shows each protocol"),
     "src/penstock/spark/": (
         f"{SPARKS_OPTION}|kafka-transactions.sh",
         "names of options as jobs of Spark's own connector give them, and what to run where a transaction hangs",

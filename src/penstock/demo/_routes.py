@@ -28,7 +28,8 @@ class Route:
 
 
 ROUTES = (
-    Route("kafka", "flights", ("EWR", "JFK")),
+    Route("kafka", "flights", ("EWR",)),
+    Route("rocketmq", "flights_of_jfk", ("JFK",)),
     # A TubeMQ group that was never here stands where this option says, as soon as somebody asks where it stands.
     Route("tubemq", "flights_of_lga", ("LGA",), step=28, options="consume_position=first"),
 )
