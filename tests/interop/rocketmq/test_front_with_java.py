@@ -173,6 +173,22 @@ def test_one_topic_for_all_protocols(node: Broker, names: str, version: str) -> 
     assert (last.key(), headers["TAGS"], headers["p"]) == (b"k1", b"T", b"1")
 
 
+def test_members_are_given_what_their_filter_lets_through(node: Broker, names: str, version: str) -> None:
+    node.create_topic("chosen", partitions=2)
+    wanted = "n > 5 AND TAGS <> 'B' OR kind IN ('it''s')"
+    mails = [Mail("chosen", [b"%d" % n], tags="AB"[n % 2], properties={"n": str(n)}) for n in range(12)]
+    odd = Mail("chosen", [b"odd"], properties={"kind": "it's"})
+    with (
+        rocketmq_clients.push(names, "choosers", "chosen", version=version, sql=wanted) as reader,
+        rocketmq_clients.producer(names, version=version) as sender,
+    ):
+        sender.send([*mails, odd])
+        reader.wait_messages(4, WITHIN_S)
+        sender.send([Mail("chosen", [b"20"], tags="A", properties={"n": "20"})])
+        reader.wait_messages(5, WITHIN_S)
+    assert sorted(reader.bodies) == [b"10", b"20", b"6", b"8", b"odd"]
+
+
 @pytest.mark.long  # a JVM a command
 def test_mqadmin_sees_topics_groups_and_messages(node: Broker, names: str, version: str) -> None:
     def asked(*words: str) -> str:
@@ -193,6 +209,9 @@ def test_mqadmin_sees_topics_groups_and_messages(node: Broker, names: str, versi
         ["0", "0", "0", "0"], ["1", "1", "1", "0"], ["2", "0", "0", "0"],
     ]  # fmt: skip
     assert answer["id"] in asked("queryMsgByKey", "-t", "made", "-k", "k1")
+    kept = ("-s", "ORDER_TOPIC_CONFIG", "-k", "made")
+    assert "success" in asked("updateKvConfig", *kept, "-v", f"{BROKER}:3")
+    assert "success" in asked("deleteKvConfig", *kept)
     assert "success" in asked("deleteTopic", "-c", "DefaultCluster", "-t", "made")
     assert "made" not in asked("topicList").split()
 

@@ -117,6 +117,11 @@ class Client:
         body = m.HeartbeatData(client_id=self.name, consumer_data_set=consumers, producer_data_set=producers)
         await self.ask(HEART_BEAT, m.NoFields(), body)
 
+    async def subscribe(self, wanted: m.SubscriptionData, group: str = "g") -> None:
+        """A heartbeat of a consumer that wants this."""
+        consumer = m.ConsumerData(group_name=group, subscription_data_set=(wanted,))
+        await self.ask(HEART_BEAT, m.NoFields(), m.HeartbeatData(client_id=self.name, consumer_data_set=(consumer,)))
+
     def told(self, code: int) -> list[RemotingCommand]:
         """What the front asked or told, of a code."""
         return [each for each in self.pushed if each.code == code]

@@ -264,7 +264,7 @@ def test_settings_of_groups_are_kept_and_forgotten() -> None:
     run(check)
 
 
-@pytest.mark.parametrize(("kind", "does"), [("TAG", True), ("SQL92", False)])
+@pytest.mark.parametrize(("kind", "does"), [("TAG", True), ("CEL", False)])
 def test_subscriptions_are_tried_before_they_are_used(kind: str, does: bool) -> None:
     async def check(kit: Kit) -> None:
         wanted = m.SubscriptionData(topic="demo", sub_string="a", expression_type=kind)

@@ -160,7 +160,7 @@ def test_few_among_many_are_found_in_steps() -> None:
 def test_other_filters_are_refused() -> None:
     async def check(kit: Kit) -> None:
         with pytest.raises(ServerError, match="does not support"):
-            await kit.pull(tags="a > 1", expression_type="SQL92")
+            await kit.pull(tags="a > 1", expression_type="CEL")
 
     run(check)
 

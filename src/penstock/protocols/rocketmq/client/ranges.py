@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from penstock.errors import OffsetOutOfRange, PenstockError
 from penstock.model import LogRange, Partition
 from penstock.protocols.rocketmq.client.bursts import Burst, Steps
+from penstock.protocols.rocketmq.client.filters import try_filter
 from penstock.protocols.rocketmq.client.pulls import Got, RocketFetched, gone
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class RangePulls:
         end = min(self.end, begin + pulls * self._steps.each)
         node = await self._shared.topics.leader(self._partition)
         node = self._shared.topics.routes.reader(self._partition) or node
+        await try_filter(self._shared, node, self._partition.topic)
         burst = Burst(self._shared.calls, node.endpoint, self._partition, (begin, end), self._steps, _LANE)
         await burst.start()
         self._bursts.append(burst)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation, RequestTimeout
 from penstock.model import Node, Partition
 from penstock.protocols.rocketmq.client.bursts import Burst, Steps
+from penstock.protocols.rocketmq.client.filters import try_filter
 from penstock.protocols.rocketmq.client.pulls import Pull, RocketFetched, pull, take
 from penstock.protocols.rocketmq.methods import PULL_MESSAGE
 from penstock.seams.client import ReadFrom, ReadLimits
@@ -55,6 +56,7 @@ class Polling:
         queues = {read: self._queue(read, lane, now) for read in reads}
         self._forget(now)
         try:
+            await try_filter(self._shared, node, reads[0].partition.topic)
             await self._ask(node, queues, lane)
             waiting = [each.waiting.pending for each in queues.values() if each.waiting is not None]
             await self._shared.channel.any_of(waiting, within_s=limits.max_wait_ms / 1_000)

@@ -21,7 +21,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """One client's. ``id`` is what brokers call it, ``shown`` are groups that it has made known."""
+    """One client's. ``id`` is what brokers call it, ``shown`` are groups that it has made known, ``tried`` the brokers
+    that take its filter."""
 
     channel: Channel[None]
     options: RocketOptions
@@ -31,6 +32,7 @@ class Shared:
     heard: Heard
     id: str
     shown: set[str] = field(default_factory=set)
+    tried: set[Endpoint] = field(default_factory=set)
 
     async def together(self, work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
         """Run all side by side; their results, or the first one's error."""

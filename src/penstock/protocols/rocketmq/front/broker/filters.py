@@ -1,4 +1,4 @@
-"""Which messages a subscription wants: by their tags.
+"""Which messages a subscription wants: by their tags, or by their properties (`sql92`).
 
 Brokers compare hashes of tags, and clients the tags themselves once more; here it is the tags at once. Source: Apache
 RocketMQ 4.9 and 5.x, ``FilterAPI``, ``ExpressionMessageFilter``.
@@ -12,6 +12,7 @@ from typing import Final
 
 from penstock.columnar.plain_records import Stored
 from penstock.protocols.rocketmq.error_codes import Code
+from penstock.protocols.rocketmq.front.broker.sql92 import matcher
 from penstock.protocols.rocketmq.front.faults import Refused
 
 __all__ = ["Wanted", "wanted_by"]
@@ -26,14 +27,22 @@ _TAGS: Final = "TAGS"
 def wanted_by(expression: str | None, kind: str | None) -> Wanted | None:
     """What a subscription's expression of a kind (TAG, if it does not say) lets through; None: everything.
 
-    Raises Refused for a kind that there is not.
+    Raises Refused for a kind that there is not, and for an SQL92 expression that is none: brokers let everything
+    through where one comes with a pull.
     """
+    if kind == "SQL92":
+        matches = matcher(expression or "")
+        return lambda record: matches(_properties(record))
     if kind not in (None, "", "TAG"):
         raise Refused(Code.SYSTEM_ERROR, f"The broker does not support consumer to filter message by {kind}")
     if expression is None or expression.strip() in _EVERYTHING:
         return None
     tags = frozenset(tag.strip().encode() for tag in expression.split("||") if tag.strip())
     return lambda record: _tag_of(record) in tags
+
+
+def _properties(record: Stored) -> dict[str, str]:
+    return {name: value.decode("utf-8", "replace") for name, value in record.headers if value is not None}
 
 
 def _tag_of(record: Stored) -> bytes | None:
