@@ -10,11 +10,13 @@ from collections.abc import Callable
 import pytest
 
 from penstock.client import Consumer, Producer
+from penstock.client.status import EmptyReason
 from penstock.config import OptionValue
 from penstock.model import Record
+from penstock.testing import Broker
 from tests.eventually import comes_to
 from tests.interop.peers.rocketmq_fixtures import NewRocketTopic
-from tools.peers import rocketmq, rocketmq_clients
+from tools.peers import rocketmq, rocketmq_clients, rocketmq_java
 
 pytestmark = pytest.mark.interop
 
@@ -104,6 +106,36 @@ def test_a_record_is_sent_back_until_it_is_a_dead_letter(
                 consumer.commit(batch)
     assert attempts == [None, b"1", b"2"]
     comes_to(lambda: any_rocketmq.ends(dead), {(BROKER, 0): (0, 1)}, WITHIN_S)
+
+
+def put_back(address: str, topic: str, version: str) -> None:
+    """A group that reads is put to the beginning by an operator: it reads all again, and is at the end after that."""
+    group, url = f"{topic}-put", f"rocketmq://{address}/{topic}"
+    with Producer(f"rocketmq://{address}") as producer:
+        for n in range(20):
+            producer.send(topic, b"%d" % n, partition=n % 2).result()
+    options: dict[str, OptionValue] = {**CONSUMER, "rebalance_ms": 1_000}
+    with Consumer(url, group=group, **options) as consumer:
+        wanted = sorted(b"%d" % n for n in range(20))
+        assert sorted(each.value or b"" for each in read_until(consumer, lambda found: len(found) >= 20)) == wanted
+        rocketmq_clients.admin(address, "resetOffsetByTime", "-g", group, "-t", topic, "-s", "1", version=version)
+        assert sorted(each.value or b"" for each in read_until(consumer, lambda found: len(found) >= 20)) == wanted
+    with Consumer(url, group=group, **options) as consumer:
+        while consumer.empty_reason() is not EmptyReason.NOTHING_NEW:
+            assert not consumer.poll(0.5)
+
+
+def test_an_operator_puts_a_group_elsewhere_while_it_reads(
+    any_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic
+) -> None:
+    put_back(any_rocketmq.address, rocketmq_topic(any_rocketmq, queues=2), any_rocketmq.version)
+
+
+def test_and_on_our_node(rocketmq_java_clients: object) -> None:
+    del rocketmq_java_clients
+    with Broker(listen="rocketmq://127.0.0.1:0") as node:
+        node.create_topic("again", partitions=2)
+        put_back(node.url("rocketmq").removeprefix("rocketmq://"), "again", rocketmq_java.NEWEST)
 
 
 LEFT = """

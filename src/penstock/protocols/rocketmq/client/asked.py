@@ -11,8 +11,13 @@ from collections import deque
 from typing import Final
 
 from penstock.model import Endpoint
+from penstock.protocols.rocketmq.client.resets import Resets
 from penstock.protocols.rocketmq.command import RemotingCommand
-from penstock.protocols.rocketmq.methods import CHECK_TRANSACTION_STATE, NOTIFY_CONSUMER_IDS_CHANGED
+from penstock.protocols.rocketmq.methods import (
+    CHECK_TRANSACTION_STATE,
+    NOTIFY_CONSUMER_IDS_CHANGED,
+    RESET_CONSUMER_CLIENT_OFFSET,
+)
 from penstock.seams.channel import Connection
 
 __all__ = ["Heard"]
@@ -21,10 +26,12 @@ _MOST_CHECKS: Final = 10_000
 
 
 class Heard:
-    """``noticed``: groups whose members changed. ``checks``: transactions that are asked about, and by which broker."""
+    """``noticed``: groups whose members changed. ``checks``: transactions that are asked about, and by which broker.
+    ``resets``: groups that were put elsewhere."""
 
     def __init__(self) -> None:
         self.noticed: set[str] = set()
+        self.resets = Resets()
         self.checks: deque[tuple[Endpoint, RemotingCommand]] = deque(maxlen=_MOST_CHECKS)
 
     def __call__(self, connection: Connection, asked: RemotingCommand) -> None:
@@ -33,3 +40,5 @@ class Heard:
             self.noticed.add(asked.fields.get("consumerGroup", ""))
         elif asked.code == CHECK_TRANSACTION_STATE.code:
             self.checks.append((connection.endpoint, asked))
+        elif asked.code == RESET_CONSUMER_CLIENT_OFFSET.code:
+            self.resets.told(asked)

@@ -106,6 +106,7 @@ class RocketClient:
         options = self.shared.options
         if group == options.group and options.rocket.message_model is MessageModel.BROADCASTING:
             return {}
+        self.shared.heard.resets.begins(group, partitions or ())
         found = await committed(self.shared, group, partitions)
         unread = [each for each in partitions or () if each.topic == RETRY + group and each not in found]
         if unread:

@@ -101,6 +101,8 @@ class RocketMembership:
         now = self._shared.channel.monotonic()
         if errors := await self._beat():
             raise errors[0]
+        if elsewhere := self._shared.heard.resets.due(self._group, self._owns):
+            return await self._go_elsewhere(elsewhere)
         if self._group in self._shared.heard.noticed:
             self._see(Event.NOTICE)
         elif now >= self._looked + self._rocket.rebalance_ms / 1_000:
@@ -127,8 +129,9 @@ class RocketMembership:
 
     async def commit(self, offsets: Mapping[Partition, Committed]) -> None:
         """Brokers take them from anybody; of members that each read everything nobody could keep them."""
-        if self._rocket.message_model is MessageModel.CLUSTERING:
-            await commit(self._shared, self._group, offsets)
+        standing = self._shared.heard.resets.standing(self._group, offsets)
+        if standing and self._rocket.message_model is MessageModel.CLUSTERING:
+            await commit(self._shared, self._group, standing)
 
     async def leave(self, reason: str) -> None:
         """Unlock and tell every broker that this member goes; they notice by themselves where that fails."""
@@ -144,6 +147,17 @@ class RocketMembership:
         for outcome in await self._shared.channel.gather(work):
             if isinstance(outcome, BaseException):
                 self._log.info("a broker was not told that this member goes: %s", outcome)
+
+    async def _go_elsewhere(self, offsets: Mapping[Partition, int]) -> Beat:
+        """The group was put there: what is read is dropped, and comes again with the next heartbeat."""
+        await commit(self._shared, self._group, {at: Committed(offset) for at, offset in offsets.items()})
+        self._shared.heard.resets.done(self._group, offsets)
+        self._owns -= offsets.keys()
+        self._see(Event.DUE if self._state is State.SURE else Event.BLIND)
+        self._log.warning(
+            "an operator put group %s elsewhere in %d queues: it goes on there", self._group, len(offsets)
+        )
+        return Beat(Verdict.STEADY, lost=frozenset(offsets), reason="an operator put the group elsewhere")
 
     # Telling brokers.
 

@@ -37,7 +37,7 @@ Pull = Started[m.PullMessage, m.Pulled]
 class Got:
     """What a pull at ``offset`` brought: messages of ``[offset, next_offset)``, of a queue that has those of
     ``[first, end)``. ``moved``: there is nothing at ``offset``. ``suggested`` is the number of the broker to pull
-    from next."""
+    from next. ``put_to``: where the group was put meanwhile, -1 for nowhere else."""
 
     offset: int
     next_offset: int
@@ -46,6 +46,7 @@ class Got:
     body: Buffer = b""
     moved: bool = False
     suggested: int = 0
+    put_to: int = -1
 
 
 def pull(
@@ -73,15 +74,20 @@ async def take(started: Pull, partition: Partition, offset: int) -> Got:
     """The answer. Raises ServerError and whatever a call raises."""
     answer = await started.answer(_ANSWERS, of=partition, offset=offset)
     said = answer.header
-    return Got(
-        offset,
-        max(said.next_begin_offset, offset) if answer.code != Code.PULL_OFFSET_MOVED else offset,
-        said.min_offset,
-        said.max_offset,
-        answer.body if answer.code == Code.SUCCESS else b"",
-        answer.code == Code.PULL_OFFSET_MOVED,
-        said.suggest_which_broker_id,
-    )
+    if answer.code == Code.PULL_OFFSET_MOVED:
+        # Of an offset that is there, too: then an operator has put the group elsewhere.
+        put = said.min_offset <= offset <= said.max_offset and said.next_begin_offset != offset
+        return Got(
+            offset,
+            offset,
+            said.min_offset,
+            said.max_offset,
+            moved=not put,
+            put_to=said.next_begin_offset if put else -1,
+        )
+    body = answer.body if answer.code == Code.SUCCESS else b""
+    following = max(said.next_begin_offset, offset)
+    return Got(offset, following, said.min_offset, said.max_offset, body, suggested=said.suggest_which_broker_id)
 
 
 def gone(partition: Partition, text: str, offset: int, hint: str) -> OffsetOutOfRange:

@@ -117,6 +117,8 @@ class Polling:
             if not more or got.next_offset == before:
                 break
         self._shared.topics.routes.suggest(partition, got.suggested)
+        if got.put_to >= 0:
+            self._shared.heard.resets.note(options.group or "", partition, got.put_to)
         fetched = RocketFetched(partition, read.offset, answers, options)
         queue.offset = fetched.next_offset
         return fetched
