@@ -202,6 +202,11 @@ def test_mqadmin_sees_topics_groups_and_messages(node: Broker, names: str, versi
     with rocketmq_clients.push(names, "readers", "made", version=version) as reader:
         reader.wait_messages(1, WITHIN_S)
         assert "made" in asked("consumerConnection", "-g", "readers")
+        (member,) = [line.split()[1] for line in asked("consumerStatus", "-g", "readers").splitlines() if "@" in line]
+        where = ("-t", "made") if version.startswith("5.") else ()
+        done = asked("queryMsgById", *where, "-i", answer["offset_id"], "-g", "readers", "-d", member)
+        assert "CR_SUCCESS" in done
+        reader.wait_messages(2, WITHIN_S)
     rows = [line.split() for line in asked("topicStatus", "-t", "made").splitlines()]
     assert [row[1:4] for row in rows if row[:1] == [BROKER]] == [["0", "0", "0"], ["1", "0", "1"], ["2", "0", "0"]]
     progress = [line.split() for line in asked("consumerProgress", "-g", "readers").splitlines()]

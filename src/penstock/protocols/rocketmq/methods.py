@@ -92,6 +92,8 @@ INVOKE_BROKER_TO_RESET_OFFSET: Final = Method(
 )
 GET_TOPICS_BY_CLUSTER: Final = Method(224, "GET_TOPICS_BY_CLUSTER", m.OfCluster, _N, answer_body=m.TopicList)
 QUERY_TOPIC_CONSUME_BY_WHO: Final = Method(300, "QUERY_TOPIC_CONSUME_BY_WHO", m.OfTopic, _N, answer_body=m.Groups)
+GET_CONSUMER_RUNNING_INFO: Final = Method(307, "GET_CONSUMER_RUNNING_INFO", m.OfMember, _N)
+CONSUME_MESSAGE_DIRECTLY: Final = Method(309, "CONSUME_MESSAGE_DIRECTLY", m.ConsumeDirectly, _N)
 SEND_MESSAGE_V2: Final = Method(310, "SEND_MESSAGE_V2", m.SendMessage, m.Sent, letters=True)
 SEND_BATCH_MESSAGE: Final = Method(320, "SEND_BATCH_MESSAGE", m.SendMessage, m.Sent, letters=True)
 GET_TOPIC_CONFIG: Final = Method(351, "GET_TOPIC_CONFIG", m.OfTopic, _N, answer_body=m.TopicConfig)

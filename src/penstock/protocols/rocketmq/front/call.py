@@ -75,15 +75,25 @@ class Shared:
 
 
 class Line(Parking):
-    """One client's connection: where it comes from, what it can be told, and whether anybody still waits there."""
+    """One client's connection: where it comes from, what it can be told, and whether anybody still waits there.
 
-    __slots__ = ("address", "hang_up", "push")
+    ``asked`` is who hears the client's answer to a question of ours, by its number; None where none will come.
+    """
+
+    __slots__ = ("address", "asked", "hang_up", "push")
 
     def __init__(self, address: Endpoint, push: Callable[[Buffers], None], hang_up: Callable[[], None]) -> None:
         super().__init__()
         self.address = address
         self.push = push
         self.hang_up = hang_up
+        self.asked: dict[int, Callable[[RemotingCommand | None], None]] = {}
+
+    def release(self) -> None:
+        """Nothing is worth waiting for any more, here or of this client."""
+        super().release()
+        for heard in list(self.asked.values()):
+            heard(None)
 
 
 @dataclass(frozen=True, slots=True)

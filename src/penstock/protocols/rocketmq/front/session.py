@@ -49,7 +49,10 @@ class RocketSession:
         """Serve one request."""
         command = command_of(frame)
         if command.is_answer:
-            return None  # to what was pushed: nobody waits for it
+            heard = self.line.asked.get(command.opaque)
+            if heard is not None:  # to most of what is pushed nobody waits for an answer
+                heard(command)
+            return None
         found = await self._answer(command)
         return None if command.is_one_way else found
 

@@ -57,6 +57,8 @@ TABLE: Final[Mapping[int, str]] = {
     222: "groups.reset",
     224: "routes.topics_of_cluster",
     300: "groups.readers",
+    307: "relaying.running",
+    309: "relaying.consume",
     310: "sending.send",
     320: "sending.send",
     351: "brokers.topic_config",

@@ -32,6 +32,7 @@ from penstock.protocols.rocketmq.messages.codec import read_fields as read_field
 from penstock.protocols.rocketmq.messages.codec import write_fields as write_fields
 from penstock.protocols.rocketmq.messages.declare import NoFields as NoFields
 from penstock.protocols.rocketmq.messages.membership import CheckClientConfig as CheckClientConfig
+from penstock.protocols.rocketmq.messages.membership import ConsumeDirectly as ConsumeDirectly
 from penstock.protocols.rocketmq.messages.membership import ConsumerData as ConsumerData
 from penstock.protocols.rocketmq.messages.membership import ConsumerIds as ConsumerIds
 from penstock.protocols.rocketmq.messages.membership import HeartbeatData as HeartbeatData
@@ -39,6 +40,7 @@ from penstock.protocols.rocketmq.messages.membership import LockedQueues as Lock
 from penstock.protocols.rocketmq.messages.membership import LockQueues as LockQueues
 from penstock.protocols.rocketmq.messages.membership import MessageQueue as MessageQueue
 from penstock.protocols.rocketmq.messages.membership import OfGroup as OfGroup
+from penstock.protocols.rocketmq.messages.membership import OfMember as OfMember
 from penstock.protocols.rocketmq.messages.membership import ProducerData as ProducerData
 from penstock.protocols.rocketmq.messages.membership import ResetOffset as ResetOffset
 from penstock.protocols.rocketmq.messages.membership import Routed as Routed

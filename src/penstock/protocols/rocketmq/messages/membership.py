@@ -13,6 +13,7 @@ from penstock.protocols.rocketmq.messages.declare import Int32, Int64, named
 
 __all__ = [
     "CheckClientConfig",
+    "ConsumeDirectly",
     "ConsumerData",
     "ConsumerIds",
     "HeartbeatData",
@@ -20,6 +21,7 @@ __all__ = [
     "LockedQueues",
     "MessageQueue",
     "OfGroup",
+    "OfMember",
     "ProducerData",
     "ResetOffset",
     "Routed",
@@ -110,6 +112,25 @@ class ConsumerIds:
     """The body of the answer to 38."""
 
     consumer_id_list: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfMember:
+    """307: how a member of a group is; ``jstack_enable``: with its threads."""
+
+    consumer_group: str
+    client_id: str
+    jstack_enable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumeDirectly:
+    """309: have a member consume a message, by its id, or the one in the body."""
+
+    consumer_group: str
+    client_id: str | None = None
+    msg_id: str | None = None
+    broker_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from penstock.protocols.rocketmq.front.faults import Refused
 from penstock.protocols.rocketmq.front.naming import is_hidden, rocket_name
 from penstock.seams.enode import TopicState, extent
 
-__all__ = ["query", "view"]
+__all__ = ["query", "stored_at", "view"]
 
 _MOST_EXAMINED: Final = 200_000
 _PIECE: Final = 800
@@ -32,15 +32,20 @@ _MOST_FOUND: Final = 64
 
 async def view(call: Call, request: m.ViewMessage) -> Reply:
     """Serve view message by id."""
+    return Reply(body=await stored_at(call, request.offset))
+
+
+async def stored_at(call: Call, place: int) -> bytes:
+    """The message at a place. Raises Refused where there is none, or not any more."""
     shared = call.shared
-    found = await shared.places.find(request.offset)
+    found = await shared.places.find(place)
     record = None
     if found is not None and not is_hidden(found[0].topic):
         record = await record_at(shared.enode, *found)
     if found is None or record is None:
-        raise Refused(Code.SYSTEM_ERROR, f"can not find message by the offset: {request.offset}")
+        raise Refused(Code.SYSTEM_ERROR, f"can not find message by the offset: {place}")
     topic = await shared.cluster.known(rocket_name(found[0].topic))
-    return Reply(body=(await _dress(call, topic, found[0])).stored(record))
+    return (await _dress(call, topic, found[0])).stored(record)
 
 
 async def query(call: Call, request: m.QueryMessage) -> Reply:

@@ -116,18 +116,24 @@ class Clients:
         found = self.consumers.get(group)
         return [] if found is None else list(dict.fromkeys(each.who.client_id for each in found.members.values()))
 
+    def line_of(self, group: str, client_id: str) -> Line | None:
+        """The connection of a consumer group's member, if it is there."""
+        found = self.consumers.get(group)
+        members = {} if found is None else found.members
+        return next((line for line, member in members.items() if member.who.client_id == client_id), None)
+
     def ask_producer(self, group: str, asking: Outgoing) -> None:
         """Ask one of a producer group's members, another one each time, if there is one."""
         members = list(self.producers.get(group, ()))
         if members:
-            number = self._next()
+            number = self.next_number()
             members[number % len(members)].push(asking(number))
 
     def tell_consumers(self, group: str, telling: Outgoing) -> None:
         """Tell every member of a consumer group."""
         found = self.consumers.get(group)
         for line in () if found is None else found.members:
-            line.push(telling(self._next()))
+            line.push(telling(self.next_number()))
 
     def _place(self, members: dict[Line, Member], line: Line, who: Who, now: float, place: tuple[str, str]) -> bool:
         """Whether the client was not there."""
@@ -167,6 +173,7 @@ class Clients:
         header = m.OfGroup(consumer_group=name)
         self.tell_consumers(name, request(NOTIFY_CONSUMER_IDS_CHANGED, header, one_way=True))
 
-    def _next(self) -> int:
+    def next_number(self) -> int:
+        """For a question to a client."""
         self._numbers = (self._numbers + 1) & 0x7FFFFFFF
         return self._numbers

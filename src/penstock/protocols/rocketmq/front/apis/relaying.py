@@ -1,0 +1,65 @@
+"""What operators ask a consumer itself, through the broker that it is connected to. 307, 309.
+
+The question goes on to the member as it came, and its answer comes back as it is. Source: Apache RocketMQ 4.9 and 5.x,
+``AdminBrokerProcessor.callConsumer``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from penstock.protocols.rocketmq import messages as m
+from penstock.protocols.rocketmq.command import RemotingCommand, encode
+from penstock.protocols.rocketmq.error_codes import Code
+from penstock.protocols.rocketmq.front.apis.viewing import stored_at
+from penstock.protocols.rocketmq.front.call import Call, Reply
+from penstock.protocols.rocketmq.front.faults import Refused
+from penstock.protocols.rocketmq.records.ids import parse_offset_id
+from penstock.seams.framing import Buffer
+
+__all__ = ["consume", "running"]
+
+_PATIENCE_S: Final = 10.0
+_SECRETS: Final = frozenset({"AccessKey", "Signature", "SecurityToken"})
+
+
+async def running(call: Call, request: m.OfMember) -> Reply:
+    """Serve get consumer running info."""
+    return await _relayed(call, request.consumer_group, request.client_id, call.asked.body)
+
+
+async def consume(call: Call, request: m.ConsumeDirectly) -> Reply:
+    """Serve consume message directly: the member is given the message, wherever its group is."""
+    body: Buffer = call.asked.body
+    if request.msg_id:
+        _, place = parse_offset_id(request.msg_id)
+        body = await stored_at(call, place)
+    return await _relayed(call, request.consumer_group, request.client_id or "", body)
+
+
+async def _relayed(call: Call, group: str, client_id: str, body: Buffer) -> Reply:
+    clients, runtime = call.shared.clients, call.shared.services.runtime
+    member = clients.line_of(group, client_id)
+    if member is None:
+        raise Refused(Code.SYSTEM_ERROR, f"The Consumer <{group}> <{client_id}> not online")
+    number, arrival = clients.next_number(), runtime.promise()
+    answers: list[RemotingCommand] = []
+
+    def heard(answer: RemotingCommand | None) -> None:
+        answers.extend([answer] if answer is not None else [])
+        arrival.set(None)
+
+    fields = {name: value for name, value in call.asked.fields.items() if name not in _SECRETS}
+    timer = runtime.call_later(_PATIENCE_S, lambda: arrival.set(None))
+    member.asked[number] = heard
+    try:
+        member.push(encode(replace(call.asked, opaque=number, fields=fields, body=body)))
+        await call.line.park(arrival)
+    finally:
+        timer.cancel()
+        del member.asked[number]
+    if not answers:
+        raise Refused(Code.SYSTEM_ERROR, f"The Consumer <{group}> <{client_id}> did not answer within {_PATIENCE_S} s")
+    said = answers[0]
+    return Reply(None, said.body, said.code, said.remark, said.fields)
