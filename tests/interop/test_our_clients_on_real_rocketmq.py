@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.client import Consumer, Producer
+from penstock.client import Admin, Consumer, Producer
 from penstock.client.status import EmptyReason
 from penstock.config import OptionValue
 from penstock.model import Record
@@ -17,6 +17,7 @@ from penstock.testing import Broker
 from tests.eventually import comes_to
 from tests.interop.peers.rocketmq_fixtures import NewRocketTopic
 from tools.peers import rocketmq, rocketmq_clients, rocketmq_java
+from tools.peers.rocketmq_clients import Mail
 
 pytestmark = pytest.mark.interop
 
@@ -189,3 +190,19 @@ def test_transactions_are_seen_when_they_commit_and_those_that_are_left_are_aske
         stored = sorted(java.messages, key=lambda line: line["offset"])  # it works on several at once
         mine = [line["body"] for line in stored if line["queue"] == queue and line["body"] != b"left"]
         assert mine == sorted(mine, key=lambda body: (body[:1], int(body[1:])))
+
+
+def test_single_messages_are_found_by_key_and_by_both_ids(
+    any_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic
+) -> None:
+    address, topic = any_rocketmq.address, rocketmq_topic(any_rocketmq, queues=2)
+    with rocketmq_clients.producer(address, version=any_rocketmq.version) as java:
+        sent = java.send([Mail(topic, [b"%d" % n], keys=f"k{n} all", queue=(BROKER, n % 2)) for n in range(4)])
+    with Admin(f"rocketmq://{address}") as admin:
+        comes_to(lambda: [each.value for each in admin.find(topic, key="all")], [b"0", b"1", b"2", b"3"], WITHIN_S)
+        (found,) = admin.find(topic, key="k2")
+        assert (found.topic, found.partition, found.offset, found.value) == (topic, 0, 1, b"2")
+        for name in ("id", "offset_id"):
+            assert [each.value for each in admin.find(topic, record_id=sent[3][name])] == [b"3"]
+        assert admin.find(topic, key="k9") == []
+        assert admin.find(topic, key="all", between_ms=(0, 1_000)) == []

@@ -15,11 +15,12 @@ from penstock.client._arguments import OffsetLike
 from penstock.client._blocking_calls import BlockingCalls
 from penstock.client._committable import OffsetsLike
 from penstock.client._connect import open_blocking
+from penstock.client._finding import EVER
 from penstock.client._handle import Handle
 from penstock.client._lag import Lag
 from penstock.client.async_admin import AsyncAdmin
 from penstock.config import OptionValue
-from penstock.model import Committed, Partition, PartitionLike, PreparedTransaction, TopicInfo
+from penstock.model import Committed, Partition, PartitionLike, PreparedTransaction, Record, TopicInfo
 from penstock.seams import FoundOffset, GroupDescription, GroupListings, NewTopic
 
 __all__ = ["Admin"]
@@ -113,6 +114,24 @@ class Admin(Handle):
     def offsets_for_times(self, times_ms: Mapping[Partition, int]) -> Mapping[Partition, FoundOffset | None]:
         """The first record at or after a time (ms since 1970 UTC); None where there is none so young."""
         return self._run(self._inner.offsets_for_times(times_ms))
+
+    def find(
+        self,
+        topic: str,
+        *,
+        key: str | None = None,
+        record_id: str | None = None,
+        between_ms: tuple[int, int] = EVER,
+        most: int = 32,
+    ) -> Sequence[Record]:
+        """Records with this key, of a time between these two (ms since 1970 UTC), or with this id; oldest first.
+
+        By the servers' own index, so only where there is one: RocketMQ. Its keys are the words of ``KEYS``; its ids are
+        those that producers give and those that brokers do. A record is found a moment after it was written. Raises
+        UsageError for a log that has no index, ServerError.
+        """
+        found = self._inner.find(topic, key=key, record_id=record_id, between_ms=between_ms, most=most)
+        return self._run(found)
 
     def complete_transaction(self, prepared: PreparedTransaction, *, commit: bool = True) -> None:
         """End a transaction that another producer has prepared; asked again, it is still ended the same way.

@@ -14,6 +14,7 @@ from typing import Self
 from penstock.client._arguments import OffsetLike, check_offsets, check_partitions
 from penstock.client._committable import OffsetsLike, as_committed
 from penstock.client._connect import open_asyncio, protocol_of
+from penstock.client._finding import EVER, check_finding
 from penstock.client._handle import Handle, check_loop, closed_meanwhile, shown_address
 from penstock.client._interrupts import Interrupts
 from penstock.client._lag import Lag, group_lag
@@ -24,8 +25,9 @@ from penstock.client._settings import split_options
 from penstock.client._surroundings import wall_clock_ms
 from penstock.config import ConsumerConfig, OptionValue, Settings, reader_settings
 from penstock.errors import Closed, UsageError
-from penstock.model import Committed, Partition, PartitionLike, PreparedTransaction, TopicInfo
+from penstock.model import Committed, Partition, PartitionLike, PreparedTransaction, Record, TopicInfo
 from penstock.seams import (
+    FindsRecords,
     FoundOffset,
     GroupDescription,
     GroupListings,
@@ -144,6 +146,29 @@ class AsyncAdmin(Handle):
         """The first record at or after a time (ms since 1970 UTC); None where there is none so young."""
         with self._asking() as log:
             return await offsets_for_times(log, times_ms)
+
+    async def find(
+        self,
+        topic: str,
+        *,
+        key: str | None = None,
+        record_id: str | None = None,
+        between_ms: tuple[int, int] = EVER,
+        most: int = 32,
+    ) -> Sequence[Record]:
+        """Records with this key, of a time between these two (ms since 1970 UTC), or with this id; oldest first.
+
+        By the servers' own index, so only where there is one: RocketMQ. Its keys are the words of ``KEYS``; its ids are
+        those that producers give and those that brokers do. A record is found a moment after it was written. Raises
+        UsageError for a log that has no index, ServerError.
+        """
+        check_finding(topic, key, record_id, between_ms, most)
+        with self._asking() as log:
+            if not isinstance(log, FindsRecords):
+                raise UsageError("this log has no index of keys", topic=topic, hint="Read the topic, and look yourself")
+            if record_id is not None:
+                return await log.find_by_id(topic, record_id)
+            return await log.find_by_key(topic, key or "", between_ms, most)
 
     async def complete_transaction(self, prepared: PreparedTransaction, *, commit: bool = True) -> None:
         """End a transaction that another producer has prepared; asked again, it is still ended the same way.

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from penstock.seams.enode import Writer as Writer
     from penstock.seams.enode import extent as extent
     from penstock.seams.enode import fetch_one as fetch_one
+    from penstock.seams.finding import FindsRecords as FindsRecords
     from penstock.seams.framing import Buffer as Buffer
     from penstock.seams.framing import Buffers as Buffers
     from penstock.seams.framing import Frame as Frame
@@ -119,6 +120,7 @@ _HOME_OF = {
         "relay": "ChannelRelay Relay",
         "retry": "Retry RetryLimits",
         "runtime": "Promise Runtime Timer",
+        "finding": "FindsRecords",
         "sending_back": "SendsBack",
         "transactions": "AnswerCheck AnswersChecks TransactionalClient TransactionalSender",
     }.items()

@@ -16,11 +16,13 @@ from penstock.model import (
     OffsetSpec,
     Partition,
     PreparedTransaction,
+    Record,
     TopicInfo,
 )
 from penstock.protocols.rocketmq.client.admin import RocketAdmin
 from penstock.protocols.rocketmq.client.asked import Heard
 from penstock.protocols.rocketmq.client.committing import commit_for, committed
+from penstock.protocols.rocketmq.client.finding import find_by_id, find_by_key
 from penstock.protocols.rocketmq.client.membership import RocketMembership
 from penstock.protocols.rocketmq.client.offsets import find_offsets
 from penstock.protocols.rocketmq.client.options import RocketOptions, options_of
@@ -95,6 +97,14 @@ class RocketClient:
         """Requests for a range of one queue; brokers decide how large answers are."""
         del fetch_bytes
         return RangePulls(self.shared, wanted)
+
+    async def find_by_key(self, topic: str, key: str, times_ms: tuple[int, int], most: int) -> Sequence[Record]:
+        """``penstock.seams.finding.FindsRecords``."""
+        return await find_by_key(self.shared, topic, key, times_ms, most)
+
+    async def find_by_id(self, topic: str, record_id: str) -> Sequence[Record]:
+        """``penstock.seams.finding.FindsRecords``."""
+        return await find_by_id(self.shared, topic, record_id)
 
     async def send_back(self, group: str, offsets: Mapping[Partition, Sequence[int]], *, delay: int) -> None:
         """``penstock.seams.sending_back.SendsBack``: ``delay`` is a level, 0 leaves it to the broker."""

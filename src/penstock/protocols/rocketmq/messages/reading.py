@@ -152,7 +152,7 @@ class QueryMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueriedMessages:
-    """The answer to 12; the body is stored messages."""
+    """The answer to 12; the body is stored messages. Where there are none, some servers say nothing of their index."""
 
-    index_last_update_timestamp: Int64
-    index_last_update_phyoffset: Int64
+    index_last_update_timestamp: Int64 | None = None
+    index_last_update_phyoffset: Int64 | None = None
