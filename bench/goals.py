@@ -196,6 +196,16 @@ GOALS: Sequence[Goal] = (
         "rocketmq", "produce, 100 B", RATE, "penstock send_batch (Arrow)", "Java async send", 0.5, 1,
     ),
     Goal(
+        "our node: a RocketMQ send that is waited for, CPU",
+        "rocketmq-front", "Java sync send", SERVER_CPU, "penstock snode", "", 80, 50, smaller_is_better=True,
+        unit=" µs",
+    ),
+    Goal(
+        "… with 2,000 in flight",
+        "rocketmq-front", "Java async send", SERVER_CPU, "penstock snode", "", 80, 50, smaller_is_better=True,
+        unit=" µs",
+    ),
+    Goal(
         "TubeMQ consume into Arrow, RangeReader ÷ Java's client-balanced consumer (builds no columns)",
         "tubemq", "consume, 100 B", RATE, "penstock RangeReader", "Java balance (client-balanced)", 1, 2,
     ),

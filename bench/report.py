@@ -192,6 +192,12 @@ _ABOUT = {
         "counts messages and builds nothing. Producing lasts until the last acknowledgement; ours put several messages "
         "into a request unless it says one a request, Java's asynchronous send never does."
     ),
+    "rocketmq-front": (
+        "RocketMQ's Java client (5.4) at our node (file store) and at a real broker, which both run all the time and "
+        "are asked in turn; topics of four queues, values of 100 bytes. Sends that are waited for come one by one; "
+        "2,000 asynchronous ones are in flight; a thread a queue pulls 32 messages at once. The server's CPU is that "
+        "of all messages, the warm-up's included; the real one's does not count its name server."
+    ),
     "tubemq": (
         "A real TubeMQ broker over loopback: topics of four stores with a partition each, clients warmed up in the "
         "process that is measured. Ours build Arrow columns value and offset; Java counts messages and builds nothing. "

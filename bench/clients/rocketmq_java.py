@@ -20,6 +20,7 @@ CASES: Mapping[str, tuple[str, int]] = {
     "Java pull, 1024 at once": ("pull", 1_024),
     "Java pull, 32 at once": ("pull", 32),
     "Java async send": ("send", 0),
+    "Java sync send": ("sync", 0),
 }
 _TIMEOUT_S = 300.0
 

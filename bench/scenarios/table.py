@@ -13,6 +13,7 @@ from bench.scenarios import (
     fresh,
     produce,
     rocketmq,
+    rocketmq_front,
     serve,
     small,
     snode,
@@ -52,5 +53,8 @@ SCENARIOS: Mapping[str, Scenario] = {
     "small": Scenario(small.run, "single records: sent and waited for, read as they come"),
     "fresh": Scenario(fresh.run, "fresh processes: to the first record, to the millionth, memory; idle consumers"),
     "rocketmq": Scenario(rocketmq.run, "a real RocketMQ broker: reading and writing", rocketmq.RIVALS),
+    "rocketmq-front": Scenario(
+        rocketmq_front.run, "RocketMQ's Java client at our node and at a real broker", rocketmq_front.RIVALS
+    ),
     "tubemq": Scenario(tubemq.run, "a real TubeMQ broker: reading and writing", tubemq.RIVALS),
 }

@@ -15,10 +15,10 @@ import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 
 /**
- * Speed --names A --topic T --count N --warm M --kind pull|send [--batch 32] [--size BYTES] [--in-flight 2000]
+ * Speed --names A --topic T --count N --warm M --kind pull|send|sync [--batch 32] [--size BYTES] [--in-flight 2000]
  *
  * What the client reaches once it is warm: M messages that nobody times, then N. Pulls go by a thread a queue, from its
- * beginning; sends are asynchronous. One line: records, seconds (pulls: from the first answer to the last, without the
+ * beginning; sends are asynchronous, or waited for one by one (sync). One line: records, seconds (pulls: from the first answer to the last, without the
  * first), CPU seconds of this JVM in that time, bytes of bodies, seconds from the beginning to the first answer.
  */
 public final class Speed {
@@ -43,7 +43,7 @@ public final class Speed {
         Lines lines = new Lines(args);
         for (String round : List.of("warm", "count")) {
             Speed speed = new Speed(lines);
-            if (lines.text("kind", "pull").equals("send")) {
+            if (!lines.text("kind", "pull").equals("pull")) {
                 speed.send(lines.number(round, 0));
             } else {
                 speed.pull(lines.number(round, 0));
@@ -73,7 +73,13 @@ public final class Speed {
         Semaphore room = new Semaphore(most);
         born = begun = System.nanoTime();
         cpu = SYSTEM.getProcessCpuTime();
+        boolean sync = lines.text("kind", "send").equals("sync");
         for (long i = 0; i < count; i++) {
+            if (sync) {
+                producer.send(new Message(topic, body));
+                records.incrementAndGet();
+                continue;
+            }
             room.acquire();
             producer.send(new Message(topic, body), new SendCallback() {
                 @Override

@@ -1,0 +1,106 @@
+"""RocketMQ's own Java client at our node (file store) and at a real broker: sends that are waited for, sends in flight,
+pulls of 32 messages. Both servers run all the time, and are asked in turn."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]
+
+from bench.children import CaseFailed, child
+from bench.clients import rocketmq_java
+from bench.goals import CPU_EACH, SERVER_CPU, SINGLE_RATE
+from bench.rounds import rounds
+from bench.servers import kept, snode
+from bench.session import Session
+from penstock import Admin, NewTopic
+from tools.peers import rocketmq
+
+__all__ = ["RIVALS", "run"]
+
+NODE, BROKER = "penstock snode", "RocketMQ"
+RIVALS: Mapping[str, Sequence[str]] = {NODE: (BROKER,)}
+COUNTS = {"Java sync send": 10_000, "Java async send": 50_000, "Java pull, 32 at once": 400_000}
+VALUE_BYTES = 100
+QUEUES = 4
+QUICK_SHARE = 10
+SETTINGS = {"mappedFileSizeCommitLog": 1 << 28, "mappedFileSizeConsumeQueue": 20 * 1_000_000}
+
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Where clients find it, and the process that serves them."""
+
+    name: str
+    address: str
+    pid: int
+
+
+def run(session: Session) -> None:
+    """All of Java's ways at both."""
+    session.stop_kafka()
+    with (
+        tempfile.TemporaryDirectory(dir=kept()) as home,
+        rocketmq.cluster(Path(home) / "real", settings=SETTINGS, heap="1g", quick=False) as cluster,
+        snode(f"file:{Path(home) / 'ours'}", also="rocketmq") as node,
+    ):
+        servers = (
+            Server(NODE, f"127.0.0.1:{node.other_port}", node.pid),
+            Server(BROKER, cluster.address, cluster.broker.process.pid),
+        )
+        for case, count in COUNTS.items():
+            _rounds(session, servers, case, count // (QUICK_SHARE if session.quick else 1))
+
+
+def _rounds(session: Session, servers: Sequence[Server], case: str, count: int) -> None:
+    topics = {server.name: _topic(server) for server in servers}
+    if "pull" in case:
+        count = min(_filled(server, topics[server.name], count) for server in servers)
+    by_name = {server.name: server for server in servers}
+    for number, name in rounds(tuple(by_name), warm=0, runs=session.runs):
+        _measure(session, by_name[name], case, number, topics[name], count)
+
+
+def _measure(session: Session, server: Server, case: str, number: int, topic: str, count: int) -> None:
+    if ("rocketmq-front", case, server.name) in session.broken:
+        return
+    before = _cpu(server)
+    warm = count // 4
+    try:
+        result = rocketmq_java.measure(case, server.address, topic, count=count, warm=warm, value_bytes=VALUE_BYTES)
+    except RuntimeError as error:
+        session.failed("rocketmq-front", case, server.name, CaseFailed(str(error)))
+        return
+    spent = _cpu(server) - before
+    records, seconds, cpu = (float(str(result[name])) for name in ("records", "seconds", "cpu_s"))
+    session.add("rocketmq-front", case, SINGLE_RATE, server.name, number, records / seconds, records=records)
+    session.add("rocketmq-front", case, CPU_EACH, server.name, number, cpu / records * 1e6)
+    session.add("rocketmq-front", case, SERVER_CPU, server.name, number, spent / (count + warm) * 1e6)
+
+
+def _topic(server: Server) -> str:
+    topic = f"front{next(_numbers)}"
+    with Admin(f"rocketmq://{server.address}") as admin:
+        admin.create_topics([NewTopic(topic, QUEUES)])
+    return topic
+
+
+def _filled(server: Server, topic: str, count: int) -> int:
+    """Put records in; returns how many there are if each queue is read as far as the shortest one goes."""
+    job = {"servers": server.address, "topic": topic, "count": count, "warm": 0, "value_bytes": VALUE_BYTES}
+    child("bench.rocketmq_case", {"case": "penstock send_batch (Arrow)", **job})
+    with Admin(f"rocketmq://{server.address}") as admin:
+        queues = [info.partition for info in admin.topics([topic])[topic].partitions]
+        return min(admin.end_offsets(queues).values()) * QUEUES
+
+
+def _cpu(server: Server) -> float:
+    """Seconds that the server has used."""
+    times = psutil.Process(server.pid).cpu_times()
+    return float(times.user + times.system)
