@@ -18,6 +18,7 @@ from queue import SimpleQueue
 from typing import Any, Protocol, TypeVar
 
 from penstock.client._handle import check_fork, check_threads
+from penstock.client._waiting import next_of
 from penstock.errors import UsageError
 from penstock.net.loops import new_loop
 
@@ -75,7 +76,7 @@ class LoopThread:
 
         try:
             self._loop.call_soon_threadsafe(begin)
-            while (message := inbox.get()) is not None:
+            while (message := next_of(inbox)) is not None:
                 message()
             return tasks[0].result()
         except BaseException:
@@ -98,7 +99,7 @@ class LoopThread:
         if not (tasks and tasks[0].done()):
             self._loop.call_soon_threadsafe(cancel)
             while not (over or (tasks and tasks[0].done())):  # what tells the end may have been taken out already
-                inbox.get()
+                next_of(inbox)
         for task in tasks:
             if not task.cancelled():
                 task.exception()  # what interrupts goes before it; asyncio would complain that nobody looked

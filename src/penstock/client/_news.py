@@ -9,6 +9,7 @@ import asyncio
 from queue import Empty, SimpleQueue
 
 from penstock.client._alarm import Alarm
+from penstock.client._waiting import LONGEST_S
 
 __all__ = ["News"]
 
@@ -68,10 +69,10 @@ class News:
         self._bell = None
 
     def wait_here(self, seconds: float) -> None:
-        """Block this thread until there are some since the bell was hung, for ``seconds`` at most."""
+        """Block this thread until there are some since the bell was hung, for ``seconds`` or a moment at most."""
         assert self._bell is not None
         try:
-            self._bell.get(timeout=max(0.0, seconds))
+            self._bell.get(timeout=min(max(0.0, seconds), LONGEST_S))
         except Empty:
             return
 

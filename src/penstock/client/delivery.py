@@ -19,6 +19,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from penstock.client._callbacks import HERE, Callbacks
+from penstock.client._waiting import next_of
 from penstock.errors import PenstockError, RequestTimeout, UsageError
 from penstock.model import LogRange, Partition
 
@@ -213,7 +214,7 @@ class Waitable(ABC, Generic[T]):
             if self._open() is not outcome:
                 continue
             try:
-                changed.get(timeout=None if deadline is None else max(0.0, deadline - time.monotonic()))
+                next_of(changed, deadline)
             except Empty:
                 raise RequestTimeout(f"not acknowledged within {timeout_s} s", hint="It is still being sent") from None
         return self._finish()

@@ -274,6 +274,16 @@ def test_a_signals_handler_ends_a_wait(rest: str, code: int) -> None:
     assert (done.stdout, done.stderr, done.returncode) == ("ended\n", "", code)
 
 
+# No system call of the thread that waits is interrupted then, nor is one by a signal that comes just before it.
+TO_ANOTHER = "\nos.kill = lambda _, number: signal.pthread_kill(threading.get_ident(), number)\n"
+
+
+@pytest.mark.parametrize(("rest", "code"), [(POLL_CLOSED, 0), (ITERATION_WOKEN, 0), (POLL_EXITS, 7)])
+def test_so_does_that_of_a_signal_that_interrupts_nothing(rest: str, code: int) -> None:
+    done = started(SCRIPT + TO_ANOTHER + rest)
+    assert (done.stdout, done.stderr, done.returncode) == ("ended\n", "", code)
+
+
 def started(script: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", script],
