@@ -7,6 +7,7 @@ import pytest
 from penstock import Consumer, EmptyReason, Producer
 from penstock.errors import ServerError
 from penstock.testing import Broker
+from tests.eventually import comes_to
 from tests.interop.peers.rocketmq_fixtures import NewRocketTopic
 from tests.rocketmq_filters import BAD, CASES, MESSAGES, NEW_CASES
 from tools.peers import rocketmq
@@ -34,6 +35,8 @@ def read(address: str, topic: str, expression: str) -> set[int]:
 def test_real_brokers_let_the_same_through(any_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic) -> None:
     topic = rocketmq_topic(any_rocketmq, queues=1)
     write(any_rocketmq.address, topic)
+    # Brokers put what they have acknowledged into a queue a moment later.
+    comes_to(lambda: any_rocketmq.ends(topic), {("broker-1", 0): (0, len(MESSAGES))}, 60)
     cases = [*CASES, *(NEW_CASES if any_rocketmq.version.startswith("5.") else ())]
     found = {expression: read(any_rocketmq.address, topic, expression) for expression, _ in cases}
     assert found == dict(cases)
