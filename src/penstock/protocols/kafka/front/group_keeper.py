@@ -5,6 +5,7 @@ What must not live here: decisions about groups (`coordinator`) and wire message
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from collections.abc import Callable
 
@@ -30,6 +31,7 @@ class GroupKeeper:
         self._timer: Timer | None = None
         self._due: float | None = None
         self._stores: dict[str, int] = {}
+        self._numbers = itertools.count(1)
         self.coordinator = Coordinator(settings, self, self._new_id)
 
     def now(self) -> Moment:
@@ -72,14 +74,14 @@ class GroupKeeper:
         self._runtime.spawn(self._store(group_id, record, ticket), f"store group {group_id}")
 
     async def _store(self, group_id: str, record: bytes, ticket: int | None) -> None:
-        number = self._stores[group_id] = self._stores.get(group_id, 0) + 1
+        number = self._stores[group_id] = next(self._numbers)
         tried = False
 
         def look() -> None:
             nonlocal tried
             # Who deletes the group may be there first, and has said by then that nothing stays of it. And what is tried
             # again must not come behind what the group has become by now.
-            if self.coordinator.group(group_id) is None or (tried and self._stores[group_id] != number):
+            if self.coordinator.group(group_id) is None or (tried and self._stores.get(group_id) != number):
                 raise Refused(ErrorCode.GROUP_ID_NOT_FOUND)
             tried = True
 
@@ -90,7 +92,7 @@ class GroupKeeper:
         except PenstockError:
             # The members are told by an error they try again on; where nobody waits, the record is of an empty group.
             accepted = False
-        if self._stores[group_id] == number:
+        if self._stores.get(group_id) == number:  # a later one may have come, and gone, too
             del self._stores[group_id]
         if ticket is not None:
             self.coordinator.stored(group_id, ticket, accepted, self.now())
