@@ -14,9 +14,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil  # type: ignore[import-untyped]
+
 from tools.peers import jvm, kafka
 
-__all__ = ["ROOT", "Snode", "alone", "broker", "environment", "kept", "snode"]
+__all__ = ["ROOT", "Server", "Snode", "alone", "broker", "environment", "kept", "snode"]
 
 ROOT = Path(__file__).resolve().parent.parent
 READY = re.compile(r"(\w+)://127\.0\.0\.1:(\d+)")
@@ -80,6 +82,20 @@ class Snode:
     ready_s: float
     begun: float
     other_port: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Where requests go to, and whose CPU is counted."""
+
+    name: str
+    bootstrap: str
+    pid: int
+
+    def cpu_s(self) -> float:
+        """Seconds that it has used."""
+        times = psutil.Process(self.pid).cpu_times()
+        return float(times.user + times.system)
 
 
 @contextmanager

@@ -6,16 +6,13 @@ from __future__ import annotations
 import itertools
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-
-import psutil  # type: ignore[import-untyped]
 
 from bench.children import CaseFailed, child
 from bench.clients import rocketmq_java
 from bench.goals import CPU_EACH, SERVER_CPU, SINGLE_RATE
 from bench.rounds import rounds
-from bench.servers import kept, snode
+from bench.servers import Server, kept, snode
 from bench.session import Session
 from penstock import Admin, NewTopic
 from tools.peers import rocketmq
@@ -31,15 +28,6 @@ QUICK_SHARE = 10
 SETTINGS = {"mappedFileSizeCommitLog": 1 << 28, "mappedFileSizeConsumeQueue": 20 * 1_000_000}
 
 _numbers = itertools.count(1)
-
-
-@dataclass(frozen=True, slots=True)
-class Server:
-    """Where clients find it, and the process that serves them."""
-
-    name: str
-    address: str
-    pid: int
 
 
 def run(session: Session) -> None:
@@ -70,14 +58,14 @@ def _rounds(session: Session, servers: Sequence[Server], case: str, count: int) 
 def _measure(session: Session, server: Server, case: str, number: int, topic: str, count: int) -> None:
     if ("rocketmq-front", case, server.name) in session.broken:
         return
-    before = _cpu(server)
+    before = server.cpu_s()
     warm = count // 4
     try:
-        result = rocketmq_java.measure(case, server.address, topic, count=count, warm=warm, value_bytes=VALUE_BYTES)
+        result = rocketmq_java.measure(case, server.bootstrap, topic, count=count, warm=warm, value_bytes=VALUE_BYTES)
     except RuntimeError as error:
         session.failed("rocketmq-front", case, server.name, CaseFailed(str(error)))
         return
-    spent = _cpu(server) - before
+    spent = server.cpu_s() - before
     records, seconds, cpu = (float(str(result[name])) for name in ("records", "seconds", "cpu_s"))
     session.add("rocketmq-front", case, SINGLE_RATE, server.name, number, records / seconds, records=records)
     session.add("rocketmq-front", case, CPU_EACH, server.name, number, cpu / records * 1e6)
@@ -86,21 +74,15 @@ def _measure(session: Session, server: Server, case: str, number: int, topic: st
 
 def _topic(server: Server) -> str:
     topic = f"front{next(_numbers)}"
-    with Admin(f"rocketmq://{server.address}") as admin:
+    with Admin(f"rocketmq://{server.bootstrap}") as admin:
         admin.create_topics([NewTopic(topic, QUEUES)])
     return topic
 
 
 def _filled(server: Server, topic: str, count: int) -> int:
     """Put records in; returns how many there are if each queue is read as far as the shortest one goes."""
-    job = {"servers": server.address, "topic": topic, "count": count, "warm": 0, "value_bytes": VALUE_BYTES}
+    job = {"servers": server.bootstrap, "topic": topic, "count": count, "warm": 0, "value_bytes": VALUE_BYTES}
     child("bench.rocketmq_case", {"case": "penstock send_batch (Arrow)", **job})
-    with Admin(f"rocketmq://{server.address}") as admin:
+    with Admin(f"rocketmq://{server.bootstrap}") as admin:
         queues = [info.partition for info in admin.topics([topic])[topic].partitions]
         return min(admin.end_offsets(queues).values()) * QUEUES
-
-
-def _cpu(server: Server) -> float:
-    """Seconds that the server has used."""
-    times = psutil.Process(server.pid).cpu_times()
-    return float(times.user + times.system)

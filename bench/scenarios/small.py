@@ -12,9 +12,6 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-
-import psutil  # type: ignore[import-untyped]
 
 from bench.children import CaseFailed, child
 from bench.clients.small_commits import CASES as COMMITTERS
@@ -26,7 +23,7 @@ from bench.clients.small_writing import CASES as SENDERS
 from bench.goals import CPU_EACH, LATENCY_MS, SERVER_CPU, SINGLE_RATE
 from bench.loading import create, delete, fill
 from bench.rounds import rounds
-from bench.servers import ROOT, environment, snode
+from bench.servers import ROOT, Server, environment, snode
 from bench.session import Session
 
 __all__ = ["RIVALS", "run"]
@@ -49,15 +46,6 @@ REQUESTED = ("produce", "fetch")
 TUBEMQ_SEND = "TubeMQ send"
 
 _numbers = itertools.count()
-
-
-@dataclass(frozen=True, slots=True)
-class Server:
-    """Where requests go to, and whose CPU is counted."""
-
-    name: str
-    bootstrap: str
-    pid: int
 
 
 def run(session: Session) -> None:
@@ -93,10 +81,10 @@ def _requests(session: Session, kafka: Server, node: Server, tubemq_port: int) -
 
 def _asked(server: Server, what: str, host: str, port: int, topic: str, connections: int, count: int) -> float:
     """Microseconds of the server's CPU for each request."""
-    before = _cpu(server)
+    before = server.cpu_s()
     job = {"part": "raw", "case": what, "host": host, "port": port, "topic": topic}
     child("bench.small_case", {**job, "connections": connections, "count": count})
-    return (_cpu(server) - before) / count * 1e6
+    return (server.cpu_s() - before) / count * 1e6
 
 
 def _all(session: Session, server: Server) -> None:
@@ -119,7 +107,7 @@ def _sends(session: Session, server: Server, what: str, cases: Mapping[str, str]
         if ("small", variant, case) in session.broken:
             continue
         topic = _topic(server)
-        before = _cpu(server)
+        before = server.cpu_s()
         job = {"part": "send", "case": cases[case], "bootstrap": server.bootstrap, "topic": topic}
         try:
             result = child("bench.small_case", {**job, "count": count, "value_bytes": VALUE_BYTES})
@@ -127,7 +115,7 @@ def _sends(session: Session, server: Server, what: str, cases: Mapping[str, str]
             session.failed("small", variant, case, error)
             continue
         finally:
-            spent = _cpu(server) - before
+            spent = server.cpu_s() - before
             delete(server.bootstrap, topic)
         seconds, cpu = float(str(result["seconds"])), float(str(result["cpu_s"]))
         session.add("small", variant, SINGLE_RATE, case, number, count / seconds)
@@ -191,7 +179,7 @@ def _commits(session: Session, server: Server, count: int) -> None:
             continue
         topic = _topic(server)
         fill(server.bootstrap, topic, 1, count + WARM_COMMITS)
-        before = _cpu(server)
+        before = server.cpu_s()
         job = {"part": "commit", "case": COMMITTERS[case], "bootstrap": server.bootstrap, "topic": topic}
         try:
             found = child("bench.small_case", {**job, "count": count})
@@ -199,7 +187,7 @@ def _commits(session: Session, server: Server, count: int) -> None:
             session.failed("small", variant, case, error)
             continue
         finally:
-            spent = _cpu(server) - before
+            spent = server.cpu_s() - before
             delete(server.bootstrap, topic)
         session.add("small", variant, SINGLE_RATE, case, number, count / float(str(found["seconds"])))
         session.add("small", variant, CPU_EACH, case, number, float(str(found["cpu_s"])) / count * 1e6)
@@ -231,9 +219,3 @@ def _topic(server: Server, partitions: int = 1) -> str:
     topic = f"bench-small-{time.monotonic_ns()}-{next(_numbers)}"
     create(server.bootstrap, topic, partitions)
     return topic
-
-
-def _cpu(server: Server) -> float:
-    """Seconds that the server has used."""
-    times = psutil.Process(server.pid).cpu_times()
-    return float(times.user + times.system)
