@@ -115,7 +115,7 @@ def want_functions() -> None:
     """Begin to load Arrow's functions, for those who can do without them until they are there."""
     if not (_under_way or functions_there()):
         _under_way.add(_FUNCTIONS)
-        threading.Thread(target=_load_functions, name="penstock load", daemon=True).start()
+        beside_readers(_load_functions)
 
 
 def _is_plain(rows: object) -> bool:
@@ -161,7 +161,7 @@ async def _in_passing_thread(work: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(settle, error)
 
-    threading.Thread(target=run, name="penstock load", daemon=True).start()
+    beside_readers(run)
     await done
 
 
