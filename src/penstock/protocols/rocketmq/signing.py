@@ -14,7 +14,7 @@ from typing import Final
 
 from penstock.seams.framing import Buffer
 
-__all__ = ["ACCESS_KEY", "SIGNATURE", "Account", "is_signed", "signature", "signed"]
+__all__ = ["ACCESS_KEY", "SECURITY_TOKEN", "SIGNATURE", "Account", "is_signed", "signature", "signed"]
 
 ACCESS_KEY: Final = "AccessKey"
 SECURITY_TOKEN: Final = "SecurityToken"

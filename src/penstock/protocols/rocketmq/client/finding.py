@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from penstock.errors import ProtocolViolation, ServerError
-from penstock.model import Endpoint, Record
+from penstock.model import Record
 from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.error_codes import Code, error_of
 from penstock.protocols.rocketmq.methods import QUERY_MESSAGE, VIEW_MESSAGE_BY_ID
@@ -65,10 +65,9 @@ async def _at_its_place(shared: Shared, record_id: str) -> StoredMessage | None:
         host, place = parse_offset_id(record_id)
     except ProtocolViolation:
         return None
-    brokers = {node.endpoint for node in await shared.topics.brokers()}
-    text, _, port = str(host).rpartition(":")
-    endpoint = Endpoint(text.strip("[]"), int(port))
-    if endpoint not in brokers:
+    brokers = {str(node.endpoint): node.endpoint for node in await shared.topics.brokers()}
+    endpoint = brokers.get(str(host))
+    if endpoint is None:
         return None
     with contextlib.suppress(ServerError):  # there is nothing: it may be the other kind of id
         answer = await shared.calls.call(endpoint, VIEW_MESSAGE_BY_ID, m.ViewMessage(offset=place))

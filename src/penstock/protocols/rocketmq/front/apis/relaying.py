@@ -16,12 +16,13 @@ from penstock.protocols.rocketmq.front.apis.viewing import stored_at
 from penstock.protocols.rocketmq.front.call import Call, Reply
 from penstock.protocols.rocketmq.front.faults import Refused
 from penstock.protocols.rocketmq.records.ids import parse_offset_id
+from penstock.protocols.rocketmq.signing import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE
 from penstock.seams.framing import Buffer
 
 __all__ = ["consume", "running"]
 
 _PATIENCE_S: Final = 10.0
-_SECRETS: Final = frozenset({"AccessKey", "Signature", "SecurityToken"})
+_SECRETS: Final = frozenset({ACCESS_KEY, SIGNATURE, SECURITY_TOKEN})
 
 
 async def running(call: Call, request: m.OfMember) -> Reply:
@@ -47,7 +48,8 @@ async def _relayed(call: Call, group: str, client_id: str, body: Buffer) -> Repl
     answers: list[RemotingCommand] = []
 
     def heard(answer: RemotingCommand | None) -> None:
-        answers.extend([answer] if answer is not None else [])
+        if answer is not None:
+            answers.append(answer)
         arrival.set(None)
 
     fields = {name: value for name, value in call.asked.fields.items() if name not in _SECRETS}
