@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -206,3 +207,38 @@ def test_single_messages_are_found_by_key_and_by_both_ids(
             assert [each.value for each in admin.find(topic, record_id=sent[3][name])] == [b"3"]
         assert admin.find(topic, key="k9") == []
         assert admin.find(topic, key="all", between_ms=(0, 1_000)) == []
+
+
+@pytest.mark.long
+def test_a_member_that_reads_everything_goes_on_where_java_was_and_java_where_it_was(
+    any_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic, tmp_path: Path
+) -> None:
+    version, address, topic = any_rocketmq.version, any_rocketmq.address, rocketmq_topic(any_rocketmq, queues=2)
+    group, folder = f"{topic}-all", tmp_path / ".rocketmq_offsets"
+
+    def sent(producer: Producer, *values: bytes) -> None:
+        for value in values:
+            producer.send(topic, value=value).result(WITHIN_S)
+
+    def java_reads(wanted: set[bytes]) -> None:
+        with rocketmq_clients.push(address, group, topic, version=version, broadcast="yes", home=tmp_path) as java:
+            java.wait_messages(len(wanted), WITHIN_S)
+            java.stop()
+        assert set(java.bodies) == wanted
+
+    with Producer(f"rocketmq://{address}") as producer:
+        sent(producer, b"0", b"1", b"2")
+        java_reads({b"0", b"1", b"2"})
+        (written,) = folder.glob(f"*/{group}/offsets.json")
+        client_id, _, instance = written.parent.parent.name.partition("@")
+        ours: dict[str, OptionValue] = {
+            "message_model": "broadcasting", "offsets_folder": str(folder), "client_id": client_id,
+            "instance_name": instance, **CONSUMER,
+        }  # fmt: skip
+        sent(producer, b"3", b"4")
+        with Consumer(f"rocketmq://{address}/{topic}", group=group, **ours) as consumer:
+            found = read_until(consumer, lambda found: len(found) >= 2)
+        assert {each.value for each in found} == {b"3", b"4"}
+        sent(producer, b"5")
+        java_reads({b"5"})
+    assert any_rocketmq.committed(group, topic) == {}

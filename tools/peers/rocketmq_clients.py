@@ -11,7 +11,7 @@ import json
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -85,10 +85,16 @@ def producer(
 
 
 def push(
-    names: str, group: str, *topics: str, version: str = rocketmq_java.NEWEST, **options: object
+    names: str,
+    group: str,
+    *topics: str,
+    version: str = rocketmq_java.NEWEST,
+    home: Path | None = None,
+    **options: object,
 ) -> AbstractContextManager[Driver]:
-    """The push consumer; options are in Push.java, with underscores."""
-    return _running("Push", {"names": names, "group": group, "topics": ",".join(topics), **options}, version)
+    """The push consumer; options are in Push.java, with underscores. ``home``: as `_home`, and there afterwards."""
+    named = {"names": names, "group": group, "topics": ",".join(topics), **options}
+    return _running("Push", named, version, home=home)
 
 
 def lite(
@@ -102,16 +108,16 @@ def admin(names: str, *words: str, version: str = rocketmq_java.NEWEST, timeout_
     """What ``mqadmin WORDS -n NAMES`` prints. It ends with 0 also when it failed, and says why."""
     with _home() as home:
         line = rocketmq_java.command(MQADMIN, [*words, "-n", names], home=home, version=version)
-        run = subprocess.run(line, capture_output=True, text=True, timeout=timeout_s, check=False)
+        run = subprocess.run(line, capture_output=True, text=True, timeout=timeout_s, check=False, cwd=home)
     if run.returncode:
         raise RuntimeError(f"mqadmin {words}: {run.stdout[-800:]}{run.stderr[-800:]}")
     return run.stdout
 
 
 @contextmanager
-def _running(main: str, options: Mapping[str, object], version: str) -> Iterator[Driver]:
-    with _home() as home:
-        driver = Driver(_line(main, options, home, version))
+def _running(main: str, options: Mapping[str, object], version: str, *, home: Path | None = None) -> Iterator[Driver]:
+    with _home() if home is None else nullcontext(rocketmq_java.furnished(home)) as at:
+        driver = Driver(_line(main, options, at, version))
         try:
             yield driver
         finally:

@@ -16,6 +16,7 @@ from penstock.net.options import TransportOptions
 from penstock.net.stopping import Stop
 from penstock.protocols import address_of, protocol
 from penstock.seams import Dialect, LogClient, WireProtocol
+from penstock.seams.kept_offsets import KeepsOffsetsHere
 
 if TYPE_CHECKING:
     import ssl
@@ -35,12 +36,17 @@ def open_asyncio(wire_protocol: WireProtocol, settings: Settings[Config]) -> Log
     from penstock.net.asyncio_channel import AsyncioChannel
 
     options = _transport(settings.config, _tried_until(settings.config))
-    return wire_protocol.client(
+    client = wire_protocol.client(
         lambda dialect: AsyncioChannel(dialect, options=_options_for(dialect, options)),
         settings.address.endpoints,
         settings.config,
         settings.extra,
     )
+    if isinstance(client, KeepsOffsetsHere) and (path := client.offsets_file) is not None:
+        from penstock.client._offsets_file import FileOfOffsets
+
+        client.keep_offsets_in(FileOfOffsets(path))
+    return client
 
 
 def open_blocking(wire_protocol: WireProtocol, settings: Settings[Config], stop: Stop) -> LogClient:

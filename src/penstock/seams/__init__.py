@@ -68,6 +68,8 @@ if TYPE_CHECKING:
     from penstock.seams.front import Front as Front
     from penstock.seams.front import Peer as Peer
     from penstock.seams.front import Session as Session
+    from penstock.seams.kept_offsets import KeepsOffsetsHere as KeepsOffsetsHere
+    from penstock.seams.kept_offsets import OffsetsFile as OffsetsFile
     from penstock.seams.locks import Locks as Locks
     from penstock.seams.node import NodeIdentity as NodeIdentity
     from penstock.seams.node import Offsets as Offsets
@@ -111,6 +113,7 @@ _HOME_OF = {
         "enode": "Appended Budget Enode Extent FetchPart Place Room TopicState Writer extent fetch_one",
         "framing": "Buffer Buffers Frame Framing Pieces Stretch joined",
         "front": "Front Peer Session",
+        "kept_offsets": "KeepsOffsetsHere OffsetsFile",
         "locks": "Locks",
         "node": "NodeIdentity Offsets Services",
         "offsets": "OffsetsCodec Replayed",

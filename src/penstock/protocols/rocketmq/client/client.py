@@ -23,6 +23,7 @@ from penstock.protocols.rocketmq.client.admin import RocketAdmin
 from penstock.protocols.rocketmq.client.asked import Heard
 from penstock.protocols.rocketmq.client.committing import commit_for, committed
 from penstock.protocols.rocketmq.client.finding import find_by_id, find_by_key
+from penstock.protocols.rocketmq.client.local_offsets import path_of
 from penstock.protocols.rocketmq.client.membership import RocketMembership
 from penstock.protocols.rocketmq.client.offsets import find_offsets
 from penstock.protocols.rocketmq.client.options import RocketOptions, options_of
@@ -41,6 +42,7 @@ from penstock.seams.client import FoundOffset, GroupOptions, ReadFrom, ReadLimit
 
 if TYPE_CHECKING:
     from penstock.config import ClientConfig, OptionValue
+    from penstock.seams.kept_offsets import OffsetsFile
 
 __all__ = ["RocketClient", "open_client"]
 
@@ -62,6 +64,15 @@ class RocketClient:
     def check_topic(self, name: str) -> None:
         """``penstock.seams.client.NamesTopics``."""
         check_topic(name)
+
+    @property
+    def offsets_file(self) -> str | None:
+        """``penstock.seams.kept_offsets.KeepsOffsetsHere``."""
+        return path_of(self.shared.options)
+
+    def keep_offsets_in(self, file: OffsetsFile) -> None:
+        """Where a broadcasting member's commits go."""
+        self.shared.local.file = file
 
     async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> Mapping[str, TopicInfo]:
         """Topics by name; see ``LogClient``."""
@@ -111,11 +122,11 @@ class RocketClient:
         await send_back(self.shared, group, offsets, delay)
 
     async def committed(self, group: str, partitions: Collection[Partition] | None) -> Mapping[Partition, Committed]:
-        """Where a group stands; nowhere, for its own member in which each reads everything. What it gave back and has
+        """Where a group stands; a member that reads everything itself, in its file. What it gave back and has
         never read it reads from the first on, wherever it begins elsewhere."""
         options = self.shared.options
         if group == options.group and options.rocket.message_model is MessageModel.BROADCASTING:
-            return {}
+            return await self.shared.local.committed(partitions)
         self.shared.heard.resets.begins(group, partitions or ())
         found = await committed(self.shared, group, partitions)
         unread = [each for each in partitions or () if each.topic == RETRY + group and each not in found]
@@ -154,6 +165,7 @@ class RocketClient:
 
     async def close(self) -> None:
         """Close all connections."""
+        self.shared.local.close()
         await self._channel.close()
 
 

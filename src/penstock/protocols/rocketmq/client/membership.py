@@ -128,10 +128,16 @@ class RocketMembership:
         return False
 
     async def commit(self, offsets: Mapping[Partition, Committed]) -> None:
-        """Brokers take them from anybody; of members that each read everything nobody could keep them."""
+        """Brokers take them from anybody, but not for members that read everything each: these keep a file."""
         standing = self._shared.heard.resets.standing(self._group, offsets)
-        if standing and self._rocket.message_model is MessageModel.CLUSTERING:
-            await commit(self._shared, self._group, standing)
+        if standing:
+            await self._keep(standing)
+
+    async def _keep(self, offsets: Mapping[Partition, Committed]) -> None:
+        if self._rocket.message_model is MessageModel.CLUSTERING:
+            await commit(self._shared, self._group, offsets)
+        else:
+            await self._shared.local.commit(offsets)
 
     async def leave(self, reason: str) -> None:
         """Unlock and tell every broker that this member goes; they notice by themselves where that fails."""
@@ -150,7 +156,7 @@ class RocketMembership:
 
     async def _go_elsewhere(self, offsets: Mapping[Partition, int]) -> Beat:
         """The group was put there: what is read is dropped, and comes again with the next heartbeat."""
-        await commit(self._shared, self._group, {at: Committed(offset) for at, offset in offsets.items()})
+        await self._keep({at: Committed(offset) for at, offset in offsets.items()})
         self._shared.heard.resets.done(self._group, offsets)
         self._owns -= offsets.keys()
         self._see(Event.DUE if self._state is State.SURE else Event.BLIND)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from penstock.model import Endpoint
 from penstock.protocols.rocketmq.client.asked import Heard
 from penstock.protocols.rocketmq.client.calls import Calls
+from penstock.protocols.rocketmq.client.local_offsets import LocalOffsets
 from penstock.protocols.rocketmq.client.name_servers import NameServers
 from penstock.protocols.rocketmq.client.options import RocketOptions
 from penstock.protocols.rocketmq.client.topics import Topics
@@ -21,7 +22,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """One client's. ``id`` is what brokers call it, ``shown`` are groups that it has made known, ``tried`` the brokers
+    """One client's. ``id`` is what brokers call it, ``local`` where a broadcasting member stands,
+    ``shown`` are groups that it has made known, ``tried`` the brokers
     that take its filter."""
 
     channel: Channel[None]
@@ -31,6 +33,7 @@ class Shared:
     topics: Topics
     heard: Heard
     id: str
+    local: LocalOffsets = field(default_factory=LocalOffsets)
     shown: set[str] = field(default_factory=set)
     tried: set[Endpoint] = field(default_factory=set)
 

@@ -50,18 +50,20 @@ class RocketConfig:
     Both. ``access_key`` and ``secret_key`` sign requests. ``instance_name`` tells clients with one ``client_id`` apart;
     empty: drawn by lot, so that two never meet. ``heartbeat_broker_ms``: brokers forget who was silent for 120 s.
 
-    Consuming. ``message_model`` broadcasting: every member reads everything, and where it got to is nobody's business
-    but its own. ``tags`` (``TagA || TagB``, ``*`` is all) or ``sql`` (SQL92 over properties, for brokers with
-    ``enablePropertyFilter``) let brokers choose. ``allocation`` must be the same in all members of a group, whatever
-    language they are written in; for the two by rooms ``machine_rooms`` names those whose brokers (``room@broker``)
-    are read, or this member's own. ``rebalance_ms``: members look anew so often though nobody told them to, because
-    notices get lost. ``orderly`` locks queues at their brokers, so that two members never read one. ``suspend_ms`` is
-    how long a broker holds a read that has nothing; ``pull_batch_size`` what one answer brings at most (stock brokers:
-    32). ``pulls_ahead``: so many pulls of a queue are under way at once while a reader is behind; Java has one, and a
-    round trip for 32 messages is what limits it. ``max_reconsume_times`` is how often ``send_back`` makes a message
-    come again. ``all_properties`` shows as headers what a record has no column for, too
-    (`penstock.protocols.rocketmq.records.columns`); Spark sets it where such a column is asked for. ``reader_group``:
-    reads without a group are made in this one's name, because brokers make a group of every name they hear.
+    Consuming. ``message_model`` broadcasting: every member reads everything, and where it got to is nobody's
+    business but its own: ``offsets_folder`` is where it writes that down, as Java does in ``~/.rocketmq_offsets``,
+    under its ``client_id`` and ``instance_name``. ``tags`` (``TagA || TagB``, ``*`` is all) or ``sql`` (SQL92 over
+    properties, for brokers with ``enablePropertyFilter``) let brokers choose. ``allocation`` must be the same in
+    all members of a group, whatever language they are written in; for the two by rooms ``machine_rooms`` names
+    those whose brokers (``room@broker``) are read, or this member's own. ``rebalance_ms``: members look anew so
+    often though nobody told them to, because notices get lost. ``orderly`` locks queues at their brokers, so that
+    two members never read one. ``suspend_ms`` is how long a broker holds a read that has nothing;
+    ``pull_batch_size`` what one answer brings at most (stock brokers: 32). ``pulls_ahead``: so many pulls of a
+    queue are under way at once while a reader is behind; Java has one, and a round trip for 32 messages is what
+    limits it. ``max_reconsume_times`` is how often ``send_back`` makes a message come again. ``all_properties``
+    shows as headers what a record has no column for, too (`penstock.protocols.rocketmq.records.columns`); Spark
+    sets it where such a column is asked for. ``reader_group``: reads without a group are made in this one's name,
+    because brokers make a group of every name they hear.
 
     Producing. ``producer_group`` is whose transactions brokers ask back for. ``compress_over_bytes``: longer bodies are
     compressed, with ``compress_type``, 0: none are. ``batch_messages``: rows that allow it travel
@@ -78,6 +80,10 @@ class RocketConfig:
     message_model: MessageModel = field(
         default=MessageModel.CLUSTERING,
         metadata=choice(MessageModel, about="whether members share a group's messages, or each reads all"),
+    )
+    offsets_folder: str = text(
+        "",
+        about="broadcasting: commits are kept in files below this folder; empty: nowhere, and each start is the first",
     )
     tags: str = text("*", about="which tags are read: TagA || TagB; * is all")
     sql: str = text("", about="which messages are read, by their properties: SQL92, for brokers that allow it")

@@ -40,6 +40,7 @@ ROCKET_SPELLINGS: Final = (
     _row("topic_queues", "defaultTopicQueueNums"),
     _row("avoid_slow_brokers", "sendLatencyFaultEnable"),
     _row("message_model", "messageModel"),
+    _row("offsets_folder", "rocketmq.client.localOffsetStoreDir", "localOffsetStoreDir"),
     _row("tags", "subExpression", "subscription"),
     _row("allocation", "allocateMessageQueueStrategy"),
     _row("auto_offset_reset", "consumeFromWhere"),

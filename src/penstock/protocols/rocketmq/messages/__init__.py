@@ -36,6 +36,7 @@ from penstock.protocols.rocketmq.messages.membership import ConsumeDirectly as C
 from penstock.protocols.rocketmq.messages.membership import ConsumerData as ConsumerData
 from penstock.protocols.rocketmq.messages.membership import ConsumerIds as ConsumerIds
 from penstock.protocols.rocketmq.messages.membership import HeartbeatData as HeartbeatData
+from penstock.protocols.rocketmq.messages.membership import LocalOffsets as LocalOffsets
 from penstock.protocols.rocketmq.messages.membership import LockedQueues as LockedQueues
 from penstock.protocols.rocketmq.messages.membership import LockQueues as LockQueues
 from penstock.protocols.rocketmq.messages.membership import MessageQueue as MessageQueue
@@ -92,6 +93,7 @@ __all__ = [
     "GetRoute",
     "Groups",
     "HeartbeatData",
+    "LocalOffsets",
     "LockQueues",
     "LockedQueues",
     "MessageQueue",

@@ -161,6 +161,13 @@ class LockedQueues:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LocalOffsets:
+    """The file of a broadcasting Java member: where it is in each queue."""
+
+    offset_table: dict[MessageQueue, Int64] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResetOffset:
     """The body of 220, and of the answer to 222: where each queue's reading begins anew."""
 
