@@ -15,7 +15,9 @@ from bench.servers import kept
 from bench.session import Session
 from tools.peers import rocketmq
 
-__all__ = ["CONSUMERS", "PRODUCERS", "RIVALS", "run"]
+__all__ = [
+    "CONSUMERS", "PRODUCERS", "QUEUES", "QUICK_SHARE", "READ", "RIVALS", "SETTINGS", "filled", "measured", "run",
+]  # fmt: skip
 
 CONSUMERS = (
     "penstock RangeReader",
@@ -69,30 +71,44 @@ def _topic(cluster: rocketmq.Cluster) -> str:
     return topic
 
 
-def _consume(session: Session, cluster: rocketmq.Cluster, count: int) -> None:
+def filled(session: Session, cluster: rocketmq.Cluster, count: int) -> tuple[str, int]:
+    """A topic with about ``count`` records, and how many there are if each queue is read as far as the shortest one
+    goes."""
     topic = _topic(cluster)
     session.say(f"loading {count} records")
     job = {"servers": cluster.address, "topic": topic, "count": count, "warm": 0, "value_bytes": VALUE_BYTES}
     child("bench.rocketmq_case", {"case": "penstock send_batch (Arrow)", **job})
-    wanted = min(end for _, end in cluster.ends(topic).values()) * QUEUES
+    return topic, min(end for _, end in cluster.ends(topic).values()) * QUEUES
+
+
+def _consume(session: Session, cluster: rocketmq.Cluster, count: int) -> None:
+    topic, wanted = filled(session, cluster, count)
     for number, case in rounds(CONSUMERS, warm=session.warm, runs=session.runs):
-        _measure(session, cluster, "consume, 100 B", case, number, topic, wanted)
+        measured(session, "rocketmq", cluster, "consume, 100 B", case, number, topic, wanted)
 
 
 def _produce(session: Session, cluster: rocketmq.Cluster, count: int) -> None:
     topic = _topic(cluster)
     for number, case in rounds(PRODUCERS, warm=session.warm, runs=session.runs):
         before = _held(cluster, topic)
-        _measure(session, cluster, "produce, 100 B", case, number, topic, count)
+        measured(session, "rocketmq", cluster, "produce, 100 B", case, number, topic, count)
         arrived = _held(cluster, topic) - before
         if arrived < count:
             session.failed("rocketmq", "produce, 100 B", case, CaseFailed(f"{arrived} of {count} records are there"))
 
 
-def _measure(
-    session: Session, cluster: rocketmq.Cluster, variant: str, case: str, number: int, topic: str, count: int
+def measured(
+    session: Session,
+    scenario: str,
+    cluster: rocketmq.Cluster,
+    variant: str,
+    case: str,
+    number: int,
+    topic: str,
+    count: int,
 ) -> None:
-    if ("rocketmq", variant, case) in session.broken:
+    """One case, once: its rate and CPU, or that it failed."""
+    if (scenario, variant, case) in session.broken:
         return
     job = {"topic": topic, "count": count, "warm": count // 3, "value_bytes": VALUE_BYTES}
     try:
@@ -101,14 +117,14 @@ def _measure(
         else:
             result = child("bench.rocketmq_case", {"case": case, "servers": cluster.address, **job})
     except (CaseFailed, RuntimeError) as error:
-        session.failed("rocketmq", variant, case, CaseFailed(str(error)))
+        session.failed(scenario, variant, case, CaseFailed(str(error)))
         return
     records, seconds, cpu = (float(str(result[name])) for name in ("records", "seconds", "cpu_s"))
     if float(str(result["bytes"])) < count * VALUE_BYTES * 0.999:
-        session.failed("rocketmq", variant, case, CaseFailed(f"it handled {result['bytes']} bytes of {count} records"))
+        session.failed(scenario, variant, case, CaseFailed(f"it handled {result['bytes']} bytes of {count} records"))
         return
-    session.add("rocketmq", variant, RATE, case, number, records / seconds / 1e6, records=records)
-    session.add("rocketmq", variant, CPU_EACH, case, number, cpu / records * 1e6)
+    session.add(scenario, variant, RATE, case, number, records / seconds / 1e6, records=records)
+    session.add(scenario, variant, CPU_EACH, case, number, cpu / records * 1e6)
 
 
 def _held(cluster: rocketmq.Cluster, topic: str) -> int:

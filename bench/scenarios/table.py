@@ -20,6 +20,7 @@ from bench.scenarios import (
     spark,
     spark_batches,
     spark_planning,
+    spark_rocketmq,
     spark_sink,
     tubemq,
 )
@@ -55,6 +56,9 @@ SCENARIOS: Mapping[str, Scenario] = {
     "rocketmq": Scenario(rocketmq.run, "a real RocketMQ broker: reading and writing", rocketmq.RIVALS),
     "rocketmq-front": Scenario(
         rocketmq_front.run, "RocketMQ's Java client at our node and at a real broker", rocketmq_front.RIVALS
+    ),
+    "spark-rocketmq": Scenario(
+        spark_rocketmq.run, "a topic of a real RocketMQ broker into Spark's noop sink", spark_rocketmq.RIVALS
     ),
     "tubemq": Scenario(tubemq.run, "a real TubeMQ broker: reading and writing", tubemq.RIVALS),
 }

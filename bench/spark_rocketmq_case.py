@@ -1,0 +1,67 @@
+"""One Spark session that reads a RocketMQ topic: ``python -m bench.spark_rocketmq_case JOB`` tells figures.
+
+Run by `bench.scenarios.spark_rocketmq`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from bench.spark_actions import action
+from bench.spark_frames import Source
+from bench.spark_jvm import Stopwatch, say, session
+from bench.spark_told import told_cases
+
+__all__ = ["RocketSource", "main"]
+
+PULL = 1_024
+_WARMING = "10000"
+
+
+class RocketSource(Source):
+    """``bootstrap`` is a name server's."""
+
+    def frame(self, case: str) -> DataFrame:
+        """As its parent, always ours."""
+        words = case.split()
+        reader = self.spark.readStream if "stream" in words else self.spark.read
+        options = {"startingOffsets": "earliest", "rocketmq.pull_batch_size": str(PULL)}
+        if "value" in words:
+            options["columns"] = "value"
+        return reader.format("penstock").options(**options).load(f"rocketmq://{self.bootstrap}/{self.topic}")
+
+    def touch(self) -> None:
+        """As its parent, by Spark's own range: it starts the same Python processes."""
+        self.spark.range(int(_WARMING)).mapInArrow(_same, "id long").write.format("noop").mode("overwrite").save()
+
+
+def _same(batches: Any) -> Any:
+    yield from batches
+
+
+def main(job: Mapping[str, Any]) -> None:
+    """Checksums of every case first, then the timed rounds."""
+    spark = session()
+    watch = Stopwatch()
+    source = RocketSource(spark, job["bootstrap"], job["topic"], job["count"], job["partitions"])
+
+    def sums(case: str) -> Mapping[str, object]:
+        return {"evidence": action(case).evidence, "sums": action(case).sums(source, case)}
+
+    def figures(case: str) -> Mapping[str, object]:
+        source.touch()
+        return asdict(action(case).run(source, case, watch))
+
+    told_cases(job, sums, figures)
+    say({"rss_mb": watch.rss_mb})
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
