@@ -13,6 +13,8 @@ __all__ = ["read_bytes", "read_record", "read_varint"]
 
 def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
     """A zigzag varint and where it ends. Raises CorruptBatch where it does not, before ``end``."""
+    if at < end and (byte := data[at]) < 128:  # nearly all of them
+        return (byte >> 1) ^ -(byte & 1), at + 1
     bits = shift = 0
     while at < end and shift < 70:
         byte = data[at]
@@ -29,9 +31,10 @@ def read_bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
     size, at = read_varint(data, at, end)
     if size < 0:
         return None, at
-    if size > end - at:
+    stop = at + size
+    if stop > end:
         raise CorruptBatch(f"a field of {size} bytes with {end - at} left")
-    return data[at : at + size], at + size
+    return data[at:stop], stop
 
 
 def read_record(data: bytes, at: int, end: int, base_offset: int) -> tuple[int, int, int, int]:

@@ -30,8 +30,8 @@ from penstock.protocols.rocketmq.records.properties import MAX_PROPERTIES_BYTES,
 
 __all__ = ["WORDS", "StoredMessage", "SysFlag", "checksum", "read_stored", "write_stored"]
 
-_FIXED: Final = struct.Struct(">iIiiiqqiq")
-_AFTER_HOSTS: Final = struct.Struct(">iqi")
+FIXED: Final = struct.Struct(">iIiiiqqiq")
+AFTER_HOSTS: Final = struct.Struct(">iqi")
 _HERE: Final = Host(b"\x7f\0\0\1", 0)
 
 WORDS: Final = {
@@ -172,11 +172,11 @@ def write_stored(message: StoredMessage) -> bytes:
     long = len(topic) > 127
     size = LEAST_BYTES + len(hosts[0]) + len(hosts[1]) - 16 + long
     size += len(message.body) + len(topic) + len(message.properties)
-    fixed = _FIXED.pack(
+    fixed = FIXED.pack(
         size, MAGIC_2 if long else MAGIC_1, checksum(message.body), message.queue_id, message.flag,
         message.queue_offset, message.physical_offset, sys_flag, message.born_ms,
     )  # fmt: skip
-    after = _AFTER_HOSTS.pack(message.reconsume_times, message.prepared_offset, len(message.body))
+    after = AFTER_HOSTS.pack(message.reconsume_times, message.prepared_offset, len(message.body))
     return b"".join((
         fixed, hosts[0], message.store_ms.to_bytes(8, "big", signed=True), hosts[1], after, message.body,
         len(topic).to_bytes(1 + long, "big"), topic, len(message.properties).to_bytes(2, "big"), message.properties,

@@ -12,7 +12,8 @@ from penstock.model import Partition
 from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.config.names import DEAD_LETTER, RETRY
 from penstock.protocols.rocketmq.error_codes import Code
-from penstock.protocols.rocketmq.front.broker.messages import RECONSUMED, number_of
+from penstock.protocols.rocketmq.front.broker.headers import RECONSUMED
+from penstock.protocols.rocketmq.front.broker.messages import number_of
 from penstock.protocols.rocketmq.front.broker.own_topic import record_at
 from penstock.protocols.rocketmq.front.call import Call, Reply
 from penstock.protocols.rocketmq.front.faults import Refused

@@ -14,6 +14,8 @@ from typing import Final
 
 from penstock.columnar.plain_records import Stored
 from penstock.errors import UsageError
+from penstock.protocols.rocketmq.front.broker.headers import FLAG, NUMBERS, PREPARED, RECONSUMED, SYS_FLAG
+from penstock.protocols.rocketmq.front.broker.quick_stored import quick_stored
 from penstock.protocols.rocketmq.kernels.interface import KIND_OF, Kind
 from penstock.protocols.rocketmq.records.ids import Host
 from penstock.protocols.rocketmq.records.properties import (
@@ -24,13 +26,7 @@ from penstock.protocols.rocketmq.records.properties import (
 )
 from penstock.protocols.rocketmq.records.stored import StoredMessage, write_stored
 
-__all__ = ["FLAG", "RECONSUMED", "SYS_FLAG", "Dress", "number_of", "record_of"]
-
-FLAG: Final = "rocketmq.flag"
-RECONSUMED: Final = "rocketmq.reconsume_times"
-SYS_FLAG: Final = "rocketmq.sys_flag"
-PREPARED: Final = "rocketmq.prepared_transaction_offset"
-_NUMBERS: Final = frozenset({FLAG, RECONSUMED, SYS_FLAG, PREPARED})
+__all__ = ["Dress", "number_of", "properties_of", "record_of"]
 
 _NOT_KEPT: Final = frozenset(
     {"CLUSTER", "CONSUME_START_TIME", "KEYS", "MAX_OFFSET", "MIN_OFFSET", "MSG_REGION", "TRACE_ON", "WAIT"}
@@ -77,7 +73,7 @@ def number_of(record: Stored, name: str) -> int:
 class Dress:
     """What all messages of one queue have in common; ``place`` is that of the queue's first offset."""
 
-    __slots__ = ("_cluster", "_host", "_place", "_queue", "_topic")
+    __slots__ = ("_cluster", "_host", "_packed", "_place", "_queue", "_topic")
 
     def __init__(self, topic: str, queue: int, place: int, host: Host, cluster: str) -> None:
         self._topic = topic
@@ -85,17 +81,21 @@ class Dress:
         self._place = place
         self._host = host
         self._cluster = cluster
+        self._packed = topic.encode(), host.packed
 
     def stored(self, record: Stored) -> bytes:
         """A record as brokers store it, and as it goes to who pulls it."""
-        return write_stored(self.message(record))
+        name, host = self._packed
+        place = (self._place | record.offset) & _PLACE_MASK
+        quick = quick_stored(record, name, self._queue, place, host, self._cluster, properties_of)
+        return quick if quick is not None else write_stored(self.message(record))
 
     def message(self, record: Stored) -> StoredMessage:
         """The message of a record."""
         place = (self._place | record.offset) & _PLACE_MASK
         numbers = (
-            {name: number_of(record, name) for name in _NUMBERS}
-            if any(name in _NUMBERS for name, _ in record.headers)
+            {name: number_of(record, name) for name in NUMBERS}
+            if any(name in NUMBERS for name, _ in record.headers)
             else {}
         )
         born_ms = max(record.timestamp_ms, 0)
@@ -113,15 +113,16 @@ class Dress:
             reconsume_times=_int32(numbers.get(RECONSUMED, 0)),
             prepared_offset=numbers.get(PREPARED, 0) & _PLACE_MASK,
             body=record.value or _NO_BODY,
-            properties=_properties(record, self._cluster).encode(),
+            properties=properties_of(record, self._cluster).encode(),
         )
 
 
-def _properties(record: Stored, cluster: str) -> str:
+def properties_of(record: Stored, cluster: str) -> str:
+    """What a record's message has beside its body; of more than fits, the first ones."""
     own: list[tuple[str, str]] = []
     headers: list[tuple[str, bytes | None]] = []
     for name, value in record.headers:
-        if name in _NUMBERS or name in _NOT_KEPT:
+        if name in NUMBERS or name in _NOT_KEPT:
             continue
         if name in _OWN and name not in _FROM_USERS:
             text = _plain(value)

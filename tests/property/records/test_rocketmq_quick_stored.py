@@ -1,0 +1,49 @@
+"""What most records become on the short way is what they become on the long one, byte by byte."""
+
+from __future__ import annotations
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from penstock.columnar.plain_records import Stored
+from penstock.protocols.rocketmq.front.broker.messages import Dress, properties_of
+from penstock.protocols.rocketmq.front.broker.quick_stored import form_of
+from penstock.protocols.rocketmq.kernels.interface import KIND_OF
+from penstock.protocols.rocketmq.records.ids import Host
+from penstock.protocols.rocketmq.records.stored import write_stored
+
+KNOWN = [name.decode() for name in KIND_OF]
+OURS = ["rocketmq.flag", "rocketmq.reconsume_times", "rocketmq.sys_flag", "rocketmq.queue", "CLUSTER"]
+NAMES = st.one_of(
+    st.sampled_from([*KNOWN, *OURS]), st.text(max_size=5), st.sampled_from(["a", "b", "%b", "!0!", "!1!"])
+)
+VALUES = st.one_of(
+    st.none(), st.binary(max_size=6), st.sampled_from([b"12", b"!1!", b"%b", b"a\x01b", b"x\x02y", "ü".encode()])
+)
+RECORDS = st.builds(
+    Stored,
+    st.integers(0, 2**62),
+    st.integers(-5, 2**45),
+    st.booleans(),
+    VALUES,
+    VALUES,
+    st.lists(st.tuples(NAMES, VALUES), max_size=4).map(tuple),
+)
+HOSTS = st.sampled_from([Host(b"\x7f\0\0\1", 10911), Host(bytes(15) + b"\1", 10911)])
+
+
+@given(RECORDS, HOSTS, st.sampled_from(["t", "t" * 127, "t" * 128]))
+@example(Stored(7, 1, True, b"k", b"v", (("TAGS", b"a"), ("UNIQ_KEY", b"0"))), Host(b"\x7f\0\0\1", 1), "t")
+@example(Stored(7, 1, True, None, b"v", ()), Host(b"\x7f\0\0\1", 1), "t")
+@example(Stored(7, 1, True, None, b"v", (("a", b"x" * 40_000),)), Host(b"\x7f\0\0\1", 1), "t")
+def test_both_ways_write_the_same_bytes(record: Stored, host: Host, topic: str) -> None:
+    dress = Dress(topic, 3, 5 << 40, host, "DefaultCluster")
+    assert dress.stored(record) == write_stored(dress.message(record))
+
+
+def test_the_usual_records_take_the_short_way() -> None:
+    for names in ((), ("UNIQ_KEY",), ("UNIQ_KEY", "TAGS"), ("TAGS", "source", "UNIQ_KEY")):
+        for keyed in (False, True):
+            assert form_of(names, keyed, "DefaultCluster", properties_of) is not None
+    assert form_of(("a", "a"), False, "DefaultCluster", properties_of) is None
+    assert form_of(("a" * 2_000,), False, "DefaultCluster", properties_of) is None
