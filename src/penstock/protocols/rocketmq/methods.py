@@ -87,6 +87,9 @@ GET_KVLIST_BY_NAMESPACE: Final = Method(219, "GET_KVLIST_BY_NAMESPACE", m.OfName
 RESET_CONSUMER_CLIENT_OFFSET: Final = Method(
     220, "RESET_CONSUMER_CLIENT_OFFSET", m.ResetOffsetsOfGroup, _N, m.ResetOffset, asked_by_servers=True
 )
+GET_CONSUMER_STATUS_FROM_CLIENT: Final = Method(
+    221, "GET_CONSUMER_STATUS_FROM_CLIENT", m.GetConsumerStatus, _N, answer_body=m.ConsumerStatus, asked_by_servers=True
+)
 INVOKE_BROKER_TO_RESET_OFFSET: Final = Method(
     222, "INVOKE_BROKER_TO_RESET_OFFSET", m.ResetOffsetsOfGroup, _N, answer_body=m.ResetOffset
 )

@@ -67,6 +67,7 @@ class RocketMembership:
         self._beaten: dict[Node, float] = {}
         self._looked = self._blind = self._joined = _NEVER
         self._generation = 0
+        self._kept: dict[Partition, int] = {}
         self.heartbeat_interval_s = min(_TICK_S, options.heartbeat_interval_ms / 1_000)
         self.member_id = shared.id
 
@@ -81,6 +82,7 @@ class RocketMembership:
         self._version_ms = self._shared.channel.now_ms()
         self._joined = self._shared.channel.monotonic()
         self._see(Event.JOINS)
+        self._shared.heard.telling.members[self._group] = self
         await self._shared.topics.topics(self._topics, fresh=True)
         self._beaten.clear()
         if errors := await self._beat():
@@ -138,11 +140,13 @@ class RocketMembership:
             await commit(self._shared, self._group, offsets)
         else:
             await self._shared.local.commit(offsets)
+        self._kept |= {partition: at.offset for partition, at in offsets.items()}
 
     async def leave(self, reason: str) -> None:
         """Unlock and tell every broker that this member goes; they notice by themselves where that fails."""
         del reason
         self._see(Event.LEAVES)
+        self._shared.heard.telling.members.pop(self._group, None)
         if self._locks is not None:
             await self._locks.release(self._owns)
         self._owns = self._share = frozenset()
@@ -194,17 +198,39 @@ class RocketMembership:
 
     def _said(self) -> m.HeartbeatData:
         options = self._shared.options
-        topics = list(self._topics)
-        wanted = [subscription(topic, *options.expression, self._version_ms) for topic in topics]
-        if self._rocket.message_model is MessageModel.CLUSTERING:
-            wanted.append(subscription(RETRY + self._group, "*", "TAG", self._version_ms))
         consumer = m.ConsumerData(
             group_name=self._group,
             message_model=self._rocket.message_model.value,
             consume_from_where=f"CONSUME_FROM_{'LAST' if options.from_latest else 'FIRST'}_OFFSET",
-            subscription_data_set=tuple(wanted),
+            subscription_data_set=tuple(self.subscriptions),
         )
         return m.HeartbeatData(client_id=self.member_id, consumer_data_set=(consumer,))
+
+    # Telling operators: ``client.telling.Tells``.
+
+    @property
+    def subscriptions(self) -> list[m.SubscriptionData]:
+        """What this member wants of each topic it reads."""
+        expression = self._shared.options.expression
+        wanted = [subscription(topic, *expression, self._version_ms) for topic in self._topics]
+        if self._rocket.message_model is MessageModel.CLUSTERING:
+            wanted.append(subscription(RETRY + self._group, "*", "TAG", self._version_ms))
+        return wanted
+
+    @property
+    def positions(self) -> dict[Partition, int]:
+        """Its queues, and what it has committed last in each."""
+        return {partition: self._kept.get(partition, -1) for partition in self._owns}
+
+    @property
+    def orderly(self) -> bool:
+        """Whether its queues are locked."""
+        return self._locks is not None
+
+    @property
+    def began_ms(self) -> int:
+        """When it joined."""
+        return self._version_ms
 
     # Looking.
 

@@ -59,6 +59,11 @@ from penstock.protocols.rocketmq.messages.reading import SearchOffset as SearchO
 from penstock.protocols.rocketmq.messages.reading import StoreTime as StoreTime
 from penstock.protocols.rocketmq.messages.reading import UpdateConsumerOffset as UpdateConsumerOffset
 from penstock.protocols.rocketmq.messages.reading import ViewMessage as ViewMessage
+from penstock.protocols.rocketmq.messages.running import ConsumerRunningInfo as ConsumerRunningInfo
+from penstock.protocols.rocketmq.messages.running import ConsumerStatus as ConsumerStatus
+from penstock.protocols.rocketmq.messages.running import ConsumeStatus as ConsumeStatus
+from penstock.protocols.rocketmq.messages.running import GetConsumerStatus as GetConsumerStatus
+from penstock.protocols.rocketmq.messages.running import ProcessQueueInfo as ProcessQueueInfo
 from penstock.protocols.rocketmq.messages.sending import CheckTransaction as CheckTransaction
 from penstock.protocols.rocketmq.messages.sending import Decision as Decision
 from penstock.protocols.rocketmq.messages.sending import EndTransaction as EndTransaction
@@ -80,16 +85,20 @@ __all__ = [
     "ClusterInfo",
     "Connection",
     "ConsumeStats",
+    "ConsumeStatus",
     "ConsumerConnection",
     "ConsumerData",
     "ConsumerIds",
     "ConsumerOffsets",
+    "ConsumerRunningInfo",
+    "ConsumerStatus",
     "CreateTopic",
     "DataVersion",
     "Decision",
     "DeleteGroup",
     "EndTransaction",
     "FoundOffset",
+    "GetConsumerStatus",
     "GetRoute",
     "Groups",
     "HeartbeatData",
@@ -106,6 +115,7 @@ __all__ = [
     "OfTopic",
     "OffsetsOfQueue",
     "Perm",
+    "ProcessQueueInfo",
     "ProducerData",
     "PullFlag",
     "PullMessage",
