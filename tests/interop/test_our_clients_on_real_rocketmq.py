@@ -122,6 +122,8 @@ def put_back(address: str, topic: str, version: str) -> None:
         assert sorted(each.value or b"" for each in read_until(consumer, lambda found: len(found) >= 20)) == wanted
         rocketmq_clients.admin(address, "resetOffsetByTime", "-g", group, "-t", topic, "-s", "1", version=version)
         assert sorted(each.value or b"" for each in read_until(consumer, lambda found: len(found) >= 20)) == wanted
+        status = rocketmq_clients.admin(address, "consumerStatus", "-g", group, version=version)
+        assert "Rebalance OK" in status, status
     with Consumer(url, group=group, **options) as consumer:
         left: list[Record] = []
         while consumer.empty_reason() is not EmptyReason.NOTHING_NEW:
