@@ -57,6 +57,7 @@ def test_a_listener_is_one_address_and_nothing_more(text: str) -> None:
     ("options", "complaint"),
     [
         ({"listen": []}, "listens nowhere"),
+        ({"group_min_session_timeout_ms": 9, "group_max_session_timeout_ms": 8}, "more than group_max_session"),
         ({"listen": "kafka://127.0.0.1:1,kafka://127.0.0.1:2"}, "two listeners"),
         ({"stoer": "memory:"}, "Did you mean 'store'"),
         ({"listen": "kafka://127.0.0.1:1", "advertised": "tubemq://127.0.0.1:1"}, "nothing listens for it"),

@@ -33,12 +33,20 @@ def _front(services: Services, config: SnodeConfig) -> Front:
     from penstock.protocols.kafka.coordinator import GroupSettings
     from penstock.protocols.kafka.front import KafkaFront, KafkaFrontOptions
 
+    ours = config.front(KafkaNodeConfig)
     options = KafkaFrontOptions(
         auto_create_topics=config.auto_create_topics,
         default_partitions=config.default_partitions,
         max_message_bytes=config.max_message_bytes,
         transaction_partitions=config.offsets_partitions,
-        groups=GroupSettings(initial_rebalance_delay_ms=config.front(KafkaNodeConfig).initial_rebalance_delay_ms),
+        offsets_retention_ms=ours.offsets_retention_minutes * 60_000,
+        offsets_check_interval_ms=ours.offsets_check_ms,
+        groups=GroupSettings(
+            initial_rebalance_delay_ms=ours.initial_rebalance_delay_ms,
+            min_session_timeout_ms=ours.group_min_session_timeout_ms,
+            max_session_timeout_ms=ours.group_max_session_timeout_ms,
+            max_size=ours.group_max_size,
+        ),
     )
     return KafkaFront(services, options)
 

@@ -5,15 +5,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.config.fields import check, number
+from penstock.errors import ConfigError
 
 __all__ = ["KafkaNodeConfig"]
+
+_SHORTEST, _LONGEST = 6_000, 1_800_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaNodeConfig:
-    """``initial_rebalance_delay_ms`` 0: a group's first member does not wait for others (three seconds at Kafka's)."""
+    """Of groups; defaults are Kafka's, but for two.
+
+    ``initial_rebalance_delay_ms`` 0: a group's first member does not wait for others (three seconds at Kafka's).
+    ``group_max_size`` 10,000 members (Kafka: no limit), so that one group's memory is bounded.
+    """
 
     initial_rebalance_delay_ms: int = number(0, low=0, about="how long a new group's first member waits for others")
+    group_min_session_timeout_ms: int = number(_SHORTEST, low=1, about="the shortest that a group's member may ask for")
+    group_max_session_timeout_ms: int = number(_LONGEST, low=1, about="the longest that a group's member may ask for")
+    group_max_size: int = number(10_000, low=1, about="members of one Kafka group; more are refused")
+    offsets_retention_minutes: int = number(10_080, low=1, about="when offsets that no member reads on are forgotten")
+    offsets_check_ms: int = number(600_000, low=1, about="how often such offsets are looked for")
 
     def __post_init__(self) -> None:
         check(self)
+        if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
+            raise ConfigError(
+                f"group_min_session_timeout_ms is {self.group_min_session_timeout_ms}, more than"
+                f" group_max_session_timeout_ms, {self.group_max_session_timeout_ms}"
+            )
