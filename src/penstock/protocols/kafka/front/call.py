@@ -85,6 +85,14 @@ class Shared:
         there = topic is not None and 0 <= partition.id < topic.partitions
         return ErrorCode.NONE if there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
+    async def name_of(self, topic_id: bytes, lost: ErrorCode) -> str | ErrorCode:
+        """The topic of that id; UNKNOWN_TOPIC_ID where nobody has it; ``lost`` where nobody can tell now."""
+        try:
+            found = await self.enode.topic_by_id(topic_id)
+        except UpstreamLost:
+            return lost
+        return ErrorCode.UNKNOWN_TOPIC_ID if found is None else found.name
+
     async def all_topics(self) -> Sequence[TopicState]:
         """All topics; asked for with patience, because answers that list them have no place for an error."""
         return await patiently(self.services.runtime, self.enode.topics)

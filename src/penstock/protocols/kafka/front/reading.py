@@ -29,25 +29,22 @@ _NOWHERE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC
 """Here Kafka answers with an empty list of aborted transactions, with other errors with none."""
 
 
-async def partitions_of(shared: Shared, keys: Iterable[Key]) -> dict[Key, Partition | ErrorCode]:
-    """The partitions that a request names by topic name or topic id; a code for an id that nobody has."""
+async def partitions_of(
+    shared: Shared, keys: Iterable[Key], lost: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER
+) -> dict[Key, Partition | ErrorCode]:
+    """The partitions that a request names by topic name or topic id.
+
+    UNKNOWN_TOPIC_ID for an id that nobody has; ``lost`` where nobody can tell now.
+    """
     names: dict[str | bytes, str | ErrorCode] = {}
     partitions: dict[Key, Partition | ErrorCode] = {}
     for key in keys:
         topic, number = key
         if topic not in names:
-            names[topic] = topic if isinstance(topic, str) else await _name_of(shared, topic)
+            names[topic] = topic if isinstance(topic, str) else await shared.name_of(topic, lost)
         name = names[topic]
         partitions[key] = name if isinstance(name, ErrorCode) else Partition(name, number)
     return partitions
-
-
-async def _name_of(shared: Shared, topic_id: bytes) -> str | ErrorCode:
-    try:
-        found = await shared.enode.topic_by_id(topic_id)
-    except PenstockError as error:
-        return code_of(error)
-    return ErrorCode.UNKNOWN_TOPIC_ID if found is None else found.name
 
 
 async def read_partitions(

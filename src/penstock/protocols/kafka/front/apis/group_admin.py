@@ -43,8 +43,11 @@ async def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindC
     code = ErrorCode.NONE if request.key_type in (_GROUP, _TRANSACTION) else ErrorCode.INVALID_REQUEST
     node = -1 if code else shared.node_id
     host, port = ("", -1) if code else (shared.advertised.host, shared.advertised.port)
-    message = f"coordinators of type {request.key_type} are unknown" if code else None
-    if call.version < _MANY_KEYS_SINCE:
+    many = call.version >= _MANY_KEYS_SINCE
+    message = "" if many else ErrorCode.NONE.name  # as a real broker says that nothing is wrong
+    if code:
+        message = f"coordinators of type {request.key_type} are unknown"
+    if not many:
         return FindCoordinatorResponse(error_code=code, error_message=message, node_id=node, host=host, port=port)
     found = [
         FindCoordinatorResponseCoordinator(
@@ -115,7 +118,7 @@ async def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsRespo
 async def delete_groups(call: Call, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
     """Serve DeleteGroups: durable when answered."""
     results = []
-    for name in request.groups_names:
+    for name in dict.fromkeys(request.groups_names):
         try:
             code = await call.shared.groups.delete(name)
         except PenstockError:

@@ -1,12 +1,12 @@
-"""OffsetCommit, OffsetFetch, OffsetDelete.
+"""OffsetCommit and OffsetDelete; OffsetFetch is in `offset_fetch`.
 
-Source: Kafka protocol, OffsetCommit v2-v9, OffsetFetch v1-v9, OffsetDelete v0; KIP-709 (many groups at once).
+Source: Kafka protocol, OffsetCommit v2-v10, OffsetDelete v0; KIP-848 (topic ids in OffsetCommit v10).
 A commit's own retention time (v2-v4) is not kept: all offsets live as long as the node's option says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from penstock.errors import PenstockError
 from penstock.model import Committed, Partition
@@ -14,21 +14,15 @@ from penstock.protocols.kafka.coordinator import CommitIdentity
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call
 from penstock.protocols.kafka.front.faults import Refused
+from penstock.protocols.kafka.front.fetch_sessions import Key
+from penstock.protocols.kafka.front.reading import partitions_of
 from penstock.protocols.kafka.messages.commits import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
-    OffsetFetchRequest,
-    OffsetFetchRequestGroupTopic,
-    OffsetFetchRequestTopic,
-    OffsetFetchResponse,
-    OffsetFetchResponseGroup,
-    OffsetFetchResponseGroupTopic,
-    OffsetFetchResponseGroupTopicPartition,
-    OffsetFetchResponsePartition,
-    OffsetFetchResponseTopic,
 )
 from penstock.protocols.kafka.messages.group_admin import (
     OffsetDeleteRequest,
@@ -37,46 +31,36 @@ from penstock.protocols.kafka.messages.group_admin import (
     OffsetDeleteResponseTopic,
 )
 
-__all__ = ["commit", "delete", "fetch"]
+__all__ = ["commit", "delete"]
 
 _GROUP_NOT_FOUND_SINCE = 9
-_MANY_GROUPS_SINCE = 8
-_NONE = Committed(-1)
+_IDS_SINCE = 10
 
 
 async def commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:
     """Serve OffsetCommit: durable before it is answered."""
-    asked = [Partition(topic.name, part.partition_index) for topic in request.topics for part in topic.partitions]
-    known = {each: await call.shared.fault_of(each, ErrorCode.COORDINATOR_NOT_AVAILABLE) for each in asked}
+    rows = {_key(call, topic, part): part for topic in request.topics for part in topic.partitions}
+    found = await partitions_of(call.shared, rows, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    known = {key: await _place_fault(call, each) for key, each in found.items()}
     # And once more at the last moment, so that no rebalance comes between this and the commit.
     code = _may_commit(call, request)
+    faults = {key: known[key] or _commit_fault(call, part, code) for key, part in rows.items()}
     now_ms = call.shared.services.runtime.now_ms()
-    offsets: dict[Partition, Committed] = {}
-    faults: dict[Partition, ErrorCode] = {}
-    for topic in request.topics:
-        for part in topic.partitions:
-            partition = Partition(topic.name, part.partition_index)
-            fault = known[partition] or _commit_fault(call, part, code)
-            if fault:
-                faults[partition] = fault
-            else:
-                metadata = part.committed_metadata or ""
-                offsets[partition] = Committed(part.committed_offset, metadata, part.committed_leader_epoch, now_ms)
-    if offsets:
-        try:
-            await call.shared.offsets.commit(request.group_id, offsets, lambda: _look(call, request))
-        except Refused as refused:
-            faults.update(dict.fromkeys(offsets, refused.code))
-        except PenstockError:
-            faults.update(dict.fromkeys(offsets, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+    offsets = {
+        partition: Committed(part.committed_offset, part.committed_metadata or "", part.committed_leader_epoch, now_ms)
+        for key, part in rows.items()
+        if not faults[key] and isinstance(partition := found[key], Partition)
+    }
+    if offsets and (refused := await _commit(call, request, offsets)):
+        faults = {key: fault or refused for key, fault in faults.items()}
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponseTopic(
                 name=topic.name,
+                topic_id=topic.topic_id,
                 partitions=[
                     OffsetCommitResponsePartition(
-                        partition_index=part.partition_index,
-                        error_code=faults.get(Partition(topic.name, part.partition_index), ErrorCode.NONE),
+                        partition_index=part.partition_index, error_code=faults[_key(call, topic, part)]
                     )
                     for part in topic.partitions
                 ],
@@ -84,6 +68,26 @@ async def commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespon
             for topic in request.topics
         ]
     )
+
+
+def _key(call: Call, topic: OffsetCommitRequestTopic, part: OffsetCommitRequestPartition) -> Key:
+    return topic.topic_id if call.version >= _IDS_SINCE else topic.name, part.partition_index
+
+
+async def _place_fault(call: Call, place: Partition | ErrorCode) -> ErrorCode:
+    if isinstance(place, ErrorCode):
+        return place
+    return await call.shared.fault_of(place, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+async def _commit(call: Call, request: OffsetCommitRequest, offsets: Mapping[Partition, Committed]) -> ErrorCode:
+    try:
+        await call.shared.offsets.commit(request.group_id, offsets, lambda: _look(call, request))
+    except Refused as refused:
+        return refused.code
+    except PenstockError:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return ErrorCode.NONE
 
 
 def _may_commit(call: Call, request: OffsetCommitRequest) -> ErrorCode:
@@ -111,94 +115,11 @@ def _commit_fault(call: Call, part: OffsetCommitRequestPartition, group_fault: E
     return ErrorCode.NONE
 
 
-# OffsetFetch.
-
-
-async def fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
-    """Serve OffsetFetch: -1 without an error where nothing was committed."""
-    if call.version >= _MANY_GROUPS_SINCE:
-        return OffsetFetchResponse(
-            groups=[
-                await _group(
-                    call,
-                    group.group_id,
-                    None if group.topics is None else _asked(group.topics),
-                    stable=request.require_stable,
-                )
-                for group in request.groups
-            ]
-        )
-    wanted = None if request.topics is None else _asked(request.topics)
-    found = await _found(call, request.group_id, wanted, stable=request.require_stable)
-    return OffsetFetchResponse(
-        topics=[
-            OffsetFetchResponseTopic(
-                name=topic,
-                partitions=[
-                    OffsetFetchResponsePartition(
-                        partition_index=number,
-                        committed_offset=one.offset,
-                        committed_leader_epoch=one.leader_epoch,
-                        metadata=one.metadata,
-                        error_code=code,
-                    )
-                    for number, (one, code) in parts.items()
-                ],
-            )
-            for topic, parts in found.items()
-        ]
-    )
-
-
-def _asked(topics: Sequence[OffsetFetchRequestTopic | OffsetFetchRequestGroupTopic]) -> list[Partition]:
-    return [Partition(topic.name, number) for topic in topics for number in topic.partition_indexes]
-
-
-async def _found(
-    call: Call, group: str, wanted: Sequence[Partition] | None, *, stable: bool
-) -> dict[str, dict[int, tuple[Committed, ErrorCode]]]:
-    """By topic and partition; everything the group has where ``wanted`` is None.
-
-    ``stable``: where an open transaction wants to commit an offset, the answer is to ask again later (KIP-447).
-    """
-    committed, undecided = await call.shared.offsets.standing(group)
-    found: dict[str, dict[int, tuple[Committed, ErrorCode]]] = {}
-    for partition in committed if wanted is None else wanted:
-        one = (committed.get(partition, _NONE), ErrorCode.NONE)
-        if stable and partition in undecided:
-            one = (_NONE, ErrorCode.UNSTABLE_OFFSET_COMMIT)
-        found.setdefault(partition.topic, {})[partition.id] = one
-    return found
-
-
-async def _group(
-    call: Call, group: str, wanted: Sequence[Partition] | None, *, stable: bool
-) -> OffsetFetchResponseGroup:
-    topics = [
-        OffsetFetchResponseGroupTopic(
-            name=topic,
-            partitions=[
-                OffsetFetchResponseGroupTopicPartition(
-                    partition_index=number,
-                    committed_offset=one.offset,
-                    committed_leader_epoch=one.leader_epoch,
-                    metadata=one.metadata,
-                    error_code=code,
-                )
-                for number, (one, code) in parts.items()
-            ],
-        )
-        for topic, parts in (await _found(call, group, wanted, stable=stable)).items()
-    ]
-    return OffsetFetchResponseGroup(group_id=group, topics=topics)
-
-
-# OffsetDelete.
-
-
 async def delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
     """Serve OffsetDelete: not for topics that members of the group still read."""
     group = request.group_id
+    if not group:
+        return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     asked = [Partition(topic.name, part.partition_index) for topic in request.topics for part in topic.partitions]
     known = {each: await call.shared.fault_of(each, ErrorCode.COORDINATOR_NOT_AVAILABLE) for each in asked}
     if ErrorCode.COORDINATOR_NOT_AVAILABLE in known.values():
@@ -222,7 +143,7 @@ async def delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteRespon
 
 
 def _delete_fault(call: Call, group: str, topic: str, fault: ErrorCode) -> ErrorCode:
-    if call.shared.groups.coordinator.is_subscribed(group, topic):
+    if not fault and call.shared.groups.coordinator.is_subscribed(group, topic):
         return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
     return fault
 

@@ -1,0 +1,145 @@
+"""OffsetFetch: of one group by topic, of many, by topic names or by topic ids.
+
+Source: Kafka protocol, OffsetFetch v1-v10; KIP-447 (offsets that are undecided), KIP-709 (many groups at once), KIP-848
+(topic ids in v10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from penstock.errors import UpstreamLost
+from penstock.model import Committed, Partition
+from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.front.call import Call
+from penstock.protocols.kafka.front.reading import partitions_of
+from penstock.protocols.kafka.messages.commits import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponseGroupTopic,
+    OffsetFetchResponseGroupTopicPartition,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+)
+from penstock.protocols.kafka.messages.declare import NO_UUID
+
+__all__ = ["fetch"]
+
+_MANY_GROUPS_SINCE = 8
+_IDS_SINCE = 10
+_NONE = Committed(-1)
+_Wanted = Sequence[tuple[str | bytes, Sequence[int]]]
+"""Topics, by name or by id, and partitions of them."""
+
+
+class _Row(NamedTuple):
+    """Of one partition: what is committed, or -1 with the reason."""
+
+    number: int
+    committed: Committed
+    code: ErrorCode
+
+
+_Found = list[tuple[str | bytes, list[_Row]]]
+"""By topic name or topic id: topics as they were asked for, one that was named twice twice."""
+
+
+async def fetch(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
+    """Serve OffsetFetch: -1 without an error where nothing was committed."""
+    if call.version >= _MANY_GROUPS_SINCE:
+        stable = request.require_stable
+        return OffsetFetchResponse(groups=[await _group(call, group, stable=stable) for group in request.groups])
+    wanted = None if request.topics is None else [(each.name, each.partition_indexes) for each in request.topics]
+    return OffsetFetchResponse(
+        topics=[
+            OffsetFetchResponseTopic(
+                name=str(topic),
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=row.number,
+                        committed_offset=row.committed.offset,
+                        committed_leader_epoch=row.committed.leader_epoch,
+                        metadata=row.committed.metadata,
+                        error_code=row.code,
+                    )
+                    for row in rows
+                ],
+            )
+            for topic, rows in await _found(call, request.group_id, wanted, stable=request.require_stable)
+        ]
+    )
+
+
+async def _group(call: Call, group: OffsetFetchRequestGroup, *, stable: bool) -> OffsetFetchResponseGroup:
+    by_id = call.version >= _IDS_SINCE
+    wanted: _Wanted | None = None
+    if group.topics is not None:
+        wanted = [(each.topic_id if by_id else each.name, each.partition_indexes) for each in group.topics]
+    try:
+        found = await _found(call, group.group_id, wanted, stable=stable)
+        if by_id and wanted is None:
+            found = await _with_ids(call, found)
+    except UpstreamLost:
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return OffsetFetchResponseGroup(
+        group_id=group.group_id,
+        topics=[
+            OffsetFetchResponseGroupTopic(
+                name="" if isinstance(topic, bytes) else topic,
+                topic_id=topic if isinstance(topic, bytes) else NO_UUID,
+                partitions=[
+                    OffsetFetchResponseGroupTopicPartition(
+                        partition_index=row.number,
+                        committed_offset=row.committed.offset,
+                        committed_leader_epoch=row.committed.leader_epoch,
+                        metadata=row.committed.metadata,
+                        error_code=row.code,
+                    )
+                    for row in rows
+                ],
+            )
+            for topic, rows in found
+        ],
+    )
+
+
+async def _found(call: Call, group: str, wanted: _Wanted | None, *, stable: bool) -> _Found:
+    """Everything the group has where ``wanted`` is None. Raises UpstreamLost where nobody can tell now.
+
+    ``stable``: where an open transaction wants to commit an offset, the answer is to ask again later (KIP-447).
+    """
+    keys = [(topic, number) for topic, numbers in wanted or () for number in numbers]
+    lost = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    named = await partitions_of(call.shared, keys, lost)
+    if lost in named.values():
+        raise UpstreamLost("what the topics are called cannot be asked now")
+    committed, undecided = await call.shared.offsets.standing(group)
+    if wanted is None:
+        named = {(each.topic, each.id): each for each in committed}
+        wanted = _by_topic(committed)
+
+    def row(topic: str | bytes, number: int) -> _Row:
+        partition = named[topic, number]
+        if isinstance(partition, ErrorCode):
+            return _Row(number, _NONE, partition)
+        if stable and partition in undecided:
+            return _Row(number, _NONE, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        return _Row(number, committed.get(partition, _NONE), ErrorCode.NONE)
+
+    return [(topic, [row(topic, number) for number in numbers]) for topic, numbers in wanted]
+
+
+def _by_topic(partitions: Iterable[Partition]) -> _Wanted:
+    found: dict[str, list[int]] = {}
+    for each in partitions:
+        found.setdefault(each.topic, []).append(each.id)
+    return list(found.items())
+
+
+async def _with_ids(call: Call, found: _Found) -> _Found:
+    """By topic ids; without topics that are not there any more, which have none. Raises UpstreamLost."""
+    topics = [(await call.shared.enode.topic(str(name)), rows) for name, rows in found]
+    return [(topic.id, rows) for topic, rows in topics if topic is not None]
