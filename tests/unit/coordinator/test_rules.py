@@ -255,6 +255,13 @@ def test_a_sync_must_fit_its_group(generation: int, names: tuple[str | None, str
 # Heartbeats and commits, state by state.
 
 
+def test_before_a_protocol_is_chosen_none_is_the_wrong_one() -> None:
+    world = World()
+    member, _ = world.new_member()
+    assert world.sync(member, 0, names=("consumer", "range")).synced.error is ErrorCode.REBALANCE_IN_PROGRESS
+    assert world.sync(member, 0, names=("connect", "range")).synced.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
 def test_while_the_assignment_is_awaited_heartbeats_pass_and_commits_do_not() -> None:
     world = World()
     (member,) = world.completing(1)

@@ -33,7 +33,9 @@ def sync(rounds: Rounds, group: Group, request: Sync, now: Moment) -> None:
 
 
 def _names_fit(group: Group, request: Sync) -> bool:
-    return request.protocol_type in (None, group.protocol_type) and request.protocol_name in (None, group.protocol_name)
+    type_fits = None in (request.protocol_type, group.protocol_type) or request.protocol_type == group.protocol_type
+    name_fits = None in (request.protocol_name, group.protocol_name) or request.protocol_name == group.protocol_name
+    return type_fits and name_fits
 
 
 def heartbeat(
