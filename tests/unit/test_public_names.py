@@ -12,7 +12,7 @@ import pkgutil
 import re
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -22,11 +22,19 @@ import penstock.client
 import penstock.columnar
 import penstock.config
 import penstock.seams
+import penstock.spark
 from penstock.client import errors
 
 CLASSES = [value for name in penstock.__all__ if inspect.isclass(value := getattr(penstock, name))]
+FUNCTIONS = [value for name in penstock.__all__ if inspect.isfunction(value := getattr(penstock, name))]
 ELSEWHERE = {name for module in (asyncio, builtins, collections.abc, types, typing) for name in dir(module)}
 ELSEWHERE |= {"T", "abc", "pa", "pd", "np", "npt", "TracebackType"}
+OF_OTHERS = {"os", "Path", "StructType", "DataSourceReader", "DataSourceWriter", "DataSourceStreamReader"}
+OF_OTHERS |= {
+    "DataSourceStreamWriter",
+    *(f"Query{what}Event" for what in ("Idle", "Progress", "Started", "Terminated")),
+}
+"""What signatures of ``penstock.spark`` take from PySpark, and from Python."""
 HANDED_OUT = {"AsyncTransaction", "BatchDelivery", "Delivery", "Transaction"}  # nobody makes them by hand
 STRINGS = re.compile(r"'[^']*'|\"[^\"]*\"")
 OTHERS = {"AdminClient", "ConsumerConfig"}  # of confluent-kafka, and of TubeMQ's Java, on the pages "coming from"
@@ -52,14 +60,37 @@ def annotated(kind: type) -> Iterator[tuple[str, str, dict[str, object]]]:
 
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: str(kind.__name__))
 def test_every_name_in_a_public_signature_is_public(kind: type) -> None:
+    assert not_public(annotated(kind)) == {}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: str(function.__name__))
+def test_every_name_in_the_signature_of_a_function_is_public(function: types.FunctionType) -> None:
+    annotations = function.__annotations__.values()
+    assert not_public((function.__name__, str(each), function.__globals__) for each in annotations) == {}
+
+
+def test_every_name_in_a_public_signature_of_spark_is_public() -> None:
+    given = [getattr(penstock.spark, name) for name in penstock.spark.__all__]
+    ours = [each for each in given if each.__module__.startswith("penstock")]
+    found = [each for kind in ours if inspect.isclass(kind) for each in annotated(kind)]
+    found += [
+        (each.__name__, str(annotation), each.__globals__)
+        for each in ours
+        if inspect.isfunction(each)
+        for annotation in each.__annotations__.values()
+    ]
+    assert {name for name in not_public(found) if not hasattr(penstock.spark, name)} <= OF_OTHERS
+
+
+def not_public(annotations: Iterable[tuple[str, str, dict[str, object]]]) -> dict[str, str]:
+    """Names in annotations that cannot be imported from ``penstock``, with where they stand."""
     public = [getattr(penstock, name) for name in penstock.__all__]
-    missing = {
+    return {
         name: where
-        for where, annotation, home in annotated(kind)
+        for where, annotation, home in annotations
         for name in NAMES.findall(STRINGS.sub("", annotation))
         if name not in ELSEWHERE and not hasattr(penstock, name) and not any(home.get(name) is each for each in public)
     }
-    assert missing == {}
 
 
 def test_every_error_of_the_clients_is_public() -> None:
