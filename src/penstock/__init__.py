@@ -29,9 +29,11 @@ if TYPE_CHECKING:
     from penstock.client import Delivery as Delivery
     from penstock.client import DeliveryTimeout as DeliveryTimeout
     from penstock.client import EmptyReason as EmptyReason
+    from penstock.client import GroupOffset as GroupOffset
     from penstock.client import Lag as Lag
     from penstock.client import NoOffset as NoOffset
     from penstock.client import OffsetLike as OffsetLike
+    from penstock.client import OffsetMove as OffsetMove
     from penstock.client import OffsetsLike as OffsetsLike
     from penstock.client import PartitionStatus as PartitionStatus
     from penstock.client import Peek as Peek
@@ -40,10 +42,14 @@ if TYPE_CHECKING:
     from penstock.client import ReadState as ReadState
     from penstock.client import RebalanceListener as RebalanceListener
     from penstock.client import RecordMetadata as RecordMetadata
+    from penstock.client import ResetPlan as ResetPlan
+    from penstock.client import ResetTo as ResetTo
     from penstock.client import RowsLike as RowsLike
     from penstock.client import Transaction as Transaction
     from penstock.client import TransactionAborted as TransactionAborted
     from penstock.client import WakeUp as WakeUp
+    from penstock.client import offsets_from_csv as offsets_from_csv
+    from penstock.client import offsets_to_csv as offsets_to_csv
     from penstock.client import read as read
     from penstock.client import scan as scan
     from penstock.columnar import HeadersLike as HeadersLike
@@ -96,8 +102,9 @@ _HOME_OF = {
         "penstock.client": (
             "Admin ArrowArray ArrowStream AsyncAdmin AsyncConsumer AsyncProducer AsyncTransaction BatchDelivery "
             "Bound BufferFull CallbackErrorHook CallbackFailure CheckCallback CommitCallback Consumer Delivery "
-            "DeliveryTimeout EmptyReason Lag NoOffset OffsetLike OffsetsLike PartitionStatus Peek Producer RangeReader "
-            "ReadState RebalanceListener RecordMetadata RowsLike Transaction TransactionAborted WakeUp read scan"
+            "DeliveryTimeout EmptyReason GroupOffset Lag NoOffset OffsetLike OffsetMove OffsetsLike PartitionStatus "
+            "Peek Producer RangeReader ReadState RebalanceListener RecordMetadata ResetPlan ResetTo RowsLike "
+            "Transaction TransactionAborted WakeUp offsets_from_csv offsets_to_csv read scan"
         ),
         "penstock.columnar": "HeadersLike Messages Part",
         "penstock.config": "OptionValue",

@@ -15,6 +15,8 @@ class Ability(enum.Enum):
     COMMITS_ANY_OFFSET = "a group's offset can be set to any record, also in the middle of what was read at once"
     TAKES_INSTANCE_IDS = "a member may have a name of its own, and who comes under the same name takes its place"
     BEGINS_NOWHERE = "a group that has committed nothing can be told to stop, instead of beginning somewhere"
+    FORGETS_OFFSETS = "where a group stands in a topic can be forgotten, and the rest of it kept"
+    REMOVES_MEMBERS = "an operator can throw a member out of a group"
     FINDS_TIMES = "the first record at or after a time is found"
     FINDS_OWN_TIMES = "a record's time is the one it was sent with, not the one at which it was stored"
 

@@ -158,6 +158,7 @@ TUBEMQ_LACKS = {
     Ability.COMMITS_ANY_OFFSET: "a broker hands out a batch, and waits until the whole of it is confirmed",
     Ability.TAKES_INSTANCE_IDS: "a master has no word for members that come back",
     Ability.BEGINS_NOWHERE: "its groups always have a place to begin: a broker makes one",
+    Ability.REMOVES_MEMBERS: "a master gives away what a silent member had, and throws nobody out",
     Ability.FINDS_TIMES: "its protocol has no question for that",
     Ability.FINDS_OWN_TIMES: "nor for any other time",
 }
@@ -181,13 +182,17 @@ def real_rocketmq(version: str) -> Opening:
 
 
 ROCKETMQ_LACKS = {
+    Ability.FORGETS_OFFSETS: "a broker forgets a group as a whole",
+    Ability.REMOVES_MEMBERS: "members come by their heartbeats, and go without them",
     Ability.FINDS_OWN_TIMES: "brokers look for the time of storing, which is theirs to say",
     Ability.TAKES_INSTANCE_IDS: "members work out by themselves what they read: nobody could put one out",
 }
 ROCKETMQ_FRONT_LACKS = {
-    Ability.TAKES_INSTANCE_IDS: ROCKETMQ_LACKS[Ability.TAKES_INSTANCE_IDS],
+    ability: why for ability, why in ROCKETMQ_LACKS.items() if ability is not Ability.FINDS_OWN_TIMES
 }
 TOY_LACKS = {
+    Ability.FORGETS_OFFSETS: "a toy forgets a group as a whole",
+    Ability.REMOVES_MEMBERS: "members come by their heartbeats, and go without them",
     Ability.TAKES_INSTANCE_IDS: "members work out by themselves what they read: nobody could put one out",
 }
 
@@ -196,7 +201,7 @@ LOSSY = Plan(2, latest_s=0.001, lost_answers=2, lost_requests=2)
 """Clients are the library's own, which try again; so every test holds, only later."""
 
 LOGS: dict[str, Row] = {
-    "fake": Row(in_memory),
+    "fake": Row(in_memory, {Ability.REMOVES_MEMBERS: "its members leave by themselves"}),
     "kafka": Row(kafka_front),
     "kafka far": Row(far(kafka_front, LOSSY)),
     "real kafka": Row(real_kafka, ours=False),

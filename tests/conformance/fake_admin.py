@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.errors import ErrorKind, ServerError
+from penstock.errors import ErrorKind, ServerError, UsageError
 from penstock.model import Committed, Partition, TopicInfo
 from penstock.seams import GroupDescription, GroupListing, GroupMember, NewTopic
 from tests.conformance.fake_group import FakeGroup
@@ -70,6 +70,16 @@ class FakeAdmin:
             if self._groups[group].members:
                 raise ServerError("it has members", code=68, name="NON_EMPTY_GROUP")
             del self._groups[group]
+
+    async def delete_offsets(self, group: str, partitions: Collection[Partition]) -> None:
+        for partition in partitions:
+            self._groups[group].committed.pop(partition, None)
+
+    async def remove_members(self, group: str, instance_ids: Collection[str], *, reason: str) -> None:
+        raise UsageError("this log throws nobody out")
+
+    async def remove_all_members(self, group: str, *, reason: str) -> None:
+        raise UsageError("this log throws nobody out")
 
     def _find(self, name: str) -> None:
         if name not in self._topics:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.client import Consumer, Producer
+from penstock.client import Admin, Consumer, Producer
 from penstock.errors import PenstockError, UsageError
 from tests.conformance.abilities import Ability, lacks, needs
 from tests.conformance.conftest import CONSUMER, LOGS, Log
@@ -42,6 +42,22 @@ def test_a_group_without_a_beginning_is_refused(log: Log, group: str) -> None:
     topic = log.topic()
     with pytest.raises(PenstockError, match="auto_offset_reset"):
         Consumer(log.at(topic), group=group, auto_offset_reset="none", **CONSUMER).poll(5)
+
+
+@lacks(Ability.FORGETS_OFFSETS)
+def test_a_log_that_forgets_whole_groups_says_so(log: Log, group: str) -> None:
+    partition = log.partitions(log.topic())[0]
+    with Admin(log.address) as admin, pytest.raises(UsageError, match="forget"):
+        admin.delete_offsets(group, [partition])
+
+
+@lacks(Ability.REMOVES_MEMBERS)
+def test_a_log_that_throws_nobody_out_says_so(log: Log, group: str) -> None:
+    with Admin(log.address) as admin:
+        with pytest.raises(UsageError, match="nobody out"):
+            admin.remove_members(group, ["one"])
+        with pytest.raises(UsageError, match="nobody out"):
+            admin.remove_members(group)
 
 
 @lacks(Ability.FINDS_TIMES)

@@ -63,6 +63,15 @@ class ToyAdmin:
         for group in groups:
             await self._everywhere({"do": "forget", "group": group})
 
+    async def delete_offsets(self, group: str, partitions: Collection[Partition]) -> None:
+        raise UsageError("the toy forgets whole groups only")
+
+    async def remove_members(self, group: str, instance_ids: Collection[str], *, reason: str) -> None:
+        raise UsageError("the toy throws nobody out")
+
+    async def remove_all_members(self, group: str, *, reason: str) -> None:
+        raise UsageError("the toy throws nobody out")
+
     async def _groups(self) -> dict[str, dict[str, Any]]:
         known: dict[str, dict[str, Any]] = {}
         for answer in await self._everywhere({"do": "groups"}):

@@ -1,88 +1,164 @@
-"""``penstock groups``: list and describe, with lag in offsets and in seconds."""
+"""``penstock groups``: list, and what is changed about groups; describing and resetting have files of their own."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.cli import group_describe, group_reset
 from penstock.cli.given import client_options
-from penstock.cli.options import Address, Header, Json, Option, examples
+from penstock.cli.group_choice import (
+    AllGroups,
+    Group,
+    Groups,
+    Topics,
+    chosen_groups,
+    chosen_partitions,
+    tell_unreachable,
+)
+from penstock.cli.options import Address, Csv, Header, Json, Option, examples
 from penstock.cli.output import Cell, note, show, with_nodes
-from penstock.errors import UsageError
+from penstock.errors import PenstockError, UsageError
+
+if TYPE_CHECKING:
+    from penstock.client import Admin
+    from penstock.model import Partition
 
 app = typer.Typer(help="Consumer groups.", no_args_is_help=True)
-Group = Annotated[str, typer.Argument(help="Group name.")]
 
 
-@app.command("list", epilog=examples("penstock groups list kafka://127.0.0.1:9092"))
+@app.command(
+    "list",
+    epilog=examples(
+        "penstock groups list kafka://127.0.0.1:9092", "penstock groups list kafka://127.0.0.1:9092 --state empty"
+    ),
+)
 def list_groups(
     address: Address,
+    state: Annotated[
+        list[str] | None, typer.Option("--state", help="Only those in this state; may be repeated.")
+    ] = None,
+    kind: Annotated[
+        list[str] | None, typer.Option("--type", help="Only those of this type: classic, consumer, …; may be repeated.")
+    ] = None,
     option: Option = None,
     json: Json = False,
+    csv: Csv = False,
     header: Header = False,
 ) -> None:
-    """List groups and their states."""
+    """List groups with their states and types."""
     from penstock.client import Admin
 
     with Admin(address, **client_options(address, option)) as admin:
-        found = admin.groups()
-    for node in found.unreachable:
-        note(f"node {node.name} ({node.endpoint}) does not answer: groups that it coordinates are not listed")
+        found = admin.groups(states=state or None, types=kind or None)
+    tell_unreachable(found)
     rows: list[dict[str, Cell]] = [
-        {"group": each.group, "state": each.state, "protocol": each.protocol_type}
+        {
+            "group": each.group,
+            "state": each.state or None,
+            "protocol": each.protocol_type,
+            "type": each.type or None,
+        }
         for each in sorted(found, key=lambda each: each.group)
     ]
-    show(rows, ("group", "state", "protocol"), as_json=json, header=header, title="Groups")
+    columns = ("group", "state", "protocol", "type")
+    show(rows, columns, as_json=json, as_csv=csv, header=header, title="Groups")
 
 
-@app.command("describe", epilog=examples("penstock groups describe kafka://127.0.0.1:9092 stats"))
-def describe(
-    address: Address,
-    group: Group,
-    option: Option = None,
-    json: Json = False,
-    header: Header = False,
-) -> None:
-    """Show who owns each partition and how far behind the group is.
-
-    Lag in seconds is the age of the oldest record not yet committed: 0 when there is none.
-    """
-    from penstock.client import Admin
-
-    with Admin(address, **client_options(address, option)) as admin:
-        described = admin.describe_group(group)
-        lags = admin.lag(group)
-    if described.state == "Dead" and not lags:
-        raise UsageError(f"no group named {group}", hint="`penstock groups list` shows what there is")
-    owners = {partition: member for member in described.members for partition in member.partitions}
-    rows: list[dict[str, Cell]] = []
-    for partition in sorted(set(lags) | set(owners)):
-        lag, owner = lags.get(partition), owners.get(partition)
-        rows.append(
-            {
-                "topic": partition.topic,
-                "node": partition.node,
-                "partition": partition.id,
-                "committed": lag.committed if lag else None,
-                "end": lag.end if lag else None,
-                "lag": lag.offsets if lag else None,
-                "lag_seconds": lag.seconds if lag else None,
-                "member": owner.member_id if owner else None,
-            }
-        )
-    if not json:
-        where = f", coordinator {described.coordinator.endpoint}" if described.coordinator else ""
-        note(f"group {group}: {described.state}, {len(described.members)} members{where}")
-    columns = with_nodes(rows, ("topic", "partition", "committed", "end", "lag", "lag_seconds", "member"))
-    show(rows, columns, as_json=json, header=header, title=f"Group {group}")
+app.command("describe", epilog=group_describe.EXAMPLES)(group_describe.describe)
+app.command("reset-offsets", epilog=group_reset.EXAMPLES)(group_reset.reset_offsets)
 
 
 @app.command("delete")
-def delete(address: Address, group: Group, option: Option = None) -> None:
-    """Delete an empty group and its committed offsets."""
+def delete(address: Address, groups: Groups = None, all_groups: AllGroups = False, option: Option = None) -> None:
+    """Delete groups without members and their committed offsets. One that has members keeps no other from it."""
     from penstock.client import Admin
 
+    refused: list[PenstockError] = []
     with Admin(address, **client_options(address, option)) as admin:
-        admin.delete_groups([group])
-    note(f"deleted group {group}")
+        for name in chosen_groups(admin, groups, all_groups):
+            try:
+                admin.delete_groups([name])
+                note(f"deleted group {name}")
+            except PenstockError as error:
+                if refused:
+                    note(f"penstock: {error}")
+                refused.append(error)
+    if refused:
+        raise refused[0]
+
+
+@app.command("delete-offsets")
+def delete_offsets(
+    address: Address,
+    group: Group,
+    topic: Topics = None,
+    option: Option = None,
+    json: Json = False,
+    csv: Csv = False,
+    header: Header = False,
+) -> None:
+    """Forget where a group stands in topics that its members do not read. Ends 1 if a partition was refused."""
+    from penstock.client import Admin
+
+    if not topic:
+        raise UsageError("which partitions?", hint="Give --topic, for example --topic flights or --topic flights:0,2")
+    rows: list[dict[str, Cell]] = []
+    with Admin(address, **client_options(address, option)) as admin:
+        for those in _at_once(chosen_partitions(admin, topic)):
+            error = _deleted(admin, group, those)
+            rows += (
+                {
+                    "group": group,
+                    "topic": at.topic,
+                    "node": at.node,
+                    "partition": at.id,
+                    "deleted": not error,
+                    "error": error,
+                }
+                for at in those
+            )
+    columns = with_nodes(rows, ("group", "topic", "partition", "deleted", "error"))
+    show(rows, columns, as_json=json, as_csv=csv, header=header, title="Deleted offsets")
+    if any(row["error"] for row in rows):
+        raise typer.Exit(1)
+
+
+def _at_once(partitions: list[Partition]) -> list[list[Partition]]:
+    """One by one, so that each has an outcome; a topic at a time where partitions belong to nodes (TubeMQ)."""
+    if not any(each.node for each in partitions):
+        return [[each] for each in partitions]
+    topics = sorted({each.topic for each in partitions})
+    return [[each for each in partitions if each.topic == topic] for topic in topics]
+
+
+def _deleted(admin: Admin, group: str, partitions: list[Partition]) -> str | None:
+    try:
+        admin.delete_offsets(group, partitions)
+    except UsageError:
+        raise
+    except PenstockError as error:
+        return str(error)
+    return None
+
+
+@app.command("remove-members")
+def remove_members(
+    address: Address,
+    group: Group,
+    instance: Annotated[
+        list[str] | None, typer.Option("--instance", "-i", help="A static member's instance id; may be repeated.")
+    ] = None,
+    all_members: Annotated[bool, typer.Option("--all-members", help="Everybody who is there.")] = False,
+    reason: Annotated[str, typer.Option("--reason", help="For the server's log.")] = "removed by an operator",
+    option: Option = None,
+) -> None:
+    """Throw members out of a group. Who still runs joins again."""
+    from penstock.client import Admin
+
+    if bool(instance) == all_members:
+        raise UsageError("name members by --instance, or say --all-members")
+    with Admin(address, **client_options(address, option)) as admin:
+        admin.remove_members(group, instance or None, reason=reason)
+    note(f"removed {', '.join(instance) if instance else 'all members'} from group {group}")

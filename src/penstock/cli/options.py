@@ -16,6 +16,7 @@ Address = Annotated[
     str, typer.Argument(help="Where the log is: scheme://host:port[/topic], for example kafka://127.0.0.1:9092/flights")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
+Csv = Annotated[bool, typer.Option("--csv", help="Print CSV, the columns' names first; what is unknown is empty.")]
 Header = Annotated[bool, typer.Option("--header", help="In a pipe: print the columns' names first.")]
 Option = Annotated[
     list[str] | None,

@@ -6,6 +6,8 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
+from penstock.errors import UsageError
+
 Cell = str | int | float | bool | None
 
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), 127)} | {9: "\\t", 10: "\\n", 13: "\\r"}
@@ -16,17 +18,22 @@ def show(
     columns: Sequence[str],
     *,
     as_json: bool,
+    as_csv: bool = False,
     title: str = "",
     header: bool = False,
 ) -> None:
     """Print ``rows`` (mappings with the keys ``columns``).
 
-    JSON: one object per line. Terminal: a table. Pipe: one tab-separated line per row, absent values as "-", and with
-    ``header`` the columns' names first.
+    JSON: one object per line. CSV: the columns' names, then a line per row, absent values empty. Terminal: a table.
+    Pipe: one tab-separated line per row, absent values as "-", and with ``header`` the columns' names first.
     """
+    if as_json and as_csv:
+        raise UsageError("--json and --csv contradict each other")
     if as_json:
         for row in rows:
             sys.stdout.write(json.dumps({name: row[name] for name in columns}) + "\n")
+    elif as_csv:
+        _csv(rows, columns)
     elif sys.stdout.isatty():
         _table(rows, columns, title)
     else:
@@ -43,6 +50,18 @@ def with_nodes(rows: Iterable[Mapping[str, Cell]], columns: Sequence[str]) -> Se
         return columns
     at = list(columns).index("partition")
     return [*columns[:at], "node", *columns[at:]]
+
+
+def _csv(rows: Iterable[Mapping[str, Cell]], columns: Sequence[str]) -> None:
+    import csv
+
+    lines = csv.writer(sys.stdout, lineterminator="\n")
+    lines.writerow(columns)
+    lines.writerows([_plain(row[name]) for name in columns] for row in rows)
+
+
+def _plain(cell: Cell) -> Cell:
+    return str(cell).lower() if isinstance(cell, bool) else cell
 
 
 def _table(rows: Iterable[Mapping[str, Cell]], columns: Sequence[str], title: str) -> None:

@@ -13,8 +13,14 @@ if TYPE_CHECKING:
     from penstock.client._checks import CheckCallback as CheckCallback
     from penstock.client._committable import CommitCallback as CommitCallback
     from penstock.client._committable import OffsetsLike as OffsetsLike
+    from penstock.client._group_offsets import GroupOffset as GroupOffset
     from penstock.client._lag import Lag as Lag
+    from penstock.client._offsets_csv import offsets_from_csv as offsets_from_csv
+    from penstock.client._offsets_csv import offsets_to_csv as offsets_to_csv
     from penstock.client._peeking import Peek as Peek
+    from penstock.client._resetting import OffsetMove as OffsetMove
+    from penstock.client._resetting import ResetPlan as ResetPlan
+    from penstock.client._resetting import ResetTo as ResetTo
     from penstock.client._tables import ArrowArray as ArrowArray
     from penstock.client._tables import ArrowStream as ArrowStream
     from penstock.client._tables import RowsLike as RowsLike
@@ -62,9 +68,11 @@ _HOME_OF = {
     "Delivery": "delivery",
     "DeliveryTimeout": "errors",
     "EmptyReason": "status",
+    "GroupOffset": "_group_offsets",
     "Lag": "_lag",
     "NoOffset": "errors",
     "OffsetLike": "_arguments",
+    "OffsetMove": "_resetting",
     "OffsetsLike": "_committable",
     "PartitionStatus": "status",
     "Peek": "_peeking",
@@ -73,10 +81,14 @@ _HOME_OF = {
     "ReadState": "status",
     "RebalanceListener": "rebalance",
     "RecordMetadata": "delivery",
+    "ResetPlan": "_resetting",
+    "ResetTo": "_resetting",
     "RowsLike": "_tables",
     "Transaction": "transaction",
     "TransactionAborted": "errors",
     "WakeUp": "errors",
+    "offsets_from_csv": "_offsets_csv",
+    "offsets_to_csv": "_offsets_csv",
     "read": "reading",
     "scan": "reading",
 }

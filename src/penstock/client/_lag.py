@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from penstock.client._offsets import end_offsets
 from penstock.client._range_read import RangeRead
-from penstock.errors import OffsetOutOfRange
+from penstock.errors import ErrorKind, OffsetOutOfRange, ServerError
 from penstock.model import LogRange, Partition
 from penstock.seams import LogClient
 
-__all__ = ["Lag", "group_lag"]
+__all__ = ["Lag", "age_s", "group_lag"]
 
 _ONE_BATCH = 1
 
@@ -40,12 +40,24 @@ async def group_lag(client: LogClient, group: str, now_ms: Callable[[], int]) ->
         end = ends.get(partition)
         if end is None:
             continue
-        seconds: float | None = 0.0
-        if place.offset < end:
-            timestamp_ms = await _timestamp_at(client, partition, place.offset, end)
-            seconds = None if timestamp_ms is None else max(0, now_ms() - timestamp_ms) / 1_000
+        seconds = await age_s(client, partition, place.offset, end, now_ms)
         found[partition] = Lag(place.offset, end, max(0, end - place.offset), seconds)
     return found
+
+
+async def age_s(
+    client: LogClient, partition: Partition, offset: int, end: int, now_ms: Callable[[], int]
+) -> float | None:
+    """How old the first record from ``offset`` on is: see `Lag`. None also where it may not be read."""
+    if offset >= end:
+        return 0.0
+    try:
+        timestamp_ms = await _timestamp_at(client, partition, offset, end)
+    except ServerError as error:
+        if error.kind is not ErrorKind.NOT_AUTHORIZED:
+            raise
+        return None
+    return None if timestamp_ms is None else max(0, now_ms() - timestamp_ms) / 1_000
 
 
 async def _timestamp_at(client: LogClient, partition: Partition, offset: int, end: int) -> int | None:

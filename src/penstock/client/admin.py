@@ -16,8 +16,10 @@ from penstock.client._blocking_calls import BlockingCalls
 from penstock.client._committable import OffsetsLike
 from penstock.client._connect import open_blocking
 from penstock.client._finding import EVER
+from penstock.client._group_offsets import GroupOffset
 from penstock.client._handle import Handle
 from penstock.client._lag import Lag
+from penstock.client._resetting import ResetPlan, ResetTo
 from penstock.client.async_admin import AsyncAdmin
 from penstock.config import OptionValue
 from penstock.model import Committed, Partition, PartitionLike, PreparedTransaction, Record, TopicInfo
@@ -77,9 +79,13 @@ class Admin(Handle):
         """Delete what lies before an offset; returns each partition's first offset afterwards. Raises ServerError."""
         return self._run(self._inner.delete_records(before))
 
-    def groups(self) -> GroupListings:
-        """All groups; ``unreachable`` of the result are the nodes that did not answer for theirs."""
-        return self._run(self._inner.groups())
+    def groups(self, *, states: Collection[str] | None = None, types: Collection[str] | None = None) -> GroupListings:
+        """All groups, or those in some states ("Empty", …) or of some types ("classic", "consumer"), in any case.
+
+        ``unreachable`` of the result are the nodes that did not answer for theirs. Raises UsageError for a state or a
+        type that does not exist, or that the server does not tell.
+        """
+        return self._run(self._inner.groups(states=states, types=types))
 
     def describe_group(self, group: str) -> GroupDescription:
         """A group's state and members; its state is "Dead" if there is no such group."""
@@ -102,6 +108,48 @@ class Admin(Handle):
     def lag(self, group: str) -> Mapping[Partition, Lag]:
         """How far a group is behind, for every partition it has committed: in offsets, and in seconds."""
         return self._run(self._inner.lag(group))
+
+    def group_offsets(self, group: str | GroupDescription, *, seconds: bool = True) -> tuple[GroupOffset, ...]:
+        """Where a group stands in every partition that it has committed or that a member reads, and who that is.
+
+        ``group`` is its name, or what `describe_group` told of it. What is not known is None. ``seconds`` costs the
+        reading of a batch a partition that is behind. Raises UsageError if there is no such group.
+        """
+        return self._run(self._inner.group_offsets(group, seconds=seconds))
+
+    def reset_offsets(
+        self,
+        group: str,
+        to: ResetTo,
+        *,
+        topics: Collection[str] | None = None,
+        partitions: Collection[PartitionLike] | None = None,
+        execute: bool = False,
+    ) -> ResetPlan:
+        """What it means to put a group somewhere else; with ``execute`` that is done, too.
+
+        In all partitions of ``topics``, in these ``partitions``, or in all that the group has committed. Raises
+        UsageError while the group has members, and for topics and partitions that do not exist; ServerError.
+        """
+        found = self._inner.reset_offsets(group, to, topics=topics, partitions=partitions, execute=execute)
+        return self._run(found)
+
+    def delete_offsets(self, group: str, partitions: Collection[PartitionLike]) -> None:
+        """Forget where a group stands in these partitions. Raises ServerError for the first that members read.
+
+        TubeMQ forgets whole topics only, RocketMQ whole groups: UsageError.
+        """
+        self._run(self._inner.delete_offsets(group, partitions))
+
+    def remove_members(
+        self, group: str, instance_ids: Collection[str] | None = None, *, reason: str = "removed by an operator"
+    ) -> None:
+        """Throw static members out of a group, by their instance ids; None: everybody who is there.
+
+        Who still runs joins again. Raises ServerError for the first that is not there, or that the server does not
+        remove; UsageError where servers remove nobody (TubeMQ, RocketMQ).
+        """
+        self._run(self._inner.remove_members(group, instance_ids, reason=reason))
 
     def beginning_offsets(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, int]:
         """The first offset of each partition."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -15,12 +16,15 @@ from penstock.client._arguments import OffsetLike, check_offsets, check_partitio
 from penstock.client._committable import OffsetsLike, as_committed
 from penstock.client._connect import open_asyncio, protocol_of
 from penstock.client._finding import EVER, check_finding
+from penstock.client._group_offsets import GroupOffset, chosen, group_offsets
 from penstock.client._handle import Handle, check_loop, closed_meanwhile, shown_address
 from penstock.client._interrupts import Interrupts
 from penstock.client._lag import Lag, group_lag
 from penstock.client._offsets import beginning_offsets, end_offsets, offsets_for_times
 from penstock.client._patience import hang_up
 from penstock.client._public_topics import public_topics
+from penstock.client._resetting import ResetPlan, ResetTo, Scope, plan_reset
+from penstock.client._resetting import execute as move
 from penstock.client._settings import split_options
 from penstock.client._surroundings import wall_clock_ms
 from penstock.config import ConsumerConfig, OptionValue, Settings, reader_settings
@@ -98,11 +102,17 @@ class AsyncAdmin(Handle):
         with self._asking() as log:
             return await log.admin().delete_records(check_offsets(before))
 
-    async def groups(self) -> GroupListings:
-        """All groups; ``unreachable`` of the result are the nodes that did not answer for theirs."""
+    async def groups(
+        self, *, states: Collection[str] | None = None, types: Collection[str] | None = None
+    ) -> GroupListings:
+        """All groups, or those in some states ("Empty", …) or of some types ("classic", "consumer"), in any case.
+
+        ``unreachable`` of the result are the nodes that did not answer for theirs. Raises UsageError for a state or a
+        type that does not exist, or that the server does not tell.
+        """
         with self._asking() as log:
             found = await log.admin().groups()
-        return found if isinstance(found, GroupListings) else GroupListings(found)
+        return GroupListings(chosen(found, states, types), getattr(found, "unreachable", ()))
 
     async def describe_group(self, group: str) -> GroupDescription:
         """A group's state and members; its state is "Dead" if there is no such group."""
@@ -131,6 +141,66 @@ class AsyncAdmin(Handle):
         """How far a group is behind, for every partition it has committed: in offsets, and in seconds."""
         with self._asking() as log:
             return await group_lag(log, group, wall_clock_ms)
+
+    async def group_offsets(self, group: str | GroupDescription, *, seconds: bool = True) -> tuple[GroupOffset, ...]:
+        """Where a group stands in every partition that it has committed or that a member reads, and who that is.
+
+        ``group`` is its name, or what `describe_group` told of it. What is not known is None. ``seconds`` costs the
+        reading of a batch a partition that is behind. Raises UsageError if there is no such group.
+        """
+        with self._asking() as log:
+            described = await log.admin().describe_group(group) if isinstance(group, str) else group
+            found = await group_offsets(log, described, wall_clock_ms, seconds=seconds)
+        if described.state == "Dead" and not found:
+            raise UsageError(f"no group named {described.group}", hint="`penstock groups list` shows what there is")
+        return found
+
+    async def reset_offsets(
+        self,
+        group: str,
+        to: ResetTo,
+        *,
+        topics: Collection[str] | None = None,
+        partitions: Collection[PartitionLike] | None = None,
+        execute: bool = False,
+    ) -> ResetPlan:
+        """What it means to put a group somewhere else; with ``execute`` that is done, too.
+
+        In all partitions of ``topics``, in these ``partitions``, or in all that the group has committed. Raises
+        UsageError while the group has members, and for topics and partitions that do not exist; ServerError.
+        """
+        scope = Scope.of(topics, partitions)
+        with self._asking() as log:
+            plan, commits = await plan_reset(log, group, to, scope, wall_clock_ms)
+            if not execute:
+                return plan
+            await move(log, group, commits)
+            return replace(plan, executed=True)
+
+    async def delete_offsets(self, group: str, partitions: Collection[PartitionLike]) -> None:
+        """Forget where a group stands in these partitions. Raises ServerError for the first that members read.
+
+        TubeMQ forgets whole topics only, RocketMQ whole groups: UsageError.
+        """
+        wanted = check_partitions(partitions)
+        with self._asking() as log:
+            await log.admin().delete_offsets(group, wanted)
+
+    async def remove_members(
+        self, group: str, instance_ids: Collection[str] | None = None, *, reason: str = "removed by an operator"
+    ) -> None:
+        """Throw static members out of a group, by their instance ids; None: everybody who is there.
+
+        Who still runs joins again. Raises ServerError for the first that is not there, or that the server does not
+        remove; UsageError where servers remove nobody (TubeMQ, RocketMQ).
+        """
+        if isinstance(instance_ids, str):
+            raise UsageError("instance ids are one text, wanted is a list of them", hint=f"Write [{instance_ids!r}]")
+        with self._asking() as log:
+            if instance_ids is None:
+                await log.admin().remove_all_members(group, reason=reason)
+            else:
+                await log.admin().remove_members(group, instance_ids, reason=reason)
 
     async def beginning_offsets(self, partitions: Collection[PartitionLike]) -> Mapping[Partition, int]:
         """The first offset of each partition."""

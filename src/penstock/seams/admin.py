@@ -21,9 +21,16 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
+    """``state`` and ``type`` are "" where the server does not tell them.
+
+    ``type`` is by which protocol a group is kept together: Kafka's "classic" and "consumer" (KIP-848), or "share" and
+    "streams", which are no groups of consumers.
+    """
+
     group: str
     state: str
     protocol_type: str
+    type: str = ""
 
 
 class GroupListings(list[GroupListing]):
@@ -36,22 +43,37 @@ class GroupListings(list[GroupListing]):
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
+    """``partitions`` are those that it has now; ``target`` those that it is to have, where the server keeps them apart.
+
+    ``epoch`` is None where members have none (Kafka's classic groups); ``upgraded`` says of a member of one of Kafka's
+    newer groups whether it speaks their protocol itself (KIP-1099).
+    """
+
     member_id: str
     instance_id: str | None
     client_id: str
     host: str
     partitions: frozenset[Partition]
+    epoch: int | None = None
+    target: frozenset[Partition] | None = None
+    upgraded: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """``state`` is "Dead" for a group that does not exist; ``assignor`` "" while none was chosen."""
+    """``state`` is "Dead" for a group that does not exist; ``assignor`` "" while none was chosen.
+
+    ``type`` as in `GroupListing`. The epochs, of the group and of what was last shared out, are None where it has none.
+    """
 
     group: str
     state: str
     assignor: str
     coordinator: Node | None
     members: tuple[GroupMember, ...]
+    type: str = ""
+    epoch: int | None = None
+    target_epoch: int | None = None
 
 
 class AdminClient(Protocol):
@@ -71,3 +93,15 @@ class AdminClient(Protocol):
     ) -> Mapping[Partition, Committed]: ...
     async def commit(self, group: str, offsets: Mapping[Partition, Committed]) -> None: ...
     async def delete_groups(self, groups: Collection[str]) -> None: ...
+
+    async def delete_offsets(self, group: str, partitions: Collection[Partition]) -> None:
+        """Forget where a group stands in these. Raises ServerError for the first that could not be; UsageError."""
+        ...
+
+    async def remove_members(self, group: str, instance_ids: Collection[str], *, reason: str) -> None:
+        """Throw static members out. Raises ServerError for the first that could not be, UsageError."""
+        ...
+
+    async def remove_all_members(self, group: str, *, reason: str) -> None:
+        """Throw out who is there now. Raises ServerError for the first that could not be, UsageError."""
+        ...

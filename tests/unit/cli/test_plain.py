@@ -24,6 +24,8 @@ WORDS = [
     "-p", "-p4", "-p=4", "--partitions", "-o", "a=b", "--option=c=d", "--option", "--format", "json",
     "--format=text", "--out", "--group", "-g", "--until-end", "--key-separator", ":", "--help", "--unknown",
     "--repartition", "--internal", "--config", "--js", "--limit", "0",
+    "--all-groups", "--topic", "-t", "--to-latest", "--shift-by", "--shift-by=-3", "-5", "--execute", "--from-file",
+    "--members", "-v", "--csv", "-i", "--state",
 ]  # fmt: skip
 
 

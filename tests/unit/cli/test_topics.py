@@ -1,12 +1,10 @@
-"""``penstock topics`` and ``penstock groups`` against a node: what they print, what they refuse."""
+"""``penstock topics`` and ``penstock bench`` against a node: what they print, what they refuse."""
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
-from penstock.client import Admin, Consumer, Producer
+from penstock.client import Admin
 from penstock.model import Partition
 from penstock.testing import Broker
 from tests.unit.cli.running import fill, penstock, records, refused
@@ -99,62 +97,6 @@ def test_a_topic_does_not_shrink(log: Broker) -> None:
     assert len(penstock("topics", "describe", log.address, "t").rows) == 2
 
 
-def test_lag_is_told_in_offsets_and_in_seconds(log: Broker) -> None:
-    log.create_topic("t", partitions=2)
-    an_hour_ago = int(time.time() * 1_000) - 3_600_000
-    with Producer(log.address) as producer:
-        for number in range(5):
-            producer.send("t", b"", partition=0, timestamp_ms=an_hour_ago + number)
-    with Admin(log.address) as admin:
-        admin.commit("g", {Partition("t", 0): 2, Partition("t", 1): 0})
-    found = penstock("groups", "describe", log.address, "g", "--json").objects
-    seconds = found[0].pop("lag_seconds")
-    assert isinstance(seconds, float)
-    assert 3_599 <= seconds < 3_700
-    common = {"topic": "t", "member": None}
-    assert found == [
-        {**common, "partition": 0, "committed": 2, "end": 5, "lag": 3},
-        {**common, "partition": 1, "committed": 0, "end": 0, "lag": 0, "lag_seconds": 0.0},
-    ]
-
-
-def test_a_member_is_named_beside_its_partitions(log: Broker) -> None:
-    log.create_topic("t")
-    fill(log, "t", [b"1"])
-    with Consumer(f"{log.address}/t", group="g") as consumer:
-        assert len(consumer.poll(10)) == 1
-        ran = penstock("groups", "describe", log.address, "g")
-        assert ran.stderr == f"group g: Stable, 1 members, coordinator {log.bootstrap}\n"
-        assert [row[:2] + row[2:6] for row in ran.rows] == [["t", "0", "-", "-", "-", "-"]]
-        assert ran.rows[0][6].startswith("penstock")
-        listed = penstock("groups", "list", log.address)
-        assert listed.rows == [["g", "Stable", "consumer"]]
-
-
-def test_a_group_that_is_not_there_is_not_described_as_empty(log: Broker) -> None:
-    assert "no group named absent" in refused("groups", "describe", log.address, "absent")
-
-
-def test_a_deleted_group_has_committed_nothing(log: Broker) -> None:
-    log.create_topic("t")
-    with Admin(log.address) as admin:
-        admin.commit("g", {Partition("t", 0): 0})
-        assert penstock("groups", "delete", log.address, "g").code == 0
-        assert admin.committed("g") == {}
-    assert penstock("groups", "list", log.address).rows == []
-
-
-def test_deleting_an_absent_group_is_the_servers_no(log: Broker) -> None:
-    assert penstock("groups", "delete", log.address, "absent").code == 1
-
-
-def test_names_that_would_break_a_line_are_escaped(log: Broker) -> None:
-    log.create_topic("t")
-    with Admin(log.address) as admin:
-        admin.commit("a\tb\nc", {Partition("t", 0): 0})
-    assert penstock("groups", "list", log.address).rows == [["a\\tb\\nc", "Empty", ""]]
-
-
 @pytest.mark.parametrize("verb", [("topics", "list"), ("topics", "describe"), ("groups", "list")])
 def test_nobody_at_the_address_is_the_networks_fault(verb: tuple[str, str]) -> None:
     words = ("t",) if verb[1] == "describe" else ()
@@ -191,5 +133,4 @@ def test_every_listing_can_say_what_its_columns_are(log: Broker) -> None:
     log.create_topic("t")
     assert penstock("topics", "list", log.address, "--header").rows[0] == ["topic", "partitions", "internal"]
     assert penstock("topics", "describe", log.address, "t", "--header").rows[0][:2] == ["topic", "partition"]
-    assert penstock("groups", "list", log.address, "--header").rows == [["group", "state", "protocol"]]
     assert penstock("bench", f"{log.address}/t", "--header").rows[0][0] == "topic"

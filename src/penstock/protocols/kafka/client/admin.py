@@ -1,4 +1,7 @@
-"""KafkaAdmin: topics and groups as operators see them. It only puts the parts together."""
+"""KafkaAdmin: topics and groups as operators see them. It only puts the parts together.
+
+What changes groups is imported when it is first used: who lists topics does not wait for its messages.
+"""
 
 from __future__ import annotations
 
@@ -63,5 +66,25 @@ class KafkaAdmin:
 
     async def delete_groups(self, groups: Collection[str]) -> None:
         """Delete groups without members; stops at the first that cannot be."""
+        from penstock.protocols.kafka.client import group_changes
+
         for group in groups:
-            await group_admin.delete_group(self._coordinator_of(group))
+            await group_changes.delete_group(self._coordinator_of(group))
+
+    async def delete_offsets(self, group: str, partitions: Collection[Partition]) -> None:
+        """Forget committed offsets, but for topics that members read."""
+        from penstock.protocols.kafka.client import group_changes
+
+        await group_changes.delete_offsets(self._coordinator_of(group), partitions)
+
+    async def remove_members(self, group: str, instance_ids: Collection[str], *, reason: str) -> None:
+        """Throw static members out."""
+        from penstock.protocols.kafka.client import group_changes
+
+        await group_changes.remove_members(self._coordinator_of(group), instance_ids, reason)
+
+    async def remove_all_members(self, group: str, *, reason: str) -> None:
+        """Throw out who is there."""
+        from penstock.protocols.kafka.client import group_changes
+
+        await group_changes.remove_all_members(self._coordinator_of(group), reason)

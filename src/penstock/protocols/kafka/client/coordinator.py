@@ -7,6 +7,7 @@ Source: Kafka protocol guide, FindCoordinator v0-v6 (KIP-699 from v4).
 from __future__ import annotations
 
 import enum
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation, RequestTimeout, ServerError
@@ -25,6 +26,7 @@ from penstock.seams.retry import Retry
 __all__ = ["Coordinator", "Kind"]
 
 Response = TypeVar("Response")
+T = TypeVar("T")
 _FIRST_WITH_KEYS = 4
 
 
@@ -95,6 +97,17 @@ class Coordinator:
         except PenstockError as error:
             self.note(error)
             raise
+
+    async def persist(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask until it answers, whoever it is by then. Raises what trying again does not help against, and what there
+        was when ``api_timeout_ms`` is over."""
+        retry = Retry(self.cluster.calls.channel, self.cluster.calls.options)
+        while True:
+            try:
+                return await ask()
+            except PenstockError as error:
+                self.note(error)
+                await retry.after(error)
 
     async def link(self) -> Link[Versions]:
         """A connection to it, for ``ask``. Raises as ``call`` does."""

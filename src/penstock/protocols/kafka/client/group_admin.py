@@ -1,13 +1,13 @@
-"""Groups as operators see them: listed by every broker, described and deleted by each group's coordinator.
+"""Groups as operators see them: listed by every broker, described by each group's coordinator.
 
-Source: Kafka protocol guide, ListGroups v0-v5, DescribeGroups v0-v6, DeleteGroups v0-v2; KIP-848 (groups of the newer
-protocol are described by ConsumerGroupDescribe, and "Dead" to DescribeGroups).
+Source: Kafka protocol guide, ListGroups v0-v5, DescribeGroups v0-v6; KIP-848 (groups of the newer protocol are
+described by ConsumerGroupDescribe, and "Dead" to DescribeGroups).
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TypeVar
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final
 
 from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation, RequestTimeout, ServerError
 from penstock.model import Node, Partition
@@ -17,8 +17,6 @@ from penstock.protocols.kafka.client.coordinator import Coordinator
 from penstock.protocols.kafka.client.subscriptions import partitions_assigned
 from penstock.protocols.kafka.errors import NONE, error_for
 from penstock.protocols.kafka.messages.group_admin import (
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
     DescribeGroupsResponseGroup,
@@ -29,11 +27,20 @@ from penstock.protocols.kafka.messages.group_admin import (
 from penstock.seams.admin import GroupDescription, GroupListing, GroupListings, GroupMember
 from penstock.seams.retry import Retry
 
-__all__ = ["delete_group", "describe_group", "list_groups"]
+if TYPE_CHECKING:
+    from penstock.protocols.kafka.messages.consumer_groups import (
+        ConsumerGroupDescribeResponseMember,
+        ConsumerGroupDescribeResponseTopicPartition,
+    )
 
-T = TypeVar("T")
-_GROUP_ID_NOT_FOUND, _UNSUPPORTED_VERSION = 69, 35
-_DEAD = "Dead"
+__all__ = ["describe_group", "list_groups"]
+
+_GROUP_ID_NOT_FOUND: Final = 69
+_UNSUPPORTED_VERSION: Final = 35
+_DEAD: Final = "Dead"
+_CLASSIC, _CONSUMER = "classic", "consumer"
+_SPEAKS: Final = {0: False, 1: True}
+"""A member's type in ConsumerGroupDescribe: whether it speaks the newer protocol itself (KIP-1099); -1 is unknown."""
 
 
 async def list_groups(cluster: Cluster) -> GroupListings:
@@ -75,7 +82,10 @@ async def _listed(cluster: Cluster, node: Node) -> list[GroupListing]:
     answer = await cluster.calls.call(node.endpoint, ListGroupsRequest(), ListGroupsResponse, within_s=within_s)
     if answer.error_code != NONE:
         raise error_for(answer.error_code, "listing groups failed", node=str(node.endpoint))
-    return [GroupListing(each.group_id, each.group_state, each.protocol_type) for each in answer.groups]
+    return [
+        GroupListing(each.group_id, each.group_state, each.protocol_type, each.group_type.lower())
+        for each in answer.groups
+    ]
 
 
 def _all_of(found: Mapping[str, Iterable[GroupListing]], silent: Iterable[Node]) -> GroupListings:
@@ -94,25 +104,12 @@ async def describe_group(coordinator: Coordinator) -> GroupDescription:
             raise error_for(group.error_code, what, detail=group.error_message)
         return group
 
-    group = await _persist(coordinator, ask)
+    group = await coordinator.persist(ask)
     node = await coordinator.find()
     if group.error_code == _GROUP_ID_NOT_FOUND or group.group_state == _DEAD:
         return await _newer_group(coordinator, node) or GroupDescription(coordinator.key, _DEAD, "", node, ())
     members = tuple(_member(each) for each in group.members)
-    return GroupDescription(coordinator.key, group.group_state, group.protocol_data, node, members)
-
-
-async def delete_group(coordinator: Coordinator) -> None:
-    """Delete a group without members, its offsets too. Raises ServerError (NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND)."""
-    what = f"deleting group {coordinator.key!r} failed"
-
-    async def ask() -> None:
-        message = DeleteGroupsRequest(groups_names=[coordinator.key])
-        result = only((await coordinator.call(message, DeleteGroupsResponse)).results, what)
-        if result.error_code != NONE:
-            raise error_for(result.error_code, what)
-
-    await _persist(coordinator, ask)
+    return GroupDescription(coordinator.key, group.group_state, group.protocol_data, node, members, _CLASSIC)
 
 
 async def _newer_group(coordinator: Coordinator, node: Node) -> GroupDescription | None:
@@ -121,34 +118,51 @@ async def _newer_group(coordinator: Coordinator, node: Node) -> GroupDescription
     from penstock.protocols.kafka.messages.consumer_groups import (
         ConsumerGroupDescribeRequest,
         ConsumerGroupDescribeResponse,
+        ConsumerGroupDescribeResponseGroup,
     )
 
-    try:
+    what = f"describing group {coordinator.key!r} failed"
+
+    async def ask() -> ConsumerGroupDescribeResponseGroup:
         message = ConsumerGroupDescribeRequest(group_ids=[coordinator.key])
-        group = only(
-            (await coordinator.call(message, ConsumerGroupDescribeResponse)).groups, "describing a group failed"
-        )
+        group = only((await coordinator.call(message, ConsumerGroupDescribeResponse)).groups, what)
+        if group.error_code != NONE:
+            raise error_for(group.error_code, what, detail=group.error_message)
+        return group
+
+    try:
+        group = await coordinator.persist(ask)
     except ServerError as error:
-        if error.code != _UNSUPPORTED_VERSION:
+        if error.code not in (_UNSUPPORTED_VERSION, _GROUP_ID_NOT_FOUND):
             raise
         return None
-    if group.error_code != NONE:
-        return None
-    members = tuple(
-        GroupMember(
-            each.member_id,
-            each.instance_id,
-            each.client_id,
-            each.client_host,
-            frozenset(
-                Partition(topic.topic_name, number)
-                for topic in each.assignment.topic_partitions
-                for number in topic.partitions
-            ),
-        )
-        for each in group.members
+    return GroupDescription(
+        coordinator.key,
+        group.group_state,
+        group.assignor_name,
+        node,
+        tuple(map(_newer_member, group.members)),
+        _CONSUMER,
+        group.group_epoch,
+        group.assignment_epoch,
     )
-    return GroupDescription(coordinator.key, group.group_state, group.assignor_name, node, members)
+
+
+def _newer_member(told: ConsumerGroupDescribeResponseMember) -> GroupMember:
+    return GroupMember(
+        told.member_id,
+        told.instance_id,
+        told.client_id,
+        told.client_host,
+        _partitions(told.assignment.topic_partitions),
+        told.member_epoch,
+        _partitions(told.target_assignment.topic_partitions),
+        _SPEAKS.get(told.member_type),
+    )
+
+
+def _partitions(told: Iterable[ConsumerGroupDescribeResponseTopicPartition]) -> frozenset[Partition]:
+    return frozenset(Partition(topic.topic_name, number) for topic in told for number in topic.partitions)
 
 
 def _member(told: DescribeGroupsResponseMember) -> GroupMember:
@@ -157,13 +171,3 @@ def _member(told: DescribeGroupsResponseMember) -> GroupMember:
     except PenstockError:
         partitions = frozenset()  # another protocol type than "consumer": its bytes are its own business
     return GroupMember(told.member_id, told.group_instance_id, told.client_id, told.client_host, partitions)
-
-
-async def _persist(coordinator: Coordinator, ask: Callable[[], Awaitable[T]]) -> T:
-    retry = Retry(coordinator.cluster.calls.channel, coordinator.cluster.calls.options)
-    while True:
-        try:
-            return await ask()
-        except PenstockError as error:
-            coordinator.note(error)
-            await retry.after(error)

@@ -165,6 +165,21 @@ class RocketAdmin:
             calls = self._shared.calls
             await self._shared.together([calls.call(node.endpoint, DELETE_SUBSCRIPTIONGROUP, header) for node in nodes])
 
+    async def delete_offsets(self, group: str, partitions: Collection[Partition]) -> None:
+        """Raises UsageError: brokers forget a group as a whole."""
+        raise UsageError(
+            f"RocketMQ's brokers forget nothing less than all offsets of group {group}",
+            hint="Delete the group, or reset its offsets in these queues",
+        )
+
+    async def remove_members(self, group: str, instance_ids: Collection[str], *, reason: str) -> None:
+        """Raises UsageError: brokers throw nobody out."""
+        raise _nobody_leaves(group)
+
+    async def remove_all_members(self, group: str, *, reason: str) -> None:
+        """Raises UsageError: brokers throw nobody out."""
+        raise _nobody_leaves(group)
+
     async def _put(self, topic: str, queues: int) -> None:
         """Make a topic, or change it, on every broker; until a name server has heard of it."""
         header = m.CreateTopic(topic=topic, read_queue_nums=queues, write_queue_nums=queues)
@@ -181,3 +196,10 @@ class RocketAdmin:
                 kind=ErrorKind.UNKNOWN_TOPIC, retriable=True, topic=topic,
             )  # fmt: skip
             await retry.after(error)
+
+
+def _nobody_leaves(group: str) -> UsageError:
+    return UsageError(
+        f"RocketMQ's brokers throw nobody out of group {group}",
+        hint="Stop the members' processes: brokers forget a silent one after two minutes",
+    )

@@ -136,18 +136,44 @@ class TubeAdmin:
 
     async def delete_groups(self, groups: Collection[str]) -> None:
         """Make brokers forget where groups stand. Raises ServerError for one that has members."""
-        topics = ",".join(text_in(row, "topicName") for row in await self._web.ask("admin_query_topic_info"))
+        topics = [text_in(row, "topicName") for row in await self._web.ask("admin_query_topic_info")]
         for group in groups:
-            if (description := await self.describe_group(group)).members:
-                raise ServerError(
-                    f"group {group} has {len(description.members)} members", code=400, name="NON_EMPTY_GROUP",
-                    hint="Stop them first",
-                )  # fmt: skip
-            for endpoint in (await self._web.brokers()).values():
-                await self._web.ask_broker(
-                    endpoint, "admin_rmv_offset", groupName=group, topicName=topics,
-                    modifyUser=self._shared.options.tube.admin_user, onlyMemory=False,
-                )  # fmt: skip
+            await self._check_empty(group)
+            await self._forget(group, topics)
+
+    async def delete_offsets(self, group: str, partitions: Collection[Partition]) -> None:
+        """Of whole topics, since brokers forget nothing less. Raises UsageError for less, ServerError with members."""
+        topics = sorted({each.topic for each in partitions})
+        kept = {each for each in await self.committed(group, None) if each.topic in topics} - set(partitions)
+        if kept:
+            raise UsageError(
+                f"TubeMQ forgets where a group stands in whole topics only, and {min(kept)} would be forgotten, too",
+                hint="Name all partitions of the topic, or reset the offsets of those that you mean",
+            )
+        await self._check_empty(group)
+        if topics:
+            await self._forget(group, topics)
+
+    async def remove_members(self, group: str, instance_ids: Collection[str], *, reason: str) -> None:
+        """Raises UsageError: masters throw nobody out."""
+        raise _nobody_leaves(group)
+
+    async def remove_all_members(self, group: str, *, reason: str) -> None:
+        """Raises UsageError: masters throw nobody out."""
+        raise _nobody_leaves(group)
+
+    async def _check_empty(self, group: str) -> None:
+        if members := (await self.describe_group(group)).members:
+            raise ServerError(
+                f"group {group} has {len(members)} members", code=400, name="NON_EMPTY_GROUP", hint="Stop them first"
+            )
+
+    async def _forget(self, group: str, topics: Sequence[str]) -> None:
+        for endpoint in (await self._web.brokers()).values():
+            await self._web.ask_broker(
+                endpoint, "admin_rmv_offset", groupName=group, topicName=",".join(topics),
+                modifyUser=self._shared.options.tube.admin_user, onlyMemory=False,
+            )  # fmt: skip
 
     async def _deploy(self, topic: NewTopic, brokers: Sequence[str]) -> None:
         """As many partitions on each broker, one more on the first ones where that does not come out even."""
@@ -229,4 +255,11 @@ def _text(value: Any) -> str:
 def _no_topic(name: str) -> ServerError:
     return ServerError(
         "there is no such topic", code=431, name="TOPIC_NOT_DEPLOYED", kind=ErrorKind.UNKNOWN_TOPIC, topic=name
+    )
+
+
+def _nobody_leaves(group: str) -> UsageError:
+    return UsageError(
+        f"TubeMQ's masters throw nobody out of group {group}",
+        hint="Stop the members' processes: masters give a silent one's partitions away after half a minute",
     )

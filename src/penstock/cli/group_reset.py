@@ -1,0 +1,191 @@
+"""``penstock groups reset-offsets``: put groups somewhere else; first only said, then done with ``--execute``.
+
+What must not live here: what a place means in a partition.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from penstock.cli.given import client_options
+from penstock.cli.group_choice import AllGroups, Groups, Topics, chosen_groups, chosen_partitions
+from penstock.cli.options import Address, Csv, Header, Json, Option, examples
+from penstock.cli.output import Cell, note, show, with_nodes
+from penstock.errors import ConfigError, PenstockError, UsageError
+
+if TYPE_CHECKING:
+    from penstock.client import Admin, ResetPlan, ResetTo
+    from penstock.model import Partition
+
+EXAMPLES: Final = examples(
+    "penstock groups reset-offsets kafka://127.0.0.1:9092 stats --topic flights:0 --to-earliest",
+    "penstock groups reset-offsets kafka://127.0.0.1:9092 stats --all-topics --by-duration PT2H --execute",
+    "penstock groups reset-offsets kafka://127.0.0.1:9092 stats --all-topics --to-current --export",
+)
+_DURATION: Final = re.compile(
+    r"P(?:(?P<days>\d{1,7})D)?(?:T(?=\d)(?:(?P<hours>\d{1,9})H)?(?:(?P<minutes>\d{1,9})M)?"
+    r"(?:(?P<seconds>\d{1,9}(?:\.\d{1,9})?)S)?)?"
+)
+_MS: Final = timedelta(milliseconds=1)
+_1970: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def reset_offsets(
+    address: Address,
+    groups: Groups = None,
+    all_groups: AllGroups = False,
+    topic: Topics = None,
+    all_topics: Annotated[
+        bool, typer.Option("--all-topics", help="All partitions in which the group has committed something.")
+    ] = False,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first record.")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="Behind the last record.")] = False,
+    to_current: Annotated[
+        bool, typer.Option("--to-current", help="To where it stands, or the end where it has committed nothing.")
+    ] = False,
+    to_datetime: Annotated[
+        str | None,
+        typer.Option("--to-datetime", help="To the first record since YYYY-MM-DDTHH:mm:SS.sss, in UTC or with ±hh:mm."),
+    ] = None,
+    by_duration: Annotated[
+        str | None, typer.Option("--by-duration", help="To the first record since so long ago: PnDTnHnMnS.")
+    ] = None,
+    shift_by: Annotated[
+        int | None, typer.Option("--shift-by", help="So many offsets on; back if it is below 0.")
+    ] = None,
+    to_offset: Annotated[int | None, typer.Option("--to-offset", help="To this offset.")] = None,
+    from_file: Annotated[
+        Path | None, typer.Option("--from-file", help="To the offsets of a file that --export has written.")
+    ] = None,
+    execute: Annotated[bool, typer.Option("--execute", help="Do it; without this it is only said.")] = False,
+    export: Annotated[
+        bool, typer.Option("--export", help="Print CSV, for --from-file: [group,]topic,partition,offset.")
+    ] = False,
+    option: Option = None,
+    json: Json = False,
+    csv: Csv = False,
+    header: Header = False,
+) -> None:
+    """Put groups without members somewhere else. Says what would be done; --execute does it.
+
+    A place outside of the log becomes its nearer end, which the column "why" says.
+    """
+    from penstock.client import Admin, ResetTo
+
+    to = _one_of(
+        {
+            "--to-earliest": ResetTo.earliest() if to_earliest else None,
+            "--to-latest": ResetTo.latest() if to_latest else None,
+            "--to-current": ResetTo.current() if to_current else None,
+            "--to-datetime": None if to_datetime is None else ResetTo.time(read_time_ms(to_datetime)),
+            "--by-duration": None if by_duration is None else ResetTo.ago(read_duration(by_duration)),
+            "--shift-by": None if shift_by is None else ResetTo.shift(shift_by),
+            "--to-offset": None if to_offset is None else ResetTo.offset(to_offset),
+            "--from-file": from_file,
+        }
+    )
+    if (bool(topic) + all_topics) != (from_file is None):
+        raise UsageError(
+            "--from-file says which partitions" if from_file else "which partitions?",
+            hint="Leave --topic and --all-topics out" if from_file else "Give --topic, or --all-topics",
+        )
+    if export and (json or csv):
+        raise UsageError("--export is a format of its own: --json and --csv contradict it")
+    with Admin(address, **client_options(address, option)) as admin:
+        names = chosen_groups(admin, groups, all_groups)
+        where = chosen_partitions(admin, topic) if topic else None
+        asked = dict.fromkeys(names, to) if isinstance(to, ResetTo) else _from_file(to, names)
+        plans, refused = _each(admin, asked, where, execute)
+    _print(plans, names, export=export, json=json, csv=csv, header=header)
+    if refused:
+        raise refused[0]
+
+
+def _one_of(targets: Mapping[str, ResetTo | Path | None]) -> ResetTo | Path:
+    given = {name: to for name, to in targets.items() if to is not None}
+    if len(given) != 1:
+        several = f"these are several: {' '.join(given)}" if given else "there is none"
+        raise UsageError(f"give one of {', '.join(targets)}: {several}")
+    return next(iter(given.values()))
+
+
+def _each(
+    admin: Admin, asked: Mapping[str, ResetTo], where: list[Partition] | None, execute: bool
+) -> tuple[list[ResetPlan], list[PenstockError]]:
+    """Group by group: one that has members keeps no other from being reset. The first error is left to be raised."""
+    plans: list[ResetPlan] = []
+    refused: list[PenstockError] = []
+    for name, to in asked.items():
+        try:
+            plans.append(admin.reset_offsets(name, to, partitions=where, execute=execute))
+        except PenstockError as error:
+            if refused:
+                note(f"penstock: {error}")
+            refused.append(error)
+    return plans, refused
+
+
+def _print(plans: list[ResetPlan], names: list[str], *, export: bool, json: bool, csv: bool, header: bool) -> None:
+    from penstock.client import offsets_to_csv
+
+    if plans and not all(plan.executed for plan in plans):
+        note("nothing was changed: --execute does it")
+    if export:
+        sys.stdout.write(offsets_to_csv(plans, with_group=len(names) > 1))
+        sys.stdout.flush()
+        return
+    rows: list[dict[str, Cell]] = [
+        {
+            "group": plan.group,
+            "topic": move.partition.topic,
+            "node": move.partition.node,
+            "partition": move.partition.id,
+            "before": move.before,
+            "after": move.after,
+            "why": move.why or None,
+        }
+        for plan in plans
+        for move in plan.moves
+    ]
+    columns = with_nodes(rows, ("group", "topic", "partition", "before", "after", "why"))
+    if plans:
+        show(rows, columns, as_json=json, as_csv=csv, header=header, title="New offsets")
+
+
+def _from_file(file: Path, names: list[str]) -> Mapping[str, ResetTo]:
+    from penstock.client import ResetTo, offsets_from_csv
+
+    try:
+        text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{file} is no text: {error}") from None
+    found = offsets_from_csv(text, names[0] if len(names) == 1 else None)
+    if absent := sorted(set(names) - set(found)):
+        raise UsageError(f"{file} has nothing of group {', '.join(absent)}")
+    if others := sorted(set(found) - set(names)):
+        note(f"left out of {file}: group {', '.join(others)}, of which nothing was said")
+    return {name: ResetTo.to(found[name]) for name in names}
+
+
+def read_duration(text: str) -> timedelta:
+    """``P1DT2H``: days, hours, minutes, seconds. Raises ConfigError."""
+    found = _DURATION.fullmatch(text)
+    if found is None or not any(found.groupdict().values()):
+        raise ConfigError(f"{text!r} is no duration", hint="Write PnDTnHnMnS, for example PT90M or P1DT12H")
+    return timedelta(**{name: float(value) for name, value in found.groupdict().items() if value})
+
+
+def read_time_ms(text: str) -> int:
+    """Milliseconds since 1970; UTC where no zone is named, whatever this machine's is. Raises ConfigError."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(f"{text!r} is no time", hint="Write YYYY-MM-DDTHH:mm:SS.sss, in UTC or with ±hh:mm") from None
+    return ((found if found.tzinfo else found.replace(tzinfo=UTC)) - _1970) // _MS
