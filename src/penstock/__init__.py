@@ -95,6 +95,7 @@ if TYPE_CHECKING:
     from penstock.seams import GroupListings as GroupListings
     from penstock.seams import GroupMember as GroupMember
     from penstock.seams import NewTopic as NewTopic
+    from penstock.seams import Rebalance as Rebalance
 
 _HOME_OF = {
     name: home
@@ -117,7 +118,7 @@ _HOME_OF = {
             "Assignment Codec Committed Endpoint GroupMetadata LogRange Node Offset OffsetSpec Partition PartitionInfo "
             "PartitionLike PreparedTransaction Record TimestampType TopicInfo"
         ),
-        "penstock.seams": "FoundOffset GroupDescription GroupListing GroupListings GroupMember NewTopic",
+        "penstock.seams": "FoundOffset GroupDescription GroupListing GroupListings GroupMember NewTopic Rebalance",
     }.items()
     for name in names.split()
 }

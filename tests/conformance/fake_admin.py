@@ -59,6 +59,9 @@ class FakeAdmin:
         members = [GroupMember(name, None, "", "", owned) for name, owned in found.members.items()]
         return GroupDescription(group, _state(found), "fake", None, tuple(members))
 
+    async def rebalances(self, group: str) -> None:
+        """Nobody remembers them."""
+
     async def committed(self, group: str, partitions: Collection[Partition] | None) -> Mapping[Partition, Committed]:
         return await self._client.committed(group, partitions)
 

@@ -53,6 +53,9 @@ class ToyAdmin:
         )
         return GroupDescription(group, "Stable" if members else "Empty", "averagely", None, members)
 
+    async def rebalances(self, group: str) -> None:
+        """Nobody remembers them."""
+
     async def committed(self, group: str, partitions: Collection[Partition] | None) -> Mapping[Partition, Committed]:
         return await self._client.committed(group, partitions)
 

@@ -17,6 +17,7 @@ from penstock.cli.group_choice import (
     chosen_partitions,
     tell_unreachable,
 )
+from penstock.cli.group_rebalances import EXAMPLES, explain
 from penstock.cli.options import Address, Csv, Header, Json, Option, examples
 from penstock.cli.output import Cell, note, show, with_nodes
 from penstock.errors import PenstockError, UsageError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from penstock.model import Partition
 
 app = typer.Typer(help="Consumer groups.", no_args_is_help=True)
+app.command("explain", epilog=EXAMPLES)(explain)
 
 
 @app.command(

@@ -23,7 +23,7 @@ from penstock.client._resetting import ResetPlan, ResetTo
 from penstock.client.async_admin import AsyncAdmin
 from penstock.config import OptionValue
 from penstock.model import Committed, Partition, PartitionLike, PreparedTransaction, Record, TopicInfo
-from penstock.seams import FoundOffset, GroupDescription, GroupListings, NewTopic
+from penstock.seams import FoundOffset, GroupDescription, GroupListings, NewTopic, Rebalance
 
 __all__ = ["Admin"]
 
@@ -90,6 +90,13 @@ class Admin(Handle):
     def describe_group(self, group: str) -> GroupDescription:
         """A group's state and members; its state is "Dead" if there is no such group."""
         return self._run(self._inner.describe_group(group))
+
+    def rebalances(self, group: str) -> Sequence[Rebalance] | None:
+        """The group's last rebalances, oldest first: why, who, how long, what moved.
+
+        Nodes of penstock remember 20 a group, since they were started; None from servers that keep no account.
+        """
+        return self._run(self._inner.rebalances(group))
 
     def delete_groups(self, groups: Collection[str]) -> None:
         """Delete groups without members, and what they have committed. Raises ServerError."""

@@ -37,6 +37,7 @@ from penstock.seams import (
     GroupListings,
     LogClient,
     NewTopic,
+    Rebalance,
     TransactionalClient,
     WireProtocol,
 )
@@ -118,6 +119,14 @@ class AsyncAdmin(Handle):
         """A group's state and members; its state is "Dead" if there is no such group."""
         with self._asking() as log:
             return await log.admin().describe_group(group)
+
+    async def rebalances(self, group: str) -> Sequence[Rebalance] | None:
+        """The group's last rebalances, oldest first: why, who, how long, what moved.
+
+        Nodes of penstock remember 20 a group, since they were started; None from servers that keep no account.
+        """
+        with self._asking() as log:
+            return await log.admin().rebalances(group)
 
     async def delete_groups(self, groups: Collection[str]) -> None:
         """Delete groups without members, and what they have committed. Raises ServerError."""

@@ -86,6 +86,9 @@ if TYPE_CHECKING:
     from penstock.seams.protocol import WireProtocol as WireProtocol
     from penstock.seams.ranges import RangeLimits as RangeLimits
     from penstock.seams.ranges import RangeSource as RangeSource
+    from penstock.seams.rebalances import Moved as Moved
+    from penstock.seams.rebalances import Reason as Reason
+    from penstock.seams.rebalances import Rebalance as Rebalance
     from penstock.seams.relay import ChannelRelay as ChannelRelay
     from penstock.seams.relay import Relay as Relay
     from penstock.seams.retry import Retry as Retry
@@ -104,6 +107,7 @@ _HOME_OF = {
     for home, names in {
         "abilities": "Abilities",
         "admin": "AdminClient GroupDescription GroupListing GroupListings GroupMember NewTopic",
+        "rebalances": "Moved Reason Rebalance",
         "channel": "Channel Connection Dialect Link Outgoing Pending",
         "client": (
             "Avoids BatchLog BatchMembership Beat Beats Fetched FoundOffset GroupOptions HasHead LogClient Membership "

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.model import Committed, Node, Partition, TopicInfo
+from penstock.seams.rebalances import Rebalance
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,10 @@ class AdminClient(Protocol):
         self, group: str, partitions: Collection[Partition] | None
     ) -> Mapping[Partition, Committed]: ...
     async def commit(self, group: str, offsets: Mapping[Partition, Committed]) -> None: ...
+    async def rebalances(self, group: str) -> Sequence[Rebalance] | None:
+        """What the coordinator remembers, oldest first; None where it keeps no account."""
+        ...
+
     async def delete_groups(self, groups: Collection[str]) -> None: ...
 
     async def delete_offsets(self, group: str, partitions: Collection[Partition]) -> None:

@@ -13,6 +13,7 @@ from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.committing import commit, committed
 from penstock.protocols.kafka.client.coordinator import Coordinator
 from penstock.seams.admin import GroupDescription, GroupListing, NewTopic
+from penstock.seams.rebalances import Rebalance
 
 __all__ = ["KafkaAdmin"]
 
@@ -55,6 +56,10 @@ class KafkaAdmin:
     async def describe_group(self, group: str) -> GroupDescription:
         """One group and its members."""
         return await group_admin.describe_group(self._coordinator_of(group))
+
+    async def rebalances(self, group: str) -> Sequence[Rebalance] | None:
+        """What a node of ours remembers of the group; None from any other broker."""
+        return await group_admin.rebalances(self._coordinator_of(group))
 
     async def committed(self, group: str, partitions: Collection[Partition] | None) -> Mapping[Partition, Committed]:
         """Committed offsets of some partitions; None: of all."""

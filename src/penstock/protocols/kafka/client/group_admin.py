@@ -25,6 +25,7 @@ from penstock.protocols.kafka.messages.group_admin import (
     ListGroupsResponse,
 )
 from penstock.seams.admin import GroupDescription, GroupListing, GroupListings, GroupMember
+from penstock.seams.rebalances import Rebalance
 from penstock.seams.retry import Retry
 
 if TYPE_CHECKING:
@@ -33,10 +34,12 @@ if TYPE_CHECKING:
         ConsumerGroupDescribeResponseTopicPartition,
     )
 
-__all__ = ["describe_group", "list_groups"]
+__all__ = ["describe_group", "list_groups", "rebalances"]
 
 _GROUP_ID_NOT_FOUND: Final = 69
 _UNSUPPORTED_VERSION: Final = 35
+_INVALID_REQUEST: Final = 42
+_GROUP_RESOURCE: Final = 32
 _DEAD: Final = "Dead"
 _CLASSIC, _CONSUMER = "classic", "consumer"
 _SPEAKS: Final = {0: False, 1: True}
@@ -110,6 +113,31 @@ async def describe_group(coordinator: Coordinator) -> GroupDescription:
         return await _newer_group(coordinator, node) or GroupDescription(coordinator.key, _DEAD, "", node, ())
     members = tuple(_member(each) for each in group.members)
     return GroupDescription(coordinator.key, group.group_state, group.protocol_data, node, members, _CLASSIC)
+
+
+async def rebalances(coordinator: Coordinator) -> list[Rebalance] | None:
+    """What the group's coordinator remembers; None if it keeps no account. Raises ServerError, ProtocolViolation."""
+    # Imported here: few programs ask this, and every one that lists groups imports this module.
+    from penstock.protocols.kafka import account
+    from penstock.protocols.kafka.messages.configs import (
+        DescribeConfigsRequest,
+        DescribeConfigsRequestResource,
+        DescribeConfigsResponse,
+    )
+
+    what = f"asking how group {coordinator.key!r} was rebalanced failed"
+    resource = DescribeConfigsRequestResource(
+        resource_type=_GROUP_RESOURCE, resource_name=coordinator.key, configuration_keys=[account.OPTION]
+    )
+    result = only(
+        (await coordinator.call(DescribeConfigsRequest(resources=[resource]), DescribeConfigsResponse)).results, what
+    )
+    if result.error_code == _INVALID_REQUEST:
+        return None  # a broker from before groups had options
+    if result.error_code != NONE:
+        raise error_for(result.error_code, what, detail=result.error_message)
+    text = next((each.value for each in result.configs if each.name == account.OPTION), None)
+    return None if text is None else account.read(text)
 
 
 async def _newer_group(coordinator: Coordinator, node: Node) -> GroupDescription | None:

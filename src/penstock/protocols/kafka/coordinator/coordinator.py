@@ -18,18 +18,28 @@ from penstock.protocols.kafka.coordinator.settings import GroupSettings
 from penstock.protocols.kafka.coordinator.states import Event, State
 from penstock.protocols.kafka.coordinator.stored import CONSUMER, restored
 from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.seams.rebalances import Rebalance
 
 __all__ = ["Coordinator"]
 
 
 class Coordinator:
-    """``new_id`` makes the unique part of a member id: 36 characters of a random UUID."""
+    """``new_id`` makes the unique part of a member id: 36 characters of a random UUID.
 
-    def __init__(self, settings: GroupSettings, storage: Storage, new_id: Callable[[], str]) -> None:
+    ``told`` is called with each rebalance that has come to its end, and its group's name.
+    """
+
+    def __init__(
+        self,
+        settings: GroupSettings,
+        storage: Storage,
+        new_id: Callable[[], str],
+        told: Callable[[str, Rebalance], None] = lambda group, over: None,
+    ) -> None:
         self._settings = settings
         self._new_id = new_id
         self._groups: dict[str, Group] = {}
-        self._rounds = Rounds(settings, storage, dict(ACTS))
+        self._rounds = Rounds(settings, storage, dict(ACTS), told)
 
     # Members.
 

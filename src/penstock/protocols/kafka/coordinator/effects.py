@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from penstock.groups.rebalances import Read
 from penstock.protocols.kafka.coordinator.group import Group, InitialDelay, Member
 from penstock.protocols.kafka.coordinator.requests import JoinAnswer, SyncAnswer
 from penstock.protocols.kafka.coordinator.rounds import Act, Cause, Rounds, Wait
 from penstock.protocols.kafka.coordinator.states import Effect, Event
-from penstock.protocols.kafka.coordinator.stored import stored_value, subscribed_topics
+from penstock.protocols.kafka.coordinator.stored import CONSUMER, partitions_of, stored_value, subscribed_topics
 from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.seams.rebalances import Reason, Why
 
 __all__ = ["ACTS"]
 
@@ -29,6 +31,7 @@ def _park_join(rounds: Rounds, group: Group, cause: Cause) -> None:
     # A join parked before is of a connection that is gone: the client would not ask twice otherwise.
     member.answer_join(JoinAnswer(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
     member.join = join.reply
+    group.account.joined(member.member_id)
 
 
 def _park_sync(rounds: Rounds, group: Group, cause: Cause) -> None:
@@ -73,6 +76,7 @@ def _touch(rounds: Rounds, group: Group, cause: Cause) -> None:
 def _start_delay(rounds: Rounds, group: Group, cause: Cause) -> None:
     delay = rounds.settings.initial_rebalance_delay_ms / 1_000
     group.initial = InitialDelay(delay, max(group.rebalance_timeout_s - delay, 0.0))
+    _begin(rounds, group, cause)
     rounds.set(group, Wait.JOIN, cause.now.monotonic + delay)
 
 
@@ -85,8 +89,13 @@ def _start_join_phase(rounds: Rounds, group: Group, cause: Cause) -> None:
     rounds.cancel(group, Wait.SYNC)
     group.pending_sync.clear()
     group.storing = None
+    _begin(rounds, group, cause)
     rounds.set(group, Wait.JOIN, cause.now.monotonic + group.rebalance_timeout_s)
     _complete_if_joined(rounds, group, cause)
+
+
+def _begin(rounds: Rounds, group: Group, cause: Cause) -> None:
+    rounds.tell(group, group.account.begin(cause.now.monotonic, cause.now.wall_ms))
 
 
 def _fail_syncs(code: ErrorCode) -> Act:
@@ -123,6 +132,8 @@ def _end_join_phase(rounds: Rounds, group: Group, cause: Cause) -> None:
     for member in absent:
         if member.instance_id is None:
             rounds.forget_member(group, member.member_id)
+            after_ms = round(group.rebalance_timeout_s * 1_000)
+            group.account.note(Reason(Why.NOT_JOINED, member.member_id, member.client_id, after_ms))
     if not group.members:
         rounds.step(group, Event.DESERTED, cause)
         return
@@ -141,6 +152,8 @@ def _begin_generation(rounds: Rounds, group: Group, cause: Cause) -> None:
     group.protocol_name = group.select_protocol()
     group.subscribed = subscribed_topics(group)
     group.brought = {}
+    protocol = group.protocol_name or ""
+    group.account.formed(cause.now.monotonic, group.generation, len(group.members), group.leader or "", protocol)
     for member in group.members.values():
         member.is_new = False
         member.answer_join(group.join_answer(member))
@@ -155,6 +168,7 @@ def _forget_protocol(rounds: Rounds, group: Group, cause: Cause) -> None:
     group.protocol_name = None
     group.leader = None
     group.subscribed = frozenset()
+    rounds.tell(group, group.account.deserted(cause.now.monotonic, group.generation))
     rounds.storage.store(group.group_id, stored_value(group, {}), None)
 
 
@@ -163,6 +177,7 @@ def _store_assignment(rounds: Rounds, group: Group, cause: Cause) -> None:
     given = cause.sync.assignments
     group.brought = {member_id: given.get(member_id, b"") for member_id in group.members}
     group.kept = True
+    group.account.brought(cause.now.monotonic)
     group.storing = rounds.ticket()
     rounds.storage.store(group.group_id, stored_value(group, group.brought), group.storing)
 
@@ -177,6 +192,7 @@ def _store_takeover(rounds: Rounds, group: Group, cause: Cause) -> None:
 
 def _hand_out(rounds: Rounds, group: Group, cause: Cause) -> None:
     group.storing = None
+    rounds.tell(group, group.account.assigned(cause.now.monotonic, group.brought, _reader(group)))
     for member in group.members.values():
         member.assignment = group.brought.get(member.member_id, b"")
         if member.sync is not None:
@@ -185,8 +201,16 @@ def _hand_out(rounds: Rounds, group: Group, cause: Cause) -> None:
     group.brought = {}
 
 
+def _reader(group: Group) -> Read:
+    """How its assignments are understood: consumers' only."""
+    return partitions_of if group.protocol_type == CONSUMER else lambda assignment: None
+
+
 def _drop_unsynced(rounds: Rounds, group: Group, cause: Cause) -> None:
+    after_ms = round(group.rebalance_timeout_s * 1_000)
     for member_id in [name for name in group.members if name in group.pending_sync]:
+        client = group.members[member_id].client_id
+        group.account.note(Reason(Why.NOT_SYNCED, member_id, client, after_ms))
         rounds.forget_member(group, member_id)
 
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
+from penstock.groups.rebalances import Account
 from penstock.protocols.kafka.coordinator.requests import JoinAnswer, JoinedMember, Protocols, SyncAnswer
 from penstock.protocols.kafka.coordinator.states import State
 from penstock.protocols.kafka.error_codes import ErrorCode
@@ -95,6 +96,7 @@ class Group:
     storing: int | None = None
     kept: bool = False
     takeovers: dict[int, Takeover] = field(default_factory=dict)
+    account: Account = field(default_factory=Account)
 
     @property
     def rebalance_timeout_s(self) -> float:
@@ -178,6 +180,7 @@ class Group:
         self.static_ids[member.instance_id] = new_id
         if self.leader == old_id:
             self.leader = new_id
+        self.account.renamed(old_id, new_id)
         if old_id in self.pending_sync:
             self.pending_sync.remove(old_id)
             self.pending_sync.add(new_id)

@@ -11,7 +11,9 @@ from penstock.protocols.kafka.coordinator.group import Group, Member, Takeover
 from penstock.protocols.kafka.coordinator.requests import Join, JoinAnswer, SyncAnswer
 from penstock.protocols.kafka.coordinator.rounds import Cause, Moment, Rounds, Wait
 from penstock.protocols.kafka.coordinator.states import Event, State
+from penstock.protocols.kafka.coordinator.stored import topics_of
 from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.seams.rebalances import Reason, Why
 
 __all__ = ["drop_pending", "join"]
 
@@ -58,6 +60,7 @@ def _has_room(rounds: Rounds, group: Group, request: Join) -> bool:
 def _refuse_oversized(rounds: Rounds, group: Group, request: Join, now: Moment) -> None:
     request.reply(JoinAnswer(ErrorCode.GROUP_MAX_SIZE_REACHED))
     if request.member_id in group.members:
+        group.account.note(Reason(Why.REFUSED, request.member_id, request.client_id))
         rounds.forget_member(group, request.member_id, ErrorCode.GROUP_MAX_SIZE_REACHED)
         rounds.step(group, Event.REMOVED, Cause(now))
     elif drop_pending(rounds, group, request.member_id):
@@ -85,6 +88,7 @@ def _add(rounds: Rounds, group: Group, request: Join, now: Moment, member_id: st
         request.protocols,
     )
     group.add(member, request.protocol_type)
+    group.account.note(_reason(Why.JOINED, request, member_id))
     rounds.set(group, Wait.SESSION, now.monotonic + rounds.settings.new_member_timeout_ms / 1_000, member_id)
     rounds.step(group, Event.ADDED, Cause(now, member, request))
 
@@ -103,8 +107,24 @@ def _known(rounds: Rounds, group: Group, request: Join, now: Moment) -> None:
         event = Event.CHANGED
     else:
         event = Event.LEADER_REJOINED if group.leader == member_id else Event.REJOINED
+    _explain(group, member, request, event)
     _update(member, request)
     rounds.step(group, event, Cause(now, member, request))
+
+
+def _explain(group: Group, member: Member, request: Join, event: Event) -> None:
+    """Note why a member that was there joins again, where a round begins with it."""
+    if event is Event.CHANGED and group.state is not State.PREPARING:
+        changed = topics_of(dict(request.protocols).get(group.protocol_name or "", b"")) != topics_of(
+            member.metadata(group.protocol_name)
+        )
+        group.account.note(_reason(Why.CHANGED if changed else Why.OWNS_OTHERS, request, member.member_id))
+    elif event is Event.LEADER_REJOINED and group.state is State.STABLE:
+        group.account.note(_reason(Why.LEADER_ASKED, request, member.member_id))
+
+
+def _reason(why: Why, request: Join, member_id: str) -> Reason:
+    return Reason(why, member_id, request.client_id, said=request.reason)
 
 
 def _update(member: Member, request: Join) -> None:
@@ -130,4 +150,6 @@ def _take_over(rounds: Rounds, group: Group, request: Join, now: Moment, member_
     # does not rebalance: the client compares, and joins again if it must.
     same = group.protocol_name is not None and group.select_protocol() == group.protocol_name
     event = Event.TAKEN_OVER if same else Event.TAKEN_OVER_CHANGED
+    if group.state is State.COMPLETING or (group.state is State.STABLE and not same):
+        group.account.note(_reason(Why.CAME_BACK, request, member_id))
     rounds.step(group, event, Cause(now, member, request, takeover=takeover))

@@ -63,7 +63,8 @@ class SyncAnswer:
 class Join:
     """JoinGroup. ``needs_member_id``: a new dynamic member gets an id first and joins with it (v4, KIP-394).
 
-    ``may_skip_assignment``: a leader that came back understands SkipAssignment (v9, KIP-814).
+    ``may_skip_assignment``: a leader that came back understands SkipAssignment (v9, KIP-814). ``reason``: why it joins,
+    in its own words (v8, KIP-800).
     """
 
     group: str
@@ -78,6 +79,7 @@ class Join:
     reply: Callable[[JoinAnswer], None]
     needs_member_id: bool = True
     may_skip_assignment: bool = True
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +98,14 @@ class Sync:
 
 @dataclass(frozen=True, slots=True)
 class Leaver:
-    """One who leaves (or is removed by an operator): by member id, or by instance id alone."""
+    """One who leaves (or is removed by an operator): by member id, or by instance id alone.
+
+    ``reason``: in its own words (v5, KIP-800).
+    """
 
     member_id: str
     instance_id: str | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

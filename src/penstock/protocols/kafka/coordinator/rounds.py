@@ -6,6 +6,7 @@ Here are what effects need around them, the deadlines and the way to the log, an
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -15,6 +16,7 @@ from penstock.protocols.kafka.coordinator.requests import Join, JoinAnswer, Sync
 from penstock.protocols.kafka.coordinator.settings import GroupSettings
 from penstock.protocols.kafka.coordinator.states import TABLE, Effect, Event
 from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.seams.rebalances import Rebalance
 
 __all__ = ["Cause", "Due", "Moment", "Rounds", "Storage", "Wait"]
 
@@ -76,6 +78,7 @@ class Rounds:
     settings: GroupSettings
     storage: Storage
     acts: dict[Effect, Act]
+    told: Callable[[str, Rebalance], None]
     deadlines: Deadlines[Due] = field(default_factory=Deadlines[Due])
     last_ticket: int = 0
 
@@ -88,6 +91,11 @@ class Rounds:
         for effect in row.effects:
             self.acts[effect](self, group, cause)
         return cause.answer
+
+    def tell(self, group: Group, over: Rebalance | None) -> None:
+        """Say that a rebalance has come to its end, if one has."""
+        if over is not None:
+            self.told(group.group_id, over)
 
     def ticket(self) -> int:
         """A new number for something that is on its way to the log."""

@@ -6,10 +6,13 @@ that comes back after a restart with the same metadata counts as unchanged. Sour
 
 from __future__ import annotations
 
+from itertools import chain
+
 from penstock.errors import ProtocolViolation
+from penstock.model import Partition
 from penstock.protocols.kafka.coordinator.group import Group, Member
 from penstock.protocols.kafka.coordinator.states import State
-from penstock.protocols.kafka.messages.consumer_protocol import read_subscription
+from penstock.protocols.kafka.messages.consumer_protocol import read_assignment, read_subscription
 from penstock.protocols.kafka.messages.offsets_topic import (
     GroupValue,
     GroupValueMember,
@@ -17,7 +20,7 @@ from penstock.protocols.kafka.messages.offsets_topic import (
     write_group_value,
 )
 
-__all__ = ["restored", "stored_value", "subscribed_topics"]
+__all__ = ["CONSUMER", "partitions_of", "restored", "stored_value", "subscribed_topics", "topics_of"]
 
 CONSUMER = "consumer"
 """The protocol type of consumer groups, whose members' metadata is a subscription."""
@@ -67,6 +70,7 @@ def restored(group_id: str, data: bytes) -> Group:
     if value.members:
         group.leader = value.leader if value.leader in group.members else next(iter(group.members))
     group.subscribed = subscribed_topics(group)
+    group.account.restored({each.member_id: each.assignment for each in group.members.values()})
     return group
 
 
@@ -90,10 +94,24 @@ def subscribed_topics(group: Group) -> frozenset[str] | None:
         return frozenset()
     if group.protocol_type != CONSUMER or not group.protocol_name:
         return None
-    topics: set[str] = set()
+    found = [topics_of(member.metadata(group.protocol_name)) for member in group.members.values()]
+    return None if None in found else frozenset(chain.from_iterable(each for each in found if each))
+
+
+def topics_of(metadata: bytes) -> frozenset[str] | None:
+    """What a consumer subscribes to; None where its metadata cannot be understood."""
     try:
-        for member in group.members.values():
-            topics.update(read_subscription(member.metadata(group.protocol_name)).topics)
+        return frozenset(read_subscription(metadata).topics)
     except ProtocolViolation:
         return None
-    return frozenset(topics)
+
+
+def partitions_of(assignment: bytes) -> frozenset[Partition] | None:
+    """What a consumer is to read; None where its assignment cannot be understood."""
+    if not assignment:
+        return frozenset()
+    try:
+        assigned = read_assignment(assignment).assigned_partitions
+    except ProtocolViolation:
+        return None
+    return frozenset(Partition(each.topic, number) for each in assigned for number in each.partitions)

@@ -6,10 +6,12 @@ What must not live here: decisions about groups (`coordinator`) and wire message
 from __future__ import annotations
 
 import itertools
+import logging
 import uuid
 from collections.abc import Callable
 
 from penstock.errors import PenstockError
+from penstock.groups.rebalances import sentence
 from penstock.model import Committed, Partition
 from penstock.protocols.kafka.coordinator import Coordinator, Group, GroupSettings, Moment, State
 from penstock.protocols.kafka.error_codes import ErrorCode
@@ -17,9 +19,12 @@ from penstock.protocols.kafka.front.expiry import has_expired
 from penstock.protocols.kafka.front.faults import Refused
 from penstock.seams.node import Offsets
 from penstock.seams.patience import patiently
+from penstock.seams.rebalances import Rebalance
 from penstock.seams.runtime import Runtime, Timer
 
 __all__ = ["GroupKeeper"]
+
+_log = logging.getLogger("penstock.node")
 
 
 class GroupKeeper:
@@ -32,7 +37,7 @@ class GroupKeeper:
         self._due: float | None = None
         self._stores: dict[str, int] = {}
         self._numbers = itertools.count(1)
-        self.coordinator = Coordinator(settings, self, self._new_id)
+        self.coordinator = Coordinator(settings, self, self._new_id, _tell)
 
     def now(self) -> Moment:
         """Both clocks."""
@@ -169,3 +174,7 @@ class GroupKeeper:
 
     def _new_id(self) -> str:
         return str(uuid.UUID(bytes=self._runtime.random_bytes(16), version=4))
+
+
+def _tell(group_id: str, over: Rebalance) -> None:
+    _log.info("group %s: %s", group_id, sentence(over))

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
+from penstock.protocols.kafka import account
 from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.front.call import Call
 from penstock.protocols.kafka.front.config_values import Kind, Source
 from penstock.protocols.kafka.front.described_options import Described, Synonym
 from penstock.protocols.kafka.front.faults import Refused
 
-__all__ = ["client_metrics_options", "client_metrics_refusal", "group_options", "group_refusal"]
+__all__ = ["account_row", "client_metrics_options", "client_metrics_refusal", "group_options", "group_refusal"]
 
 
 class _Option(NamedTuple):
@@ -58,6 +60,16 @@ def _described(name: str, option: _Option) -> Described:
     synonyms = (Synonym(theirs, option.default, Source.DEFAULT),)
     meaning = f"Of {name.partition('.')[0]} groups of Kafka 4, which this node does not serve."
     return Described(name, option.default, option.kind, Source.DEFAULT, synonyms, meaning)
+
+
+def account_row(call: Call, name: str) -> list[Described]:
+    """What only our own client asks for, by its name: how the group was rebalanced, if there is such a group."""
+    group = call.shared.groups.coordinator.group(name)
+    if group is None or call.version < account.SINCE:
+        return []
+    meaning = "The group's last rebalances, as JSON."
+    text = account.written(group.account.rebalances())
+    return [Described(account.OPTION, text, Kind.STRING, Source.DEFAULT, (), meaning, read_only=True)]
 
 
 def client_metrics_options() -> list[Described]:

@@ -115,6 +115,9 @@ class RocketAdmin:
         listed = [GroupListing(name, (await self.describe_group(name)).state, "consumer") for name in sorted(names)]
         return GroupListings(listed, unreachable)
 
+    async def rebalances(self, group: str) -> None:
+        """Nobody remembers them."""
+
     async def describe_group(self, group: str) -> GroupDescription:
         """Its members, as brokers know them. Which queues each has only members themselves know; what is told is what
         they work out by this client's ``allocation``, from what brokers say of who is there."""

@@ -110,6 +110,9 @@ class TubeAdmin:
             if not ours.fullmatch(name)
         ]
 
+    async def rebalances(self, group: str) -> None:
+        """Nobody remembers them."""
+
     async def describe_group(self, group: str) -> GroupDescription:
         """One group and its members; "Dead" where nobody knows it."""
         check_group(group)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 
 from penstock.errors import PenstockError
+from penstock.protocols.kafka.account import OPTION
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.broker_changes import changeable, check_broker, set_broker_options, what_was_set
 from penstock.protocols.kafka.front.broker_options import broker_options
@@ -21,6 +22,7 @@ from penstock.protocols.kafka.front.config_values import Kind, Option, Source, p
 from penstock.protocols.kafka.front.described_options import Described, described
 from penstock.protocols.kafka.front.faults import Refused, code_of
 from penstock.protocols.kafka.front.group_options import (
+    account_row,
     client_metrics_options,
     client_metrics_refusal,
     group_options,
@@ -70,6 +72,8 @@ async def _described(
 ) -> DescribeConfigsResponseResult:
     try:
         rows = await _rows(call, resource.resource_type, resource.resource_name)
+        if resource.resource_type == _GROUP and OPTION in (resource.configuration_keys or ()):
+            rows += account_row(call, resource.resource_name)
     except PenstockError as error:
         return DescribeConfigsResponseResult(
             error_code=code_of(error),

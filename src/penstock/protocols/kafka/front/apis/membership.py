@@ -30,6 +30,7 @@ _PROTOCOL_MAY_BE_NULL = 7
 _SKIP_ASSIGNMENT_SINCE = 9
 _NAMES_SINCE = 5
 _MANY_LEAVERS_SINCE = 3
+_LONGEST_REASON = 255
 
 
 async def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
@@ -52,10 +53,16 @@ async def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse
         reply=promise.set,
         needs_member_id=call.version >= _MEMBER_ID_FIRST_SINCE,
         may_skip_assignment=call.version >= _SKIP_ASSIGNMENT_SINCE,
+        reason=_said(request.reason),
     )
     groups.coordinator.join(join, groups.now())
     groups.wake()
     return _joined(call, await promise)
+
+
+def _said(reason: str | None) -> str:
+    """What a member gives as its reason, as far as it is kept."""
+    return (reason or "")[:_LONGEST_REASON]
 
 
 def _joined(call: Call, answer: JoinAnswer) -> JoinGroupResponse:
@@ -120,7 +127,7 @@ async def leave_group(call: Call, request: LeaveGroupRequest) -> LeaveGroupRespo
         return LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     groups = call.shared.groups
     if call.version >= _MANY_LEAVERS_SINCE:
-        leavers = [Leaver(each.member_id, each.group_instance_id) for each in request.members]
+        leavers = [Leaver(each.member_id, each.group_instance_id, _said(each.reason)) for each in request.members]
     else:
         leavers = [Leaver(request.member_id)]
     codes = groups.coordinator.leave(request.group_id, leavers, groups.now())
