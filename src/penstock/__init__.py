@@ -73,6 +73,10 @@ if TYPE_CHECKING:
     from penstock.errors import ServerError as ServerError
     from penstock.errors import StoreError as StoreError
     from penstock.errors import UsageError as UsageError
+    from penstock.groups import Assignor as Assignor
+    from penstock.groups import Racks as Racks
+    from penstock.groups import Shares as Shares
+    from penstock.groups import Subscriber as Subscriber
     from penstock.model import Assignment as Assignment
     from penstock.model import Codec as Codec
     from penstock.model import Committed as Committed
@@ -114,6 +118,7 @@ _HOME_OF = {
             "OffsetOutOfRange PenstockError ProtocolViolation RemoteError RequestTimeout ServerError StoreError "
             "UsageError"
         ),
+        "penstock.groups": "Assignor Racks Shares Subscriber",
         "penstock.model": (
             "Assignment Codec Committed Endpoint GroupMetadata LogRange Node Offset OffsetSpec Partition PartitionInfo "
             "PartitionLike PreparedTransaction Record TimestampType TopicInfo"

@@ -113,11 +113,15 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class PartitionInfo:
-    """What is known of a partition: who leads it (None while nobody does) and in which epoch (-1 unknown)."""
+    """What is known of a partition: who leads it (None while nobody does) and in which epoch (-1 unknown).
+
+    ``racks`` are those of the nodes that keep a copy of it; empty where nodes do not tell theirs.
+    """
 
     partition: Partition
     leader: Node | None
     leader_epoch: int = -1
+    racks: frozenset[str] = frozenset()
 
 
 PartitionLike = Partition | PartitionInfo

@@ -1,4 +1,5 @@
-"""A group coordinator in memory: eager, all members join each round, partitions dealt out in order."""
+"""A group coordinator in memory: all members join each round. Partitions are dealt out in order; or, where the group is
+``cooperative``, by Kafka's cooperative assignor."""
 
 from __future__ import annotations
 
@@ -7,8 +8,10 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from penstock.errors import FencedError, ServerError
+from penstock.groups.assignor import Subscriber
+from penstock.groups.sticky_assignors import CooperativeStickyAssignor
 from penstock.model import Assignment, Committed, Partition
-from penstock.seams import Beat, GroupOptions, Verdict
+from penstock.seams import Beat, Dropped, GroupOptions, Verdict
 
 
 @dataclass(slots=True)
@@ -22,6 +25,8 @@ class FakeGroup:
     generation: int = 0
     rebalancing: bool = False
     joins: int = 0
+    cooperative: bool = False
+    kept: dict[str, frozenset[Partition]] = field(default_factory=dict)
 
     def finish_round(self) -> None:
         """Deal out once every known member is waiting."""
@@ -30,14 +35,25 @@ class FakeGroup:
         self.generation += 1
         names = sorted(self.waiting)
         everything = sorted(frozenset[Partition]().union(*(wanted for wanted, _ in self.waiting.values())))
-        for place, name in enumerate(names):
-            mine = frozenset(everything[place :: len(names)])
+        shares = {name: everything[place :: len(names)] for place, name in enumerate(names)}
+        if self.cooperative:
+            shares = self._shared(names, everything)
+        for name in names:
+            mine = frozenset(shares[name])
             self.members[name] = mine
             future = self.waiting[name][1]
             if not future.done():
                 future.set_result(Assignment(self.generation, mine))
         self.waiting.clear()
         self.rebalancing = False
+
+    def _shared(self, names: list[str], everything: list[Partition]) -> dict[str, list[Partition]]:
+        topics = {each.topic: [other for other in everything if other.topic == each.topic] for each in everything}
+        members = [
+            Subscriber(name, frozenset(topics), owned=self.kept.get(name, frozenset()), generation=self.generation)
+            for name in names
+        ]
+        return CooperativeStickyAssignor().assign(members, topics, {})
 
 
 class FakeMembership:
@@ -63,11 +79,14 @@ class FakeMembership:
         return self._options.heartbeat_interval_ms / 1_000
 
     def must_revoke(self, owned: Collection[Partition]) -> frozenset[Partition]:
-        return frozenset(owned)
+        return frozenset() if self._group.cooperative else frozenset(owned)
 
     async def join(self, topics: Collection[str], owned: Collection[Partition], reason: str) -> Assignment:
-        assert not owned, "an eager member gives everything up first"
+        assert self._group.cooperative or not owned, "an eager member gives everything up first"
         self._fault("join")
+        if owned and self.member_id not in self._group.members:
+            self.member_id = ""
+            raise Dropped("unknown member")
         if not self.member_id:
             self._group.joins += 1
             self.member_id = f"member-{self._group.joins}"
@@ -78,6 +97,7 @@ class FakeMembership:
         self._group.rebalancing = True
         self._group.members.setdefault(self.member_id, frozenset())
         future: asyncio.Future[Assignment] = asyncio.get_running_loop().create_future()
+        self._group.kept[self.member_id] = frozenset(owned)
         self._group.waiting[self.member_id] = (self._seen, future)
         self._group.finish_round()
         assignment = await future

@@ -23,6 +23,8 @@ NO_CLASSES = {
     "HeadersLike",
     "OffsetLike",
     "OffsetsLike",
+    "Racks",
+    "Shares",
     "OptionValue",
     "PartitionLike",
     "RowsLike",

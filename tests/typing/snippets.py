@@ -1,6 +1,6 @@
 """Read by mypy, never run: what users write with the clients has the types that the documentation promises."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, assert_type
 
 import pyarrow as pa
@@ -55,6 +55,24 @@ def consume() -> None:
                 print(message.key, message.value, message.offset, message.headers)
             consumer.commit()
             consumer.commit(batch)
+
+
+class Mine(penstock.Assignor):
+    name = "mine"
+
+    def assign(
+        self,
+        members: Sequence[penstock.Subscriber],
+        partitions: Mapping[str, Sequence[penstock.Partition]],
+        racks: penstock.Racks,
+    ) -> penstock.Shares:
+        return {members[0].member_id: partitions["flights"]}
+
+
+def share_out() -> None:
+    with penstock.Consumer("kafka://127.0.0.1:9092/flights", group="g", assignors=[Mine, "range"]) as consumer:
+        consumer.enforce_rebalance("something changed that only we know")
+        assert_type(consumer.group_metadata(), penstock.GroupMetadata)
 
 
 def consume_java_names() -> None:

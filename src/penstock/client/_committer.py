@@ -131,7 +131,7 @@ class Committer:
     def _need_membership(self, member: Member) -> None:
         if member.fenced is not None:
             raise member.fenced
-        if member.state not in {State.IN, State.STALE}:
+        if not member.holds:
             raise UsageError(
                 f"this consumer cannot commit: it is {member.state.value} of its group ({member.reason})",
                 hint="Its partitions may belong to others by now; poll() joins again",

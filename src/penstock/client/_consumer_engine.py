@@ -17,6 +17,7 @@ from penstock.client._consumption import Consumption, Within
 from penstock.client._interrupts import Interrupts, Wait
 from penstock.client._listening import Call
 from penstock.client._member import Alone, Member, group_options
+from penstock.client._member_states import Event
 from penstock.client._news import News
 from penstock.client._offset_consumption import OffsetConsumption
 from penstock.client._partitions import Partitions, PartitionState
@@ -131,6 +132,17 @@ class ConsumerEngine:
             await self.consumption.end(reason, patience.deadline if patience is not None else None)
             self._assigned_by_hand = False
             self.partitions.drop(self.partitions.assigned)
+
+    def enforce_rebalance(self, reason: str) -> None:
+        """Have the group share out anew; the next poll joins. Raises UsageError where there is nothing to share."""
+        if self.rebalancing is None or self.config.group is None:
+            raise UsageError(
+                "there is nothing that a group shares", hint="Give the consumer a group, and subscribe it to topics"
+            )
+        if isinstance(self.client, BatchLog):
+            raise UsageError("this log's groups share out by themselves, at no member's wish")
+        self.rebalancing.member.see(Event.REJOIN, reason)
+        self._news.set()
 
     # Polling.
 

@@ -16,7 +16,7 @@ from penstock.config import ConsumerConfig
 from penstock.config.logs import ClientLog
 from penstock.errors import ConfigError, FencedError, PenstockError
 from penstock.model import Assignment, Committed, Partition
-from penstock.seams import Beat, GroupOptions, LogClient, Membership, Verdict
+from penstock.seams import Beat, Dropped, GroupOptions, LogClient, Membership, Verdict
 
 __all__ = ["Alone", "Member", "group_options"]
 
@@ -24,7 +24,9 @@ _LOG = ClientLog("penstock.group")
 _FOREVER_S: Final = 3_600.0
 _IDLE_S: Final = 0.05
 _HOLDS: Final = frozenset({State.IN, State.STALE})
-"""States in which heartbeats are sent: in JOINING the join that waits at the coordinator is the sign of life."""
+"""States in which heartbeats are sent: in JOINING the join that waits at the coordinator is the sign of life.
+
+Once the coordinator has answered, that is over, and a poll that takes the answer may be long in coming."""
 
 
 def group_options(config: ConsumerConfig) -> GroupOptions:
@@ -117,6 +119,8 @@ class Member:
         self.fenced: PenstockError | None = None
         self.last_joined = (-1, "")
         self.events: list[Beat] = []
+        self._keeps = False
+        self._early: list[Beat] = []
 
     def see(self, event: Event, reason: str = "") -> None:
         """Take a step in the table."""
@@ -133,6 +137,11 @@ class Member:
     def needs_poll(self) -> bool:
         """Whether the next poll has something to do here before it hands out records."""
         return self.state is not State.IN or bool(self.events)
+
+    @property
+    def holds(self) -> bool:
+        """Whether what it owns is still its own, so that it can be committed."""
+        return self.state in _HOLDS or (self.state is State.JOINING and self._keeps)
 
     def polled(self) -> None:
         """User code came and went, in any thread."""
@@ -152,13 +161,14 @@ class Member:
         """Begin to join, or go on with a join that an earlier poll had no time to wait for."""
         if self._joining is None:
             self.see(Event.JOIN)
+            self._keeps = bool(owned)
             work = self.membership.join(topics, owned, self.reason)
             self._joining = self._loop.create_task(work, name="penstock join")
-            self._joining.add_done_callback(lambda _: self._news())
+            self._joining.add_done_callback(self._has_joined)
         return self._joining
 
-    def joined(self) -> Assignment:
-        """Take the outcome of a join that is done. Raises what made it fail."""
+    def joined(self) -> Assignment | None:
+        """Take the outcome of a join that is done; None if what it kept is lost. Raises what made it fail."""
         assert self._joining is not None
         task, self._joining = self._joining, None
         try:
@@ -167,13 +177,17 @@ class Member:
             self.fenced = error
             self.see(Event.TAKEN)
             raise
+        except Dropped as error:
+            self.see(Event.LOST, str(error))
+            return None
         except BaseException:
             self.see(Event.FAILED)
             raise
         self.see(Event.JOINED)
         self.last_joined = (assignment.generation, self.membership.member_id)
-        if self._heart is None:
-            self._heart = self._loop.create_task(self._beat(), name="penstock heartbeat")
+        early, self._early = self._early, []
+        for beat in early:
+            self._told(beat)
         return assignment
 
     async def renewed(self, topics: Collection[str]) -> None:
@@ -199,6 +213,17 @@ class Member:
             except PenstockError as error:
                 self.log.warning("the group was not told that this consumer left, and will notice by itself: %s", error)
 
+    def _has_joined(self, task: asyncio.Task[Assignment]) -> None:
+        """From here on heartbeats keep the place, also while no poll comes to take it."""
+        if self._heart is None and self._joining is task and not task.cancelled() and task.exception() is None:
+            self._heart = self._loop.create_task(self._beat(), name="penstock heartbeat")
+        self._news()
+
+    @property
+    def _beats(self) -> bool:
+        joined = self._joining is not None and self._joining.done()
+        return self.state in _HOLDS or (self.state is State.JOINING and joined)
+
     async def _beat(self) -> None:
         pause = self.membership.heartbeat_interval_s
         while True:
@@ -220,14 +245,16 @@ class Member:
 
     async def _beat_once(self) -> float:
         """Let the group hear of this member, if it should; returns the time until the next one."""
-        if self.state in _HOLDS and not self._is_overdue():
+        if self._beats and not self._is_overdue():
             self._told(await self.membership.heartbeat())
             return self.membership.heartbeat_interval_s
-        if self.state in _HOLDS:
+        if self._beats:
             await self._leave_overdue()
         return max(self.membership.heartbeat_interval_s, _IDLE_S)
 
     def _told(self, beat: Beat) -> None:
+        if self.state is State.JOINING and self._beats:
+            self._early.append(beat)
         if self.state not in _HOLDS:
             return
         if beat.revoked or beat.assigned or beat.lost:
@@ -248,6 +275,7 @@ class Member:
         self.log.warning(
             "%s: leaving the group. Poll more often, take fewer records a poll, or raise the limit", reason
         )
+        self._joining, self._early = None, []
         self.see(Event.OVERDUE, reason)
         try:
             await self.membership.leave(reason)

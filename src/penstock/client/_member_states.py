@@ -1,6 +1,7 @@
 """Where a consumer stands with its group: a table.
 
-A consumer is OUT until it joins. JOINING it waits for the others; IN it owns partitions and its heartbeats keep them.
+A consumer is OUT until it joins. JOINING it waits for the others; what its group lets it keep meanwhile is its own.
+IN it owns partitions and its heartbeats keep them.
 STALE it is still a member, but the group is sharing out anew: what it owns stays its own until it has revoked it, in
 the next poll, and joined again. GONE the group went on without it: what it owned belongs to others already. FENCED
 somebody else has taken its identity, and it must not come back by itself.
@@ -55,7 +56,8 @@ TABLE: Final = Table(
             Event.JOINED: State.IN,
             Event.FAILED: State.OUT,
             Event.REJOIN: State.JOINING,
-            Event.LOST: State.JOINING,
+            Event.LOST: State.GONE,
+            Event.OVERDUE: State.GONE,
             Event.TAKEN: State.FENCED,
             Event.LEFT: State.OUT,
         },

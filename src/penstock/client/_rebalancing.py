@@ -98,19 +98,21 @@ class Rebalancing:
                     await self._prepare()
                 task = self.member.join(self.topics, self._partitions.assigned)
                 ends: list[asyncio.Future[Any]] = [task] if over is None else [task, over]
-                left = max(0.0, deadline - loop.time())
+                # What is kept is read on meanwhile; the end of the join is news.
+                left = 0.0 if self._partitions.assigned else max(0.0, deadline - loop.time())
                 await asyncio.wait(ends, timeout=left, return_when=asyncio.FIRST_COMPLETED)
                 if not task.done():
                     return
                 self._taking_over = self._outcome()
-                await self._take_over(self._taking_over)
+                if self._taking_over is not None:
+                    await self._take_over(self._taking_over)
             self._complain()
 
     async def end(self, reason: str) -> None:
         """Revoke everything and leave."""
         owned = self._partitions.assigned
         try:
-            if self._holds:
+            if self.member.holds:
                 await self._commit_before_losing()
             if owned:
                 await self._tell_gone(owned)
@@ -134,7 +136,7 @@ class Rebalancing:
             await self._commit_before_losing()
         self._prepared = True
 
-    def _outcome(self) -> Assignment:
+    def _outcome(self) -> Assignment | None:
         self._prepared = False
         return self.member.joined()
 
@@ -216,11 +218,7 @@ class Rebalancing:
         self._owed = frozenset()
 
     async def _tell_gone(self, partitions: frozenset[Partition]) -> None:
-        await self._tell(self._listener.revoked if self._holds else self._listener.lost, partitions)
-
-    @property
-    def _holds(self) -> bool:
-        return self.member.state in {State.IN, State.STALE}
+        await self._tell(self._listener.revoked if self.member.holds else self._listener.lost, partitions)
 
     async def _give_up_fenced(self) -> None:
         owned = self._partitions.assigned

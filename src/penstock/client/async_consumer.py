@@ -144,11 +144,15 @@ class AsyncConsumer(Handle):
         generation, member_id = self._engine.last_joined if self._engine else (-1, "")
         return GroupMetadata(config.group, generation, member_id, config.group_instance_id)
 
+    async def enforce_rebalance(self, reason: str = "the application enforced a rebalance") -> None:
+        """Have the group share out anew; the next poll joins. Raises UsageError without a group, or where the log
+        shares out by itself (TubeMQ)."""
+        (await self._start()).enforce_rebalance(reason)
+
     async def partition_status(self) -> Mapping[Partition, PartitionStatus]:
         """Where each assigned partition stands: what it waits for, its position, and the end of its log as the log said
         last. Asks no server."""
-        engine = self._engine
-        return {each.partition: each for each in engine.standing()} if engine else {}
+        return {each.partition: each for each in self._engine.standing()} if self._engine else {}
 
     def empty_reason(self) -> EmptyReason | None:
         """Why the last poll returned nothing; None if it returned something, or there was none yet."""
@@ -215,11 +219,8 @@ class AsyncConsumer(Handle):
 
     def paused(self) -> frozenset[Partition]:
         """What ``pause`` holds back."""
-        return (
-            frozenset(state.partition for state in self._engine.partitions if state.paused)
-            if self._engine
-            else frozenset()
-        )
+        states = self._engine.partitions if self._engine else ()
+        return frozenset(state.partition for state in states if state.paused)
 
     async def position(self, partition: PartitionLike) -> int:
         """The offset of the next record that poll will return."""

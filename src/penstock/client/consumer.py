@@ -125,6 +125,12 @@ class Consumer(Handle):
         """
         return self._inner.group_metadata()
 
+    def enforce_rebalance(self, reason: str = "the application enforced a rebalance") -> None:
+        """Have the group share out anew; the next poll joins. Raises UsageError without a group, or where the log
+        shares out by itself (TubeMQ)."""
+        with self._turn as run:
+            run(lambda: self._inner.enforce_rebalance(reason))
+
     def partition_status(self) -> Mapping[Partition, PartitionStatus]:
         """Where each assigned partition stands: what it waits for, its position, and the end of its log as the log said
         last. Asks no server."""

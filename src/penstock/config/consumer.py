@@ -45,7 +45,9 @@ class ConsumerConfig(ClientConfig):
     Java's: ``session_timeout_ms`` (without a heartbeat for so long, the group goes on without this member),
     ``heartbeat_interval_ms`` (a third or less of it), ``max_poll_interval_ms`` (without a poll for so long this member
     leaves; also how long a rebalance waits for it), ``fetch_min_bytes`` / ``fetch_max_wait_ms`` (when a server answers
-    a fetch), ``isolation_level``, ``assignors`` in order of preference, ``client_rack``.
+    a fetch), ``isolation_level``, ``assignors`` in order of preference (if all of them are
+    cooperative, members keep what they own while the group shares out anew; beside these names, classes derived from
+    `penstock.Assignor`), ``client_rack``.
     """
 
     group: str | None = optional_text(
@@ -55,8 +57,11 @@ class ConsumerConfig(ClientConfig):
         about="makes this a static member: back within the session timeout it gets its partitions again"
     )
     client_rack: str = text("", about="where this client is, as the brokers' racks are named")
-    assignors: tuple[str, ...] = names(
-        ("range",), known=ASSIGNORS, about="how the group may share out partitions, the first choice first"
+    assignors: tuple[str | type[object], ...] = names(
+        ("range", "cooperative-sticky"),
+        known=ASSIGNORS,
+        classes=True,
+        about="how the group may share out partitions, the first choice first",
     )
     session_timeout_ms: int = number(
         45_000, low=1, about="without a heartbeat for so long, the group goes on without this member"

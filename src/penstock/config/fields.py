@@ -28,6 +28,7 @@ __all__ = [
     "optional_text",
     "ratio",
     "text",
+    "without_brackets",
 ]
 
 INT32_MAX: Final = 2**31 - 1
@@ -186,12 +187,16 @@ def secret(*, about: str) -> str | None:
     return field(default=None, repr=False, metadata={_KEY: Kind(_as_given, check_text, about, "text")})
 
 
-def names(default: tuple[str, ...], *, known: tuple[str, ...], about: str) -> tuple[str, ...]:
-    """Some of these names, separated by commas."""
+def names(
+    default: tuple[str, ...], *, known: tuple[str, ...], about: str, classes: bool = False
+) -> tuple[str | type[object], ...]:
+    """Some of these names, separated by commas; or, with ``classes``, classes, which their owner looks at."""
 
     def read(name: str, given: object) -> object:
         if isinstance(given, str):
-            given = [part.strip() for part in given.split(",") if part.strip()]
+            given = [part.strip() for part in without_brackets(given).split(",") if part.strip()]
+        if isinstance(given, type):
+            given = [given]
         if isinstance(given, Sequence):
             return tuple(given)
         return given
@@ -200,10 +205,16 @@ def names(default: tuple[str, ...], *, known: tuple[str, ...], about: str) -> tu
         if not isinstance(value, tuple) or not value:
             raise ConfigError(f"{name} is {value!r}, expected at least one of {', '.join(known)}")
         for part in value:
-            if part not in known:
+            if part not in known and not (classes and isinstance(part, type)):
                 raise ConfigError(f"{name} has {part!r}, expected some of {', '.join(known)}")
 
     return field(default=default, metadata={_KEY: Kind(read, check_names, about, f"some of {', '.join(known)}")})
+
+
+def without_brackets(given: str) -> str:
+    """A list's text without those that Java prints around it."""
+    bare = given.strip()
+    return bare[1:-1] if bare[:1] == "[" and bare[-1:] == "]" else bare
 
 
 def choice(

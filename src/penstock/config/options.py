@@ -34,7 +34,7 @@ __all__ = [
     "reader_settings",
 ]
 
-OptionValue: TypeAlias = str | int | float | bool | Sequence[str] | None
+OptionValue: TypeAlias = str | int | float | bool | Sequence[str | type[object]] | None
 """What an option may be given as; None stands for "not given"."""
 
 Config = TypeVar("Config", bound=ClientConfig)
@@ -149,7 +149,9 @@ def _with_endpoints(address: Address, servers: OptionValue, protocol: ProtocolCo
         if not address.endpoints:
             raise ConfigError(f"address '{address}' names no host", hint=f"Write {address.scheme}://HOST:PORT")
         return address
-    text = servers if isinstance(servers, str) else ",".join(servers) if isinstance(servers, Sequence) else str(servers)
+    text = str(servers)
+    if isinstance(servers, Sequence) and not isinstance(servers, str):
+        text = ",".join(map(str, servers))
     endpoints = parse_endpoints(text, lambda: protocol.port)
     if address.endpoints and address.endpoints != endpoints:
         raise ConfigError(f"address '{address}' and bootstrap.servers={text!r} name different hosts", hint="Keep one")
@@ -169,7 +171,9 @@ def _with_topics(address: Address, topics: OptionValue) -> Address:
 
 def _texts(value: OptionValue) -> Sequence[str]:
     if isinstance(value, Sequence):
-        return value
+        names = [each for each in value if isinstance(each, str)]
+        if len(names) == len(value):
+            return names
     raise ConfigError(f"topics is {value!r}, expected names")
 
 

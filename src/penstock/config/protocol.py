@@ -8,8 +8,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
+from penstock.config.fields import without_brackets
 from penstock.config.spellings import Spelling, normal
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from penstock.config.options import OptionValue
 
 __all__ = ["PLAIN", "AddressForm", "FileReader", "Jobs", "ProtocolConfig", "both"]
+
+Word = TypeVar("Word")
 
 AddressForm: TypeAlias = "Callable[[str, type[ClientConfig]], Address | None]"
 """Reads an address of another form for a role; None for a text that is none. Raises ConfigError."""
@@ -67,7 +70,7 @@ class ProtocolConfig:
         if words is None:
             return given
         if isinstance(given, str):
-            parts = [part.strip() for part in given.split(",")]
+            parts = [part.strip() for part in without_brackets(given).split(",")]
             return given if words.keys().isdisjoint(map(str.lower, parts)) else ",".join(_translated(parts, words))
         return _translated(given, words) if isinstance(given, Sequence) else given
 
@@ -88,7 +91,7 @@ def both(first: ProtocolConfig, second: ProtocolConfig) -> ProtocolConfig:
     return replace(first, spellings=spellings, absent=absent, values={**second.values, **first.values})
 
 
-def _translated(parts: Sequence[str], words: Mapping[str, str]) -> tuple[str, ...]:
+def _translated(parts: Sequence[Word], words: Mapping[str, str]) -> tuple[Word | str, ...]:
     return tuple(words.get(str(part).lower(), part) for part in parts)
 
 

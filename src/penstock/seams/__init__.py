@@ -27,11 +27,9 @@ if TYPE_CHECKING:
     from penstock.seams.client import Avoids as Avoids
     from penstock.seams.client import BatchLog as BatchLog
     from penstock.seams.client import BatchMembership as BatchMembership
-    from penstock.seams.client import Beat as Beat
     from penstock.seams.client import Beats as Beats
     from penstock.seams.client import Fetched as Fetched
     from penstock.seams.client import FoundOffset as FoundOffset
-    from penstock.seams.client import GroupOptions as GroupOptions
     from penstock.seams.client import HasHead as HasHead
     from penstock.seams.client import LogClient as LogClient
     from penstock.seams.client import Membership as Membership
@@ -45,7 +43,6 @@ if TYPE_CHECKING:
     from penstock.seams.client import SendsAtOnce as SendsAtOnce
     from penstock.seams.client import Sent as Sent
     from penstock.seams.client import TellsTruncation as TellsTruncation
-    from penstock.seams.client import Verdict as Verdict
     from penstock.seams.enode import Appended as Appended
     from penstock.seams.enode import Budget as Budget
     from penstock.seams.enode import Enode as Enode
@@ -71,6 +68,10 @@ if TYPE_CHECKING:
     from penstock.seams.kept_offsets import KeepsOffsetsHere as KeepsOffsetsHere
     from penstock.seams.kept_offsets import OffsetsFile as OffsetsFile
     from penstock.seams.locks import Locks as Locks
+    from penstock.seams.membership import Beat as Beat
+    from penstock.seams.membership import Dropped as Dropped
+    from penstock.seams.membership import GroupOptions as GroupOptions
+    from penstock.seams.membership import Verdict as Verdict
     from penstock.seams.node import NodeIdentity as NodeIdentity
     from penstock.seams.node import Offsets as Offsets
     from penstock.seams.node import Services as Services
@@ -110,15 +111,15 @@ _HOME_OF = {
         "rebalances": "Moved Reason Rebalance",
         "channel": "Channel Connection Dialect Link Outgoing Pending",
         "client": (
-            "Avoids BatchLog BatchMembership Beat Beats Fetched FoundOffset GroupOptions HasHead LogClient Membership "
-            "NamesTopics Packed Pulled ReadFrom ReadLimits ReadsAtOnce Sender SendsAtOnce Sent TellsTruncation "
-            "Verdict"
+            "Avoids BatchLog BatchMembership Beats Fetched FoundOffset HasHead LogClient Membership NamesTopics Packed "
+            "Pulled ReadFrom ReadLimits ReadsAtOnce Sender SendsAtOnce Sent TellsTruncation"
         ),
         "enode": "Appended Budget Enode Extent FetchPart Place Room TopicState Writer extent fetch_one",
         "framing": "Buffer Buffers Frame Framing Pieces Stretch joined",
         "front": "Front Peer Session",
         "kept_offsets": "KeepsOffsetsHere OffsetsFile",
         "locks": "Locks",
+        "membership": "Beat Dropped GroupOptions Verdict",
         "node": "NodeIdentity Offsets Services",
         "offsets": "OffsetsCodec Replayed",
         "opening": "EnodeIdentity OpenedEnode OpenEnode Surroundings",

@@ -7,13 +7,13 @@ events (TubeMQ), that agree by join and sync (Kafka) and that compute the alloca
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from penstock.errors import LogTruncated, PenstockError
 from penstock.model import Assignment, Codec, Committed, LogRange, Node, Offset, OffsetSpec, Partition, TopicInfo
+from penstock.seams.membership import Beat, GroupOptions
 
 if TYPE_CHECKING:
     from penstock.columnar import Messages
@@ -208,39 +208,6 @@ class Avoids(Protocol):
     def avoids(self, partition: Partition) -> bool: ...
 
 
-class Verdict(enum.Enum):
-    STEADY = "steady"
-    REJOIN = "rejoin"  # call join() again; partitions may be kept or not, as the Membership's rebalance() says
-    LOST = "lost"  # this member's identity is gone: everything it owned belongs to others
-
-
-@dataclass(frozen=True, slots=True)
-class Beat:
-    """What a heartbeat told: a verdict, and for event-driven protocols partitions taken and given at once.
-
-    ``revoked`` are still this member's until it gives them back; ``lost`` are others' already.
-    """
-
-    verdict: Verdict
-    revoked: frozenset[Partition] = frozenset()
-    assigned: frozenset[Partition] = frozenset()
-    reason: str = ""
-    lost: frozenset[Partition] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class GroupOptions:
-    """How this member takes part; times in ms, defaults of Kafka's Java consumer 4.x."""
-
-    group: str
-    client_id: str = ""
-    instance_id: str | None = None
-    session_timeout_ms: int = 45_000
-    rebalance_timeout_ms: int = 300_000
-    heartbeat_interval_ms: int = 3_000
-    assignors: tuple[str, ...] = ("range",)
-
-
 class Membership(Protocol):
     """One member of one group. The engine calls ``join`` first, then ``heartbeat`` every ``heartbeat_interval_s``."""
 
@@ -255,7 +222,10 @@ class Membership(Protocol):
         ...
 
     async def join(self, topics: Collection[str], owned: Collection[Partition], reason: str) -> Assignment:
-        """Take part in a rebalance until this member has an assignment. Raises FencedError and other final errors."""
+        """Take part in a rebalance until this member has an assignment. Raises FencedError and other final errors.
+
+        ``owned`` is what it keeps meanwhile. Raises Dropped where that is lost: it may join again, with nothing.
+        """
         ...
 
     async def heartbeat(self) -> Beat: ...

@@ -34,7 +34,7 @@ def test_every_partition_of_a_subscribed_topic_has_one_owner(
     sizes: dict[str, int], subscribed: list[frozenset[str]], static: int
 ) -> None:
     members, partitions = members_of(subscribed, static), partitions_of(sizes)
-    owned = RangeAssignor().assign(members, partitions)
+    owned = RangeAssignor().assign(members, partitions, {})
     assert set(owned) == {member.member_id for member in members}
     given_out = [partition for run in owned.values() for partition in run]
     wanted = frozenset[str]().union(*subscribed)
@@ -48,7 +48,7 @@ def test_shares_of_a_topic_differ_by_one_at_most_and_are_runs(
     sizes: dict[str, int], subscribed: list[frozenset[str]], static: int
 ) -> None:
     members = members_of(subscribed, static)
-    owned = RangeAssignor().assign(members, partitions_of(sizes))
+    owned = RangeAssignor().assign(members, partitions_of(sizes), {})
     for topic in sizes:
         shares = [[p.id for p in owned[m.member_id] if p.topic == topic] for m in members if topic in m.topics]
         assert not shares or max(map(len, shares)) - min(map(len, shares)) <= 1
@@ -63,14 +63,14 @@ def test_the_order_in_which_members_arrive_does_not_matter(
     members, partitions = members_of(subscribed, static), partitions_of(sizes)
     shuffled = list(members)
     dice.shuffle(shuffled)
-    assert RangeAssignor().assign(members, partitions) == RangeAssignor().assign(shuffled, partitions)
+    assert RangeAssignor().assign(members, partitions, {}) == RangeAssignor().assign(shuffled, partitions, {})
 
 
 def test_static_members_keep_their_place_under_a_new_member_id() -> None:
     partitions = partitions_of({"alpha": 5})
     topics = frozenset({"alpha"})
-    before = RangeAssignor().assign([Subscriber("b-1", topics, "b"), Subscriber("a-1", topics, "a")], partitions)
-    after = RangeAssignor().assign([Subscriber("a-9", topics, "a"), Subscriber("b-0", topics, "b")], partitions)
+    before = RangeAssignor().assign([Subscriber("b-1", topics, "b"), Subscriber("a-1", topics, "a")], partitions, {})
+    after = RangeAssignor().assign([Subscriber("a-9", topics, "a"), Subscriber("b-0", topics, "b")], partitions, {})
     assert (before["a-1"], before["b-1"]) == (after["a-9"], after["b-0"])
 
 
@@ -87,7 +87,7 @@ def test_it_agrees_with_kafka_python(sizes: dict[str, int], subscribed: list[fro
             for m in members
         ],
     )
-    ours = RangeAssignor().assign(members, partitions_of(sizes))
+    ours = RangeAssignor().assign(members, partitions_of(sizes), {})
     for member in members:
         shares = dict(answer[member.member_id].assigned_partitions)
         expected = {(topic, n) for topic, numbers in shares.items() for n in numbers}

@@ -64,6 +64,22 @@ def test_the_first_group_of_java_options_is_understood() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        "org.apache.kafka.clients.consumer.RangeAssignor,org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
+        "[class org.apache.kafka.clients.consumer.RangeAssignor, class org.apache.kafka.clients.consumer."
+        "CooperativeStickyAssignor]",
+        "[RangeAssignor, CooperativeStickyAssignor]",
+        ["RangeAssignor", "cooperative-sticky"],
+        "[range, cooperative-sticky]",
+    ],
+)
+def test_javas_assignors_are_understood_however_it_writes_them(given: OptionValue) -> None:
+    found = consumer_settings("kafka://h/t", {"partition.assignment.strategy": given}, protocol=KAFKA)
+    assert found.config.assignors == ("range", "cooperative-sticky") == ConsumerConfig().assignors
+
+
 def test_librdkafka_spellings_and_units_are_understood() -> None:
     consumer = {"metadata.broker.list": "a:1", "auto.offset.reset": "smallest", "queued.max.messages.kbytes": "65536"}
     found = consumer_settings(

@@ -39,6 +39,7 @@ class Coordinator:
         self.generation = 0
         self.assigned = b""
         self.follower_of: str | None = None
+        self.name = ""
         it.broker.answers |= {
             "Metadata": metadata({1: it.endpoint}, {"events": dict.fromkeys(range(3), (1, 0))}),
             "FindCoordinator": lambda request, version: FindCoordinatorResponse(
@@ -77,7 +78,7 @@ class Coordinator:
         return JoinGroupResponse(
             generation_id=self.generation,
             protocol_type="consumer",
-            protocol_name="range",
+            protocol_name=self.name or request.protocols[0].name,
             leader=member_id if leading else self.follower_of or "",
             member_id=member_id,
             members=[member] if leading else [],

@@ -10,7 +10,7 @@ from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq import methods
 from penstock.protocols.rocketmq.client.membership import RocketMembership
 from penstock.protocols.rocketmq.config.options import MessageModel
-from penstock.seams.client import GroupOptions, Verdict
+from penstock.seams.membership import GroupOptions, Verdict
 from tests.unit.client.virtual_time import passing
 from tests.unit.rocketmq_client.cluster import Cluster, Stage, go, stage
 

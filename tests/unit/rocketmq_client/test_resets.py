@@ -10,7 +10,7 @@ from penstock.protocols.rocketmq import methods
 from penstock.protocols.rocketmq.client.resets import Resets
 from penstock.protocols.rocketmq.command import RemotingCommand
 from penstock.protocols.rocketmq.messages import write_body
-from penstock.seams.client import Verdict
+from penstock.seams.membership import Verdict
 from tests.unit.client.virtual_time import passing
 from tests.unit.rocketmq_client.cluster import go, stage
 from tests.unit.rocketmq_client.test_membership import GROUP, QUEUES, member, queues

@@ -19,7 +19,8 @@ from penstock.protocols.kafka.client.options import KafkaOptions
 from penstock.protocols.kafka.client.versions import Versions
 from penstock.protocols.kafka.names import check_topic
 from penstock.seams.channel import Channel, Dialect
-from penstock.seams.client import FetchHeard, FoundOffset, GroupOptions, ReadFrom, ReadLimits
+from penstock.seams.client import FetchHeard, FoundOffset, ReadFrom, ReadLimits
+from penstock.seams.membership import GroupOptions
 
 if TYPE_CHECKING:
     from penstock.protocols.kafka.client.admin import KafkaAdmin

@@ -227,7 +227,9 @@ class Cluster:
         known = self._leaders.get(partition)
         if same and known is not None and told.leader_epoch < known.leader_epoch:
             return known
-        return PartitionInfo(partition, self._nodes.get(told.leader_id), told.leader_epoch)
+        nodes = (self._nodes.get(each) for each in told.replica_nodes)
+        racks = frozenset(node.rack for node in nodes if node is not None and node.rack)
+        return PartitionInfo(partition, self._nodes.get(told.leader_id), told.leader_epoch, racks)
 
     def _forget(self, name: str | None) -> None:
         topic = self._topics.pop(name or "", None)

@@ -38,6 +38,7 @@ class Kind(enum.IntEnum):
 
 
 _NOUNS = {Kind.GROUP: "group", Kind.TRANSACTION: "transactional id"}
+_ASIDE = " aside"
 _LANES = {Kind.GROUP: "coordinator", Kind.TRANSACTION: "transactions"}
 
 
@@ -51,6 +52,7 @@ class Coordinator:
         self._lane = _LANES[kind]
         self._node: Node | None = None
         self._connection: Connection | None = None
+        self._aside: Connection | None = None
         self.commit_forms: dict[Partition, tuple[object, CommitForm]] = {}
         self.held_offsets = HeldOffsets(cluster.calls.options.client_id, key)
 
@@ -84,13 +86,20 @@ class Coordinator:
         timeout_s: float | None = None,
         held_s: float = 0.0,
         at_most: int | None = None,
+        aside: bool = False,
     ) -> Response:
-        """One request; a broken connection makes the coordinator unknown. ``held_s`` as for ``Calls.call``."""
+        """One request; a broken connection makes the coordinator unknown. ``held_s`` as for ``Calls.call``.
+
+        ``aside``: on a connection of its own, which others are not held up on meanwhile.
+        """
         node = await self.find()
         calls = self.cluster.calls
         try:
-            link = await calls.link(node.endpoint, self._lane)
-            self._connection = link.connection
+            link = await calls.link(node.endpoint, self._lane + _ASIDE if aside else self._lane)
+            if aside:
+                self._aside = link.connection
+            else:
+                self._connection = link.connection
             return await calls.call(
                 node.endpoint, message, response, timeout_s=timeout_s, held_s=held_s, at_most=at_most, over=link
             )
@@ -134,9 +143,10 @@ class Coordinator:
         return (await self.cluster.calls.link(node.endpoint, self._lane)).state
 
     def hang_up(self) -> None:
-        """Close the connection: an answer on it is not wanted any more, and others should not wait behind it."""
-        if self._connection is not None:
-            self._connection.close()
+        """Close the connections: an answer is not wanted any more, and others should not wait behind it."""
+        for connection in (self._connection, self._aside):
+            if connection is not None:
+                connection.close()
 
     async def _ask(self) -> Node:
         answer = await self.cluster.ask_anyone(

@@ -8,11 +8,12 @@ Source: Kafka protocol guide, JoinGroup v0-v9, SyncGroup v0-v5, Heartbeat v0-v4,
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TypeVar
+from dataclasses import replace
+from typing import Final, TypeAlias, TypeVar
 
 from penstock.errors import PenstockError, ProtocolViolation, UsageError
-from penstock.groups.assignors import assignors_named
-from penstock.model import Assignment, Committed, Partition
+from penstock.model import Assignment, Committed, Partition, TopicInfo
+from penstock.protocols.kafka.client.assignors import check_cooperation, check_shares, made_assignors
 from penstock.protocols.kafka.client.calls import ByVersion
 from penstock.protocols.kafka.client.committing import Identity, commit
 from penstock.protocols.kafka.client.coordinator import Coordinator
@@ -21,6 +22,7 @@ from penstock.protocols.kafka.client.subscriptions import (
     assignment_bytes,
     partitions_assigned,
     partitions_by_topic,
+    racks_of,
     subscriber_of,
     subscription_bytes,
 )
@@ -38,7 +40,7 @@ from penstock.protocols.kafka.messages.groups import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
-from penstock.seams.client import Beat, GroupOptions, Verdict
+from penstock.seams.membership import Beat, Dropped, GroupOptions, Verdict
 from penstock.seams.retry import Retry
 
 __all__ = ["KafkaMembership"]
@@ -51,6 +53,11 @@ _LEAVE_TIMEOUT_S = 5.0
 _LONGEST_REASON = 255
 _AT_ONCE = 3
 _FIRST_WITH_MEMBERS = 3
+_AMONG_OTHERS: Final = (State.JOINING, State.SYNCING)
+_GONE_ON: Final = (Event.REBALANCING, Event.OLD_GENERATION)
+
+Shared: TypeAlias = Mapping[str, tuple[frozenset[str], ...]]
+"""What was shared out: each partition's racks, by topic; none of a topic that is not there."""
 
 
 class KafkaMembership:
@@ -63,14 +70,15 @@ class KafkaMembership:
         self._cluster = coordinator.cluster
         self._calls = coordinator.cluster.calls
         self._options = options
-        self._assignors = {each.name: each for each in assignors_named(options.assignors)}
+        self._assignors = made_assignors(options.assignors)
         self._cooperative = all(each.cooperative for each in self._assignors.values())
         self._identity = Identity(instance_id=options.instance_id)
         self._protocol = ""
         self._to_send: Sequence[SyncGroupRequestAssignment] = ()
         self._assigned: frozenset[Partition] = frozenset()
         self._joined_topics: frozenset[str] = frozenset()
-        self._shared_out: dict[str, int] | None = None
+        self._shared_out: Shared | None = None
+        self._kept: Identity | None = None
         self._beat: Beat | None = None
         self.state = State.UNJOINED
 
@@ -91,18 +99,23 @@ class KafkaMembership:
     async def join(self, topics: Collection[str], owned: Collection[Partition], reason: str) -> Assignment:
         """Join and sync until this member has an assignment. Raises FencedError, ServerError, ConnectionLost.
 
-        And UsageError where another process has taken this member's place already.
+        And Dropped, and UsageError where another process has taken this member's place already.
         """
         if self.state is State.FENCED:
             raise UsageError(f"this member cannot join: it {self.state.value}")
+        if owned and self._identity.generation < 0:
+            raise Dropped("its generation is over")
         self._step(Event.JOIN)
         self._joined_topics = frozenset(topics)
         self._beat = None
+        self._kept = self._identity if owned else None
         attempts = _Attempts(self._coordinator)
         try:
             while self.state is not State.STABLE:
                 error = await (self._join(owned, reason) if self.state is State.JOINING else self._sync())
                 row = self._step(event_of(error), error)
+                if owned and self._kept is None:
+                    raise Dropped(str(error))
                 await attempts.after(error, row)
                 if row.next is State.STABLE and not {each.topic for each in self._assigned} <= self._joined_topics:
                     # The leader assigned by an older subscription of ours.
@@ -113,6 +126,8 @@ class KafkaMembership:
                 # The coordinator may hold the answer back for minutes; what comes next must not wait behind it.
                 self._coordinator.hang_up()
             raise
+        if chosen := self._assignors.get(self._protocol):
+            chosen.assigned(self._assigned, self._identity.generation)
         return Assignment(self._identity.generation, self._assigned)
 
     async def heartbeat(self) -> Beat:
@@ -144,20 +159,46 @@ class KafkaMembership:
             return True
         if self._shared_out is None or self.state is not State.STABLE:
             return False
-        return await self._partition_counts(self._shared_out) != {k: v for k, v in self._shared_out.items() if v}
+        now = self._shared(await self._cluster.topics(self._shared_out))
+        return now != {name: of_topic for name, of_topic in self._shared_out.items() if of_topic}
 
     async def commit(self, offsets: Mapping[Partition, Committed]) -> None:
-        """Commit in this generation. Raises ServerError; FencedError when another process took this identity."""
-        if self.state is not State.STABLE:
-            joining = self.state in (State.JOINING, State.SYNCING)
-            raise error_for(27 if joining else 25, f"committing offsets of group {self._options.group!r} failed")
-        sent = self._identity
-        try:
-            await commit(self._coordinator, offsets, sent)
-        except PenstockError as error:
-            if self._still(sent):
-                self._step(event_of(error), error)
-            raise
+        """Commit in this generation. Raises ServerError; FencedError when another process took this identity.
+
+        While this member joins and keeps what it has, in the generation before as long as the coordinator waits for
+        the others, and in the new one once that is shared out.
+        """
+        retry = Retry(self._calls.channel, self._calls.options)
+        while True:
+            sent = self._committing_as()
+            try:
+                if sent is None:
+                    raise self._rebalancing()
+                await commit(self._coordinator, offsets, sent)
+            except PenstockError as error:
+                if sent is not None and self._still(sent):
+                    self._step(event_of(error), error)
+                    raise
+                if self._kept is None or event_of(error) not in _GONE_ON:
+                    raise
+                await retry.pause(error)  # the group has gone on, and this member with it
+            else:
+                return
+
+    def _committing_as(self) -> Identity | None:
+        """None while who gets what is not known. Raises ServerError if this member has nothing to commit for."""
+        if self.state is State.STABLE:
+            return self._identity
+        if self._kept is None:
+            raise self._rebalancing() if self.state in _AMONG_OTHERS else error_for(25, self._no_commit)
+        return self._kept if self.state is State.JOINING else None
+
+    def _rebalancing(self) -> PenstockError:
+        return error_for(27, self._no_commit)
+
+    @property
+    def _no_commit(self) -> str:
+        return f"committing offsets of group {self._options.group!r} failed"
 
     async def leave(self, reason: str) -> None:
         """Leave; a static member keeps its place until its session ends. Raises ServerError, ConnectionLost."""
@@ -184,7 +225,13 @@ class KafkaMembership:
 
     async def _join(self, owned: Collection[Partition], reason: str) -> PenstockError | None:
         options, identity = self._options, self._identity
-        metadata = subscription_bytes(self._joined_topics, owned, identity.generation, self._calls.options.rack)
+        rack = self._calls.options.rack
+        told = {
+            name: subscription_bytes(
+                self._joined_topics, owned, identity.generation, rack, assignor.user_data(self._joined_topics)
+            )
+            for name, assignor in self._assignors.items()
+        }
         message = JoinGroupRequest(
             group_id=options.group,
             session_timeout_ms=options.session_timeout_ms,
@@ -192,7 +239,7 @@ class KafkaMembership:
             member_id=identity.member_id,
             group_instance_id=options.instance_id,
             protocol_type=_PROTOCOL_TYPE,
-            protocols=[JoinGroupRequestProtocol(name=name, metadata=metadata) for name in self._assignors],
+            protocols=[JoinGroupRequestProtocol(name=name, metadata=metadata) for name, metadata in told.items()],
             reason=reason[:_LONGEST_REASON],
         )
         try:
@@ -201,6 +248,7 @@ class KafkaMembership:
             if error is None or event_of(error) is Event.NEEDS_ID:
                 generation = answer.generation_id if error is None else -1
                 self._identity = Identity(answer.member_id, generation, options.instance_id)
+                self._kept = self._kept and self._identity
             if error is None:
                 self._protocol = answer.protocol_name or ""
                 await self._share_out(answer)
@@ -216,16 +264,22 @@ class KafkaMembership:
         members = [subscriber_of(each) for each in answer.members]
         wanted = frozenset[str]().union(*(each.topics for each in members))
         topics = await self._cluster.topics(wanted, fresh=True)
-        self._shared_out = {name: len(topics[name].partitions) if name in topics else 0 for name in wanted}
+        self._shared_out = {**dict.fromkeys(wanted, ()), **self._shared(topics)}
         if answer.skip_assignment:
             return
         assignor = self._assignors.get(self._protocol)
         if assignor is None:
             raise ProtocolViolation(f"the coordinator chose assignor {self._protocol!r}, which was not offered")
-        owners = assignor.assign(members, partitions_by_topic(topics))
+        partitions = partitions_by_topic(topics)
+        owners = assignor.assign(members, partitions, racks_of(topics))
+        check_shares(assignor, owners, members, [each for of_topic in partitions.values() for each in of_topic])
+        if self._cooperative:
+            check_cooperation(assignor, owners, members)
         self._to_send = [
-            SyncGroupRequestAssignment(member_id=member_id, assignment=assignment_bytes(partitions))
-            for member_id, partitions in owners.items()
+            SyncGroupRequestAssignment(
+                member_id=member.member_id, assignment=assignment_bytes(owners.get(member.member_id, ()))
+            )
+            for member in members
         ]
 
     async def _sync(self) -> PenstockError | None:
@@ -254,9 +308,9 @@ class KafkaMembership:
         self.state = row.next
         for effect in row.effects:
             if effect is Effect.FORGET_GENERATION:
-                self._identity = Identity(self._identity.member_id, -1, self._identity.instance_id)
+                self._identity, self._kept = replace(self._identity, generation=-1), None
             elif effect is Effect.FORGET_IDENTITY:
-                self._identity = Identity("", -1, self._identity.instance_id)
+                self._identity, self._kept = Identity("", -1, self._identity.instance_id), None
             elif effect is Effect.FIND_COORDINATOR:
                 self._coordinator.forget()
             elif effect is Effect.LOSE:
@@ -278,9 +332,12 @@ class KafkaMembership:
         lost = self.state in (State.UNJOINED, State.LEFT, State.FENCED)
         return Beat(Verdict.LOST, reason=f"this member {self.state.value}") if lost else Beat(Verdict.STEADY)
 
-    async def _partition_counts(self, names: Collection[str]) -> dict[str, int]:
-        topics = await self._cluster.topics(names)
-        return {name: len(topic.partitions) for name, topic in topics.items()}
+    def _shared(self, topics: Mapping[str, TopicInfo]) -> Shared:
+        """Racks count where this member has one (KAFKA-14867): else they come and go with brokers for nothing."""
+        nowhere, racks = frozenset[str](), bool(self._calls.options.rack)
+        return {
+            name: tuple(info.racks if racks else nowhere for info in topic.partitions) for name, topic in topics.items()
+        }
 
     def _error(self, code: int, what: str) -> PenstockError | None:
         return None if code == NONE else error_for(code, f"{what} (group {self._options.group!r})")
@@ -289,7 +346,9 @@ class KafkaMembership:
         """What the coordinator answers when all members have asked it."""
         held_s = self._options.rebalance_timeout_ms / 1_000
         timeout_s = max(self._calls.options.request_timeout_s, held_s + _JOIN_SLACK_S)
-        return await self._coordinator.call(message, response, timeout_s=timeout_s, held_s=held_s)
+        return await self._coordinator.call(
+            message, response, timeout_s=timeout_s, held_s=held_s, aside=self._kept is not None
+        )
 
 
 class _Attempts:

@@ -25,14 +25,28 @@ from penstock.seams.framing import Buffer
 if TYPE_CHECKING:
     from penstock.protocols.kafka.messages.groups import JoinGroupResponseMember
 
-__all__ = ["assignment_bytes", "partitions_assigned", "partitions_by_topic", "subscriber_of", "subscription_bytes"]
+__all__ = [
+    "assignment_bytes",
+    "partitions_assigned",
+    "partitions_by_topic",
+    "racks_of",
+    "subscriber_of",
+    "subscription_bytes",
+]
 
 
-def subscription_bytes(topics: Collection[str], owned: Collection[Partition], generation: int, rack: str) -> bytes:
+def subscription_bytes(
+    topics: Collection[str],
+    owned: Collection[Partition],
+    generation: int,
+    rack: str,
+    user_data: bytes | None = None,
+) -> bytes:
     """A member's metadata in JoinGroup."""
     return write_subscription(
         Subscription(
             topics=sorted(topics),
+            user_data=user_data,
             owned_partitions=_topic_partitions(owned),
             generation_id=generation,
             rack_id=rack or None,
@@ -50,7 +64,7 @@ def subscriber_of(member: JoinGroupResponseMember) -> Subscriber:
         frozenset(_partitions(told.owned_partitions)),
         told.generation_id,
         told.rack_id,
-        bytes(told.user_data or b""),
+        None if told.user_data is None else bytes(told.user_data),
     )
 
 
@@ -67,6 +81,11 @@ def partitions_assigned(data: Buffer) -> frozenset[Partition]:
 def partitions_by_topic(topics: Mapping[str, TopicInfo]) -> dict[str, list[Partition]]:
     """The partitions to share out."""
     return {name: [info.partition for info in topic.partitions] for name, topic in topics.items()}
+
+
+def racks_of(topics: Mapping[str, TopicInfo]) -> dict[Partition, frozenset[str]]:
+    """Where copies of the partitions are, as far as brokers say."""
+    return {info.partition: info.racks for topic in topics.values() for info in topic.partitions if info.racks}
 
 
 def _topic_partitions(partitions: Collection[Partition]) -> list[TopicPartitions]:

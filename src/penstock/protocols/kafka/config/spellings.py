@@ -119,11 +119,15 @@ VALUES: Final[Mapping[str, Mapping[str, str]]] = {
         "end": "latest",
         "error": "none",
     },
-    "assignors": {  # Java's classes
-        f"{_JAVA_PACKAGE}RangeAssignor".lower(): "range",
-        f"{_JAVA_PACKAGE}RoundRobinAssignor".lower(): "roundrobin",
-        f"{_JAVA_PACKAGE}StickyAssignor".lower(): "sticky",
-        f"{_JAVA_PACKAGE}CooperativeStickyAssignor".lower(): "cooperative-sticky",
+    "assignors": {  # Java's classes: as they are configured, as they are called, as Java prints its configuration
+        f"{before}{java}".lower(): ours
+        for before in (_JAVA_PACKAGE, "", f"class {_JAVA_PACKAGE}")
+        for java, ours in (
+            ("RangeAssignor", "range"),
+            ("RoundRobinAssignor", "roundrobin"),
+            ("StickyAssignor", "sticky"),
+            ("CooperativeStickyAssignor", "cooperative-sticky"),
+        )
     },
 }
 """What their users write as values of our options."""

@@ -38,7 +38,8 @@ from penstock.protocols.rocketmq.config.names import RETRY, check_topic
 from penstock.protocols.rocketmq.config.options import MessageModel
 from penstock.protocols.rocketmq.dialect import RocketDialect
 from penstock.seams.channel import Channel, Dialect
-from penstock.seams.client import FoundOffset, GroupOptions, ReadFrom, ReadLimits
+from penstock.seams.client import FoundOffset, ReadFrom, ReadLimits
+from penstock.seams.membership import GroupOptions
 
 if TYPE_CHECKING:
     from penstock.config import ClientConfig, OptionValue

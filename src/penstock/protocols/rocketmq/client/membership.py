@@ -26,7 +26,7 @@ from penstock.protocols.rocketmq.client.subscriptions import subscription
 from penstock.protocols.rocketmq.config.names import RETRY
 from penstock.protocols.rocketmq.config.options import MessageModel
 from penstock.protocols.rocketmq.methods import GET_CONSUMER_LIST_BY_GROUP, HEART_BEAT, UNREGISTER_CLIENT
-from penstock.seams.client import Beat, GroupOptions, Verdict
+from penstock.seams.membership import Beat, GroupOptions, Verdict
 
 if TYPE_CHECKING:
     from penstock.protocols.rocketmq.client.shared import Shared

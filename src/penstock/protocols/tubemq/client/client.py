@@ -24,7 +24,8 @@ from penstock.protocols.tubemq.client.shared import share
 from penstock.protocols.tubemq.client.web_api import WebApi
 from penstock.protocols.tubemq.names import check_topic
 from penstock.seams.channel import Channel, Dialect
-from penstock.seams.client import BatchMembership, FoundOffset, GroupOptions, ReadFrom, ReadLimits
+from penstock.seams.client import BatchMembership, FoundOffset, ReadFrom, ReadLimits
+from penstock.seams.membership import GroupOptions
 
 if TYPE_CHECKING:
     from penstock.config import ClientConfig, OptionValue

@@ -27,7 +27,7 @@ from penstock.protocols.tubemq.messages import (
 )
 from penstock.protocols.tubemq.methods import BALANCED_HEARTBEAT, BALANCED_REGISTER, PARTITION_META
 from penstock.protocols.tubemq.strings import format_topic_filter, format_topic_holdings
-from penstock.seams.client import GroupOptions
+from penstock.seams.membership import GroupOptions
 
 __all__ = ["choosing", "client_balanced"]
 

@@ -17,7 +17,7 @@ from penstock.protocols.tubemq.client.pulling import Pulling
 from penstock.protocols.tubemq.client.registration import Registration
 from penstock.protocols.tubemq.client.shared import Shared
 from penstock.protocols.tubemq.error_codes import Code, error_of
-from penstock.seams.client import Beat, Verdict
+from penstock.seams.membership import Beat, Verdict
 
 __all__ = ["Enrolment"]
 

@@ -19,7 +19,7 @@ from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.messages import CloseRequestC2M
 from penstock.protocols.tubemq.methods import CONSUMER_CLOSE
 from penstock.protocols.tubemq.names import check_group
-from penstock.seams.client import Beat, GroupOptions
+from penstock.seams.membership import Beat, GroupOptions
 
 __all__ = ["Balancing", "GroupMember"]
 

@@ -41,7 +41,7 @@ from penstock.protocols.tubemq.strings import (
     format_topic_filter,
     parse_held,
 )
-from penstock.seams.client import GroupOptions
+from penstock.seams.membership import GroupOptions
 
 __all__ = ["server_balanced"]
 
