@@ -1,0 +1,81 @@
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.clients.consumer.CommitFailedException;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.RebalanceInProgressException;
+import org.apache.kafka.common.serialization.StringDeserializer;
+
+/**
+ * Member --bootstrap --group --topic --assignors [--instance]: a member of a group that commits what it has read, and says
+ * what it is given and what is taken from it (assigned, revoked, lost), and what it reads (message: its partition and
+ * value).
+ */
+public final class Member implements ConsumerRebalanceListener {
+    public static void main(String[] args) {
+        Options told = new Options(args);
+        Map<String, Object> config = Options.row(
+            "bootstrap.servers", told.text("bootstrap", ""),
+            "group.id", told.text("group", ""),
+            "partition.assignment.strategy", told.text("assignors", ""),
+            "enable.auto.commit", "false",
+            "auto.offset.reset", "earliest",
+            "session.timeout.ms", "10000",
+            "heartbeat.interval.ms", "300",
+            "key.deserializer", StringDeserializer.class,
+            "value.deserializer", StringDeserializer.class);
+        if (told.options.containsKey("instance")) {
+            config.put("group.instance.id", told.text("instance", ""));
+        }
+        try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(config)) {
+            consumer.subscribe(List.of(told.text("topic", "").split(",")), new Member());
+            Lines.line("event", "ready");
+            while (Options.wanted()) {
+                read(consumer);
+            }
+        }
+        Lines.line("event", "closed");
+        Options.done();
+    }
+
+    private static void read(KafkaConsumer<String, String> consumer) {
+        ConsumerRecords<String, String> records = consumer.poll(Duration.ofMillis(100));
+        for (ConsumerRecord<String, String> each : records) {
+            Lines.line("event", "message", "partition", each.partition(), "value", each.value());
+        }
+        try {
+            if (!records.isEmpty()) {
+                consumer.commitSync();
+            }
+        } catch (RebalanceInProgressException | CommitFailedException later) {
+            Lines.line("event", "uncommitted", "why", String.valueOf(later.getMessage()));
+        }
+    }
+
+    @Override
+    public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
+        tell("assigned", partitions);
+    }
+
+    @Override
+    public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+        tell("revoked", partitions);
+    }
+
+    @Override
+    public void onPartitionsLost(Collection<TopicPartition> partitions) {
+        tell("lost", partitions);
+    }
+
+    private static void tell(String event, Collection<TopicPartition> partitions) {
+        List<Integer> numbers = new ArrayList<>();
+        partitions.forEach(each -> numbers.add(each.partition()));
+        Lines.line("event", event, "partitions", numbers);
+    }
+}
