@@ -1,5 +1,6 @@
 """Read by mypy, never run: what users write with the clients has the types that the documentation promises."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, assert_type
 
@@ -73,6 +74,14 @@ def share_out() -> None:
     with penstock.Consumer("kafka://127.0.0.1:9092/flights", group="g", assignors=[Mine, "range"]) as consumer:
         consumer.enforce_rebalance("something changed that only we know")
         assert_type(consumer.group_metadata(), penstock.GroupMetadata)
+
+
+async def subscribe(consumer: penstock.Consumer, asynchronous: penstock.AsyncConsumer) -> None:
+    consumer.subscribe("flights")
+    consumer.subscribe(["flights", "^delays-", re.compile("a")], Listener())
+    consumer.subscribe(pattern=re.compile("flights-"), listener=Listener())
+    await asynchronous.subscribe(pattern="flights-")
+    assert_type(consumer.subscription(), frozenset[str])
 
 
 def consume_java_names() -> None:

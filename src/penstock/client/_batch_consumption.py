@@ -19,8 +19,10 @@ from penstock.client._member import Member, group_options
 from penstock.client._partition_status import standing
 from penstock.client._patience import Patience
 from penstock.client._puller import Puller, take_pulled
+from penstock.client._subscribed import Subscribed
 from penstock.client.status import PartitionStatus
 from penstock.columnar import Messages
+from penstock.errors import UsageError
 from penstock.model import Committed, Partition
 from penstock.seams import BatchLog, BatchMembership, LogClient
 
@@ -46,9 +48,17 @@ class BatchConsumption:
 
     # Ownership.
 
-    def begin(self, member: Member, topics: frozenset[str]) -> None:
+    def check(self, subscribed: Subscribed) -> None:
+        """By name only: the log wants all members of a group to subscribe to the same topics at any time."""
+        if subscribed.patterns:
+            raise UsageError(
+                "this log's groups cannot subscribe by pattern: all members have to name the same topics",
+                hint="Name the topics; without a group a pattern is good here, too",
+            )
+
+    def begin(self, member: Member, subscribed: Subscribed) -> None:
         """Pull as this member from now on."""
-        del topics
+        del subscribed
         self._puller.membership = cast("BatchMembership", member.membership)
 
     async def assign(self, starts: Mapping[Partition, int | None], topics: Collection[str]) -> None:

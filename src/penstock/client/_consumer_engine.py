@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Final
 
 from penstock.client._arguments import TopicNames
@@ -23,6 +24,7 @@ from penstock.client._offset_consumption import OffsetConsumption
 from penstock.client._partitions import Partitions, PartitionState
 from penstock.client._patience import Patience, hang_up
 from penstock.client._rebalancing import Rebalancing
+from penstock.client._subscribed import Subscribed
 from penstock.client._surroundings import Backoff, Surroundings
 from penstock.client.rebalance import RebalanceListener
 from penstock.client.status import EmptyReason, PartitionStatus, empty_reason
@@ -78,7 +80,7 @@ class ConsumerEngine:
     @property
     def topics(self) -> frozenset[str]:
         """Subscribed topics; empty under ``assign``."""
-        return frozenset(self.rebalancing.topics) if self.rebalancing else frozenset()
+        return self.rebalancing.topics if self.rebalancing else frozenset()
 
     @property
     def assignment(self) -> frozenset[Partition]:
@@ -92,10 +94,11 @@ class ConsumerEngine:
         """The last generation this consumer was a member of, and its member id there; -1 and "" before."""
         return (-1, "") if self.rebalancing is None else self.rebalancing.member.last_joined
 
-    async def subscribe(self, topics: Collection[str], listener: RebalanceListener) -> None:
+    async def subscribe(self, subscribed: Subscribed, listener: RebalanceListener) -> None:
         """Share these topics' partitions with the group, or take them all if there is none."""
         if self._assigned_by_hand:
             raise UsageError("partitions are assigned already", hint="Call unsubscribe() before subscribe()")
+        self.consumption.check(subscribed)
         if self.rebalancing is not None:
             await self.unsubscribe("the subscription changed")
         membership: Membership = (
@@ -104,10 +107,11 @@ class ConsumerEngine:
         log = client_log("group", self.config)
         member = Member(membership, self.config.max_poll_interval_ms, self._news.set, self._failed, log)
         steps = (self.consumption.commit_handled, self.consumption.give_back)
+        look_up = partial(subscribed.looked_up, partial(self.client.topics, None, fresh=True))
         self.rebalancing = Rebalancing(
-            member, self.partitions, frozenset(topics), listener, self._call, self._log, *steps
+            member, self.partitions, subscribed, look_up, listener, self._call, self._log, *steps
         )
-        self.consumption.begin(member, frozenset(topics))
+        self.consumption.begin(member, subscribed)
 
     async def assign(self, starts: Mapping[Partition, int | None], topics: Collection[str] = ()) -> None:
         """Read exactly these, without sharing; kept ones keep their position unless an offset is given.

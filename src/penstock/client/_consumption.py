@@ -16,6 +16,7 @@ from penstock.client._committable import CommitCallback, FinishedCommit, Offsets
 from penstock.client._member import Member
 from penstock.client._partitions import Partitions
 from penstock.client._patience import Patience
+from penstock.client._subscribed import Subscribed
 from penstock.client._surroundings import Backoff
 from penstock.client.status import PartitionStatus
 from penstock.columnar import Messages
@@ -55,8 +56,12 @@ class Consumption(Protocol):
 
     # Ownership.
 
-    def begin(self, member: Member, topics: frozenset[str]) -> None:
-        """A subscription begins: ``member`` will be given partitions of ``topics``."""
+    def check(self, subscribed: Subscribed) -> None:
+        """Raises UsageError for what this log's groups cannot subscribe to."""
+        ...
+
+    def begin(self, member: Member, subscribed: Subscribed) -> None:
+        """A subscription begins: ``member`` will be given partitions of its topics."""
         ...
 
     async def assign(self, starts: Mapping[Partition, int | None], topics: Collection[str]) -> None:

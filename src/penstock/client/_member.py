@@ -7,9 +7,9 @@ listeners (`_rebalancing`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from penstock.client._member_states import TABLE, Event, State
 from penstock.config import ConsumerConfig
@@ -20,6 +20,8 @@ from penstock.seams import Beat, Dropped, GroupOptions, LogClient, Membership, V
 
 __all__ = ["Alone", "Member", "group_options"]
 
+Topics: TypeAlias = Collection[str] | Callable[[], Awaitable[Collection[str]]]
+"""What a member joins for: topics, or what looks them up."""
 _LOG = ClientLog("penstock.group")
 _FOREVER_S: Final = 3_600.0
 _IDLE_S: Final = 0.05
@@ -157,12 +159,12 @@ class Member:
         self._polling -= 1
         self._last_poll = self._loop.time()
 
-    def join(self, topics: Collection[str], owned: Collection[Partition]) -> asyncio.Task[Assignment]:
+    def join(self, topics: Topics, owned: Collection[Partition]) -> asyncio.Task[Assignment]:
         """Begin to join, or go on with a join that an earlier poll had no time to wait for."""
         if self._joining is None:
             self.see(Event.JOIN)
             self._keeps = bool(owned)
-            work = self.membership.join(topics, owned, self.reason)
+            work = self._join(topics, owned, self.reason)
             self._joining = self._loop.create_task(work, name="penstock join")
             self._joining.add_done_callback(self._has_joined)
         return self._joining
@@ -223,6 +225,10 @@ class Member:
     def _beats(self) -> bool:
         joined = self._joining is not None and self._joining.done()
         return self.state in _HOLDS or (self.state is State.JOINING and joined)
+
+    async def _join(self, topics: Topics, owned: Collection[Partition], reason: str) -> Assignment:
+        names = await topics() if callable(topics) else topics
+        return await self.membership.join(names, owned, reason)
 
     async def _beat(self) -> None:
         pause = self.membership.heartbeat_interval_s

@@ -17,6 +17,7 @@ from penstock.client._member import Member
 from penstock.client._partition_status import standing
 from penstock.client._patience import Patience
 from penstock.client._position_lookup import POLICIES, PositionLookup
+from penstock.client._subscribed import Subscribed
 from penstock.client._topics import Topics
 from penstock.client.status import PartitionStatus
 from penstock.columnar import Messages
@@ -50,10 +51,14 @@ class OffsetConsumption:
 
     # Ownership.
 
-    def begin(self, member: Member, topics: frozenset[str]) -> None:
+    def check(self, subscribed: Subscribed) -> None:
+        """Names and patterns alike."""
+        del subscribed
+
+    def begin(self, member: Member, subscribed: Subscribed) -> None:
         """Commit as this member from now on, and keep leaders of these topics known."""
         self._committer.member = member if self._group else None
-        self._topics.want(topics)
+        self._topics.follow(subscribed)
 
     async def assign(self, starts: Mapping[Partition, int | None], topics: Collection[str]) -> None:
         """Nobody is told: who commits for a group without being its member shares nothing with it."""

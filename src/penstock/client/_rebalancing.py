@@ -17,6 +17,7 @@ from penstock.client._listening import Call
 from penstock.client._member import Member
 from penstock.client._member_states import Event, State
 from penstock.client._partitions import Partitions
+from penstock.client._subscribed import Subscribed
 from penstock.client.rebalance import RebalanceListener
 from penstock.config.logs import ClientLog
 from penstock.errors import PenstockError
@@ -27,13 +28,17 @@ __all__ = ["Rebalancing"]
 
 
 class Rebalancing:
-    """One subscription: its topics, its listener, and the steps between them and the member."""
+    """One subscription: its topics, its listener, and the steps between them and the member.
+
+    ``look_up`` finds what patterns stand for, before the first join.
+    """
 
     def __init__(
         self,
         member: Member,
         partitions: Partitions,
-        topics: Collection[str],
+        subscribed: Subscribed,
+        look_up: Callable[[], Awaitable[Collection[str]]],
         listener: RebalanceListener,
         call: Call,
         log: ClientLog,
@@ -41,7 +46,8 @@ class Rebalancing:
         give_back: Callable[[Collection[Partition]], Awaitable[None]],
     ) -> None:
         self.member = member
-        self.topics = topics
+        self._subscribed = subscribed
+        self._look_up = look_up
         self._partitions = partitions
         self._listener = listener
         self._call = call
@@ -55,6 +61,11 @@ class Rebalancing:
         self._later: frozenset[Partition] = frozenset()
         self._complaint: BaseException | None = None
         self._one_poll = asyncio.Lock()
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """What is subscribed, by name or because it fits a pattern now."""
+        return self._subscribed.topics
 
     @property
     def needs_poll(self) -> bool:
@@ -96,7 +107,7 @@ class Rebalancing:
             else:
                 if self.member.state is not State.JOINING and not self._prepared:
                     await self._prepare()
-                task = self.member.join(self.topics, self._partitions.assigned)
+                task = self.member.join(self._look_up, self._partitions.assigned)
                 ends: list[asyncio.Future[Any]] = [task] if over is None else [task, over]
                 # What is kept is read on meanwhile; the end of the join is news.
                 left = 0.0 if self._partitions.assigned else max(0.0, deadline - loop.time())

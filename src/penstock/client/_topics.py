@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
 from penstock.client._alarm import Alarm
+from penstock.client._subscribed import Subscribed
 from penstock.client._surroundings import Backoff
 from penstock.config import ClientConfig
 from penstock.errors import PenstockError
@@ -52,15 +53,23 @@ class Topics:
         self._in_vain = 0
         self._absent = 0
         self._asked: frozenset[str] = frozenset()
+        self._patterns: Subscribed | None = None
         self.wanted: frozenset[str] = frozenset()
         self.trouble: PenstockError | None = None
         self.known: Mapping[str, TopicInfo] = {}
 
     def want(self, topics: frozenset[str]) -> None:
         """Know about these from now on."""
-        if topics != self.wanted:
-            self.wanted = topics
+        if topics != self.wanted or self._patterns is not None:
+            self.wanted, self._patterns = topics, None
             self._not_before = 0.0
+            self.refresh()
+
+    def follow(self, subscribed: Subscribed) -> None:
+        """Know about what is subscribed from now on: where there are patterns, all topics are asked for."""
+        self.want(subscribed.topics)
+        if subscribed.patterns:
+            self._patterns = subscribed
             self.refresh()
 
     def refresh(self) -> None:
@@ -70,30 +79,38 @@ class Topics:
         """
         if self._task is not None:
             self._again = True
-        elif self.wanted:
+        elif self._asks:
             self._arm(max(0.0, self._not_before - self._loop.time()))
 
     async def close(self) -> None:
         """Stop asking."""
-        self.wanted = frozenset()
+        self.wanted, self._patterns = frozenset(), None
         self._alarm.cancel()
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
+    @property
+    def _asks(self) -> bool:
+        return bool(self.wanted) or self._patterns is not None
+
     def _arm(self, delay_s: float) -> None:
         self._alarm.ring_by(self._loop.time() + delay_s)
 
     def _begin(self) -> None:
-        if self._task is None and self.wanted:
+        if self._task is None and self._asks:
             self._again = False
             self._task = self._loop.create_task(self._refresh(), name="penstock topics")
             self._task.add_done_callback(self._ended)
 
     async def _refresh(self) -> None:
-        asked = self._asked = self.wanted
+        asked, patterns = self.wanted, self._patterns
+        self._asked = asked
         try:
-            self.known = await self._client.topics(asked, fresh=True)
+            known = await self._client.topics(None if patterns is not None else asked, fresh=True)
+            if patterns is not None and patterns is self._patterns:
+                self.wanted = self._asked = patterns.choose(known)
+            self.known = known
             self._failures = 0
             await self._renewed()
             self.trouble = None
@@ -122,6 +139,6 @@ class Topics:
             # A topic that does not exist yet may come at any time, and nobody will tell. A new one comes at once.
             self._absent += 1
             self._arm(self._backoff.seconds(self._absent))
-        elif self.wanted:
+        elif self._asks:
             self._absent = 0
             self._arm(self._config.metadata_max_age_ms / 1_000)

@@ -30,6 +30,7 @@ from penstock.client._listening import Call, call_on_loop
 from penstock.client._loading import loaded
 from penstock.client._offsets import beginning_offsets, end_offsets, offsets_for_times
 from penstock.client._settings import split_options
+from penstock.client._subscribed import PatternLike, TopicsLike, of_address, subscribed_to
 from penstock.client.errors import WakeUp
 from penstock.client.rebalance import RebalanceListener
 from penstock.client.status import EmptyReason, PartitionStatus
@@ -66,6 +67,7 @@ class AsyncConsumer(Handle):
         plain, keywords, file = split_options(address, {**named, "group": group}, "consumer")
         self._protocol = protocol_of(plain)
         self._settings = consumer_settings(plain, keywords, file=file, protocol=self._protocol.config)
+        self._addressed = of_address(self._settings.address.topics)
         self._log = client_log("consumer", self._settings.config)
         self._call: Call = call_on_loop
         self._decodes_on_loop = True
@@ -102,11 +104,22 @@ class AsyncConsumer(Handle):
 
     # What to read.
 
-    async def subscribe(self, topics: Collection[str] | str, listener: RebalanceListener | None = None) -> None:
-        """Read these topics, together with the group, instead of those before. Raises UsageError after assign."""
+    async def subscribe(
+        self,
+        topics: TopicsLike | None = None,
+        listener: RebalanceListener | None = None,
+        *,
+        pattern: PatternLike | None = None,
+    ) -> None:
+        """Read these topics, together with the group, instead of those before. Raises UsageError after assign.
+
+        By name, and by ``pattern``: also what is compiled, or text that begins with ``^``, among the topics. A pattern
+        stands for all topics whose names it matches from their beginning (``re.match``), but internal ones; topics that
+        come and go are noticed within ``metadata_max_age_ms``.
+        """
         engine = await self._start(subscribe=False)
         self._by_address = False
-        await engine.subscribe(engine.names.some(topics), listener or RebalanceListener())
+        await engine.subscribe(subscribed_to(engine.names, topics, pattern), listener or RebalanceListener())
 
     async def assign(self, partitions: Collection[PartitionLike] | Mapping[Partition, OffsetLike]) -> None:
         """Read exactly these partitions, from the offsets given (also as found or committed), else the committed ones.
@@ -130,8 +143,8 @@ class AsyncConsumer(Handle):
         return self._engine.assignment if self._engine else frozenset()
 
     def subscription(self) -> frozenset[str]:
-        """The topics that are subscribed."""
-        return self._engine.topics if self._engine else frozenset(self._settings.address.topics)
+        """The topics that are subscribed; of patterns those that are known to match."""
+        return self._engine.topics if self._engine else self._addressed.names
 
     def group_metadata(self) -> GroupMetadata:
         """This consumer as a member of its group, for ``Producer.send_offsets_to_transaction``.
@@ -329,7 +342,7 @@ class AsyncConsumer(Handle):
             self._engine = ConsumerEngine(client, self._settings.config, self._call, interrupts=self._interrupts)
             if subscribe and self._settings.address.topics:
                 self._by_address = True
-                await self._engine.subscribe(self._settings.address.topics, RebalanceListener())
+                await self._engine.subscribe(self._addressed, RebalanceListener())
         return self._engine
 
     async def _end(self, timeout_s: float | None, *, handled: bool, who: object = None) -> None:

@@ -19,6 +19,7 @@ from penstock.client._consumer_engine import ConsumerEngine
 from penstock.client._ending import tell_beside
 from penstock.client._handle import Handle
 from penstock.client._loop_thread import AnyTurn, Run, Turns, call_in_user_thread, loop_thread
+from penstock.client._subscribed import PatternLike, TopicsLike
 from penstock.client.async_consumer import AsyncConsumer, poll_limit
 from penstock.client.errors import WakeUp
 from penstock.client.rebalance import RebalanceListener
@@ -92,10 +93,21 @@ class Consumer(Handle):
                 finally:
                     self._in_hand = False
 
-    def subscribe(self, topics: Collection[str] | str, listener: RebalanceListener | None = None) -> None:
-        """Read these topics, together with the group, instead of those before. Raises UsageError after assign."""
+    def subscribe(
+        self,
+        topics: TopicsLike | None = None,
+        listener: RebalanceListener | None = None,
+        *,
+        pattern: PatternLike | None = None,
+    ) -> None:
+        """Read these topics, together with the group, instead of those before. Raises UsageError after assign.
+
+        By name, and by ``pattern``: also what is compiled, or text that begins with ``^``, among the topics. A pattern
+        stands for all topics whose names it matches from their beginning (``re.match``), but internal ones; topics that
+        come and go are noticed within ``metadata_max_age_ms``.
+        """
         with self._turn as run:
-            run(lambda: self._inner.subscribe(topics, listener))
+            run(lambda: self._inner.subscribe(topics, listener, pattern=pattern))
 
     def assign(self, partitions: Collection[PartitionLike] | Mapping[Partition, OffsetLike]) -> None:
         """Read exactly these partitions, from the offsets given (also as found or committed), else the committed ones.
@@ -115,7 +127,7 @@ class Consumer(Handle):
         return self._inner.assignment()
 
     def subscription(self) -> frozenset[str]:
-        """The topics that are subscribed."""
+        """The topics that are subscribed; of patterns those that are known to match."""
         return self._inner.subscription()
 
     def group_metadata(self) -> GroupMetadata:

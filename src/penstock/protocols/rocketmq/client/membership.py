@@ -123,8 +123,9 @@ class RocketMembership:
         )  # fmt: skip
 
     async def stale(self, topics: Collection[str]) -> bool:
-        """Never: the next heartbeat sees to it."""
-        del topics
+        """Where other topics are subscribed now; what of them there is to share, the next heartbeat sees to."""
+        if tuple(sorted(topics)) != self._topics:
+            return True
         if self._state is State.SURE:
             self._see(Event.DUE)
         return False

@@ -1,0 +1,89 @@
+"""What is subscribed: topics by name, and by pattern, which stands for those that there are at a time.
+
+A pattern matches from a name's first letter on, as Python's ``re.match`` does, and so kafka-python, aiokafka and
+librdkafka's ``^…``. Internal topics are matched by none.
+
+What must not live here: when topics are asked for (`_topics`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from typing import Final, TypeAlias
+
+from penstock.client._arguments import TopicNames
+from penstock.errors import ConfigError, UsageError
+from penstock.model import TopicInfo
+
+__all__ = ["PatternLike", "Subscribed", "TopicsLike", "of_address", "subscribed_to"]
+
+PatternLike: TypeAlias = str | re.Pattern[str]
+"""A regular expression over names of topics."""
+TopicsLike: TypeAlias = Collection[str | re.Pattern[str]] | str | re.Pattern[str]
+"""Names of topics, and patterns: compiled ones, and text that begins with ``^``, as no name does."""
+_SIGN: Final = "^"
+
+
+class Subscribed:
+    """``topics`` are those that names and patterns stand for now; who hears of topics tells it by ``choose``."""
+
+    def __init__(self, names: frozenset[str], patterns: Collection[re.Pattern[str]] = ()) -> None:
+        self.names = names
+        self.patterns = tuple(patterns)
+        self.topics = names
+        self._looked = not patterns
+
+    def choose(self, there: Mapping[str, TopicInfo]) -> frozenset[str]:
+        """Of all the topics there are those that are meant; ``topics`` from now on."""
+        found = {name for name, info in there.items() if not info.internal and self._matched(name)}
+        self._looked = True
+        self.topics = self.names | found
+        return self.topics
+
+    async def looked_up(self, ask: Callable[[], Awaitable[Mapping[str, TopicInfo]]]) -> frozenset[str]:
+        """``topics``, once ``ask`` or somebody else has told which ones there are. Raises what ``ask`` raises."""
+        if not self._looked:
+            self.choose(await ask())
+        return self.topics
+
+    def _matched(self, name: str) -> bool:
+        return any(pattern.match(name) for pattern in self.patterns)
+
+
+def of_address(topics: Collection[str]) -> Subscribed:
+    """What an address's path, or an option, names. Raises ConfigError for what begins with ``^`` and is no pattern."""
+    try:
+        patterns = [_compiled(topic) for topic in topics if _is_pattern(topic)]
+    except UsageError as error:
+        raise ConfigError(error.message, hint=error.hint) from None
+    return Subscribed(frozenset(topic for topic in topics if not _is_pattern(topic)), patterns)
+
+
+def subscribed_to(names: TopicNames, topics: object, pattern: object = None) -> Subscribed:
+    """What a caller named. Raises UsageError for what is neither a name nor a pattern, and for nothing at all."""
+    given = [topics] if isinstance(topics, str | bytes | bytearray | re.Pattern) else topics
+    if topics is None and pattern is not None:
+        given = []
+    if not isinstance(given, Iterable):
+        return Subscribed(names.some(given))
+    listed: list[object] = list(given)
+    patterns = [_compiled(each) for each in (*filter(_is_pattern, listed), *([] if pattern is None else [pattern]))]
+    named = [each for each in listed if not _is_pattern(each)]
+    return Subscribed(names.some(named) if named or not patterns else frozenset(), patterns)
+
+
+def _is_pattern(given: object) -> bool:
+    return isinstance(given, re.Pattern) or (isinstance(given, str) and given.startswith(_SIGN))
+
+
+def _compiled(given: object) -> re.Pattern[str]:
+    if isinstance(given, re.Pattern) and isinstance(given.pattern, str):
+        return given
+    if not isinstance(given, str):
+        raise UsageError(f"a pattern is {given!r:.60}, wanted is text, or what re.compile() makes of text")
+    try:
+        return re.compile(given)
+    except (re.error, OverflowError, RecursionError) as error:
+        hint = "It is read as Python's re module reads it; a topic's name never begins with ^"
+        raise UsageError(f"the pattern {given!r:.80} is no regular expression: {error}", hint=hint) from None
