@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from penstock.client import OffsetMove as OffsetMove
     from penstock.client import OffsetsLike as OffsetsLike
     from penstock.client import PartitionStatus as PartitionStatus
+    from penstock.client import PatternLike as PatternLike
     from penstock.client import Peek as Peek
     from penstock.client import Producer as Producer
     from penstock.client import RangeReader as RangeReader
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from penstock.client import ResetPlan as ResetPlan
     from penstock.client import ResetTo as ResetTo
     from penstock.client import RowsLike as RowsLike
+    from penstock.client import TopicsLike as TopicsLike
     from penstock.client import Transaction as Transaction
     from penstock.client import TransactionAborted as TransactionAborted
     from penstock.client import WakeUp as WakeUp
@@ -52,14 +54,21 @@ if TYPE_CHECKING:
     from penstock.client import offsets_to_csv as offsets_to_csv
     from penstock.client import read as read
     from penstock.client import scan as scan
+    from penstock.columnar import Deserializer as Deserializer
     from penstock.columnar import HeadersLike as HeadersLike
     from penstock.columnar import Messages as Messages
     from penstock.columnar import Part as Part
+    from penstock.columnar import Serializer as Serializer
+    from penstock.columnar import from_json as from_json
+    from penstock.columnar import from_utf8 as from_utf8
+    from penstock.columnar import to_json as to_json
+    from penstock.columnar import to_utf8 as to_utf8
     from penstock.config import OptionValue as OptionValue
     from penstock.errors import Closed as Closed
     from penstock.errors import ConfigError as ConfigError
     from penstock.errors import ConnectionLost as ConnectionLost
     from penstock.errors import CorruptBatch as CorruptBatch
+    from penstock.errors import DeserializationError as DeserializationError
     from penstock.errors import ErrorKind as ErrorKind
     from penstock.errors import FencedError as FencedError
     from penstock.errors import LocalError as LocalError
@@ -107,16 +116,17 @@ _HOME_OF = {
         "penstock.client": (
             "Admin ArrowArray ArrowStream AsyncAdmin AsyncConsumer AsyncProducer AsyncTransaction BatchDelivery "
             "Bound BufferFull CallbackErrorHook CallbackFailure CheckCallback CommitCallback Consumer Delivery "
-            "DeliveryTimeout EmptyReason GroupOffset Lag NoOffset OffsetLike OffsetMove OffsetsLike PartitionStatus "
-            "Peek Producer RangeReader ReadState RebalanceListener RecordMetadata ResetPlan ResetTo RowsLike "
-            "Transaction TransactionAborted WakeUp offsets_from_csv offsets_to_csv read scan"
+            "DeliveryTimeout EmptyReason GroupOffset Lag NoOffset OffsetLike OffsetMove OffsetsLike "
+            "PartitionStatus PatternLike Peek Producer RangeReader ReadState RebalanceListener RecordMetadata "
+            "ResetPlan ResetTo RowsLike TopicsLike Transaction TransactionAborted WakeUp offsets_from_csv "
+            "offsets_to_csv read scan"
         ),
-        "penstock.columnar": "HeadersLike Messages Part",
+        "penstock.columnar": "Deserializer HeadersLike Messages Part Serializer from_json from_utf8 to_json to_utf8",
         "penstock.config": "OptionValue",
         "penstock.errors": (
-            "Closed ConfigError ConnectionLost CorruptBatch ErrorKind FencedError LocalError LogTruncated MissingExtra "
-            "OffsetOutOfRange PenstockError ProtocolViolation RemoteError RequestTimeout ServerError StoreError "
-            "UsageError"
+            "Closed ConfigError ConnectionLost CorruptBatch DeserializationError ErrorKind FencedError LocalError "
+            "LogTruncated MissingExtra OffsetOutOfRange PenstockError ProtocolViolation RemoteError RequestTimeout "
+            "ServerError StoreError UsageError"
         ),
         "penstock.groups": "Assignor Racks Shares Subscriber",
         "penstock.model": (

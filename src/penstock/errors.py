@@ -14,6 +14,7 @@ __all__ = [
     "ConfigError",
     "ConnectionLost",
     "CorruptBatch",
+    "DeserializationError",
     "ErrorKind",
     "FencedError",
     "FencedLeaderEpoch",
@@ -118,6 +119,13 @@ class MissingExtra(LocalError, ImportError):
 
 class UsageError(LocalError):
     """A call in the wrong order or with arguments that cannot be meant."""
+
+
+class DeserializationError(LocalError):
+    """A key or a value is not what your deserializer takes; ``__cause__`` is what that raised.
+
+    The record is there and can be read as bytes; topic, partition and offset say which one it is.
+    """
 
 
 class Closed(UsageError):

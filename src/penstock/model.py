@@ -9,6 +9,18 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    K = TypeVar("K", default=bytes)
+    V = TypeVar("V", default=bytes)
+else:
+    from typing import TypeVar
+
+    K, V = TypeVar("K"), TypeVar("V")
+"""What keys and values are: bytes, unless something else is made of them. (Defaults: PEP 696.)"""
 
 __all__ = [
     "Assignment",
@@ -190,18 +202,19 @@ class PreparedTransaction:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class Record(Generic[K, V]):
     """One record as Python objects; made only where a user iterates or sends one by one.
 
     ``timestamp_ms`` is milliseconds since 1970 UTC, -1 where the record has none. ``headers`` may repeat a name.
+    Key and value are bytes, or what a deserializer made of those.
     """
 
     topic: str
     partition: int
     offset: int
     timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
+    key: K | None
+    value: V | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
     timestamp_type: TimestampType = TimestampType.CREATE
     extra: Mapping[str, str] = field(default_factory=dict, hash=False)

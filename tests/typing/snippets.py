@@ -76,6 +76,34 @@ def share_out() -> None:
         assert_type(consumer.group_metadata(), penstock.GroupMetadata)
 
 
+def objects(json: Any) -> None:
+    with penstock.Consumer(
+        "kafka://127.0.0.1:9092/flights", key_deserializer=penstock.from_utf8, value_deserializer=int
+    ) as consumer:
+        for batch in consumer:
+            assert_type(batch, penstock.Messages[str, int])
+            for message in batch[:5]:
+                assert_type(message.key, str | None)
+                assert_type(message.value, int | None)
+            consumer.commit(batch)
+            consumer.reject(batch)
+            assert_type(batch.deserialized(value=len), penstock.Messages[bytes, int])
+            assert_type(batch.deserialized(key=penstock.from_utf8), penstock.Messages[str, bytes])
+            assert_type(batch.deserialized(), penstock.Messages)
+    with penstock.Producer("kafka://127.0.0.1:9092", value_serializer=penstock.to_utf8) as producer:
+        producer.send("flights", "text", b"key")
+        producer.send("flights", None)
+        producer.send("flights", b"bytes")  # type: ignore[arg-type] # no text
+    options: dict[str, str] = {"client.id": "me"}
+    with penstock.Consumer("kafka://127.0.0.1:9092/flights", **options) as plain:
+        assert_type(plain.poll()[0].value, bytes | None)
+
+
+async def asynchronous_objects(consumer: penstock.AsyncConsumer[str, int], batch: penstock.Messages) -> None:
+    assert_type((await consumer.poll())[0].value, int | None)
+    assert_type(batch[0], penstock.Record[bytes, bytes])
+
+
 async def subscribe(consumer: penstock.Consumer, asynchronous: penstock.AsyncConsumer) -> None:
     consumer.subscribe("flights")
     consumer.subscribe(["flights", "^delays-", re.compile("a")], Listener())
@@ -87,7 +115,7 @@ async def subscribe(consumer: penstock.Consumer, asynchronous: penstock.AsyncCon
 def consume_java_names() -> None:
     options: dict[str, Any] = {"bootstrap.servers": "127.0.0.1:9092", "auto.offset.reset": "latest"}
     with penstock.Consumer("kafka:///flights", **options) as consumer:
-        assert_type(consumer.poll(1.0, max_records=10), penstock.Messages)
+        assert_type(consumer.poll(1.0, max_records=10), penstock.Messages[Any, Any])
         zero = penstock.Partition("flights", 0)
         consumer.seek(zero, 5)
         consumer.commit({zero: 5})

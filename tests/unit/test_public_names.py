@@ -28,7 +28,7 @@ from penstock.client import errors
 CLASSES = [value for name in penstock.__all__ if inspect.isclass(value := getattr(penstock, name))]
 FUNCTIONS = [value for name in penstock.__all__ if inspect.isfunction(value := getattr(penstock, name))]
 ELSEWHERE = {name for module in (asyncio, builtins, collections.abc, types, typing) for name in dir(module)}
-ELSEWHERE |= {"T", "abc", "pa", "pd", "np", "npt", "TracebackType"}
+ELSEWHERE |= {"K", "K2", "T", "V", "V2", "abc", "pa", "pd", "np", "npt", "TracebackType"}
 OF_OTHERS = {"os", "Path", "StructType", "DataSourceReader", "DataSourceWriter", "DataSourceStreamReader"}
 OF_OTHERS |= {
     "DataSourceStreamWriter",

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from penstock.client._resetting import OffsetMove as OffsetMove
     from penstock.client._resetting import ResetPlan as ResetPlan
     from penstock.client._resetting import ResetTo as ResetTo
+    from penstock.client._subscribed import PatternLike as PatternLike
+    from penstock.client._subscribed import TopicsLike as TopicsLike
     from penstock.client._tables import ArrowArray as ArrowArray
     from penstock.client._tables import ArrowStream as ArrowStream
     from penstock.client._tables import RowsLike as RowsLike
@@ -75,6 +77,7 @@ _HOME_OF = {
     "OffsetMove": "_resetting",
     "OffsetsLike": "_committable",
     "PartitionStatus": "status",
+    "PatternLike": "_subscribed",
     "Peek": "_peeking",
     "Producer": "producer",
     "RangeReader": "range_reader",
@@ -84,6 +87,7 @@ _HOME_OF = {
     "ResetPlan": "_resetting",
     "ResetTo": "_resetting",
     "RowsLike": "_tables",
+    "TopicsLike": "_subscribed",
     "Transaction": "transaction",
     "TransactionAborted": "errors",
     "WakeUp": "errors",

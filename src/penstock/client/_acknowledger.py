@@ -52,7 +52,7 @@ class Acknowledger:
         """
         await self._confirm(self._contexts(what), consumed=True)
 
-    async def reject(self, what: Messages | None) -> None:
+    async def reject(self, what: Messages[Any, Any] | None) -> None:
         """Have the log hand these batches out again, or all that are out; rows not polled yet come again with them."""
         handouts = {state.partition: state.handout for state in self._partitions}
         out = {partition: each.context for partition, each in handouts.items() if each.begun == each.context}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Collection, Mapping
-from typing import cast
+from typing import Any, cast
 
 from penstock.client._acknowledger import Acknowledger
 from penstock.client._committable import CommitCallback, OffsetsLike
@@ -138,7 +138,7 @@ class BatchConsumption:
         """Acknowledge what the polls before the last one returned whole, if that is automatic."""
         await self._acknowledger.commit_handled()
 
-    async def reject(self, batch: Messages | None) -> None:
+    async def reject(self, batch: Messages[Any, Any] | None) -> None:
         """Have the log hand these batches out again, or all that are out."""
         await self._acknowledger.reject(batch)
 

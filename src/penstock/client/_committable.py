@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.client._arguments import LARGEST_OFFSET, check_partition, whole_number
 from penstock.client._patience import Patience
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from penstock.columnar import Messages
 
 OffsetsLike: TypeAlias = (
-    "Messages | Mapping[Partition, int] | Mapping[Partition, Committed] | Mapping[Partition, FoundOffset]"
+    "Messages[Any, Any] | Mapping[Partition, int] | Mapping[Partition, Committed] | Mapping[Partition, FoundOffset]"
 )
 """What ``commit`` takes: a batch, meaning "all of it and before"; or offsets of the next records to read."""
 

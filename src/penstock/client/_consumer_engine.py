@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from penstock.client._arguments import TopicNames
 from penstock.client._batch_consumption import BatchConsumption
@@ -291,7 +291,7 @@ class ConsumerEngine:
             raise UsageError("there is no group that could have committed", hint="Give the consumer group=NAME")
         return await self.consumption.committed(self.config.group, partitions)
 
-    async def send_back(self, batch: Messages, delay: int) -> None:
+    async def send_back(self, batch: Messages[Any, Any], delay: int) -> None:
         """Have the group given these records again, later. Raises UsageError without a group, or such a log."""
         if self.config.group is None:
             raise UsageError("there is no group that records could be given to again", hint="Give it one: group=NAME")

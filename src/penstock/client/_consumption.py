@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from penstock.client._committable import CommitCallback, FinishedCommit, OffsetsLike
 from penstock.client._member import Member
@@ -144,7 +144,7 @@ class Consumption(Protocol):
         """
         ...
 
-    async def reject(self, batch: Messages | None) -> None:
+    async def reject(self, batch: Messages[Any, Any] | None) -> None:
         """Return these records once more, or all that are not committed. Raises UsageError, ServerError."""
         ...
 

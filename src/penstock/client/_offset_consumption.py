@@ -6,6 +6,7 @@ What must not live here: the parts' own work (`_fetcher`, `_position_lookup`, `_
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
 from penstock.client._absences import Absences
 from penstock.client._buffer import take
@@ -138,7 +139,7 @@ class OffsetConsumption:
         """Commit where polls had come to when the last one began, if that is automatic."""
         await self._committer.commit_handled(self._partitions.handled())
 
-    async def reject(self, batch: Messages | None) -> None:
+    async def reject(self, batch: Messages[Any, Any] | None) -> None:
         """Go back to where this batch begins, or to what is committed."""
         self._partitions.go_back(None if batch is None else batch.first_offsets)
         self.go_on()

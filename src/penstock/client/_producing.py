@@ -24,6 +24,7 @@ from penstock.client._putting import Putting
 from penstock.client._room import Room
 from penstock.client._routing import TopicRouter
 from penstock.client._rows import StagedTable, Staging
+from penstock.client._serializing import Serializers
 from penstock.client._surroundings import Backoff, Surroundings
 from penstock.client._topics import Topics
 from penstock.client._transacting import EngineHooks, Transacting, transactional_sender
@@ -53,6 +54,7 @@ class ProducerEngine:
         post: Callable[[Callable[[], None]], object],
         surroundings: Surroundings | None = None,
         callbacks: Callbacks | None = None,
+        serializers: Serializers | None = None,
     ) -> None:
         self.config = config
         self._log = client_log("producer", config)
@@ -66,7 +68,8 @@ class ProducerEngine:
         self.wait_for_room = self._room.wait
         self._names = TopicNames(client)
         putting = Putting(self._names, config, self.surroundings)
-        self.record, self.tables = putting.record, putting.tables
+        self.tables = putting.tables
+        self.record = putting.record if serializers is None else partial(serializers.record, putting.record)
         self._flushing = 0
         self._unseen: Outcome | None = None
         self._routers: dict[str, TopicRouter] = {}

@@ -40,8 +40,8 @@ class Putting:
     def record(
         self,
         topic: str,
-        value: bytes | None,
-        key: bytes | None,
+        value: object,
+        key: object,
         headers: HeadersLike | None,
         partition: int | None,
         timestamp_ms: int | None,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
 from types import TracebackType
-from typing import Self
+from typing import Any, Generic, Self
 
 from penstock.client._arguments import (
     OffsetLike,
@@ -29,16 +29,18 @@ from penstock.client._interrupts import Interrupts
 from penstock.client._listening import Call, call_on_loop
 from penstock.client._loading import loaded
 from penstock.client._offsets import beginning_offsets, end_offsets, offsets_for_times
+from penstock.client._received import receiving
 from penstock.client._settings import split_options
 from penstock.client._subscribed import PatternLike, TopicsLike, of_address, subscribed_to
 from penstock.client.errors import WakeUp
 from penstock.client.rebalance import RebalanceListener
 from penstock.client.status import EmptyReason, PartitionStatus
 from penstock.columnar import Messages
+from penstock.columnar.payloads import Deserializer
 from penstock.config import OptionValue, consumer_settings
 from penstock.config.logs import client_log
 from penstock.errors import Closed, UsageError
-from penstock.model import Committed, GroupMetadata, Offset, OffsetSpec, Partition, PartitionLike
+from penstock.model import Committed, GroupMetadata, K, Offset, OffsetSpec, Partition, PartitionLike, V
 from penstock.seams import FoundOffset
 
 __all__ = ["AsyncConsumer", "poll_limit"]
@@ -46,12 +48,14 @@ __all__ = ["AsyncConsumer", "poll_limit"]
 _ITERATION_S = 3_600.0
 
 
-class AsyncConsumer(Handle):
+class AsyncConsumer(Handle, Generic[K, V]):
     """Reads topics as `Messages`: shared with a group, or alone.
 
     ``address`` is ``scheme://host:port[,host:port…]/topic[,topic…]?option=value``; ``options`` are the fields of
     `penstock.config.ConsumerConfig`, also under Kafka's Java and librdkafka names, and ``config_file`` for a TOML file.
     Topics of the address are subscribed. Without a group all their partitions are read and nothing is committed.
+    ``key_deserializer`` and ``value_deserializer`` make objects of keys and values where somebody iterates over a batch
+    (`penstock.from_json`, `penstock.from_utf8`, a function of yours); columns stay bytes.
     ``on_callback_error`` is called with a CallbackFailure where a callback of ``commit_async`` has raised.
     Raises ConfigError. For one task at a time, except ``close`` and ``wakeup``.
 
@@ -62,11 +66,20 @@ class AsyncConsumer(Handle):
     ...             await consumer.commit(batch)
     """
 
-    def __init__(self, address: str, *, group: str | None = None, **options: OptionValue | CallbackErrorHook) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        group: str | None = None,
+        key_deserializer: Deserializer[K] | OptionValue = None,
+        value_deserializer: Deserializer[V] | OptionValue = None,
+        **options: OptionValue | CallbackErrorHook,
+    ) -> None:
         named, on_callback_error = without_hook(options)
         plain, keywords, file = split_options(address, {**named, "group": group}, "consumer")
         self._protocol = protocol_of(plain)
         self._settings = consumer_settings(plain, keywords, file=file, protocol=self._protocol.config)
+        self._received = receiving(key_deserializer, value_deserializer)
         self._addressed = of_address(self._settings.address.topics)
         self._log = client_log("consumer", self._settings.config)
         self._call: Call = call_on_loop
@@ -92,7 +105,7 @@ class AsyncConsumer(Handle):
         else:
             await self._leave(error)
 
-    async def __aiter__(self) -> AsyncIterator[Messages]:
+    async def __aiter__(self) -> AsyncIterator[Messages[K, V]]:
         """Batches as they come, until `close` or `wakeup`; each may be committed once its loop body is through."""
         while not self._closed:
             try:
@@ -183,7 +196,7 @@ class AsyncConsumer(Handle):
 
     # Reading.
 
-    async def poll(self, timeout_s: float = 1.0, max_records: int | None = None) -> Messages:
+    async def poll(self, timeout_s: float = 1.0, max_records: int | None = None) -> Messages[K, V]:
         """The next records, of one or several partitions; empty if none came within ``timeout_s``.
 
         At most ``max_records``, by default ``max_poll_records``. Rebalances happen in here, and listeners run.
@@ -199,7 +212,7 @@ class AsyncConsumer(Handle):
             batch = engine.take(limit)
             engine.go_on()
             serve = False
-        return batch
+        return self._received(batch)
 
     async def seek(self, partition: PartitionLike, offset: OffsetLike) -> None:
         """Continue at ``offset``; records fetched already are dropped."""
@@ -261,7 +274,7 @@ class AsyncConsumer(Handle):
         engine = await self._start()
         engine.consumption.commit_async(offsets, callback)
 
-    async def reject(self, batch: Messages | None = None) -> None:
+    async def reject(self, batch: Messages[Any, Any] | None = None) -> None:
         """Have these records returned by ``poll`` once more, with all after them; or everything that is not committed.
 
         Where the log waits for batches to be confirmed (TubeMQ) it is told that they were not dealt with.
@@ -269,7 +282,7 @@ class AsyncConsumer(Handle):
         with self._interrupts.call():
             await (await self._start()).consumption.reject(batch)
 
-    async def send_back(self, batch: Messages, *, delay: int = 0) -> None:
+    async def send_back(self, batch: Messages[Any, Any], *, delay: int = 0) -> None:
         """Have the log give these records to the group again, later, and go on without them: commit them as usual.
 
         ``delay`` is a level of the log's own (RocketMQ's 1 to 18, a second to two hours); 0: longer with each attempt,

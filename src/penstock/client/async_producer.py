@@ -9,7 +9,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Generic, Self
 
 from penstock.client._arguments import seconds
 from penstock.client._callbacks import CallbackErrorHook, Callbacks, LoopCallbacks, Told, without_hook
@@ -20,6 +20,7 @@ from penstock.client._ending import Ending, on_error_s, tell_beside
 from penstock.client._handle import Handle, check_loop, shown_address
 from penstock.client._loading import loaded, loaded_for
 from penstock.client._producing import ProducerEngine
+from penstock.client._serializing import Serializers
 from penstock.client._settings import split_options
 from penstock.client._tables import RowsLike
 from penstock.client._transaction_states import State
@@ -27,10 +28,11 @@ from penstock.client._unclosed import tell_undelivered, watch
 from penstock.client.delivery import BatchDelivery, Delivery, Outcome
 from penstock.client.transaction import AsyncTransaction as Transaction
 from penstock.columnar.builder import HeadersLike
+from penstock.columnar.payloads import Serializer
 from penstock.config import OptionValue, producer_settings
 from penstock.config.logs import client_log
 from penstock.errors import Closed, PenstockError, RequestTimeout
-from penstock.model import GroupMetadata, Partition, PreparedTransaction
+from penstock.model import GroupMetadata, K, Partition, PreparedTransaction, V
 
 __all__ = ["AsyncProducer"]
 
@@ -38,12 +40,13 @@ _A_TURN_S: Final = 0.001
 """Also a flush that does not wait takes a turn of the loop to learn that there is nothing to wait for."""
 
 
-class AsyncProducer(Handle):
+class AsyncProducer(Handle, Generic[K, V]):
     """Writes records, one by one or as tables; batched, acknowledged, in order by partition.
 
     ``options`` are the fields of `penstock.config.ProducerConfig`, also under Kafka's Java and librdkafka names, and
-    ``config_file`` for a TOML file. ``on_callback_error`` is called with a CallbackFailure where a callback has raised.
-    Raises ConfigError.
+    ``config_file`` for a TOML file. ``key_serializer`` and ``value_serializer`` make bytes of what ``send`` is given
+    (`penstock.to_json`, `penstock.to_utf8`, a function of yours). ``on_callback_error`` is called with a
+    CallbackFailure where a callback has raised. Raises ConfigError.
 
     >>> async def main() -> None:                                            # doctest: +SKIP
     ...     async with penstock.AsyncProducer("kafka://127.0.0.1:9092") as producer:
@@ -51,11 +54,19 @@ class AsyncProducer(Handle):
     ...         print((await delivery).offset)
     """
 
-    def __init__(self, address: str, **options: OptionValue | CallbackErrorHook) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        key_serializer: Serializer[K] | OptionValue = None,
+        value_serializer: Serializer[V] | OptionValue = None,
+        **options: OptionValue | CallbackErrorHook,
+    ) -> None:
         named, on_callback_error = without_hook(options)
         plain, keywords, file = split_options(address, named, "producer")
         self._protocol = protocol_of(plain)
         self._settings = producer_settings(plain, keywords, file=file, protocol=self._protocol.config)
+        self._serializers = Serializers.of(key_serializer, value_serializer)
         self._log = client_log("producer", self._settings.config)
         self._post: Callable[[Callable[[], None]], object] | None = None
         self._callbacks: Callbacks = LoopCallbacks(Told(self._log, on_callback_error))
@@ -85,8 +96,8 @@ class AsyncProducer(Handle):
     async def send(
         self,
         topic: str,
-        value: bytes | None = None,
-        key: bytes | None = None,
+        value: V | None = None,
+        key: K | None = None,
         *,
         headers: HeadersLike | None = None,
         partition: int | None = None,
@@ -305,6 +316,8 @@ class AsyncProducer(Handle):
             self._home = asyncio.get_running_loop()
             client = open_asyncio(self._protocol, self._settings)
             post = self._post or asyncio.get_running_loop().call_soon
-            self._engine = ProducerEngine(client, self._settings.config, post, callbacks=self._callbacks)
+            self._engine = ProducerEngine(
+                client, self._settings.config, post, callbacks=self._callbacks, serializers=self._serializers
+            )
             watch(self._engine.intake, self._log)
         return self._engine

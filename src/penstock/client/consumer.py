@@ -10,7 +10,7 @@ import threading
 from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Any, Generic, Self
 
 from penstock.client._arguments import OffsetLike, seconds
 from penstock.client._callbacks import CallbackErrorHook
@@ -25,9 +25,10 @@ from penstock.client.errors import WakeUp
 from penstock.client.rebalance import RebalanceListener
 from penstock.client.status import EmptyReason, PartitionStatus
 from penstock.columnar import Messages
+from penstock.columnar.payloads import Deserializer
 from penstock.config import OptionValue
 from penstock.errors import Closed, PenstockError
-from penstock.model import Committed, GroupMetadata, Partition, PartitionLike
+from penstock.model import Committed, GroupMetadata, K, Partition, PartitionLike, V
 from penstock.seams import FoundOffset
 
 __all__ = ["Consumer"]
@@ -35,7 +36,7 @@ __all__ = ["Consumer"]
 _ITERATION_S = 3_600.0
 
 
-class Consumer(Handle):
+class Consumer(Handle, Generic[K, V]):
     """Reads topics as `Messages`: shared with a group, or alone. For one thread at a time.
 
     Where the log hands out batches (TubeMQ's groups), and nothing is committed automatically, for many threads: each
@@ -49,8 +50,22 @@ class Consumer(Handle):
     ...         consumer.commit(batch)
     """
 
-    def __init__(self, address: str, *, group: str | None = None, **options: OptionValue | CallbackErrorHook) -> None:
-        self._inner = AsyncConsumer(address, group=group, **options)
+    def __init__(
+        self,
+        address: str,
+        *,
+        group: str | None = None,
+        key_deserializer: Deserializer[K] | OptionValue = None,
+        value_deserializer: Deserializer[V] | OptionValue = None,
+        **options: OptionValue | CallbackErrorHook,
+    ) -> None:
+        self._inner = AsyncConsumer(
+            address,
+            group=group,
+            key_deserializer=key_deserializer,
+            value_deserializer=value_deserializer,
+            **options,
+        )
         self._inner._call = call_in_user_thread
         self._inner._decodes_on_loop = False
         self._loop = loop_thread()
@@ -79,7 +94,7 @@ class Consumer(Handle):
         except PenstockError as failure:  # this is the child of a fork
             tell_beside(error, f"closing the consumer failed as well: {failure!r}")
 
-    def __iter__(self) -> Iterator[Messages]:
+    def __iter__(self) -> Iterator[Messages[K, V]]:
         """Batches as they come, until `close` or `wakeup`; each may be committed once its loop body is through."""
         while not self._inner._closed:
             try:
@@ -158,7 +173,7 @@ class Consumer(Handle):
         with self._turn as run:
             return run(lambda: self._inner.partitions_for(topic))
 
-    def poll(self, timeout_s: float = 1.0, max_records: int | None = None) -> Messages:
+    def poll(self, timeout_s: float = 1.0, max_records: int | None = None) -> Messages[K, V]:
         """The next records, of one or several partitions; empty if none came within ``timeout_s``.
 
         At most ``max_records``, by default ``max_poll_records``. Rebalances happen in here, and listeners run.
@@ -169,9 +184,10 @@ class Consumer(Handle):
             self._note_poller(engine)
             self._polling += 1
             try:
-                return self._poll(engine, run, self._loop.now() + seconds("timeout_s", timeout_s), max_records)
+                batch = self._poll(engine, run, self._loop.now() + seconds("timeout_s", timeout_s), max_records)
             finally:
                 self._polling -= 1
+        return self._inner._received(batch)
 
     def seek(self, partition: PartitionLike, offset: OffsetLike) -> None:
         """Continue at ``offset``; records fetched already are dropped."""
@@ -224,7 +240,7 @@ class Consumer(Handle):
         with self._turn as run:
             run(lambda: self._inner.commit_async(offsets, callback))
 
-    def reject(self, batch: Messages | None = None) -> None:
+    def reject(self, batch: Messages[Any, Any] | None = None) -> None:
         """Have these records returned by ``poll`` once more, with all after them; or everything that is not committed.
 
         Where the log waits for batches to be confirmed (TubeMQ) it is told that they were not dealt with.
@@ -232,7 +248,7 @@ class Consumer(Handle):
         with self._turn as run:
             run(lambda: self._inner.reject(batch))
 
-    def send_back(self, batch: Messages, *, delay: int = 0) -> None:
+    def send_back(self, batch: Messages[Any, Any], *, delay: int = 0) -> None:
         """Have the log give these records to the group again, later, and go on without them: commit them as usual.
 
         ``delay`` is a level of the log's own (RocketMQ's 1 to 18, a second to two hours); 0: longer with each attempt,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Generic, Self
 
 from penstock.client._callbacks import CallbackErrorHook, ThreadCallbacks
 from penstock.client._checks import CheckCallback
@@ -23,14 +23,15 @@ from penstock.client.async_producer import AsyncProducer
 from penstock.client.delivery import BatchDelivery, Delivery
 from penstock.client.transaction import Transaction
 from penstock.columnar.builder import HeadersLike
+from penstock.columnar.payloads import Serializer
 from penstock.config import OptionValue
 from penstock.errors import PenstockError, UsageError
-from penstock.model import GroupMetadata, Partition, PreparedTransaction
+from penstock.model import GroupMetadata, K, Partition, PreparedTransaction, V
 
 __all__ = ["Producer"]
 
 
-class Producer(Handle):
+class Producer(Handle, Generic[K, V]):
     """Writes records, one by one or as tables; batched, acknowledged, in order by partition. Threads may share it.
 
     Options as for `AsyncProducer`. Raises ConfigError.
@@ -40,8 +41,17 @@ class Producer(Handle):
     ...     print(delivery.result().offset)
     """
 
-    def __init__(self, address: str, **options: OptionValue | CallbackErrorHook) -> None:
-        self._inner = AsyncProducer(address, **options)
+    def __init__(
+        self,
+        address: str,
+        *,
+        key_serializer: Serializer[K] | OptionValue = None,
+        value_serializer: Serializer[V] | OptionValue = None,
+        **options: OptionValue | CallbackErrorHook,
+    ) -> None:
+        self._inner = AsyncProducer(
+            address, key_serializer=key_serializer, value_serializer=value_serializer, **options
+        )
         self._inner._callbacks = ThreadCallbacks(self._inner._callbacks.told)
         self._loop = loop_thread()
         self._inner._post = self._loop.post
@@ -64,8 +74,8 @@ class Producer(Handle):
     def send(
         self,
         topic: str,
-        value: bytes | None = None,
-        key: bytes | None = None,
+        value: V | None = None,
+        key: K | None = None,
         *,
         headers: HeadersLike | None = None,
         partition: int | None = None,

@@ -15,9 +15,21 @@ if TYPE_CHECKING:
     from penstock.columnar.encode import encode_v2 as encode_v2
     from penstock.columnar.messages import Messages as Messages
     from penstock.columnar.messages import Part as Part
+    from penstock.columnar.payloads import Deserializer as Deserializer
+    from penstock.columnar.payloads import Serializer as Serializer
+    from penstock.columnar.payloads import from_json as from_json
+    from penstock.columnar.payloads import from_utf8 as from_utf8
+    from penstock.columnar.payloads import to_json as to_json
+    from penstock.columnar.payloads import to_utf8 as to_utf8
     from penstock.columnar.producing import Producing as Producing
 
 _HOME_OF: Final = {
+    "Deserializer": "penstock.columnar.payloads",
+    "Serializer": "penstock.columnar.payloads",
+    "from_json": "penstock.columnar.payloads",
+    "from_utf8": "penstock.columnar.payloads",
+    "to_json": "penstock.columnar.payloads",
+    "to_utf8": "penstock.columnar.payloads",
     "BatchBuilder": "penstock.columnar.builder",
     "BatchHeader": "penstock.columnar.batch",
     "Decoded": "penstock.columnar.decode",

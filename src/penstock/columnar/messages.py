@@ -7,17 +7,21 @@ What must not live here: decoding and fetching.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast, overload
 
 from penstock.errors import UsageError
-from penstock.model import Partition, Record, TimestampType
+from penstock.model import K, Partition, Record, TimestampType, V
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from penstock.columnar.payloads import Deserializer, Deserializers
     from penstock.columnar.pickled import Packed
 
 __all__ = ["Messages", "Part"]
+
+K2 = TypeVar("K2")
+V2 = TypeVar("V2")
 
 _AT_ONCE: Final = 1024
 _TIMESTAMP_TYPES: Final = {int(kind): kind for kind in TimestampType}
@@ -74,7 +78,7 @@ class Part:
         return _part, (self.partition, packed([self.batch]), self.next_offset, self.context)
 
 
-class Messages:
+class Messages(Generic[K, V]):
     """An immutable run of records of one or several partitions.
 
     Iterate for `penstock.Record` objects, made one by one; or take the columns: `to_arrow`, `column`, or hand the whole
@@ -86,26 +90,29 @@ class Messages:
     >>> [message.value for message in messages[:10]]       # doctest: +SKIP
     """
 
-    __slots__ = ("_parts", "_rows")
+    __slots__ = ("_makes", "_parts", "_rows")
 
     def __init__(self, parts: Iterable[Part] = ()) -> None:
         self._parts = tuple(parts)
+        self._makes: Deserializers | None = None
         self._rows: int = sum(part.num_rows for part in self._parts)
 
-    @classmethod
-    def of(cls, partition: Partition, batch: pa.RecordBatch, next_offset: int, context: str = "") -> Messages:
+    @staticmethod
+    def of(partition: Partition, batch: pa.RecordBatch, next_offset: int, context: str = "") -> Messages:
         """Return the rows of one partition; ``batch`` has record columns (see `penstock.columnar.schema`)."""
-        return cls((Part(partition, batch, next_offset, context),))
+        return Messages((Part(partition, batch, next_offset, context),))
 
-    @classmethod
-    def of_records(cls, partition: Partition, records: Sequence[Record], next_offset: int) -> Messages:
+    @staticmethod
+    def of_records(partition: Partition, records: Sequence[Record], next_offset: int) -> Messages:
         """Return a handful of records of one partition, as they are."""
-        return cls((Part(partition, None, next_offset, "", records),))
+        return Messages((Part(partition, None, next_offset, "", records),))
 
-    @classmethod
-    def concat(cls, runs: Iterable[Messages]) -> Messages:
-        """Return all rows of ``runs``, in their order; nothing is copied."""
-        return cls(part for run in runs for part in run._parts)
+    @staticmethod
+    def concat(runs: Iterable[Messages[K, V]]) -> Messages[K, V]:
+        """Return all rows of ``runs``, in their order, deserialized as those of the first; nothing is copied."""
+        all_runs = tuple(runs)
+        parts = (part for run in all_runs for part in run._parts)
+        return _making(parts, all_runs[0]._makes if all_runs else None)
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -176,7 +183,11 @@ class Messages:
         where = ", ".join(sorted(str(partition) for partition in self.partitions))
         return f"<Messages: {self._rows} from {where or 'nowhere'}>"
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[Record[K, V]]:
+        records = self._raw()
+        return cast("Iterator[Record[K, V]]", records if self._makes is None else map(self._makes.record, records))
+
+    def _raw(self) -> Iterator[Record]:
         for part in self._parts:
             if part.records is not None:
                 yield from part.records
@@ -185,10 +196,10 @@ class Messages:
                 yield from _records(part.partition, part.batch.slice(first, _AT_ONCE))
 
     @overload
-    def __getitem__(self, index: int) -> Record: ...
+    def __getitem__(self, index: int) -> Record[K, V]: ...
     @overload
-    def __getitem__(self, index: slice) -> Messages: ...
-    def __getitem__(self, index: int | slice) -> Record | Messages:
+    def __getitem__(self, index: slice) -> Messages[K, V]: ...
+    def __getitem__(self, index: int | slice) -> Record[K, V] | Messages[K, V]:
         if isinstance(index, slice):
             first, last, step = index.indices(self._rows)
             if step != 1:
@@ -198,7 +209,7 @@ class Messages:
             raise IndexError(index)
         return next(iter(self._slice(index % self._rows, index % self._rows + 1)))
 
-    def _slice(self, first: int, last: int) -> Messages:
+    def _slice(self, first: int, last: int) -> Messages[K, V]:
         if (first, last) == (0, self._rows):
             return self  # with its parts that have no rows and still move a position
         parts: list[Part] = []
@@ -208,12 +219,36 @@ class Messages:
             if max(first, begin) < min(last, end):
                 parts.append(_cut(part, max(first - begin, 0), min(last, end) - begin))
             begin = end
-        return Messages(parts)
+        return _making(parts, self._makes)
 
-    def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
+    @overload
+    def deserialized(self, *, key: Deserializer[K2], value: Deserializer[V2]) -> Messages[K2, V2]: ...
+    @overload
+    def deserialized(self, *, key: Deserializer[K2], value: None = None) -> Messages[K2]: ...
+    @overload
+    def deserialized(self, *, key: None = None, value: Deserializer[V2]) -> Messages[bytes, V2]: ...
+    @overload
+    def deserialized(self, *, key: None = None, value: None = None) -> Messages: ...
+    def deserialized(
+        self, *, key: Deserializer[Any] | None = None, value: Deserializer[Any] | None = None
+    ) -> Messages[Any, Any]:
+        """Return the same records, whose keys and values are made objects where somebody iterates.
+
+        Columns stay bytes; a key or a value that is null stays None. Without both, bytes again. Iterating raises
+        DeserializationError for a payload that is not as expected.
+
+        >>> [message.value["delay"] for message in messages.deserialized(value=penstock.from_json)]   # doctest: +SKIP
+        """
+        from penstock.columnar.payloads import Deserializers
+
+        return _making(self._parts, None if key is None and value is None else Deserializers(key, value))
+
+    def to_arrow(self, columns: Sequence[str] | None = None, *, deserialized: bool = False) -> pa.Table:
         """Return the rows as a table, one chunk a part, payloads not copied; ``columns`` in their order.
 
-        None means every column that was read, with topic and partition, in the order of Spark's Kafka source.
+        None means every column that was read, with topic and partition, in the order of Spark's Kafka source. Keys and
+        values are bytes; ``deserialized`` makes columns of what the deserializers make, a Python object a row but for
+        `penstock.from_utf8`. Raises DeserializationError then, UsageError for objects that are no column.
         """
         import pyarrow as pa
 
@@ -221,7 +256,12 @@ class Messages:
 
         names = self._names() if columns is None else check_columns(columns)
         chunks = [assemble(part.batch, part.partition.topic, part.partition.id, names) for part in self._parts]
-        return pa.Table.from_batches(chunks, schema=schema(names))
+        table = pa.Table.from_batches(chunks, schema=schema(names))
+        if self._makes is None or not deserialized:
+            return table
+        from penstock.columnar.object_columns import with_objects
+
+        return with_objects(table, self._parts, self._makes)
 
     def column(self, name: str) -> pa.ChunkedArray:
         """Return one column over all parts."""
@@ -261,7 +301,7 @@ class Messages:
         from penstock.columnar.pickled import packed
 
         places = tuple((part.partition, part.next_offset, part.context) for part in self._parts)
-        return _rebuilt, (places, packed([part.batch for part in self._parts]))
+        return _rebuilt, (places, packed([part.batch for part in self._parts]), self._makes)
 
     def _names(self) -> Sequence[str]:
         """Columns that every part has."""
@@ -278,13 +318,22 @@ def _part(partition: Partition, streams: Sequence[Packed], next_offset: int, con
     return Part(partition, next(unpacked(streams)), next_offset, context)
 
 
-def _rebuilt(places: Sequence[tuple[Partition, int, str]], streams: Sequence[Packed]) -> Messages:
+def _rebuilt(
+    places: Sequence[tuple[Partition, int, str]], streams: Sequence[Packed], makes: Deserializers | None
+) -> Messages[Any, Any]:
     from penstock.columnar.pickled import unpacked
 
-    return Messages(
+    parts = (
         Part(partition, batch, next_offset, context)
         for (partition, next_offset, context), batch in zip(places, unpacked(streams), strict=True)
     )
+    return _making(parts, makes)
+
+
+def _making(parts: Iterable[Part], makes: Deserializers | None) -> Messages[Any, Any]:
+    found: Messages[Any, Any] = Messages(parts)
+    found._makes = makes
+    return found
 
 
 def _without_offsets(partition: Partition) -> UsageError:

@@ -93,10 +93,10 @@ ROWS: Final = (
 SPELLINGS: Final = tuple(spelling for row in ROWS for spelling in row.spellings())
 
 ABSENT: Final[Mapping[str, str]] = {
-    "key_serializer": "Keys are bytes",
-    "value_serializer": "Values are bytes",
-    "key_deserializer": "Keys are bytes; decode the column you need",
-    "value_deserializer": "Values are bytes; decode the column you need",
+    "key_serializer": "Give the class a function: Producer(address, key_serializer=penstock.to_utf8)",
+    "value_serializer": "Give the class a function: Producer(address, value_serializer=penstock.to_json)",
+    "key_deserializer": "Give the class a function: Consumer(address, key_deserializer=penstock.from_utf8)",
+    "value_deserializer": "Give the class a function: Consumer(address, value_deserializer=penstock.from_json)",
     "retries": "Retries go on until delivery_timeout_ms",
     "message_send_max_retries": "Retries go on until delivery_timeout_ms",
     "check_crcs": "Checksums are always checked",

@@ -1,0 +1,36 @@
+"""What a consumer does to a batch between its engine and its user: it says what keys and values are to become.
+
+What must not live here: decoding; nothing is made before somebody iterates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from penstock.columnar import Messages
+from penstock.columnar.payloads import Deserializer
+from penstock.errors import ConfigError
+
+__all__ = ["check_callable", "receiving"]
+
+
+def check_callable(name: str, given: object, hint: str) -> None:
+    """Raises ConfigError for what is neither a function nor left out."""
+    if given is not None and not callable(given):
+        raise ConfigError(f"{name} is {given!r:.60}, wanted is a function", hint=hint)
+
+
+def receiving(key: object, value: object) -> Callable[[Messages], Messages[Any, Any]]:
+    """What each batch goes through. Raises ConfigError for what cannot be called."""
+    for name, given in (("key_deserializer", key), ("value_deserializer", value)):
+        check_callable(name, given, "For JSON it is penstock.from_json, for text penstock.from_utf8")
+    if key is None and value is None:
+        return _as_it_is
+    of_key = cast("Deserializer[Any] | None", key)
+    of_value = cast("Deserializer[Any] | None", value)
+    return lambda batch: batch.deserialized(key=of_key, value=of_value)
+
+
+def _as_it_is(batch: Messages) -> Messages:
+    return batch
