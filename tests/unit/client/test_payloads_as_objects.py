@@ -99,11 +99,12 @@ def test_any_batch_is_made_of_objects_by_name(log: FakeLog) -> None:
     filled(2)
     with Consumer(f"{ADDRESS}/t") as consumer:
         raw = consumer.poll(5)
-    made = raw.deserialized(value=lambda payload: len(payload))
+    made = raw.deserialized(value=len)
     assert [(message.key, message.value) for message in made] == [(b"k0", 11), (b"k1", 11), (None, None)]
     assert made.deserialized()[0] == raw[0]
     empty = Messages().deserialized(key=from_utf8, value=from_json)
-    assert [*empty] == [] and empty.to_arrow(deserialized=True).num_rows == 0
+    assert [*empty] == []
+    assert empty.to_arrow(deserialized=True).num_rows == 0
 
 
 @COUNTS
@@ -116,7 +117,8 @@ def test_a_record_that_cannot_be_read_is_named_and_skipped(log: FakeLog, count: 
             seen.extend(message.value for message in found)
         error = caught.value
         assert (error.topic, error.partition, error.offset) == ("t", 0, count)
-        assert isinstance(error.__cause__, ValueError) and "seek()" in str(error)
+        assert isinstance(error.__cause__, ValueError)
+        assert "seek()" in str(error)
         with pytest.raises(DeserializationError):
             found.to_arrow(deserialized=True)
         assert len(found.to_arrow()) == count + 2, "columns are there all the same"
