@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from penstock.client import OffsetLike as OffsetLike
     from penstock.client import OffsetMove as OffsetMove
     from penstock.client import OffsetsLike as OffsetsLike
+    from penstock.client import PartitionerFunction as PartitionerFunction
     from penstock.client import PartitionStatus as PartitionStatus
     from penstock.client import PatternLike as PatternLike
     from penstock.client import Peek as Peek
@@ -117,9 +118,9 @@ _HOME_OF = {
             "Admin ArrowArray ArrowStream AsyncAdmin AsyncConsumer AsyncProducer AsyncTransaction BatchDelivery "
             "Bound BufferFull CallbackErrorHook CallbackFailure CheckCallback CommitCallback Consumer Delivery "
             "DeliveryTimeout EmptyReason GroupOffset Lag NoOffset OffsetLike OffsetMove OffsetsLike "
-            "PartitionStatus PatternLike Peek Producer RangeReader ReadState RebalanceListener RecordMetadata "
-            "ResetPlan ResetTo RowsLike TopicsLike Transaction TransactionAborted WakeUp offsets_from_csv "
-            "offsets_to_csv read scan"
+            "PartitionStatus PartitionerFunction PatternLike Peek Producer RangeReader ReadState "
+            "RebalanceListener RecordMetadata ResetPlan ResetTo RowsLike TopicsLike Transaction "
+            "TransactionAborted WakeUp offsets_from_csv offsets_to_csv read scan"
         ),
         "penstock.columnar": "Deserializer HeadersLike Messages Part Serializer from_json from_utf8 to_json to_utf8",
         "penstock.config": "OptionValue",

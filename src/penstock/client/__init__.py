@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from penstock.client._callbacks import CallbackErrorHook as CallbackErrorHook
     from penstock.client._callbacks import CallbackFailure as CallbackFailure
     from penstock.client._checks import CheckCallback as CheckCallback
+    from penstock.client._choosing import PartitionerFunction as PartitionerFunction
     from penstock.client._committable import CommitCallback as CommitCallback
     from penstock.client._committable import OffsetsLike as OffsetsLike
     from penstock.client._group_offsets import GroupOffset as GroupOffset
@@ -77,6 +78,7 @@ _HOME_OF = {
     "OffsetMove": "_resetting",
     "OffsetsLike": "_committable",
     "PartitionStatus": "status",
+    "PartitionerFunction": "_choosing",
     "PatternLike": "_subscribed",
     "Peek": "_peeking",
     "Producer": "producer",

@@ -14,6 +14,7 @@ from typing import Final
 from penstock.client._absent_topics import no_topic, partitions_of, unknown_topic
 from penstock.client._arguments import TopicNames
 from penstock.client._callbacks import Callbacks, LoopCallbacks
+from penstock.client._choosing import PartitionerFunction, chooser_of
 from penstock.client._delivering import Delivering, Hooks
 from penstock.client._ending import Ending, undelivered
 from penstock.client._inside import failed_inside, guarded
@@ -55,6 +56,7 @@ class ProducerEngine:
         surroundings: Surroundings | None = None,
         callbacks: Callbacks | None = None,
         serializers: Serializers | None = None,
+        partitioner: PartitionerFunction | None = None,
     ) -> None:
         self.config = config
         self._log = client_log("producer", config)
@@ -84,6 +86,7 @@ class ProducerEngine:
         transactional = transactional_sender(client, config)
         self._sender = transactional or client.sender(idempotent=config.enable_idempotence)
         self._keys = KeyPartitions(self._sender)
+        self._partitioner = partitioner or config.partitioner
         self._topics = Topics(client, config, backoff, self._renewed, self._topic_failed)
         hooks = Hooks(self._topics.refresh, self._finished, self._failed, self._elsewhere)
         self._delivering = Delivering(client, self._sender, config, backoff, hooks)
@@ -256,6 +259,7 @@ class ProducerEngine:
                     self._delivering.waiting_bytes,
                     self.surroundings.dice,
                     self._sender.avoids if isinstance(self._sender, Avoids) else None,
+                    chooser_of(self._partitioner, topic),
                 )
             for staged in self._unrouted.pop(topic, ()):
                 self._give(staged)

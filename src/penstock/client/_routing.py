@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.client._choosing import ANYWHERE, Chooser
 from penstock.client._keys import KeyPartitions
 from penstock.client._picking import taken
 from penstock.client.delivery import Fate, Outcome, Run
@@ -27,8 +28,6 @@ __all__ = ["TopicRouter"]
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 NOTHING_NAMED: Final[Mapping[int, int]] = {}
-_NOT_NAMED: Final = -(2**63)
-"""In place of a partition: none was named."""
 
 
 class TopicRouter:
@@ -45,6 +44,7 @@ class TopicRouter:
         waiting_bytes: Callable[[Partition], int],
         dice: Callable[[], float],
         avoids: Callable[[Partition], bool] | None = None,
+        chooser: Chooser | None = None,
     ) -> None:
         self._partitions = [each.partition for each in info.partitions]
         self._keys = keys
@@ -52,6 +52,7 @@ class TopicRouter:
         self._waiting_bytes = waiting_bytes
         self._dice = dice
         self._avoids = avoids
+        self._chooser = chooser
         self._sticky = self._draw()
         self._sticky_bytes = 0
 
@@ -77,10 +78,13 @@ class TopicRouter:
 
     def _route_few(self, rows: FewRows, outcome: Outcome, born: float, named: Mapping[int, int]) -> list[Run]:
         count, places = self.count, range(rows.num_rows)
-        targets = [
-            named[place] if place in named else None if key is None else self._keys.one(key, count)
-            for place, key in zip(places, rows.keys, strict=True)
-        ]
+        if self._chooser is None:
+            targets = [
+                named[place] if place in named else None if key is None else self._keys.one(key, count)
+                for place, key in zip(places, rows.keys, strict=True)
+            ]
+        else:
+            targets = self._chosen_few(self._chooser, rows.keys, named)
         free = targets.count(None)
         sticky = iter(self._sticky_few(free, outcome.size * free // rows.num_rows))
         used: dict[int, list[int]] = {}
@@ -100,6 +104,13 @@ class TopicRouter:
             outcome.places = (run_of, place_of)
         outcome.runs = runs  # last of all: who waits in another thread sees all of it, or nothing
         return runs
+
+    def _chosen_few(self, chooser: Chooser, keys: Sequence[bytes | None], named: Mapping[int, int]) -> list[int | None]:
+        """The partition of each row, None where any will do."""
+        left = [place for place in range(len(keys)) if place not in named]
+        chosen = dict(zip(left, chooser.few([keys[place] for place in left], self.count), strict=True))
+        targets = [named.get(place, chosen.get(place, ANYWHERE)) for place in range(len(keys))]
+        return [None if target == ANYWHERE else target for target in targets]
 
     def _sticky_few(self, rows: int, size: int) -> Sequence[int]:
         """As `_sticky_targets`, for rows that rarely fill a batch."""
@@ -162,16 +173,21 @@ class TopicRouter:
 
     def _targets(self, rows: pa.RecordBatch, size: int) -> tuple[Int64s, npt.NDArray[np.bool_]]:
         """The partition of each row, and whether another would do as well."""
-        target = np.full(rows.num_rows, _NOT_NAMED, np.int64)
+        target = np.full(rows.num_rows, ANYWHERE, np.int64)
         named = rows.schema.get_field_index("partition")
         if named >= 0:
             target = _named(rows.column(named))
         keys_at = rows.schema.get_field_index("key")
-        if keys_at >= 0 and rows.column(keys_at).null_count < rows.num_rows and (target == _NOT_NAMED).any():
+        if self._chooser is not None:
+            left = np.flatnonzero(target == ANYWHERE)
+            keys = rows.column(keys_at) if keys_at >= 0 else pa.nulls(rows.num_rows, pa.binary())
+            keys = keys if len(left) == len(keys) else keys.take(pa.array(left))
+            target[left] = self._chooser.column(keys, self.count)
+        elif keys_at >= 0 and rows.column(keys_at).null_count < rows.num_rows and (target == ANYWHERE).any():
             keys = rows.column(keys_at)
-            by_key = (valid_of(keys) > 0) & (target == _NOT_NAMED)
+            by_key = (valid_of(keys) > 0) & (target == ANYWHERE)
             target = np.where(by_key, self._keys.partitions(keys, self.count), target)
-        is_free = target == _NOT_NAMED
+        is_free = target == ANYWHERE
         free = np.flatnonzero(is_free)
         if len(free):
             target[free] = self._sticky_targets(len(free), size * len(free) // rows.num_rows)
@@ -208,4 +224,4 @@ def _named(column: pa.Array) -> Int64s:
             column = column.cast(pa.int64())
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise UsageError(f"column partition is {column.type}, wanted are integers: {error}") from None
-    return np.where(valid_of(column) > 0, integers_of(column), _NOT_NAMED)
+    return np.where(valid_of(column) > 0, integers_of(column), ANYWHERE)

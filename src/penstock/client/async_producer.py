@@ -14,6 +14,7 @@ from typing import Final, Generic, Self
 from penstock.client._arguments import seconds
 from penstock.client._callbacks import CallbackErrorHook, Callbacks, LoopCallbacks, Told, without_hook
 from penstock.client._checks import CheckCallback
+from penstock.client._choosing import PartitionerFunction
 from penstock.client._committable import OffsetsLike, as_committed, as_group
 from penstock.client._connect import open_asyncio, protocol_of
 from penstock.client._ending import Ending, on_error_s, tell_beside
@@ -45,7 +46,9 @@ class AsyncProducer(Handle, Generic[K, V]):
 
     ``options`` are the fields of `penstock.config.ProducerConfig`, also under Kafka's Java and librdkafka names, and
     ``config_file`` for a TOML file. ``key_serializer`` and ``value_serializer`` make bytes of what ``send`` is given
-    (`penstock.to_json`, `penstock.to_utf8`, a function of yours). ``on_callback_error`` is called with a
+    (`penstock.to_json`, `penstock.to_utf8`, a function of yours). ``partitioner`` is a name of
+    `penstock.config.Partitioner`, or a function of topic, key and number of partitions that returns one of these, or
+    None for any; it runs beside your code, on the loop, so it should be quick. ``on_callback_error`` is called with a
     CallbackFailure where a callback has raised. Raises ConfigError.
 
     >>> async def main() -> None:                                            # doctest: +SKIP
@@ -60,9 +63,13 @@ class AsyncProducer(Handle, Generic[K, V]):
         *,
         key_serializer: Serializer[K] | OptionValue = None,
         value_serializer: Serializer[V] | OptionValue = None,
+        partitioner: PartitionerFunction | OptionValue = None,
         **options: OptionValue | CallbackErrorHook,
     ) -> None:
         named, on_callback_error = without_hook(options)
+        self._partitioner = partitioner if callable(partitioner) else None
+        if partitioner is not None and not callable(partitioner):
+            named["partitioner"] = partitioner
         plain, keywords, file = split_options(address, named, "producer")
         self._protocol = protocol_of(plain)
         self._settings = producer_settings(plain, keywords, file=file, protocol=self._protocol.config)
@@ -317,7 +324,12 @@ class AsyncProducer(Handle, Generic[K, V]):
             client = open_asyncio(self._protocol, self._settings)
             post = self._post or asyncio.get_running_loop().call_soon
             self._engine = ProducerEngine(
-                client, self._settings.config, post, callbacks=self._callbacks, serializers=self._serializers
+                client,
+                self._settings.config,
+                post,
+                callbacks=self._callbacks,
+                serializers=self._serializers,
+                partitioner=self._partitioner,
             )
             watch(self._engine.intake, self._log)
         return self._engine

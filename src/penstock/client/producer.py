@@ -12,6 +12,7 @@ from typing import Generic, Self
 
 from penstock.client._callbacks import CallbackErrorHook, ThreadCallbacks
 from penstock.client._checks import CheckCallback
+from penstock.client._choosing import PartitionerFunction
 from penstock.client._committable import OffsetsLike
 from penstock.client._ending import tell_beside
 from penstock.client._handle import Handle
@@ -47,10 +48,15 @@ class Producer(Handle, Generic[K, V]):
         *,
         key_serializer: Serializer[K] | OptionValue = None,
         value_serializer: Serializer[V] | OptionValue = None,
+        partitioner: PartitionerFunction | OptionValue = None,
         **options: OptionValue | CallbackErrorHook,
     ) -> None:
         self._inner = AsyncProducer(
-            address, key_serializer=key_serializer, value_serializer=value_serializer, **options
+            address,
+            key_serializer=key_serializer,
+            value_serializer=value_serializer,
+            partitioner=partitioner,
+            **options,
         )
         self._inner._callbacks = ThreadCallbacks(self._inner._callbacks.told)
         self._loop = loop_thread()

@@ -10,7 +10,7 @@ from penstock.config.address import Address, parse_address, parse_endpoints
 from penstock.config.client import ClientConfig
 from penstock.config.consumer import ConsumerConfig, IsolationLevel, OffsetReset
 from penstock.config.options import OptionValue, Settings, consumer_settings, producer_settings, reader_settings
-from penstock.config.producer import Acks, ProducerConfig
+from penstock.config.producer import Acks, Partitioner, ProducerConfig
 from penstock.config.protocol import ProtocolConfig
 from penstock.config.snode import ListenAddress, SnodeConfig, parse_listener, snode_config
 from penstock.config.toml import toml_options
@@ -24,6 +24,7 @@ __all__ = [
     "ListenAddress",
     "OffsetReset",
     "OptionValue",
+    "Partitioner",
     "ProducerConfig",
     "ProtocolConfig",
     "Settings",

@@ -10,7 +10,7 @@ from penstock.config.fields import choice, flag, number, optional_text
 from penstock.errors import ConfigError
 from penstock.model import Codec
 
-__all__ = ["Acks", "ProducerConfig"]
+__all__ = ["Acks", "Partitioner", "ProducerConfig"]
 
 
 class Acks(enum.Enum):
@@ -19,6 +19,26 @@ class Acks(enum.Enum):
     NONE = 0
     LEADER = 1
     ALL = -1
+
+
+class Partitioner(enum.Enum):
+    """Where records go that name no partition; "anywhere" fills one partition's batch after the other's.
+
+    ``LOG``: as the log's own clients do (Kafka's Java producer: murmur2 of the key, without one anywhere). The others
+    but two are librdkafka's, with its results: CRC-32, murmur2 or FNV-1a of the key; those in ``…_RANDOM`` send records
+    without a key anywhere (CRC-32's also those with an empty one), the others all to one partition. ``RANDOM``
+    ignores keys; ``ROUND_ROBIN`` does, too, and takes one partition after the other, as Java's RoundRobinPartitioner.
+    """
+
+    LOG = "log"
+    RANDOM = "random"
+    ROUND_ROBIN = "round_robin"
+    CONSISTENT = "consistent"
+    CONSISTENT_RANDOM = "consistent_random"
+    MURMUR2 = "murmur2"
+    MURMUR2_RANDOM = "murmur2_random"
+    FNV1A = "fnv1a"
+    FNV1A_RANDOM = "fnv1a_random"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +55,8 @@ class ProducerConfig(ClientConfig):
     remember that many batches of a producer; ``max_request_bytes``, which bounds a batch and a single record too;
     ``unknown_topic_timeout_ms``: a topic that the servers say they do not have is waited for that long, not for
     ``max_block_ms`` as in Java: it may be new, but more often its name is misspelt.
+    ``partitioner`` is the log's own, so that equal keys meet whoever wrote them; a topic that librdkafka's default has
+    filled goes on with ``consistent_random``.
     ``transactional_id``, the name under which this producer's transactions go on after a restart, and
     ``transaction_timeout_ms``, after which the log aborts one that was not ended.
     """
@@ -47,6 +69,10 @@ class ProducerConfig(ClientConfig):
     )
     enable_idempotence: bool = flag(True, about="number batches, so that one sent again is stored once and in order")
     compression: Codec = field(default=Codec.NONE, metadata=choice(Codec, about="how batches are compressed"))
+    partitioner: Partitioner = field(
+        default=Partitioner.LOG,
+        metadata=choice(Partitioner, about="where records go that name no partition, by their keys or without them"),
+    )
     batch_size_bytes: int = number(256 * 1024, low=1, high=2**30, about="a batch is sent when it has so much")
     linger_ms: int = number(5, low=0, about="or when its first record has waited so long")
     buffer_memory_bytes: int = number(

@@ -126,7 +126,7 @@ def test_every_row_of_the_table_names_an_option_there_is() -> None:
         ({"auto_offset_rest": "latest"}, "Did you mean 'auto_offset_reset'"),
         ({"session.timout.ms": 1}, "Did you mean 'session_timeout_ms'"),
         ({"linger.ms": 5}, "option of a producer"),
-        ({"value.deserializer": "x"}, "Values are bytes"),
+        ({"value.deserializer": "x"}, "Give the class a function"),
         ({"wholly-strange": 1}, "The nearest are [a-z_]+, [a-z_]+, [a-z_]+$"),
         ({"group": "a", "group.id": "a"}, "given twice"),
         ({"fetch_min_bytes": "many"}, "whole number"),

@@ -5,26 +5,9 @@ Keyless records are the engine's choice and not decided here.
 
 from __future__ import annotations
 
+from penstock.columnar.hashes import murmur2
+
 __all__ = ["murmur2", "partition_for"]
-
-_SEED = 0x9747B28C
-_M = 0x5BD1E995
-_MASK = 0xFFFFFFFF
-
-
-def murmur2(data: bytes) -> int:
-    """The 32-bit hash, unsigned."""
-    length = len(data)
-    whole = length & ~3
-    h = _SEED ^ length
-    for at in range(0, whole, 4):
-        k = int.from_bytes(data[at : at + 4], "little") * _M & _MASK
-        k = (k ^ k >> 24) * _M & _MASK
-        h = (h * _M & _MASK) ^ k
-    if whole < length:
-        h = (h ^ int.from_bytes(data[whole:], "little")) * _M & _MASK
-    h = (h ^ h >> 13) * _M & _MASK
-    return h ^ h >> 15
 
 
 def partition_for(key: bytes, partitions: int) -> int:

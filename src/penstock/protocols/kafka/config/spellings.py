@@ -78,6 +78,7 @@ ROWS: Final = (
     Row("acks", "acks", "request.required.acks"),
     Row("enable_idempotence", "enable.idempotence", "enable.idempotence"),
     Row("compression", "compression.type", "compression.codec"),
+    Row("partitioner", "partitioner.class", "partitioner"),
     Row("batch_size_bytes", "batch.size", "batch.size"),
     Row("linger_ms", "linger.ms", "queue.buffering.max.ms"),
     Row("buffer_memory_bytes", "buffer.memory", "queue.buffering.max.kbytes", unit=1_024),
@@ -100,8 +101,7 @@ ABSENT: Final[Mapping[str, str]] = {
     "retries": "Retries go on until delivery_timeout_ms",
     "message_send_max_retries": "Retries go on until delivery_timeout_ms",
     "check_crcs": "Checksums are always checked",
-    "partitioner": "Keys go by murmur2 as in Java; pass partition= to send() for another choice",
-    "partitioner_class": "Keys go by murmur2 as in Java; pass partition= to send() for another choice",
+    "partitioner_ignore_keys": "Say partitioner=random: keys are ignored then",
     "fetch_queue_backoff_ms": "It is not needed: fetches are sent ahead while fetch_buffer_bytes allows",
     "security_protocol": "Say tls=true for TLS; connections are not authenticated so far",
     "sasl_mechanism": "Connections are not authenticated so far",
@@ -111,6 +111,7 @@ ABSENT: Final[Mapping[str, str]] = {
 """Options of others that we know and do not have: what to do instead."""
 
 _JAVA_PACKAGE: Final = "org.apache.kafka.clients.consumer."
+_JAVA_PRODUCER: Final = "org.apache.kafka.clients.producer."
 VALUES: Final[Mapping[str, Mapping[str, str]]] = {
     "auto_offset_reset": {  # librdkafka's
         "smallest": "earliest",
@@ -118,6 +119,11 @@ VALUES: Final[Mapping[str, Mapping[str, str]]] = {
         "largest": "latest",
         "end": "latest",
         "error": "none",
+    },
+    "partitioner": {  # Java's classes
+        f"{_JAVA_PRODUCER}RoundRobinPartitioner".lower(): "round_robin",
+        f"{_JAVA_PRODUCER}UniformStickyPartitioner".lower(): "random",
+        f"{_JAVA_PRODUCER}internals.DefaultPartitioner".lower(): "log",
     },
     "assignors": {  # Java's classes: as they are configured, as they are called, as Java prints its configuration
         f"{before}{java}".lower(): ours
