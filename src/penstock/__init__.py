@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.client import CheckCallback as CheckCallback
     from penstock.client import CommitCallback as CommitCallback
     from penstock.client import Consumer as Consumer
+    from penstock.client import ConsumerInterceptor as ConsumerInterceptor
     from penstock.client import Delivery as Delivery
     from penstock.client import DeliveryTimeout as DeliveryTimeout
     from penstock.client import EmptyReason as EmptyReason
@@ -35,11 +36,13 @@ if TYPE_CHECKING:
     from penstock.client import OffsetLike as OffsetLike
     from penstock.client import OffsetMove as OffsetMove
     from penstock.client import OffsetsLike as OffsetsLike
+    from penstock.client import Outgoing as Outgoing
     from penstock.client import PartitionerFunction as PartitionerFunction
     from penstock.client import PartitionStatus as PartitionStatus
     from penstock.client import PatternLike as PatternLike
     from penstock.client import Peek as Peek
     from penstock.client import Producer as Producer
+    from penstock.client import ProducerInterceptor as ProducerInterceptor
     from penstock.client import RangeReader as RangeReader
     from penstock.client import ReadState as ReadState
     from penstock.client import RebalanceListener as RebalanceListener
@@ -116,11 +119,11 @@ _HOME_OF = {
     for home, names in {
         "penstock.client": (
             "Admin ArrowArray ArrowStream AsyncAdmin AsyncConsumer AsyncProducer AsyncTransaction BatchDelivery "
-            "Bound BufferFull CallbackErrorHook CallbackFailure CheckCallback CommitCallback Consumer Delivery "
-            "DeliveryTimeout EmptyReason GroupOffset Lag NoOffset OffsetLike OffsetMove OffsetsLike "
-            "PartitionStatus PartitionerFunction PatternLike Peek Producer RangeReader ReadState "
-            "RebalanceListener RecordMetadata ResetPlan ResetTo RowsLike TopicsLike Transaction "
-            "TransactionAborted WakeUp offsets_from_csv offsets_to_csv read scan"
+            "Bound BufferFull CallbackErrorHook CallbackFailure CheckCallback CommitCallback Consumer "
+            "ConsumerInterceptor Delivery DeliveryTimeout EmptyReason GroupOffset Lag NoOffset OffsetLike "
+            "OffsetMove OffsetsLike Outgoing PartitionStatus PartitionerFunction PatternLike Peek Producer "
+            "ProducerInterceptor RangeReader ReadState RebalanceListener RecordMetadata ResetPlan ResetTo "
+            "RowsLike TopicsLike Transaction TransactionAborted WakeUp offsets_from_csv offsets_to_csv read scan"
         ),
         "penstock.columnar": "Deserializer HeadersLike Messages Part Serializer from_json from_utf8 to_json to_utf8",
         "penstock.config": "OptionValue",

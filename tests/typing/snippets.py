@@ -104,6 +104,22 @@ async def asynchronous_objects(consumer: penstock.AsyncConsumer[str, int], batch
     assert_type(batch[0], penstock.Record[bytes, bytes])
 
 
+class Signing(penstock.ProducerInterceptor):
+    def sending(self, record: penstock.Outgoing) -> penstock.Outgoing:
+        return penstock.Outgoing(record.topic, record.value, headers={"by": b"me"})
+
+
+class Counting(penstock.ConsumerInterceptor):
+    def polled(self, batch: penstock.Messages[Any, Any]) -> None:
+        print(len(batch))
+
+
+def intercepted() -> None:
+    penstock.Producer("kafka://127.0.0.1:9092", interceptors=[Signing()], partitioner=lambda topic, key, count: 0)
+    penstock.Producer("kafka://127.0.0.1:9092", partitioner="consistent_random")
+    penstock.Consumer("kafka://127.0.0.1:9092/flights", interceptors=[Counting()])
+
+
 async def subscribe(consumer: penstock.Consumer, asynchronous: penstock.AsyncConsumer) -> None:
     consumer.subscribe("flights")
     consumer.subscribe(["flights", "^delays-", re.compile("a")], Listener())

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from penstock.client.errors import NoOffset as NoOffset
     from penstock.client.errors import TransactionAborted as TransactionAborted
     from penstock.client.errors import WakeUp as WakeUp
+    from penstock.client.interceptors import ConsumerInterceptor as ConsumerInterceptor
+    from penstock.client.interceptors import Outgoing as Outgoing
+    from penstock.client.interceptors import ProducerInterceptor as ProducerInterceptor
     from penstock.client.producer import Producer as Producer
     from penstock.client.range_reader import RangeReader as RangeReader
     from penstock.client.reading import Bound as Bound
@@ -68,6 +71,7 @@ _HOME_OF = {
     "CheckCallback": "_checks",
     "CommitCallback": "_committable",
     "Consumer": "consumer",
+    "ConsumerInterceptor": "interceptors",
     "Delivery": "delivery",
     "DeliveryTimeout": "errors",
     "EmptyReason": "status",
@@ -77,11 +81,13 @@ _HOME_OF = {
     "OffsetLike": "_arguments",
     "OffsetMove": "_resetting",
     "OffsetsLike": "_committable",
+    "Outgoing": "interceptors",
     "PartitionStatus": "status",
     "PartitionerFunction": "_choosing",
     "PatternLike": "_subscribed",
     "Peek": "_peeking",
     "Producer": "producer",
+    "ProducerInterceptor": "interceptors",
     "RangeReader": "range_reader",
     "ReadState": "status",
     "RebalanceListener": "rebalance",

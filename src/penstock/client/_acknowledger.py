@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from penstock.client._committable import CommitCallback, FinishedCommit, OffsetsLike, as_committed, finish
@@ -32,7 +32,16 @@ Contexts = list[tuple[Partition, str]]
 class Acknowledger:
     """The commits of one consumer. ``finished`` are callbacks that wait for the thread that polls."""
 
-    def __init__(self, partitions: Partitions, puller: Puller, log: ClientLog, *, automatic: bool) -> None:
+    def __init__(
+        self,
+        partitions: Partitions,
+        puller: Puller,
+        log: ClientLog,
+        heard: Callable[[Mapping[Partition, Committed]], None] | None = None,
+        *,
+        automatic: bool,
+    ) -> None:
+        self._heard = heard
         self._log = log
         self._partitions = partitions
         self.puller = puller
@@ -167,6 +176,8 @@ class Acknowledger:
                 state.handout.confirmed = context
             state.handout.context = ""
             state.position = position
+        if consumed and self._heard is not None:
+            self._heard({partition: Committed(position)})
 
     async def _commit_auto(self) -> None:
         tried: set[tuple[Partition, str]] = set()

@@ -39,7 +39,9 @@ class BatchConsumption:
         self._within = within
         self._partitions = partitions
         self._puller = Puller(config, within.log, partitions, within.backoff, within.news, within.failed)
-        self._acknowledger = Acknowledger(partitions, self._puller, within.log, automatic=config.enable_auto_commit)
+        self._acknowledger = Acknowledger(
+            partitions, self._puller, within.log, within.committed, automatic=config.enable_auto_commit
+        )
         self._chosen: ManualAssignment | None = None
         self.finished = self._acknowledger.finished
         # Who acknowledges batches himself says which ones he means; automatic commits cover other threads' as well.

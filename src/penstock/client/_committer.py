@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from penstock.client._committable import CommitCallback, FinishedCommit, finish
@@ -26,9 +26,17 @@ __all__ = ["Committer"]
 class Committer:
     """The commits of one consumer."""
 
-    def __init__(self, client: LogClient, group: str | None, auto_interval_ms: int | None, log: ClientLog) -> None:
+    def __init__(
+        self,
+        client: LogClient,
+        group: str | None,
+        auto_interval_ms: int | None,
+        log: ClientLog,
+        heard: Callable[[Mapping[Partition, Committed]], None] | None = None,
+    ) -> None:
         self._client = client
         self._log = log
+        self._heard = heard
         self._group = group
         self._auto_interval_s = None if auto_interval_ms is None else auto_interval_ms / 1_000
         self._loop = asyncio.get_running_loop()
@@ -53,6 +61,8 @@ class Committer:
                 self._need_membership(self.member)
                 await self.member.membership.commit(offsets)
             self._known.update({partition: committed.offset for partition, committed in offsets.items()})
+            if self._heard is not None:
+                self._heard(offsets)
 
     def commit_async(self, offsets: Mapping[Partition, Committed], callback: CommitCallback | None) -> None:
         """Commit beside user code; ``callback`` waits in ``finished`` for the thread that polls."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 from penstock.client._arguments import TopicNames
 from penstock.client._batch_consumption import BatchConsumption
 from penstock.client._buffer import anything_to_take
-from penstock.client._consumption import Consumption, Within
+from penstock.client._consumption import CommitsHeard, Consumption, Within
 from penstock.client._interrupts import Interrupts, Wait
 from penstock.client._listening import Call
 from penstock.client._member import Alone, Member, group_options
@@ -51,6 +51,7 @@ class ConsumerEngine:
         call: Call,
         surroundings: Surroundings | None = None,
         interrupts: Interrupts | None = None,
+        committed: CommitsHeard | None = None,
     ) -> None:
         self._interrupts = interrupts or Interrupts()
         self.client = client
@@ -65,7 +66,7 @@ class ConsumerEngine:
         dice = (surroundings or Surroundings()).dice
         backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, dice)
         log = self._log = client_log("consumer", config)
-        within = Within(config, self.partitions, backoff, log, self._news.set, self._failed, self._renewed)
+        within = Within(config, self.partitions, backoff, log, self._news.set, self._failed, self._renewed, committed)
         self.consumption = _consumption(client, within)
         # The very methods: polls call these for every batch.
         self.take = self.consumption.take

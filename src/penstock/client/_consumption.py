@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from penstock.client._committable import CommitCallback, FinishedCommit, OffsetsLike
 from penstock.client._member import Member
@@ -24,7 +24,10 @@ from penstock.config import ConsumerConfig
 from penstock.config.logs import ClientLog
 from penstock.model import Committed, Partition
 
-__all__ = ["Consumption", "Within"]
+__all__ = ["CommitsHeard", "Consumption", "Within"]
+
+CommitsHeard: TypeAlias = Callable[[Mapping[Partition, Committed]], None]
+"""Hears of offsets that are committed, on the loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,7 @@ class Within:
     """What the engine lends to either kind.
 
     ``news``: a poll may find something now. ``failed``: raise this from the next poll. ``renewed``: topics were asked
-    for again, of which the group has to hear.
+    for again, of which the group has to hear. ``committed``: what the group has taken; raises nothing.
     """
 
     config: ConsumerConfig
@@ -42,6 +45,7 @@ class Within:
     news: Callable[[], None]
     failed: Callable[[BaseException], None]
     renewed: Callable[[], Awaitable[None]]
+    committed: CommitsHeard | None = None
 
 
 class Consumption(Protocol):

@@ -45,7 +45,7 @@ class OffsetConsumption:
         reactions = Reactions(within.news, self._topics.refresh, self._positions.kick, failed, policy, within.log)
         self._fetcher = Fetcher(client, config, partitions, backoff, reactions)
         auto_ms = config.auto_commit_interval_ms if config.enable_auto_commit else None
-        self._committer = Committer(client, config.group, auto_ms, within.log)
+        self._committer = Committer(client, config.group, auto_ms, within.log, within.committed)
         self.finished = self._committer.finished
         self.for_many_threads = False  # a position covers what another thread is still busy with
         self.many_threads = False

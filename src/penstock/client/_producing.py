@@ -19,6 +19,7 @@ from penstock.client._delivering import Delivering, Hooks
 from penstock.client._ending import Ending, undelivered
 from penstock.client._inside import failed_inside, guarded
 from penstock.client._intake import Intake
+from penstock.client._intercepting import ProducerInterceptors
 from penstock.client._keys import KeyPartitions
 from penstock.client._patience import Patience, hang_up
 from penstock.client._putting import Putting
@@ -57,6 +58,7 @@ class ProducerEngine:
         callbacks: Callbacks | None = None,
         serializers: Serializers | None = None,
         partitioner: PartitionerFunction | None = None,
+        interceptors: ProducerInterceptors | None = None,
     ) -> None:
         self.config = config
         self._log = client_log("producer", config)
@@ -70,8 +72,10 @@ class ProducerEngine:
         self.wait_for_room = self._room.wait
         self._names = TopicNames(client)
         putting = Putting(self._names, config, self.surroundings)
-        self.tables = putting.tables
-        self.record = putting.record if serializers is None else partial(serializers.record, putting.record)
+        record = putting.record if serializers is None else partial(serializers.record, putting.record)
+        self.record = partial(interceptors.record, record) if interceptors else record
+        self.tables = partial(interceptors.tables, putting.tables) if interceptors else putting.tables
+        self.watch = interceptors.watch if interceptors else None
         self._flushing = 0
         self._unseen: Outcome | None = None
         self._routers: dict[str, TopicRouter] = {}

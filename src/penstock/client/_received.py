@@ -1,4 +1,4 @@
-"""What a consumer does to a batch between its engine and its user: it says what keys and values are to become.
+"""What a consumer does to a batch between its engine and its user: what keys and values become, and interceptors.
 
 What must not live here: decoding; nothing is made before somebody iterates.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
+from penstock.client._intercepting import ConsumerInterceptors
 from penstock.columnar import Messages
 from penstock.columnar.payloads import Deserializer
 from penstock.errors import ConfigError
@@ -21,15 +22,17 @@ def check_callable(name: str, given: object, hint: str) -> None:
         raise ConfigError(f"{name} is {given!r:.60}, wanted is a function", hint=hint)
 
 
-def receiving(key: object, value: object) -> Callable[[Messages], Messages[Any, Any]]:
+def receiving(
+    key: object, value: object, interceptors: ConsumerInterceptors
+) -> Callable[[Messages], Messages[Any, Any]]:
     """What each batch goes through. Raises ConfigError for what cannot be called."""
     for name, given in (("key_deserializer", key), ("value_deserializer", value)):
         check_callable(name, given, "For JSON it is penstock.from_json, for text penstock.from_utf8")
     if key is None and value is None:
-        return _as_it_is
+        return interceptors.polled if interceptors else _as_it_is
     of_key = cast("Deserializer[Any] | None", key)
     of_value = cast("Deserializer[Any] | None", value)
-    return lambda batch: batch.deserialized(key=of_key, value=of_value)
+    return lambda batch: interceptors.polled(batch.deserialized(key=of_key, value=of_value))
 
 
 def _as_it_is(batch: Messages) -> Messages:

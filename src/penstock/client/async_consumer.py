@@ -6,7 +6,7 @@ What must not live here: anything the synchronous Consumer would need a copy of.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Generic, Self
 
@@ -25,6 +25,7 @@ from penstock.client._connect import open_asyncio, protocol_of
 from penstock.client._consumer_engine import ConsumerEngine
 from penstock.client._ending import on_error_s, tell_beside
 from penstock.client._handle import Handle, check_loop, shown_address
+from penstock.client._intercepting import ConsumerInterceptors, interceptors_of
 from penstock.client._interrupts import Interrupts
 from penstock.client._listening import Call, call_on_loop
 from penstock.client._loading import loaded
@@ -33,6 +34,7 @@ from penstock.client._received import receiving
 from penstock.client._settings import split_options
 from penstock.client._subscribed import PatternLike, TopicsLike, of_address, subscribed_to
 from penstock.client.errors import WakeUp
+from penstock.client.interceptors import ConsumerInterceptor
 from penstock.client.rebalance import RebalanceListener
 from penstock.client.status import EmptyReason, PartitionStatus
 from penstock.columnar import Messages
@@ -56,6 +58,7 @@ class AsyncConsumer(Handle, Generic[K, V]):
     Topics of the address are subscribed. Without a group all their partitions are read and nothing is committed.
     ``key_deserializer`` and ``value_deserializer`` make objects of keys and values where somebody iterates over a batch
     (`penstock.from_json`, `penstock.from_utf8`, a function of yours); columns stay bytes.
+    ``interceptors`` is a list of `ConsumerInterceptor`.
     ``on_callback_error`` is called with a CallbackFailure where a callback of ``commit_async`` has raised.
     Raises ConfigError. For one task at a time, except ``close`` and ``wakeup``.
 
@@ -73,18 +76,20 @@ class AsyncConsumer(Handle, Generic[K, V]):
         group: str | None = None,
         key_deserializer: Deserializer[K] | OptionValue = None,
         value_deserializer: Deserializer[V] | OptionValue = None,
+        interceptors: Sequence[ConsumerInterceptor] | OptionValue = None,
         **options: OptionValue | CallbackErrorHook,
     ) -> None:
         named, on_callback_error = without_hook(options)
         plain, keywords, file = split_options(address, {**named, "group": group}, "consumer")
         self._protocol = protocol_of(plain)
         self._settings = consumer_settings(plain, keywords, file=file, protocol=self._protocol.config)
-        self._received = receiving(key_deserializer, value_deserializer)
-        self._addressed = of_address(self._settings.address.topics)
         self._log = client_log("consumer", self._settings.config)
+        self._told = Told(self._log, on_callback_error)
+        self._interceptors = ConsumerInterceptors(interceptors_of(ConsumerInterceptor, interceptors), self._told)
+        self._received = receiving(key_deserializer, value_deserializer, self._interceptors)
+        self._addressed = of_address(self._settings.address.topics)
         self._call: Call = call_on_loop
         self._decodes_on_loop = True
-        self._told = Told(self._log, on_callback_error)
         self._interrupts = Interrupts()
         self._poller: object = None
         self._engine: ConsumerEngine | None = None
@@ -352,7 +357,13 @@ class AsyncConsumer(Handle, Generic[K, V]):
         if self._engine is None:
             self._home = asyncio.get_running_loop()
             client = open_asyncio(self._protocol, self._settings)
-            self._engine = ConsumerEngine(client, self._settings.config, self._call, interrupts=self._interrupts)
+            self._engine = ConsumerEngine(
+                client,
+                self._settings.config,
+                self._call,
+                interrupts=self._interrupts,
+                committed=self._interceptors.committed if self._interceptors else None,
+            )
             if subscribe and self._settings.address.topics:
                 self._by_address = True
                 await self._engine.subscribe(self._addressed, RebalanceListener())
@@ -380,6 +391,7 @@ class AsyncConsumer(Handle, Generic[K, V]):
         finally:
             self._engine, self._closed = None, True
             await self._run_finished(engine)
+            self._interceptors.closed()
 
     async def _leave(self, error: BaseException, who: object = None) -> None:
         """Close because of an exception, which goes on: soon, and without another one in its place."""

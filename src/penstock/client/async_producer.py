@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Final, Generic, Self
 
@@ -19,6 +19,7 @@ from penstock.client._committable import OffsetsLike, as_committed, as_group
 from penstock.client._connect import open_asyncio, protocol_of
 from penstock.client._ending import Ending, on_error_s, tell_beside
 from penstock.client._handle import Handle, check_loop, shown_address
+from penstock.client._intercepting import ProducerInterceptors, interceptors_of
 from penstock.client._loading import loaded, loaded_for
 from penstock.client._producing import ProducerEngine
 from penstock.client._serializing import Serializers
@@ -27,6 +28,7 @@ from penstock.client._tables import RowsLike
 from penstock.client._transaction_states import State
 from penstock.client._unclosed import tell_undelivered, watch
 from penstock.client.delivery import BatchDelivery, Delivery, Outcome
+from penstock.client.interceptors import ProducerInterceptor
 from penstock.client.transaction import AsyncTransaction as Transaction
 from penstock.columnar.builder import HeadersLike
 from penstock.columnar.payloads import Serializer
@@ -48,7 +50,8 @@ class AsyncProducer(Handle, Generic[K, V]):
     ``config_file`` for a TOML file. ``key_serializer`` and ``value_serializer`` make bytes of what ``send`` is given
     (`penstock.to_json`, `penstock.to_utf8`, a function of yours). ``partitioner`` is a name of
     `penstock.config.Partitioner`, or a function of topic, key and number of partitions that returns one of these, or
-    None for any; it runs beside your code, on the loop, so it should be quick. ``on_callback_error`` is called with a
+    None for any; it runs beside your code, on the loop, so it should be quick. ``interceptors`` is a list of
+    `ProducerInterceptor`. ``on_callback_error`` is called with a
     CallbackFailure where a callback has raised. Raises ConfigError.
 
     >>> async def main() -> None:                                            # doctest: +SKIP
@@ -64,6 +67,7 @@ class AsyncProducer(Handle, Generic[K, V]):
         key_serializer: Serializer[K] | OptionValue = None,
         value_serializer: Serializer[V] | OptionValue = None,
         partitioner: PartitionerFunction | OptionValue = None,
+        interceptors: Sequence[ProducerInterceptor] | OptionValue = None,
         **options: OptionValue | CallbackErrorHook,
     ) -> None:
         named, on_callback_error = without_hook(options)
@@ -76,7 +80,9 @@ class AsyncProducer(Handle, Generic[K, V]):
         self._serializers = Serializers.of(key_serializer, value_serializer)
         self._log = client_log("producer", self._settings.config)
         self._post: Callable[[Callable[[], None]], object] | None = None
-        self._callbacks: Callbacks = LoopCallbacks(Told(self._log, on_callback_error))
+        told = Told(self._log, on_callback_error)
+        self._callbacks: Callbacks = LoopCallbacks(told)
+        self._interceptors = ProducerInterceptors(interceptors_of(ProducerInterceptor, interceptors), told)
         self._engine: ProducerEngine | None = None
         self._ending: ProducerEngine | None = None
         self._last: Outcome | None = None
@@ -121,6 +127,8 @@ class AsyncProducer(Handle, Generic[K, V]):
         record = engine.record(topic, value, key, headers, partition, timestamp_ms)
         while (delivery := engine.intake.put(*record)) is None:
             await engine.wait_for_room(record[-1])
+        if engine.watch is not None:
+            engine.watch(delivery)
         if delivery.outcome is not self._last:
             # A loop of sends never waits for anything: let what is full go out, once a batch.
             self._last = delivery.outcome
@@ -268,6 +276,7 @@ class AsyncProducer(Handle, Generic[K, V]):
             return await engine.close(timeout_s)
         finally:
             self._ending = None
+            self._interceptors.closed()
 
     async def _leave(self, error: BaseException) -> None:
         """Close because of an exception, which goes on: soon, and without another one in its place."""
@@ -330,6 +339,7 @@ class AsyncProducer(Handle, Generic[K, V]):
                 callbacks=self._callbacks,
                 serializers=self._serializers,
                 partitioner=self._partitioner,
+                interceptors=self._interceptors,
             )
             watch(self._engine.intake, self._log)
         return self._engine

@@ -7,7 +7,7 @@ only when nothing has been fetched ahead. What must not live here: behaviour of 
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Self
@@ -22,6 +22,7 @@ from penstock.client._loop_thread import AnyTurn, Run, Turns, call_in_user_threa
 from penstock.client._subscribed import PatternLike, TopicsLike
 from penstock.client.async_consumer import AsyncConsumer, poll_limit
 from penstock.client.errors import WakeUp
+from penstock.client.interceptors import ConsumerInterceptor
 from penstock.client.rebalance import RebalanceListener
 from penstock.client.status import EmptyReason, PartitionStatus
 from penstock.columnar import Messages
@@ -57,6 +58,7 @@ class Consumer(Handle, Generic[K, V]):
         group: str | None = None,
         key_deserializer: Deserializer[K] | OptionValue = None,
         value_deserializer: Deserializer[V] | OptionValue = None,
+        interceptors: Sequence[ConsumerInterceptor] | OptionValue = None,
         **options: OptionValue | CallbackErrorHook,
     ) -> None:
         self._inner = AsyncConsumer(
@@ -64,6 +66,7 @@ class Consumer(Handle, Generic[K, V]):
             group=group,
             key_deserializer=key_deserializer,
             value_deserializer=value_deserializer,
+            interceptors=interceptors,
             **options,
         )
         self._inner._call = call_in_user_thread

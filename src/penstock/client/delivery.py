@@ -307,6 +307,12 @@ class Delivery(Waitable[RecordMetadata]):
     def _any(self) -> Outcome:
         return self.outcome
 
+    def _told(self) -> tuple[str, RecordMetadata | None, PenstockError | None]:
+        """Topic, place or error of a record whose fate is known; for who looks on, and leaves the error to others."""
+        fate = self.outcome.fate_of(self._row)
+        assert fate is not None
+        return self.outcome.topic, self._finish() if fate.error is None else None, fate.error
+
     def _finish(self) -> RecordMetadata:
         fate = self.outcome.fate_of(self._row)
         assert fate is not None

@@ -6,6 +6,7 @@ share one Producer; the loop only sends. What must not live here: behaviour of i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from types import TracebackType
 from typing import Generic, Self
@@ -22,6 +23,7 @@ from penstock.client._producing import ProducerEngine
 from penstock.client._tables import RowsLike
 from penstock.client.async_producer import AsyncProducer
 from penstock.client.delivery import BatchDelivery, Delivery
+from penstock.client.interceptors import ProducerInterceptor
 from penstock.client.transaction import Transaction
 from penstock.columnar.builder import HeadersLike
 from penstock.columnar.payloads import Serializer
@@ -49,6 +51,7 @@ class Producer(Handle, Generic[K, V]):
         key_serializer: Serializer[K] | OptionValue = None,
         value_serializer: Serializer[V] | OptionValue = None,
         partitioner: PartitionerFunction | OptionValue = None,
+        interceptors: Sequence[ProducerInterceptor] | OptionValue = None,
         **options: OptionValue | CallbackErrorHook,
     ) -> None:
         self._inner = AsyncProducer(
@@ -56,6 +59,7 @@ class Producer(Handle, Generic[K, V]):
             key_serializer=key_serializer,
             value_serializer=value_serializer,
             partitioner=partitioner,
+            interceptors=interceptors,
             **options,
         )
         self._inner._callbacks = ThreadCallbacks(self._inner._callbacks.told)
@@ -98,6 +102,8 @@ class Producer(Handle, Generic[K, V]):
         record = engine.record(topic, value, key, headers, partition, timestamp_ms)
         while (delivery := engine.intake.put(*record)) is None:
             self._loop.run(partial(engine.wait_for_room, record[-1]))
+        if engine.watch is not None:
+            engine.watch(delivery)
         return delivery
 
     def send_batch(self, topic: str | None, rows: RowsLike) -> BatchDelivery:

@@ -106,7 +106,7 @@ ABSENT: Final[Mapping[str, str]] = {
     "security_protocol": "Say tls=true for TLS; connections are not authenticated so far",
     "sasl_mechanism": "Connections are not authenticated so far",
     "group_protocol": "Groups use the classic protocol so far",
-    "interceptor_classes": "Wrap poll() or send() instead",
+    "interceptor_classes": "Give the class objects: interceptors=[…], of penstock.ConsumerInterceptor, say",
 }
 """Options of others that we know and do not have: what to do instead."""
 
