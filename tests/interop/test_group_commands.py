@@ -118,7 +118,8 @@ def picked(rows: Sequence[Row], names: Mapping[str, str]) -> list[Row]:
 
 
 OFFSETS = {
-    "group": "GROUP", "topic": "TOPIC", "partition": "PARTITION", "committed": "CURRENT-OFFSET", "end": "LOG-END-OFFSET",
+    "group": "GROUP", "topic": "TOPIC", "partition": "PARTITION", "committed": "CURRENT-OFFSET",
+    "end": "LOG-END-OFFSET",
     "lag": "LAG", "member": "CONSUMER-ID", "host": "HOST", "client": "CLIENT-ID",
 }  # fmt: skip
 MEMBERS = {
