@@ -337,6 +337,26 @@ def test_a_new_full_fetch_replaces_the_old_session_and_the_final_one_ends_it() -
 
 
 @pytest.mark.lossless(COUNTS)
+def test_a_session_used_by_two_connections_gets_out_of_step_and_nothing_worse() -> None:
+    async def test(kit: Kit) -> None:
+        await filled(kit, partitions=2, batches=1)
+        session = (await kit.ask(opening(3, 3), 12)).session_id
+        first = waiting(kit, kit.client(), asking(topics=[], session_id=session, session_epoch=1, max_wait_ms=60_000))
+        await parked(kit)
+        same = await kit.ask(asking(topics=[], session_id=session, session_epoch=1), 12)
+        assert same.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        gone = [FetchRequestForgottenTopic(topic="t", partitions=[1])]
+        request = asking(session_id=session, session_epoch=2, topics=[], forgotten_topics_data=gone)
+        assert (await kit.ask(request, 12)).error_code == 0
+        for partition in (0, 1):
+            await kit.produce("t", GOOD, partition=partition)
+        (part,) = await asyncio.wait_for(first, 5)
+        assert part.partition_index == 0
+
+    run(test)
+
+
+@pytest.mark.lossless(COUNTS)
 def test_where_there_is_no_room_for_a_session_fetches_work_without() -> None:
     async def test(kit: Kit) -> None:
         await filled(kit)

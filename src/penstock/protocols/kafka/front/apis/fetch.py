@@ -55,8 +55,9 @@ async def fetch(call: Call, request: FetchRequest) -> FetchResponse:
     if session is None:
         return FetchResponse(responses=_grouped(answers))
     if plan.incremental:
-        answers = {key: answer for key, answer in answers.items() if _is_news(session.watched[key], answer)}
-        session.advance(call.shared.services.runtime.monotonic())
+        # Who ends his session, or changes it by another connection, while this request waits gets what is left of it.
+        watched = session.watched
+        answers = {key: answer for key, answer in answers.items() if key in watched and _is_news(watched[key], answer)}
     for key, answer in answers.items():
         _remember(session, key, answer)
     return FetchResponse(session_id=session.id, responses=_grouped(answers))
@@ -84,6 +85,7 @@ def _plan(call: Call, request: FetchRequest) -> _Plan | ErrorCode:
         return ErrorCode.INVALID_FETCH_SESSION_EPOCH
     if session.by_id != (call.version >= _IDS_SINCE):
         return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    session.advance(now)  # before it waits: the same number does not come twice
     session.update(parts.items(), _forgotten(call, request))
     if not session.watched:
         sessions.remove(session.id)
@@ -167,7 +169,8 @@ def _is_news(watched: Watched, answer: FetchResponsePartition) -> bool:
 
 
 def _remember(session: FetchSession, key: Key, answer: FetchResponsePartition) -> None:
-    watched = session.watched[key]
+    if (watched := session.watched.get(key)) is None:
+        return
     # After an error the cached watermark is none, so that the recovery is news.
     watched.high_watermark = -1 if answer.error_code else answer.high_watermark
     watched.log_start = answer.log_start_offset
