@@ -20,7 +20,7 @@ from penstock.config import ConsumerConfig, IsolationLevel
 from penstock.config.logs import ClientLog
 from penstock.errors import LogTruncated, OffsetOutOfRange, PenstockError
 from penstock.model import Node, OffsetSpec
-from penstock.seams import Fetched, LogClient, ReadFrom, ReadLimits, ReadsAtOnce
+from penstock.seams import Fetched, HasReplicas, LogClient, ReadFrom, ReadLimits, ReadsAtOnce
 from penstock.seams.client import FetchHeard
 
 __all__ = ["Fetcher", "Reactions"]
@@ -49,7 +49,7 @@ class Reactions:
 
 
 class Fetcher:
-    """Keeps every node that leads an assigned partition busy with at most one read."""
+    """Keeps every node that an assigned partition is read from busy with at most one read."""
 
     def __init__(
         self, client: LogClient, config: ConsumerConfig, partitions: Partitions, backoff: Backoff, reactions: Reactions
@@ -60,6 +60,7 @@ class Fetcher:
         self._backoff = backoff
         self._on = reactions
         self._loop = asyncio.get_running_loop()
+        self._reads_at = client.reads_at if isinstance(client, HasReplicas) else client.leader
         self._at_once = client.read_at_once if isinstance(client, ReadsAtOnce) else None
         self._in_flight: dict[str, asyncio.Task[None] | None] = {}
         self._reserved_bytes = 0
@@ -85,7 +86,7 @@ class Fetcher:
                 self._go_elsewhere(state, state.missing)
             if state.paused or state.fetch_offset is None or state.failure or state.missing:
                 continue
-            node = self._client.leader(state.partition)
+            node = self._reads_at(state.partition)
             if state.retry_at > now:
                 if state.failed_at is not None and node in {None, state.failed_at}:
                     self._on.refresh()  # another one may lead it before the pause is over
@@ -100,7 +101,7 @@ class Fetcher:
     def renewed(self) -> None:
         """Leaders were asked for: what failed at another one need not wait for longer."""
         for state in self._partitions:
-            if state.failed_at is not None and self._client.leader(state.partition) not in {None, state.failed_at}:
+            if state.failed_at is not None and self._reads_at(state.partition) not in {None, state.failed_at}:
                 state.failed_at, state.retry_at = None, 0.0
 
     async def close(self) -> None:
@@ -191,8 +192,9 @@ class Fetcher:
             return 0.0
         for state, version in reads.values():
             # Of a partition that an answer does not name there is nothing new either; but a node that wants to be left
-            # in peace names none at all, whatever it has.
-            state.drained = state.version == version and not self._is_behind(state)
+            # in peace names none at all, whatever it has, and one that is read elsewhere now was not looked for there.
+            here = self._reads_at(state.partition) in {None, node}
+            state.drained = here and state.version == version and not self._is_behind(state)
         if self._loop.time() - begun < _EMPTY_HANDED_S < limits.max_wait_ms / 1_000:
             return _EMPTY_HANDED_S  # a node that answers at once, and with nothing, must not make us spin
         return 0.0

@@ -345,7 +345,8 @@ class LogClient(Protocol):
     async def read(
         self, node: Node, reads: Sequence[ReadFrom], limits: ReadLimits, lane: str = ""
     ) -> Sequence[Fetched]:
-        """One long poll to one node. Per-partition trouble is in Fetched.error; a broken connection is raised."""
+        """One long poll to one node. Trouble of one partition is in Fetched.error; a broken connection is raised. What
+        the answer leaves out has nothing new, or is to be asked for elsewhere."""
         ...
 
     def ranges(self, wanted: LogRange, *, fetch_bytes: int = 0) -> RangeSource:

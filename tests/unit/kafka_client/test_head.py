@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from penstock.client import Producer
 from penstock.columnar import encode_v2
 from penstock.model import Codec, Partition
+from penstock.protocols.kafka.client.fetched import KafkaFetched
 from penstock.protocols.kafka.client.options import KafkaOptions
-from penstock.protocols.kafka.client.reading import KafkaFetched
 from penstock.protocols.kafka.messages.fetch import FetchResponsePartition
 from penstock.seams import HasHead
 from penstock.seams.client import ReadFrom

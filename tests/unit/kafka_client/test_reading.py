@@ -15,7 +15,7 @@ from penstock.errors import CorruptBatch, OffsetOutOfRange, ServerError, UsageEr
 from penstock.model import LogRange, Offset, OffsetSpec, Partition
 from penstock.net.blocking_channel import BlockingChannel, run
 from penstock.protocols.kafka.client import KafkaClient, KafkaOptions, open_client
-from penstock.protocols.kafka.client.reading import KafkaFetched
+from penstock.protocols.kafka.client.fetched import KafkaFetched
 from penstock.protocols.kafka.messages.fetch import FetchResponse, FetchResponsePartition, FetchResponseTopic
 from penstock.protocols.kafka.records import encode
 from penstock.seams import ReadFrom, ReadLimits

@@ -25,9 +25,10 @@ from penstock.seams.membership import GroupOptions
 if TYPE_CHECKING:
     from penstock.protocols.kafka.client.admin import KafkaAdmin
     from penstock.protocols.kafka.client.coordinator import Coordinator
+    from penstock.protocols.kafka.client.fetched import KafkaFetched
     from penstock.protocols.kafka.client.membership import KafkaMembership
     from penstock.protocols.kafka.client.ranges import KafkaRange
-    from penstock.protocols.kafka.client.reading import KafkaFetched
+    from penstock.protocols.kafka.client.reading import KafkaReader
     from penstock.protocols.kafka.client.sender import KafkaSender
     from penstock.protocols.kafka.client.transactional_sender import KafkaTransactionalSender
 
@@ -46,6 +47,7 @@ class KafkaClient:
         self._channel = channel
         self._cluster = Cluster(Calls(channel, options or KafkaOptions()), bootstrap)
         self._coordinators: dict[str, Coordinator] = {}
+        self._its_reader: KafkaReader | None = None
 
     def check_topic(self, name: str) -> None:
         """``penstock.seams.client.NamesTopics``."""
@@ -60,9 +62,15 @@ class KafkaClient:
         node = self._cluster.leader(partition)
         return None if node is None or self._channel.rests(node.endpoint) else node
 
+    def reads_at(self, partition: Partition) -> Node | None:
+        """``penstock.seams.client.HasReplicas``."""
+        return self._reader.reads_at(partition)
+
     def distrust(self, partition: Partition) -> None:
-        """Forget who leads it."""
+        """Forget who leads it, and where its leader has sent its readers."""
         self._cluster.distrust(partition)
+        if self._its_reader is not None:
+            self._its_reader.distrust(partition)
 
     async def offsets(self, wanted: Mapping[Partition, OffsetSpec]) -> Mapping[Partition, FoundOffset]:
         """Offsets by name or time, from the leaders."""
@@ -78,21 +86,17 @@ class KafkaClient:
         self, node: Node, reads: Sequence[ReadFrom], limits: ReadLimits, lane: str = ""
     ) -> Sequence[KafkaFetched]:
         """One Fetch; ``lane`` "" is the client's fetch lane."""
-        from penstock.protocols.kafka.client.reading import read
-
-        return await read(self._cluster, node, reads, limits, lane)
+        return await self._reader.read(node, reads, limits, lane)
 
     def read_at_once(self, node: Node, reads: Sequence[ReadFrom], limits: ReadLimits, heard: FetchHeard) -> bool:
         """``penstock.seams.client.ReadsAtOnce``."""
-        from penstock.protocols.kafka.client.reading import read_at_once
-
-        return read_at_once(self._cluster, node, reads, limits, heard)
+        return self._reader.read_at_once(node, reads, limits, heard)
 
     def ranges(self, wanted: LogRange, *, fetch_bytes: int = 0) -> KafkaRange:
         """Read exactly ``[start, end)`` of one partition, fetching ahead; ``fetch_bytes`` 0 leaves the size to us."""
         from penstock.protocols.kafka.client.ranges import KafkaRange
 
-        return KafkaRange(self._cluster, wanted, fetch_bytes=fetch_bytes)
+        return KafkaRange(self._cluster, self._reader, wanted, fetch_bytes=fetch_bytes)
 
     async def committed(self, group: str, partitions: Collection[Partition] | None) -> Mapping[Partition, Committed]:
         """Committed offsets of a group; partitions without one are absent."""
@@ -145,8 +149,18 @@ class KafkaClient:
         return KafkaAdmin(self._cluster, self._coordinator)
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Say goodbye where that is expected, and close all connections."""
+        if self._its_reader is not None:
+            await self._its_reader.close()
         await self._channel.close()
+
+    @property
+    def _reader(self) -> KafkaReader:
+        if self._its_reader is None:
+            from penstock.protocols.kafka.client.reading import KafkaReader
+
+            self._its_reader = KafkaReader(self._cluster)
+        return self._its_reader
 
     def _coordinator(self, group: str) -> Coordinator:
         from penstock.protocols.kafka.client.coordinator import Coordinator

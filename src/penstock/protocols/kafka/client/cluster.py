@@ -50,7 +50,7 @@ class Cluster:
         self._names_by_id: dict[bytes, str] = {}
         self._leaders: dict[Partition, PartitionInfo] = {}
         self._lineages: dict[Partition, Lineage] = {}
-        self._routing = Routing(calls.channel, calls.options.metadata_max_age_ms, self._told_of)
+        self._routing = Routing(calls.channel, calls.options.metadata_max_age_ms, self.told_leader)
 
     async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> dict[str, TopicInfo]:
         """Topics by name (None: all); one that does not exist is absent. Raises ConnectionLost, ServerError."""
@@ -79,7 +79,8 @@ class Cluster:
         code = _UNKNOWN_TOPIC_OR_PARTITION if partition not in self._leaders else _LEADER_NOT_AVAILABLE
         return error_for(code, what, topic=partition.topic, partition=partition.id)
 
-    def _told_of(self, partition: Partition) -> Node | None:
+    def told_leader(self, partition: Partition) -> Node | None:
+        """Who led it when that was last told, believed or not."""
         known = self._leaders.get(partition)
         return None if known is None else known.leader
 

@@ -2,6 +2,10 @@
 
 A fetch asks for about as many bytes as the rest of the range is estimated to have, so that a small range does not drag
 megabytes behind it. Order, end and attempts are the range reader's (`penstock.seams.RangeSource`).
+
+Without a fetch session: a range names its one partition in each request, which has another place each time, so there
+is nothing that need not be said; and a broker keeps a thousand sessions, for two minutes after the last request, so
+that ranges read by many short tasks would take those of consumers.
 """
 
 from __future__ import annotations
@@ -10,7 +14,8 @@ from penstock.errors import OffsetOutOfRange, PenstockError
 from penstock.model import LogRange, Node, Partition
 from penstock.protocols.kafka.client.calls import Started
 from penstock.protocols.kafka.client.cluster import Cluster
-from penstock.protocols.kafka.client.reading import KafkaFetched, fetch_request, fetched_of
+from penstock.protocols.kafka.client.fetched import LEFT_OUT, KafkaFetched
+from penstock.protocols.kafka.client.reading import KafkaReader, Read
 from penstock.protocols.kafka.client.routing import note_error
 from penstock.protocols.kafka.client.truncation import validate
 from penstock.protocols.kafka.errors import OFFSET_OUT_OF_RANGE
@@ -33,47 +38,51 @@ class KafkaRange:
 
     depth = 1
 
-    def __init__(self, cluster: Cluster, wanted: LogRange, *, fetch_bytes: int) -> None:
+    def __init__(self, cluster: Cluster, reader: KafkaReader, wanted: LogRange, *, fetch_bytes: int) -> None:
         self.channel = cluster.calls.channel
         self.limits = cluster.calls.options
         self.start = wanted.start
         self.end = wanted.end
         self.ahead = 0
         self._cluster = cluster
+        self._reader = reader
         self._calls = cluster.calls
         self._partition = Partition(wanted.topic, wanted.partition)
         self._fetch_bytes = fetch_bytes or DEFAULT_FETCH_BYTES
         self._bytes_an_offset = _FIRST_GUESS
-        self._asked: tuple[Started, ReadFrom, Node] | None = None
+        self._asked: tuple[Started, Read, ReadFrom, Node] | None = None
 
     async def ask(self, offset: int) -> None:
         """Send a fetch. Raises LogTruncated where what lies before ``offset`` is not what was read."""
-        node = await self._cluster.find_leader(self._partition, "reading a range failed")
-        await self._check_past(node, offset)
+        leader = await self._cluster.find_leader(self._partition, "reading a range failed")
+        await self._check_past(leader, offset)
+        node = self._reader.reads_at(self._partition) or leader
         rest = (self.end - offset) * self._bytes_an_offset * _MARGIN
         size = max(_LEAST_FETCH_BYTES, min(self._fetch_bytes, int(rest)))
         read = ReadFrom(self._partition, offset, size)
-        request, at_most = fetch_request(self._cluster, [read], ReadLimits(_MAX_WAIT_MS, 1, size))
+        asking = self._reader.alone(node, [read], ReadLimits(_MAX_WAIT_MS, 1, size))
         held_s = _MAX_WAIT_MS / 1_000
         timeout_s = max(self._calls.options.request_timeout_s, held_s + _SLACK_S)
         started = await self._calls.start(
-            node.endpoint, request, lane=_LANE, timeout_s=timeout_s, held_s=held_s, at_most=at_most
+            node.endpoint, asking.request, lane=_LANE, timeout_s=timeout_s, held_s=held_s, at_most=asking.at_most
         )
-        self._asked, self.ahead = (started, read, node), 1
+        self._asked, self.ahead = (started, asking, read, node), 1
 
     async def take(self) -> KafkaFetched:
         """The answer to the one fetch that is on its way."""
         assert self._asked is not None
-        started, read, node = self._asked
+        started, asking, read, node = self._asked
         self._asked, self.ahead = None, 0
-        answer = await started.answer(FetchResponse)
-        (fetched,) = fetched_of(self._cluster, answer, [read], node)
+        answers = asking.answered(await started.answer(FetchResponse), node)
+        # A throttling broker may answer with no partitions at all: nothing new, not an error.
+        fetched = answers[0] if answers else KafkaFetched(read, LEFT_OUT, None, self._calls.options)
         if read.offset < (following := fetched.next_offset):
             self._bytes_an_offset = fetched.size / (following - read.offset)
         return fetched
 
     def note(self, error: PenstockError) -> None:
         """Some errors say that somebody else leads the partition now."""
+        self._reader.distrust(self._partition)
         note_error(self._cluster, self._partition, error)
 
     def gone(self, text: str, offset: int) -> OffsetOutOfRange:

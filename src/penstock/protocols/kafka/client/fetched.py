@@ -1,0 +1,154 @@
+"""What one Fetch brought for one partition: bytes as they came, and what their headers tell.
+
+The records stay where the transport received them; they are decoded where they are wanted, in any thread.
+Source: Kafka protocol guide, Fetch v4-v18, "Record Batch". What must not live here: requests, and what errors mean.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from penstock import kernels
+from penstock.columnar.buffers import as_array, as_view
+from penstock.errors import CorruptBatch, PenstockError
+from penstock.kernels.lengths import last_whole
+from penstock.protocols.kafka.client.lineage import UNKNOWN, Stretch
+from penstock.protocols.kafka.client.options import KafkaOptions
+from penstock.protocols.kafka.messages.fetch import FetchResponsePartition
+from penstock.seams.client import ReadFrom
+from penstock.seams.framing import Buffer
+
+if TYPE_CHECKING:
+    from penstock.columnar import Messages
+
+__all__ = ["LEFT_OUT", "KafkaFetched"]
+
+_PREFIX = struct.Struct(">qiib")  # base offset, length of what follows, leader epoch (a checksum before v2), magic
+_LENGTH_AFTER = 12
+_MAGIC_V2 = 2
+_HEAD = 1_000
+_HEAD_BYTES = 1 << 17
+_LAST_OFFSET_DELTA = struct.Struct(">i")
+_LAST_OFFSET_DELTA_AT = 23
+
+LEFT_OUT = FetchResponsePartition(high_watermark=-1, records=None)
+"""Of a partition that an answer does not name: nothing new, and no error."""
+
+
+class KafkaFetched:
+    """What one fetch brought for one partition; ``penstock.seams.client.Fetched``."""
+
+    __slots__ = (
+        "_aborted",
+        "_check_crcs",
+        "_next_offset",
+        "_records",
+        "error",
+        "high_watermark",
+        "log_start_offset",
+        "offset",
+        "partition",
+        "stretches",
+    )
+
+    def __init__(
+        self, asked: ReadFrom, told: FetchResponsePartition, error: PenstockError | None, options: KafkaOptions
+    ) -> None:
+        self.partition = asked.partition
+        self.offset = asked.offset
+        self.error = error
+        # Who reads only what is committed sees a log that ends at the last stable offset.
+        self.high_watermark = told.last_stable_offset if options.read_committed else told.high_watermark
+        self.log_start_offset = told.log_start_offset
+        self._records: Buffer = b"" if error is not None or told.records is None else told.records
+        # Null where the broker was not asked to look: read uncommitted. An empty list would filter by nothing.
+        aborted = told.aborted_transactions
+        self._aborted = None if aborted is None else [(each.producer_id, each.first_offset) for each in aborted]
+        self._check_crcs = options.check_crcs
+        self.stretches = _stretches(self._records)
+        """In which leader epochs the first and the last whole batch were written."""
+
+    @property
+    def next_offset(self) -> int:
+        """Where to read on, from the headers of the whole batches alone; ``offset`` if there is none."""
+        return max(self.offset, self.stretches[-1].end) if self.stretches else self.offset
+
+    @property
+    def size(self) -> int:
+        """Bytes held."""
+        return len(self._records)
+
+    def decode(self, *, stop: int | None = None, columns: Sequence[str] | None = None) -> tuple[Messages, int]:
+        """The records in ``[offset, stop)`` and the offset to read next. Raises CorruptBatch, or ``error`` if set."""
+        from penstock.columnar import Messages
+        from penstock.columnar.few_read import read_few
+
+        if self.error is not None:
+            raise self.error
+        if columns is None and not self._aborted:
+            few = read_few(self._records, self.partition, start=self.offset, stop=stop, check_crcs=self._check_crcs)
+            if few is not None:
+                return Messages.of_records(self.partition, *few), few[1]
+        from penstock.protocols.kafka.records import decode
+
+        try:
+            found = decode(
+                self._records,
+                start=self.offset,
+                stop=stop,
+                columns=columns,
+                check_crcs=self._check_crcs,
+                aborted=self._aborted,
+            )
+        except CorruptBatch as error:
+            error.topic, error.partition = self.partition.topic, self.partition.id
+            raise
+        return Messages.of(self.partition, found.batch, found.next_offset), found.next_offset
+
+    def head(self) -> Messages | None:
+        """``penstock.seams.client.HasHead``: the first batch, if it is plain and not large."""
+        from penstock.columnar import Messages
+        from penstock.columnar.few_read import read_few
+
+        if self.error is not None or self._aborted or len(self._records) < _PREFIX.size:
+            return None
+        end = _PREFIX.unpack_from(self._records)[1] + _LENGTH_AFTER
+        if not _PREFIX.size <= end < len(self._records):
+            return None
+        few = read_few(
+            as_view(self._records)[:end], self.partition, start=self.offset, check_crcs=self._check_crcs,
+            most=_HEAD, most_bytes=_HEAD_BYTES,
+        )  # fmt: skip
+        if few is None or not few[0]:
+            return None
+        self.offset = few[1]
+        return Messages.of_records(self.partition, *few)
+
+
+def _stretches(records: Buffer) -> Sequence[Stretch]:
+    """Where the first and the last whole batch of any format lie, in offsets, and in which epoch each was written."""
+    if len(records) < _PREFIX.size:
+        return ()
+    kernel = kernels.at_hand()  # without one: a loop here costs less than NumPy, which who reads little does without
+    if kernel is None:
+        last = last_whole(as_view(records), 0, len(records))
+    else:
+        last = kernel.last_batch(as_array(records), 0, len(records))
+    if last < 0 or (end := _stretch(records, last)) is None:
+        return ()
+    start = _stretch(records, 0) if last else None
+    return (end,) if start is None else (start, end)
+
+
+def _stretch(records: Buffer, at: int) -> Stretch | None:
+    """Base offset and length stand in the same place in all formats. A message set before v2 carries its last offset,
+    and no epoch."""
+    base, length, epoch, magic = _PREFIX.unpack_from(records, at)
+    if magic < _MAGIC_V2:
+        return Stretch(UNKNOWN, base, base + 1)
+    if length + _LENGTH_AFTER < _LAST_OFFSET_DELTA_AT + _LAST_OFFSET_DELTA.size:
+        return None
+    delta: int = _LAST_OFFSET_DELTA.unpack_from(records, at + _LAST_OFFSET_DELTA_AT)[0]
+    return Stretch(epoch, base, base + delta + 1)
