@@ -1,7 +1,8 @@
 """Three Kafka brokers and a controller on loopback, to be killed, frozen, rolled and moved under a client's feet.
 
 The controller is a process of its own that nobody harms: whatever happens to brokers, somebody is there who elects
-leaders. Topics have three replicas. What changes a cluster is asked of it by librdkafka's admin client and Kafka's own
+leaders. Topics have three replicas. Each broker is a rack of its own, named after it, and sends who tells its rack to
+the replica there. What changes a cluster is asked of it by librdkafka's admin client and Kafka's own
 tools, never by penstock, which is what gets tested.
 What must not live here: who does it when, and what must hold then (tests/interop, bench).
 """
@@ -26,6 +27,7 @@ _CONTROLLER = 100
 _HEAP = "320m"
 _WITHIN_S = 60.0
 _LOOK_EVERY_S = 0.1
+_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 # A broker that falls silent is noticed after this time (Kafka: 9 s), which is what most tests wait for.
 _NOTICED_MS = 3_000
@@ -234,7 +236,8 @@ class Cluster:
         if node_id == _CONTROLLER:
             return {**quorum, "process.roles": "controller", "listeners": f"CONTROLLER://127.0.0.1:{port}"}
         ours = f"PLAINTEXT://127.0.0.1:{port}"
-        return {**quorum, "process.roles": "broker", "listeners": ours, "advertised.listeners": ours}
+        racks = {"broker.rack": rack(node_id), "replica.selector.class": _SELECTOR}
+        return {**quorum, "process.roles": "broker", "listeners": ours, "advertised.listeners": ours, **racks}
 
     def _admin(self) -> AdminClient:
         """A new one each time: an old one may wait for a broker that is away. Keep it until it has answered."""
@@ -250,6 +253,11 @@ class Cluster:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"waited {_WITHIN_S:.0f} s for {what}; brokers' logs are in {self._home}")
             time.sleep(_LOOK_EVERY_S)
+
+
+def rack(node_id: int) -> str:
+    """The name of a broker's rack, for a client's ``client_rack``."""
+    return f"rack-{node_id}"
 
 
 def _round(first: int) -> list[int]:

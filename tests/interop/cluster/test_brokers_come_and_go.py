@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 
 import pytest
 
-from penstock.client import Consumer, RangeReader
+from penstock.client import Consumer, Producer, RangeReader
 from penstock.model import Partition
+from penstock.protocols.kafka.client.client import KafkaClient
 from tests.interop.cluster import movers
 from tests.interop.cluster.traffic import check_all_there, stored, writing
-from tools.peers.kafka_cluster import BROKERS, Cluster
+from tools.peers.kafka_cluster import BROKERS, Cluster, rack
 
 pytestmark = pytest.mark.interop
 
@@ -76,6 +78,81 @@ def test_what_is_moved_in_transactions_while_a_leader_dies_arrives_once(kafka_cl
         movers.arrive(kafka_cluster, target, 3, list(written.acknowledged), moves)
     for topic in (source, target):
         kafka_cluster.await_in_sync(topic)
+
+
+class RackReader:
+    """Reads values 0, 1, 2, … of a topic in small pieces, from the replica at broker 2; broker 1 leads."""
+
+    def __init__(self, cluster: Cluster, reader: Consumer, count: int) -> None:
+        self.reader = reader
+        self.partition = Partition(f"t-{uuid.uuid4().hex[:8]}", 0)
+        self.values = [b"%d" % number * 100 for number in range(count)]
+        cluster.create_topic(self.partition.topic, 1, [(1, 2)])
+        with Producer(cluster.address) as producer:
+            for value in self.values:
+                producer.send(self.partition.topic, value)
+        reader.assign({self.partition: 0})
+        self.read(count)  # a follower knows what is committed a little later than its leader
+        reader.seek(self.partition, 0)
+
+    def read(self, to: int) -> None:
+        while (at := self.reader.position(self.partition)) < to:
+            found = [each.value for each in self.reader.poll(30, max_records=100)]
+            assert found == self.values[at : at + len(found)]
+            assert found, f"nothing came at {at}"
+
+    @property
+    def reads_at(self) -> str | None:
+        engine = self.reader._inner._engine
+        assert engine is not None
+        assert isinstance(engine.client, KafkaClient)
+        node = engine.client.reads_at(self.partition)
+        return None if node is None else node.name
+
+
+_SMALL = {
+    "client_rack": rack(2),
+    "request_timeout_ms": 1_000,
+    "max_partition_fetch_bytes": 20_000,
+    "fetch_buffer_bytes": 20_000,
+}
+
+
+def test_a_follower_in_the_readers_rack_is_read_from_while_its_leader_answers_nobody(kafka_cluster: Cluster) -> None:
+    with Consumer(kafka_cluster.address, **_SMALL) as consumer:
+        reader = RackReader(kafka_cluster, consumer, 2_000)
+        reader.read(300)  # what was fetched ahead is no more than that
+        assert reader.reads_at == "2"
+        kafka_cluster.freeze(1)
+        try:
+            reader.read(2_000)
+        finally:
+            kafka_cluster.thaw(1)
+    kafka_cluster.await_in_sync(reader.partition.topic)
+
+
+@pytest.mark.long
+def test_a_follower_that_is_frozen_or_killed_sends_its_readers_back_to_the_leader(kafka_cluster: Cluster) -> None:
+    with Consumer(kafka_cluster.address, **_SMALL) as consumer:
+        reader = RackReader(kafka_cluster, consumer, 4_000)
+        reader.read(300)
+        kafka_cluster.freeze(2)
+        try:
+            reader.read(2_000)
+            assert reader.reads_at == "1"
+        finally:
+            kafka_cluster.thaw(2)
+        kafka_cluster.await_in_sync(reader.partition.topic)
+        deadline = time.monotonic() + 30
+        while reader.reads_at != "2":
+            assert time.monotonic() < deadline
+            consumer.seek(reader.partition, 2_000)
+            reader.read(2_500)
+        kafka_cluster.kill(2)
+        reader.read(4_000)
+        assert reader.reads_at == "1"
+        kafka_cluster.start(2)
+    kafka_cluster.await_in_sync(reader.partition.topic)
 
 
 def test_a_broker_that_comes_back_under_another_port_is_found(kafka_cluster: Cluster) -> None:
