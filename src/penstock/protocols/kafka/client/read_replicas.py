@@ -35,13 +35,18 @@ class ReadReplicas:
         self._leases: dict[Partition, _Lease] = {}
         self._shunned: dict[Partition, float] = {}
 
+    @property
+    def any(self) -> bool:
+        """Whether anything is read from a follower: most clients never do, and ask often."""
+        return bool(self._leases)
+
     def prefer(self, partition: Partition, node_id: int, leader_epoch: int, now: float) -> None:
         """The leader of this epoch says who should be asked."""
         self._leases[partition] = _Lease(node_id, leader_epoch, now + self._lease_s)
 
     def node_id(self, partition: Partition, leader_epoch: int, now: float) -> int | None:
         """The follower to read from while the leader is that of ``leader_epoch``; None: read from the leader."""
-        if not self._leases or (lease := self._leases.get(partition)) is None:
+        if (lease := self._leases.get(partition)) is None:
             return None
         if now < lease.until and lease.leader_epoch == leader_epoch:
             return lease.node_id

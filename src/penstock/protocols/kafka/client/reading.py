@@ -95,17 +95,23 @@ class KafkaReader:
 
     def reads_at(self, partition: Partition) -> Node | None:
         """The follower that its leader has named, while that can be reached; else the leader, None if unknown."""
-        cluster, channel = self._cluster, self._calls.channel
-        if (leader := cluster.leader(partition)) is None:
+        if (leader := self._cluster.leader(partition)) is None:
             return None
+        if self._replicas.any and (node := self._replica(partition)) is not None:
+            return node
+        return None if self._calls.channel.rests(leader.endpoint) else leader
+
+    def _replica(self, partition: Partition) -> Node | None:
+        cluster, channel = self._cluster, self._calls.channel
         now = channel.monotonic()
         node_id = self._replicas.node_id(partition, cluster.leader_epoch(partition), now)
-        if node_id is not None:
-            node = cluster.node(node_id)
-            if node is not None and not channel.rests(node.endpoint):
-                return node
-            self._replicas.shun(partition, now)
-        return None if channel.rests(leader.endpoint) else leader
+        if node_id is None:
+            return None
+        node = cluster.node(node_id)
+        if node is not None and not channel.rests(node.endpoint):
+            return node
+        self._replicas.shun(partition, now)
+        return None
 
     def distrust(self, partition: Partition) -> None:
         """Something went wrong where it was read."""
