@@ -28,18 +28,34 @@ if TYPE_CHECKING:
     from penstock.protocols.rocketmq.front.broker.writing import Writing
     from penstock.protocols.rocketmq.front.ledger import Ledger
 
-__all__ = ["Call", "Handler", "Line", "Reply", "Shared"]
+__all__ = ["Call", "Connected", "Handler", "Line", "OfConnected", "Reply", "Shared"]
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
-    """What all handlers of a front share."""
+class Connected:
+    """What handlers share that answer for the clients that are connected, wherever topics are kept."""
 
     services: Services
     options: RocketFrontOptions
+    clients: Clients
+
+    @property
+    def now(self) -> float:
+        """Seconds for deadlines."""
+        return self.services.runtime.monotonic()
+
+    @property
+    def now_ms(self) -> int:
+        """The wall clock."""
+        return self.services.runtime.now_ms()
+
+
+@dataclass(frozen=True, slots=True)
+class Shared(Connected):
+    """What all handlers of a front share."""
+
     cluster: Cluster
     places: Places
-    clients: Clients
     queue_locks: QueueLocks
     positions: Positions
     reader: Reader
@@ -57,16 +73,6 @@ class Shared:
     @property
     def offsets(self) -> Offsets:
         return self.services.offsets
-
-    @property
-    def now(self) -> float:
-        """Seconds for deadlines."""
-        return self.services.runtime.monotonic()
-
-    @property
-    def now_ms(self) -> int:
-        """The wall clock."""
-        return self.services.runtime.now_ms()
 
     def retries(self, group: str) -> int:
         """How often a message is delivered to a group again before it is a dead letter."""
@@ -97,12 +103,19 @@ class Line(Parking):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class OfConnected:
     """One request's circumstances; ``asked`` is the whole of it, with the body."""
 
-    shared: Shared
+    shared: Connected
     line: Line
     asked: RemotingCommand
+
+
+@dataclass(frozen=True, slots=True)
+class Call(OfConnected):
+    """The same where topics are kept in a log."""
+
+    shared: Shared
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,9 +46,9 @@ class RocketFront:
         self.shared = Shared(
             services,
             options,
+            Clients(options.max_clients, options.client_timeout_ms / 1_000),
             cluster,
             Places(ledger, enode),
-            Clients(options.max_clients, options.client_timeout_ms / 1_000),
             QueueLocks(options.lock_timeout_ms / 1_000),
             Positions(services.offsets, runtime.now_ms),
             Reader(enode, beside),

@@ -16,7 +16,7 @@ from penstock.model import Partition
 from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.front.broker.groups import Member
-from penstock.protocols.rocketmq.front.call import Call, Line, Reply
+from penstock.protocols.rocketmq.front.call import Call, Line, OfConnected, Reply
 from penstock.protocols.rocketmq.front.faults import Refused
 from penstock.protocols.rocketmq.front.naming import is_hidden, log_name, rocket_name
 from penstock.protocols.rocketmq.methods import RESET_CONSUMER_CLIENT_OFFSET
@@ -67,7 +67,7 @@ async def settings(call: Call, request: m.NoFields) -> Reply:
     )
 
 
-async def producers(call: Call, request: m.OfProducers) -> Reply:
+async def producers(call: OfConnected, request: m.OfProducers) -> Reply:
     """Serve get producer connection list."""
     found = call.shared.clients.producers.get(request.producer_group)
     if found is None:
@@ -110,7 +110,7 @@ def _setting(kept: dict[str, object]) -> m.SubscriptionGroupConfig:
     return m.read_body(m.SubscriptionGroupConfig, json.dumps(kept).encode())
 
 
-async def connections(call: Call, request: m.OfGroup) -> Reply:
+async def connections(call: OfConnected, request: m.OfGroup) -> Reply:
     """Serve get consumer connection list."""
     group = call.shared.clients.consumers.get(request.consumer_group)
     if group is None:

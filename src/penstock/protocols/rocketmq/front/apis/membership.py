@@ -12,10 +12,10 @@ from penstock.protocols.rocketmq.config.names import RETRY
 from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.front.broker.filters import wanted_by
 from penstock.protocols.rocketmq.front.broker.groups import Who
-from penstock.protocols.rocketmq.front.call import Call, Reply
+from penstock.protocols.rocketmq.front.call import Call, OfConnected, Reply
 from penstock.protocols.rocketmq.front.faults import Refused
 
-__all__ = ["check", "heartbeat", "lock", "members", "unlock", "unregister"]
+__all__ = ["check", "heartbeat", "lock", "members", "named", "unlock", "unregister"]
 
 _LONGEST_NAME: Final = 255
 
@@ -27,9 +27,9 @@ async def heartbeat(call: Call, request: m.NoFields) -> Reply:
     shared, asked = call.shared, call.asked
     who = Who(said.client_id, asked.language, asked.version)
     for producer in said.producer_data_set:
-        shared.clients.produce(call.line, who, _named(producer.group_name), shared.now)
+        shared.clients.produce(call.line, who, named(producer.group_name), shared.now)
     for consumer in said.consumer_data_set:
-        retry = f"{RETRY}{_named(consumer.group_name)}"
+        retry = f"{RETRY}{named(consumer.group_name)}"
         if any(each.topic == retry for each in consumer.subscription_data_set):
             await shared.cluster.ensure(retry, 1)
         shared.clients.consume(call.line, who, consumer, shared.now)
@@ -38,13 +38,13 @@ async def heartbeat(call: Call, request: m.NoFields) -> Reply:
     return Reply()
 
 
-async def unregister(call: Call, request: m.UnregisterClient) -> Reply:
+async def unregister(call: OfConnected, request: m.UnregisterClient) -> Reply:
     """Serve unregister client."""
     call.shared.clients.leave(call.line, consumer_group=request.consumer_group, producer_group=request.producer_group)
     return Reply()
 
 
-async def members(call: Call, request: m.OfGroup) -> Reply:
+async def members(call: OfConnected, request: m.OfGroup) -> Reply:
     """Serve get consumer list by group."""
     found = call.shared.clients.ids(request.consumer_group)
     if not found:
@@ -64,7 +64,7 @@ async def lock(call: Call, request: m.Routed) -> Reply:
     """Serve lock batch of queues."""
     del request
     said = m.read_body(m.LockQueues, call.asked.body)
-    granted = call.shared.queue_locks.lock(_named(said.consumer_group), said.client_id, said.mq_set, call.shared.now)
+    granted = call.shared.queue_locks.lock(named(said.consumer_group), said.client_id, said.mq_set, call.shared.now)
     return Reply(body=m.LockedQueues(lock_ok_mq_set=tuple(granted)))
 
 
@@ -76,7 +76,8 @@ async def unlock(call: Call, request: m.Routed) -> Reply:
     return Reply()
 
 
-def _named(group: str) -> str:
+def named(group: str) -> str:
+    """A group's name. Raises Refused for what is none."""
     if not group or len(group) > _LONGEST_NAME:
         raise Refused(Code.SYSTEM_ERROR, f"a group's name of {len(group)} letters")
     return group

@@ -13,21 +13,21 @@ from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.command import RemotingCommand, encode
 from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.front.apis.viewing import stored_at
-from penstock.protocols.rocketmq.front.call import Call, Reply
+from penstock.protocols.rocketmq.front.call import Call, OfConnected, Reply
 from penstock.protocols.rocketmq.front.faults import Refused
 from penstock.protocols.rocketmq.records.ids import parse_offset_id
 from penstock.protocols.rocketmq.signing import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE
 from penstock.seams.framing import Buffer
 
-__all__ = ["consume", "running"]
+__all__ = ["consume", "hand_to", "running"]
 
 _PATIENCE_S: Final = 10.0
 _SECRETS: Final = frozenset({ACCESS_KEY, SIGNATURE, SECURITY_TOKEN})
 
 
-async def running(call: Call, request: m.OfMember) -> Reply:
+async def running(call: OfConnected, request: m.OfMember) -> Reply:
     """Serve get consumer running info."""
-    return await _relayed(call, request.consumer_group, request.client_id, call.asked.body)
+    return await hand_to(call, request.consumer_group, request.client_id, call.asked.body)
 
 
 async def consume(call: Call, request: m.ConsumeDirectly) -> Reply:
@@ -36,10 +36,11 @@ async def consume(call: Call, request: m.ConsumeDirectly) -> Reply:
     if request.msg_id:
         _, place = parse_offset_id(request.msg_id)
         body = await stored_at(call, place)
-    return await _relayed(call, request.consumer_group, request.client_id or "", body)
+    return await hand_to(call, request.consumer_group, request.client_id or "", body)
 
 
-async def _relayed(call: Call, group: str, client_id: str, body: Buffer) -> Reply:
+async def hand_to(call: OfConnected, group: str, client_id: str, body: Buffer) -> Reply:
+    """Ask the member what was asked, with this body. Raises Refused where it is not there, or does not answer."""
     clients, runtime = call.shared.clients, call.shared.services.runtime
     member = clients.line_of(group, client_id)
     if member is None:
