@@ -54,7 +54,14 @@ def arguments() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     add = parser.add_argument
-    add("--store", required=True, help="file:DIRECTORY, or memory: (gone with the process)")
+    kept = parser.add_mutually_exclusive_group(required=True)
+    kept.add_argument("--store", help="file:DIRECTORY, or memory: (gone with the process)")
+    kept.add_argument(
+        "--enode",
+        dest="store",
+        metavar="SCHEME://HOST:PORT[,HOST:PORT]",
+        help="a cluster that keeps everything, so that nothing is kept here: rocketmq://HOST:9876, its name servers",
+    )
     add(
         "--listen",
         action="append",

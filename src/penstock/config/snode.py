@@ -52,9 +52,10 @@ def parse_listener(given: str, port_of: Callable[[str], int | None] = _no_port) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnodeConfig:
-    """``store``: ``memory:`` or ``file:DIRECTORY``. ``listen``: one a scheme; loopback, so that a laptop in a café
-    serves nobody by accident. ``advertised``: the address clients are told per scheme, where it is another one.
-    ``fronts``: the options of protocols' own, an object each.
+    """``store``: ``memory:``, ``file:DIRECTORY``, or the address of a cluster that keeps everything.
+    ``listen``: one a scheme; loopback, so that a laptop in a café serves nobody by accident. ``advertised``: the
+    address clients are told per scheme, where it is another one. ``fronts``: the options of
+    protocols' own, an object each.
 
     ``node_id`` 1: a single node, and 0 is what clients take for "unknown" here and there; of several nodes whose topics
     one cluster keeps, each needs another one, and the same again when it comes back: what it remembers is found by it.
@@ -71,7 +72,7 @@ class SnodeConfig:
     ``drain_ms``: what requests in progress, and then the disk, get when the node stops.
     """
 
-    store: str = text("memory:", about="memory: or file:DIRECTORY")
+    store: str = text("memory:", about="memory:, file:DIRECTORY, or a cluster: rocketmq://HOST:9876")
     listen: tuple[ListenAddress, ...] = ()
     advertised: Mapping[str, Endpoint] = field(default_factory=dict)
     fronts: tuple[object, ...] = ()

@@ -13,6 +13,8 @@ __all__ = ["Abilities"]
 class Abilities:
     """What is impossible gets the protocol's own error, or is not offered where the protocol lets one say so.
 
+    ``records``: the neutral form at all, batches stored and read, the node's own among them. Without it a node serves
+    only fronts that the enode relays for (`penstock.seams.relay`), and everything below is for nobody to ask.
     ``sequences``: an idempotent producer's batch is stored once. ``transactions``: batches of open transactions are
     kept from readers of committed records, and markers end them. ``epochs``: leader epochs, and where each ended.
     ``compaction``: of topics by key. ``deletion`` of records before topics' limits do it. ``times``: offsets are found
@@ -21,6 +23,7 @@ class Abilities:
     and what room there is.
     """
 
+    records: bool = True
     sequences: bool = True
     transactions: bool = True
     epochs: bool = True

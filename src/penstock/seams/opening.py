@@ -13,7 +13,7 @@ from penstock.seams.runtime import Runtime
 if TYPE_CHECKING:
     from penstock.config import SnodeConfig
 
-__all__ = ["EnodeIdentity", "OpenEnode", "OpenedEnode", "Surroundings"]
+__all__ = ["ChannelOf", "EnodeIdentity", "OpenEnode", "OpenedEnode", "Surroundings"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +60,21 @@ class OpenedEnode(Enode, Protocol):
         ...
 
 
+class ChannelOf(Protocol):
+    """Makes connections to a cluster: they belong to who made them."""
+
+    def __call__(self, dialect: Dialect[Any], *, idle_timeout_s: float | None = None) -> Channel[Any]:
+        """``idle_timeout_s``: a connection that was silent for longer is made anew, before the server closes it."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What an enode is opened in. ``channel_of`` makes connections to a cluster: they belong to who made them."""
+    """What an enode is opened in."""
 
     runtime: Runtime
     config: SnodeConfig
-    channel_of: Callable[[Dialect[Any]], Channel[Any]]
+    channel_of: ChannelOf
 
 
 OpenEnode = Callable[[str, Surroundings], OpenedEnode]

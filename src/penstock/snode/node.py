@@ -18,7 +18,7 @@ from penstock.errors import ConfigError, PenstockError, UsageError
 from penstock.model import Endpoint
 from penstock.net.descriptors import connections_for
 from penstock.net.network import Network
-from penstock.net.options import ListenerOptions
+from penstock.net.options import ListenerOptions, TransportOptions
 from penstock.net.runtime import AsyncioRuntime
 from penstock.net.server import Budget, Listener, Tap, serve
 from penstock.protocols import USUAL, default_port, protocol, schemes
@@ -133,17 +133,20 @@ class Node:
         whose = f"{OWN_TOPICS}{own.node_id}" if own.shared else ""
         journals = JournalService(enode, runtime, whose=whose)
         offsets = OffsetsService(journals, _offsets_codec(), partitions=config.offsets_partitions)
-        await offsets.load()
+        if enode.abilities.records:
+            await offsets.load()
         identity = NodeIdentity(own.node_id, own.cluster_id, self._advertised, own.epoch)
         services = Services(identity, runtime, enode, offsets, journals, self._budget)
         for listen in config.listen:
             await self._open(listen, services)
         enode.keep_up()
 
-    def _channel_of(self, dialect: Dialect[Any]) -> Channel[Any]:
+    def _channel_of(self, dialect: Dialect[Any], *, idle_timeout_s: float | None = None) -> Channel[Any]:
         from penstock.net.asyncio_channel import AsyncioChannel  # the embedded log needs none
 
-        return AsyncioChannel(dialect, network=self._network)
+        usual = TransportOptions()
+        options = usual if idle_timeout_s is None else replace(usual, idle_timeout_s=idle_timeout_s)
+        return AsyncioChannel(dialect, options=options, network=self._network)
 
     async def _open(self, listen: ListenAddress, services: Services) -> None:
         opened = protocol(listen.scheme).front
@@ -151,6 +154,11 @@ class Node:
             raise ConfigError(
                 f"a node cannot listen on {listen}: there is only a client for {listen.scheme}",
                 hint="Listen for " + ", ".join(each for each in schemes() if protocol(each).front is not None),
+            )
+        if not services.enode.abilities.records and services.enode.relay(listen.scheme) is None:
+            raise ConfigError(
+                f"a node cannot serve {listen.scheme} from {self.store_url}: only its own protocol goes there",
+                hint="Leave that listener out, or keep its topics elsewhere: file:DIRECTORY, in another node",
             )
         front = opened(services, self.config)
         await front.start()

@@ -11,6 +11,7 @@ from penstock.protocols.rocketmq.config import ADDED
 from penstock.protocols.rocketmq.records.columns import COLUMNS
 from penstock.seams import ChannelFactory, Front, LogClient, Services, WireProtocol
 from penstock.seams.faults import Wording
+from penstock.seams.opening import OpenedEnode, Surroundings
 
 if TYPE_CHECKING:
     from penstock.config import ClientConfig, OptionValue, SnodeConfig
@@ -32,6 +33,11 @@ def _front(services: Services, config: SnodeConfig) -> Front:
     return opened
 
 
+def _enode(url: str, around: Surroundings) -> OpenedEnode:
+    opened: OpenedEnode = import_module(f"{_HERE}.enode").open_enode(url, around)
+    return opened
+
+
 def _faults() -> Wording:
     made: Wording = import_module(f"{_HERE}.faults").RocketWording()
     return made
@@ -50,6 +56,7 @@ PROTOCOL = WireProtocol(
     columns=COLUMNS,
     column_options={"all_properties": True},
     kernels=f"{_HERE}.kernels",
+    enode=_enode,
     faults=_faults,
     title="RocketMQ",
 )

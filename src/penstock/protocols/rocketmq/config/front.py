@@ -14,7 +14,8 @@ class RocketNodeConfig:
     """``rocketmq_cluster``: what RocketMQ's own brokers are called unless told. ``rocketmq_timeout_ms``: theirs, too;
     clients beat every 30 seconds. ``transaction_check_ms``: how often it is looked for half messages that nobody has
     decided on; their producers are asked about those older than six seconds, and RocketMQ's own minute is what people
-    wait for then. ``delay_scale_percent``: shorter levels are for tests only.
+    wait for then. ``enode_timeout_ms``: less than the three seconds after which Java's clients give up, so that they
+    hear why. ``delay_scale_percent``: shorter levels are for tests only.
     """
 
     rocketmq_cluster: str = text("DefaultCluster", about="the name of the cluster that RocketMQ's clients are told")
@@ -23,6 +24,9 @@ class RocketNodeConfig:
     )
     transaction_check_ms: int = number(
         10_000, low=50, about="how often producers are asked about RocketMQ messages that they did not decide on"
+    )
+    enode_timeout_ms: int = number(
+        2_500, low=100, about="in front of a RocketMQ cluster: how long a broker may take to answer"
     )
     delay_scale_percent: int = number(
         100, low=0, high=100, about="how long RocketMQ's delay levels take, of what they say; less is for tests"

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.protocols.rocketmq.config import RocketNodeConfig
+from penstock.protocols.rocketmq.enode.relay import RocketRelay
 from penstock.protocols.rocketmq.front.front import RocketFront
 from penstock.protocols.rocketmq.front.options import RocketFrontOptions
+from penstock.protocols.rocketmq.front.relayed import RelayedFront
 from penstock.seams.node import Services
 
 if TYPE_CHECKING:
@@ -15,8 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["open_front"]
 
 
-def open_front(services: Services, config: SnodeConfig) -> RocketFront:
-    """The front of a node."""
+def open_front(services: Services, config: SnodeConfig) -> RocketFront | RelayedFront:
+    """The front of a node: over its log, or where that is a RocketMQ cluster, over the brokers."""
     own = config.front(RocketNodeConfig)
     options = RocketFrontOptions(
         cluster=own.rocketmq_cluster,
@@ -25,4 +27,7 @@ def open_front(services: Services, config: SnodeConfig) -> RocketFront:
         check_every_ms=own.transaction_check_ms,
         delay_scale=own.delay_scale_percent / 100,
     )
+    relay = services.enode.relay("rocketmq")
+    if isinstance(relay, RocketRelay):
+        return RelayedFront(services, options, relay)
     return RocketFront(services, options)

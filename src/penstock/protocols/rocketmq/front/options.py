@@ -26,6 +26,8 @@ class RocketFrontOptions:
     ``retries``: so often a message that a group could not consume is delivered again. ``delay_scale``: what the waits
     of delay levels are multiplied with. ``check_every_ms``: how often half messages are looked at; their producer is
     asked about those older than ``transaction_timeout_ms``, ``transaction_checks`` times at most.
+    ``max_under_way``: over real brokers, requests that they have not answered yet, over all clients; a held pull is
+    one, and takes some 2 KB.
     """
 
     cluster: str = "DefaultCluster"
@@ -41,6 +43,7 @@ class RocketFrontOptions:
     max_message_bytes: int = 4 << 20
     retries: int = 16
     delay_scale: float = 1.0
+    max_under_way: int = 50_000
     check_every_ms: int = 10_000
     transaction_timeout_ms: int = 6_000
     transaction_checks: int = 15

@@ -1,0 +1,1 @@
+"""What the node has a part in itself, one file a family of requests."""

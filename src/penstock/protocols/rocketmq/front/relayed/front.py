@@ -1,0 +1,81 @@
+"""The front over real brokers: makes sessions, starts and stops what they share, hears what brokers ask."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Final
+
+from penstock.protocols.rocketmq.enode.relay import RocketRelay
+from penstock.protocols.rocketmq.framing import command_of
+from penstock.protocols.rocketmq.front.broker.groups import Clients
+from penstock.protocols.rocketmq.front.options import RocketFrontOptions
+from penstock.protocols.rocketmq.front.relayed.apis.transactions import pass_on_check
+from penstock.protocols.rocketmq.front.relayed.around import Around, Traffic
+from penstock.protocols.rocketmq.front.relayed.producers import ProducerGroups
+from penstock.protocols.rocketmq.front.relayed.retry_topics import RetryTopics
+from penstock.protocols.rocketmq.front.relayed.session import RelayedSession
+from penstock.protocols.rocketmq.methods import CHECK_TRANSACTION_STATE
+from penstock.seams.framing import Buffers, Frame
+from penstock.seams.front import Peer
+from penstock.seams.node import Services
+
+__all__ = ["RelayedFront"]
+
+_EXPIRY_S: Final = 10.0
+
+
+class RelayedFront:
+    """``penstock.seams.front.Front``."""
+
+    def __init__(self, services: Services, options: RocketFrontOptions, relay: RocketRelay) -> None:
+        self._sessions: set[RelayedSession] = set()
+        self._numbers = count()
+        self._runtime = runtime = services.runtime
+        clients = Clients(options.max_clients, options.client_timeout_ms / 1_000)
+        who = f"penstock-{services.identity.node_id}@{runtime.random_bytes(4).hex()}"
+        self.around = Around(
+            services,
+            options,
+            clients,
+            relay,
+            ProducerGroups(relay, clients, runtime, who),
+            RetryTopics(relay, runtime),
+            Traffic(options.max_under_way),
+        )
+        relay.hear(self._heard)
+
+    @property
+    def scheme(self) -> str:
+        return "rocketmq"
+
+    async def start(self) -> None:
+        """Nothing is read back: clients say who they are within half a minute."""
+        self._runtime.spawn(self._expire(), "look which RocketMQ clients are gone")
+        self._runtime.spawn(self.around.producers.beat_for_ever(), "tell RocketMQ's brokers of producer groups")
+
+    def session(self, peer: Peer) -> RelayedSession:
+        session = RelayedSession(self.around, next(self._numbers), peer, self._sessions.discard)
+        self._sessions.add(session)
+        return session
+
+    async def stop(self) -> None:
+        """Nothing waits here: what is under way to brokers is answered by them, or cut off with its connection."""
+        for session in self._sessions:
+            session.line.release()
+
+    def expire(self) -> None:
+        """Take out who has not been heard of for too long; the front does so by itself now and then."""
+        for line in self.around.clients.expire(self.around.now):
+            line.hang_up()
+
+    def _heard(self, broker: str | None, frame: Frame) -> Buffers | None:
+        """Of what brokers say, only questions about transactions concern anybody here."""
+        asked = command_of(frame)
+        if broker is not None and asked.code == CHECK_TRANSACTION_STATE.code:
+            pass_on_check(self.around, broker, asked)
+        return None
+
+    async def _expire(self) -> None:
+        while True:
+            await self._runtime.sleep(_EXPIRY_S)
+            self.expire()

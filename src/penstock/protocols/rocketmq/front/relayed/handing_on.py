@@ -1,0 +1,120 @@
+"""A request goes on to a broker, and its answer comes back: both with a new number, and their bodies untouched.
+
+What is written at once costs no task (`begin`), everything else is waited for (`finish`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.errors import PenstockError, UpstreamLost
+from penstock.protocols.rocketmq.command import RemotingCommand, encode, framed
+from penstock.protocols.rocketmq.enode.brokers import Broker
+from penstock.protocols.rocketmq.error_codes import Code
+from penstock.protocols.rocketmq.framing import command_of
+from penstock.protocols.rocketmq.front.faults import Refused, refusal
+from penstock.protocols.rocketmq.front.relayed.around import Around
+from penstock.protocols.rocketmq.rpc import refusal as refused
+from penstock.seams.framing import Buffers, Frame
+from penstock.seams.later import Later
+
+__all__ = ["Plan", "begin", "finish", "with_number"]
+
+_log = logging.getLogger("penstock.node")
+
+Seen = Callable[[RemotingCommand | None], None]
+"""Is shown the answer on its way back; None where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What goes to which broker, over which connection; ``held_s``: for how long it may keep the answer on purpose."""
+
+    command: RemotingCommand
+    broker: Broker
+    lane: str
+    held_s: float = 0.0
+    seen: Seen | None = None
+
+
+def begin(around: Around, plan: Plan) -> Later[Buffers] | None:
+    """Write it now, if that is possible; its answer comes later. Raises Refused where too much is under way."""
+    _check(around)
+    later: Later[Buffers] = Later(around.services.runtime.promise)
+    # Only what the answer needs: a request that waits for it holds no body.
+    to = RemotingCommand(0, plan.command.opaque, compact=plan.command.compact)
+    seen, traffic = plan.seen, around.traffic
+
+    def told(came: Frame | PenstockError) -> None:
+        traffic.under_way -= 1
+        later.give(_answer(to, came, seen))
+
+    if not around.relay.begin(plan.broker, framed(plan.command), told, lane=plan.lane, held_s=plan.held_s):
+        return None
+    traffic.under_way += 1
+    return later
+
+
+async def finish(around: Around, plan: Plan) -> Buffers | Later[Buffers] | None:
+    """Write it when its turn has come: its answer, which may come later, or None where it has none. Raises Refused."""
+    _check(around)
+    command, relay = plan.command, around.relay
+    around.traffic.under_way += 1
+    try:
+        if not command.is_one_way:
+            await relay.open(plan.broker, plan.lane)
+            later = begin(around, plan)
+            if later is not None:
+                return later
+            came = await relay.ask(plan.broker, framed(command), lane=plan.lane, held_s=plan.held_s)
+            return _answer(command, came, plan.seen)
+        await relay.tell(plan.broker, framed(command), lane=plan.lane)
+    except UpstreamLost as error:
+        if not command.is_one_way:
+            return _answer(command, error, plan.seen)
+        _log.info("a request %d that nobody waits for is lost: %s", command.code, error)
+    finally:
+        around.traffic.under_way -= 1
+    return None
+
+
+def with_number(command: RemotingCommand, opaque: int) -> Buffers:
+    """An answer as it came, for whoever asked under that number. Raises UsageError."""
+    return encode(
+        RemotingCommand(
+            command.code,
+            opaque,
+            command.flag,
+            command.fields,
+            command.body,
+            command.remark,
+            command.language,
+            command.version,
+            command.compact,
+        )
+    )
+
+
+def _answer(to: RemotingCommand, came: Frame | PenstockError, seen: Seen | None) -> Buffers:
+    if isinstance(came, PenstockError):
+        if seen is not None:
+            seen(None)
+        said = refusal(came)
+        return refused(to, said.code, said.message)
+    command = command_of(came)
+    try:
+        if seen is not None:
+            seen(command)
+        return with_number(command, to.opaque)
+    except PenstockError as error:
+        return refused(to, Code.SYSTEM_ERROR, f"a broker's answer cannot be handed on: {error.message}")
+
+
+def _check(around: Around) -> None:
+    traffic = around.traffic
+    if traffic.under_way >= traffic.most:
+        raise Refused(
+            Code.SYSTEM_BUSY, f"{traffic.under_way} requests are under way to brokers, more are not taken: try again"
+        )

@@ -1,0 +1,99 @@
+"""Pulls as stock brokers answer them for groups that they have never heard of: with the subscription in the request.
+
+Source: Apache RocketMQ 4.9 and 5.x, ``PullMessageProcessor``; proved on both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from penstock.protocols.rocketmq.command import RemotingCommand
+from penstock.protocols.rocketmq.enode.brokers import MASTER
+from penstock.protocols.rocketmq.error_codes import Code
+from penstock.protocols.rocketmq.front.faults import Refused
+from penstock.protocols.rocketmq.front.relayed.around import Around, RelayedLine
+from penstock.protocols.rocketmq.front.relayed.handing_on import Plan, Seen
+from penstock.protocols.rocketmq.front.relayed.targets import broker_for, lane_of
+from penstock.protocols.rocketmq.messages import PullFlag
+
+__all__ = ["is_pull", "planned"]
+
+_PULL: Final = 11
+_LOOKS_EVERY_S: Final = 5.0
+"""Brokers look at what they hold so often, and end a hold then."""
+_GIVES: Final = frozenset({Code.SUCCESS, Code.PULL_NOT_FOUND, Code.PULL_RETRY_IMMEDIATELY, Code.PULL_OFFSET_MOVED})
+
+
+def is_pull(asked: RemotingCommand) -> bool:
+    """Whether it reads; 351 without an offset asks for a topic's configuration."""
+    return "queueOffset" in asked.fields
+
+
+def planned(around: Around, line: RelayedLine, asked: RemotingCommand, said: str) -> Plan | None:
+    """The pull as a broker gets it; None where the broker has to be looked up. Raises Refused."""
+    fields = asked.fields
+    group, topic, queue = fields.get("consumerGroup", ""), fields.get("topic", ""), fields.get("queueId", "")
+    place = (group, topic, queue, said)
+    broker = broker_for(around, said, number=around.suggested.get(place) or MASTER, standby=True)
+    if broker is None:
+        return None
+    flags = _number(fields, "sysFlag")
+    changed = dict(fields)
+    if not flags & PullFlag.INLINE:
+        changed["subscription"], changed["expressionType"] = _subscribed(around, group, topic, fields)
+    if changed.get("expressionType", "TAG") in {"", "TAG"}:
+        changed["subVersion"] = "0"
+    if broker.number != MASTER:
+        flags &= ~PullFlag.COMMIT  # a standby's offsets are its master's
+    changed["sysFlag"] = str(int(flags | PullFlag.INLINE))
+    held_s = 0.0
+    if flags & PullFlag.SUSPEND:
+        asked_ms = max(_number(fields, "suspendTimeoutMillis"), 0)
+        held_ms = min(asked_ms, around.options.max_hold_ms)
+        changed["suspendTimeoutMillis"] = str(held_ms)
+        held_s = held_ms / 1_000 + _LOOKS_EVERY_S
+    command = replace(asked, code=_PULL, fields=changed)
+    return Plan(command, broker, lane_of(line, "pull"), held_s, _noting(around, place, broker.number))
+
+
+def _subscribed(around: Around, group: str, topic: str, fields: Mapping[str, str]) -> tuple[str, str]:
+    """What the group said that it wants of the topic. Raises Refused: also where the client has said something newer
+    that has not come yet, for what an older filter leaves out would never be read."""
+    known = around.clients.consumers.get(group)
+    if known is None:
+        raise Refused(Code.SUBSCRIPTION_NOT_EXIST, f"the consumer's group info not exist: {group}")
+    wanted = known.subscriptions.get(topic)
+    if wanted is None:
+        raise Refused(Code.SUBSCRIPTION_NOT_EXIST, f"the consumer's subscription not exist: {topic}")
+    if wanted.sub_version < _number(fields, "subVersion"):
+        raise Refused(Code.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
+    return wanted.sub_string, wanted.expression_type
+
+
+def _noting(around: Around, place: tuple[str, str, str, str], asked_of: int) -> Seen:
+    """Remembers where the broker sends the next pull of this queue."""
+
+    def seen(answer: RemotingCommand | None) -> None:
+        if answer is None or answer.code not in _GIVES:
+            if asked_of != MASTER:
+                around.suggested.drop(place)
+            return
+        number = answer.fields.get("suggestWhichBrokerId", "0")
+        if number.isascii() and number.isdecimal() and len(number) < 10 and int(number) != MASTER:
+            around.suggested.put(place, int(number))
+        elif asked_of != MASTER:
+            around.suggested.drop(place)
+
+    return seen
+
+
+def _number(fields: Mapping[str, str], name: str) -> int:
+    text = fields.get(name, "0")
+    try:
+        if len(text) > 19:
+            raise ValueError
+        return int(text)
+    except ValueError:
+        raise Refused(Code.SYSTEM_ERROR, f"the field {name} is no number: {text[:100]!r}") from None
