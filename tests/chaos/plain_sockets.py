@@ -9,10 +9,12 @@ import random
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from typing import Protocol
 
 from penstock.client import Admin, RangeReader
+from penstock.errors import ServerError
 from penstock.model import LogRange, Offset, OffsetSpec, Partition
 from penstock.seams import NewTopic
 from penstock.seams.framing import Frame, Framing
@@ -82,13 +84,24 @@ class Producer:
         line.send(b"".join(map(self._spoken.sending, numbers)))
         for _ in numbers:
             frame = line.receive()
-            self.acknowledged[frame.correlation] = self._spoken.offset(frame)
+            with suppress(ServerError):  # a refusal acknowledges nothing
+                self.acknowledged[frame.correlation] = self._spoken.offset(frame)
 
 
-def killed_under_producers(node: NodeProcess, port: int, spoken: Spoken, seed: int) -> None:
-    """Write `MESSAGES` numbers to the only partition of topic t, killing the node twice; all are there, where the
-    answers said."""
+class Killable(Protocol):
+    """A process that comes back where it was."""
+
+    def kill(self) -> None: ...
+    def start(self) -> None: ...
+
+
+def killed_under_producers(
+    node: NodeProcess, port: int, spoken: Spoken, seed: int, *, killed: Killable | None = None
+) -> None:
+    """Write `MESSAGES` numbers to the only partition of topic t, killing the node, or what stands before it, twice; all
+    are there, where the answers said."""
     dice = random.Random(seed)
+    killed = killed or node
     with Admin(node.address) as admin:
         admin.create_topics([NewTopic("t", 1)])
     producers = [Producer(number, port, spoken) for number in range(PRODUCERS)]
@@ -98,8 +111,8 @@ def killed_under_producers(node: NodeProcess, port: int, spoken: Spoken, seed: i
     for share in sorted(dice.sample(range(1, 10), 2)):
         while sum(len(producer.acknowledged) for producer in producers) < MESSAGES * share // 10:
             threads[0].join(0.001)
-        node.kill()
-        node.start()
+        killed.kill()
+        killed.start()
     for thread in threads:
         thread.join(WITHIN_S)
     stored = dict(values(node, "t"))

@@ -105,6 +105,19 @@ def rocketmq_front() -> Iterator[Log]:
         yield Log(broker.url("rocketmq"))
 
 
+def before(cluster: Opening) -> Opening:
+    """The same cluster with a Snode before it, which keeps nothing."""
+
+    @contextmanager
+    def opened() -> Iterator[Log]:
+        with cluster() as behind:
+            names = behind.address.replace(";", ",")
+            with Broker(names, listen="rocketmq://127.0.0.1:0") as broker:
+                yield Log(broker.url("rocketmq"))
+
+    return opened
+
+
 @contextmanager
 def toy_front() -> Iterator[Log]:
     register(TOY)
@@ -207,7 +220,10 @@ LOGS: dict[str, Row] = {
     "real kafka": Row(real_kafka, ours=False),
     "real rocketmq 4.9": Row(real_rocketmq("4.9.7"), ROCKETMQ_LACKS, ours=False, short=()),
     "real rocketmq 5.4": Row(real_rocketmq("5.4.0"), ROCKETMQ_LACKS, ours=False, short={"test_records_come_back"}),
+    "real rocketmq 4.9 snode": Row(before(real_rocketmq("4.9.7")), ROCKETMQ_LACKS, ours=False, short=()),
+    "real rocketmq 5.4 snode": Row(before(real_rocketmq("5.4.0")), ROCKETMQ_LACKS, ours=False, short=()),
     "rocketmq": Row(rocketmq_front, ROCKETMQ_FRONT_LACKS),
+    "rocketmq snode": Row(before(rocketmq_front), ROCKETMQ_FRONT_LACKS),
     "rocketmq far": Row(far(rocketmq_front, LATE), ROCKETMQ_FRONT_LACKS),
     "toy": Row(toy_front, TOY_LACKS),
     "toy far": Row(far(toy_front, LATE), TOY_LACKS),

@@ -46,9 +46,13 @@ def again(record: Record) -> bytes | None:
 
 
 def test_what_java_gives_back_is_read_by_our_member_of_its_group(
-    any_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic
+    served_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic
 ) -> None:
-    version, address, topic = any_rocketmq.version, any_rocketmq.address, rocketmq_topic(any_rocketmq, queues=2)
+    version, address, topic = (
+        served_rocketmq.version,
+        served_rocketmq.address,
+        rocketmq_topic(served_rocketmq, queues=2),
+    )
     group = f"{topic}-mixed"
     url = f"rocketmq://{address}/{topic}"
     # Names are compared: ours comes first, and has the first queue and that of the retry topic.
@@ -65,8 +69,8 @@ def test_what_java_gives_back_is_read_by_our_member_of_its_group(
             producer.send(topic, b"%d" % n, headers={"TAGS": b"A"}, partition=n % 2).result()
         found = read_until(ours, lambda found: len(found) >= 20)
         comes_to(
-            lambda: any_rocketmq.committed(group, f"%RETRY%{group}"),
-            {queue: end for queue, (_, end) in any_rocketmq.ends(f"%RETRY%{group}").items()},
+            lambda: served_rocketmq.committed(group, f"%RETRY%{group}"),
+            {queue: end for queue, (_, end) in served_rocketmq.ends(f"%RETRY%{group}").items()},
             WITHIN_S,
         )
     assert sorted(int(record.value or b"") for record in found) == list(range(20))
@@ -79,9 +83,9 @@ def test_what_java_gives_back_is_read_by_our_member_of_its_group(
 
 
 def test_a_record_is_sent_back_until_it_is_a_dead_letter(
-    any_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic
+    served_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic
 ) -> None:
-    address, topic = any_rocketmq.address, rocketmq_topic(any_rocketmq, queues=1)
+    address, topic = served_rocketmq.address, rocketmq_topic(served_rocketmq, queues=1)
     group = f"{topic}-ours"
     dead = f"%DLQ%{group}"
     with Producer(f"rocketmq://{address}") as producer:
@@ -98,7 +102,7 @@ def test_a_record_is_sent_back_until_it_is_a_dead_letter(
         consumer.seek_to_beginning()
         attempts: list[bytes | None] = []
         deadline = time.monotonic() + WITHIN_S
-        while not any_rocketmq.ends(dead) and time.monotonic() < deadline:
+        while not served_rocketmq.ends(dead) and time.monotonic() < deadline:
             batch = consumer.poll(0.5)
             for place, record in enumerate(batch):
                 if record.value == b"1":
@@ -107,7 +111,7 @@ def test_a_record_is_sent_back_until_it_is_a_dead_letter(
             if batch:
                 consumer.commit(batch)
     assert attempts == [None, b"1", b"2"]
-    comes_to(lambda: any_rocketmq.ends(dead), {(BROKER, 0): (0, 1)}, WITHIN_S)
+    comes_to(lambda: served_rocketmq.ends(dead), {(BROKER, 0): (0, 1)}, WITHIN_S)
 
 
 def put_back(address: str, topic: str, version: str) -> None:
@@ -136,9 +140,9 @@ def put_back(address: str, topic: str, version: str) -> None:
 
 
 def test_an_operator_puts_a_group_elsewhere_while_it_reads(
-    any_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic
+    served_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic
 ) -> None:
-    put_back(any_rocketmq.address, rocketmq_topic(any_rocketmq, queues=2), any_rocketmq.version)
+    put_back(served_rocketmq.address, rocketmq_topic(served_rocketmq, queues=2), served_rocketmq.version)
 
 
 def test_and_on_our_node(rocketmq_java_clients: object) -> None:
@@ -163,9 +167,13 @@ os._exit(0)
 
 
 def test_transactions_are_seen_when_they_commit_and_those_that_are_left_are_asked_about(
-    any_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic
+    served_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic
 ) -> None:
-    version, address, topic = any_rocketmq.version, any_rocketmq.address, rocketmq_topic(any_rocketmq, queues=2)
+    version, address, topic = (
+        served_rocketmq.version,
+        served_rocketmq.address,
+        rocketmq_topic(served_rocketmq, queues=2),
+    )
     url = f"rocketmq://{address}"
     asked: list[tuple[bytes | None, bytes | None]] = []
 
@@ -184,7 +192,7 @@ def test_transactions_are_seen_when_they_commit_and_those_that_are_left_are_aske
             for n in range(50):
                 producer.send(topic, f"{name}{n}".encode(), partition=n % 2)
             producer.flush()
-            there = sum(end for _, end in any_rocketmq.ends(topic).values())
+            there = sum(end for _, end in served_rocketmq.ends(topic).values())
             assert there in ({"a": 0, "b": 50, "c": 50}[name], {"a": 1, "b": 51, "c": 51}[name])  # and what was left
             if ends == "commit":
                 producer.commit_transaction()
@@ -200,10 +208,10 @@ def test_transactions_are_seen_when_they_commit_and_those_that_are_left_are_aske
 
 
 def test_single_messages_are_found_by_key_and_by_both_ids(
-    any_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic
+    served_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic
 ) -> None:
-    address, topic = any_rocketmq.address, rocketmq_topic(any_rocketmq, queues=2)
-    with rocketmq_clients.producer(address, version=any_rocketmq.version) as java:
+    address, topic = served_rocketmq.address, rocketmq_topic(served_rocketmq, queues=2)
+    with rocketmq_clients.producer(address, version=served_rocketmq.version) as java:
         sent = java.send([Mail(topic, [b"%d" % n], keys=f"k{n} all", queue=(BROKER, n % 2)) for n in range(4)])
     with Admin(f"rocketmq://{address}") as admin:
         comes_to(lambda: [each.value for each in admin.find(topic, key="all")], [b"0", b"1", b"2", b"3"], WITHIN_S)

@@ -39,11 +39,11 @@ def numbers(frame: DataFrame) -> list[int]:
 
 
 def test_a_batch_has_what_brokers_know_and_what_they_choose(
-    spark: SparkSession, any_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic
+    spark: SparkSession, served_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic
 ) -> None:
-    topic = rocketmq_topic(any_rocketmq, queues=2)
-    sent_by_java(any_rocketmq, topic, 90)
-    address = f"rocketmq://{any_rocketmq.address}/{topic}"
+    topic = rocketmq_topic(served_rocketmq, queues=2)
+    sent_by_java(served_rocketmq, topic, 90)
+    address = f"rocketmq://{served_rocketmq.address}/{topic}"
     reader = spark.read.format("penstock")
     columns = "value,key,partition,offset,timestamp,tags,keys,message_id,store_time,reconsume_times,queue,node"
     rows = sorted(reader.option("columns", columns).load(address).collect(), key=lambda row: int(row.value))
@@ -67,21 +67,21 @@ def test_a_batch_has_what_brokers_know_and_what_they_choose(
 
 
 def test_a_stream_is_read_once_and_seen_by_mqadmin(
-    spark: SparkSession, any_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic, tmp_path: Path
+    spark: SparkSession, served_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic, tmp_path: Path
 ) -> None:
-    topic, copy = rocketmq_topic(any_rocketmq, queues=2), rocketmq_topic(any_rocketmq, queues=2)
-    sent_by_java(any_rocketmq, topic, 100)
-    address, group = f"rocketmq://{any_rocketmq.address}", f"{topic}-spark"
+    topic, copy = rocketmq_topic(served_rocketmq, queues=2), rocketmq_topic(served_rocketmq, queues=2)
+    sent_by_java(served_rocketmq, topic, 100)
+    address, group = f"rocketmq://{served_rocketmq.address}", f"{topic}-spark"
     options = {"startingOffsets": "earliest", "group": group, "commitOffsets": "true", "maxOffsetsPerTrigger": "30"}
     source = spark.readStream.format("penstock").options(**options).load(f"{address}/{topic}")
     sink = Collected()
     assert len(run_available(source, sink, tmp_path / "read")) == 4
-    sent_by_java(any_rocketmq, topic, 100)
+    sent_by_java(served_rocketmq, topic, 100)
     run_available(source, sink, tmp_path / "read")
     assert sink.offsets() == {0: list(range(100)), 1: list(range(100))}
-    assert any_rocketmq.committed(group, topic) == {(BROKER, 0): 100, (BROKER, 1): 100}
+    assert served_rocketmq.committed(group, topic) == {(BROKER, 0): 100, (BROKER, 1): 100}
     progress = rocketmq_clients.admin(
-        any_rocketmq.address, "consumerProgress", "-g", group, version=any_rocketmq.version
+        served_rocketmq.address, "consumerProgress", "-g", group, version=served_rocketmq.version
     )
     rows = [line.split()[1:5] for line in progress.splitlines() if line.startswith(topic)]
     assert rows == [[BROKER, "0", "100", "100"], [BROKER, "1", "100", "100"]]
@@ -91,7 +91,7 @@ def test_a_stream_is_read_once_and_seen_by_mqadmin(
         .option("checkpointLocation", str(tmp_path / "copy")).trigger(availableNow=True).start(address)
     )  # fmt: skip
     query.awaitTermination()
-    with rocketmq_clients.push(any_rocketmq.address, f"{copy}-java", copy, version=any_rocketmq.version) as java:
+    with rocketmq_clients.push(served_rocketmq.address, f"{copy}-java", copy, version=served_rocketmq.version) as java:
         java.wait_messages(200, WITHIN_S)
     assert sorted(int(body) for body in java.bodies) == sorted([*range(100)] * 2)
     assert {line["keys"] for line in java.messages} == {f"k{n}" for n in range(100)}

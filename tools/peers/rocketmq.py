@@ -91,6 +91,11 @@ class Cluster:
     def broker(self) -> JavaServer:
         return self.brokers[0]
 
+    @property
+    def shown(self) -> str:
+        """Where clients are told that the first broker is."""
+        return self.broker.endpoint
+
     def known(self) -> list[str]:
         """Names of the brokers and standbys that every running name server knows now."""
         told = [ask(node.port, CLUSTER).body for node in self.names if node.runs]

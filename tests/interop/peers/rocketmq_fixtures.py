@@ -2,15 +2,19 @@
 
 import itertools
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, fields
 from types import ModuleType
 
 import pytest
 
+from penstock.testing import Broker
 from tools.peers import rocketmq, rocketmq_clients, rocketmq_java
 from tools.peers.maven import Unavailable
+from tools.peers.rocketmq_frames import MEMBERS, ask
 
 RocketMQ = Callable[..., rocketmq.Cluster]
+SNODE = "behind a Snode"
 NewRocketTopic = Callable[..., str]
 
 
@@ -36,6 +40,53 @@ def rocketmq_peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RocketMQ
 def any_rocketmq(request: pytest.FixtureRequest, rocketmq_peer: RocketMQ) -> rocketmq.Cluster:
     """The test runs once against each version."""
     return rocketmq_peer(request.param)
+
+
+@dataclass(slots=True)
+class Fronted(rocketmq.Cluster):
+    """A cluster whose clients are told of a Snode; what brokers know is still asked of them."""
+
+    snode: str = ""
+
+    @property
+    def address(self) -> str:
+        return self.snode
+
+    @property
+    def shown(self) -> str:
+        return self.snode
+
+    def members(self, group: str) -> list[str]:
+        """Brokers have not heard of them."""
+        answer = ask(int(self.snode.rpartition(":")[2]), MEMBERS, {"consumerGroup": group})
+        return sorted(answer.table()["consumerIdList"]) if not answer.code else []
+
+
+@contextmanager
+def snode_before(cluster: rocketmq.Cluster, **options: object) -> Iterator[Fronted]:
+    """A Snode in this process until the block ends."""
+    names = cluster.address.replace(";", ",")
+    with Broker(f"rocketmq://{names}", listen=["rocketmq://127.0.0.1:0"], **options) as snode:  # type: ignore[arg-type]
+        same = {each.name: getattr(cluster, each.name) for each in fields(cluster)}
+        yield Fronted(**same, snode=snode.url("rocketmq").removeprefix("rocketmq://"))
+
+
+@pytest.fixture(
+    params=[
+        *rocketmq.VERSIONS,
+        *(pytest.param(f"{each} {SNODE}", marks=pytest.mark.long) for each in rocketmq.VERSIONS),
+    ],
+    scope="module",
+)
+def served_rocketmq(request: pytest.FixtureRequest, rocketmq_peer: RocketMQ) -> Iterator[rocketmq.Cluster]:
+    """The test runs against each version, and once more with a Snode in front of it."""
+    version, _, behind = request.param.partition(" ")
+    cluster = rocketmq_peer(version)
+    if behind:
+        with snode_before(cluster) as fronted:
+            yield fronted
+    else:
+        yield cluster
 
 
 @pytest.fixture(scope="session")

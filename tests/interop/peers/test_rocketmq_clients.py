@@ -25,9 +25,13 @@ def held(member: Driver, topic: str) -> list[str]:
 
 
 def test_every_way_of_sending_is_read_by_both_consumers(
-    any_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic
+    served_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic
 ) -> None:
-    version, address, topic = any_rocketmq.version, any_rocketmq.address, rocketmq_topic(any_rocketmq, queues=3)
+    version, address, topic = (
+        served_rocketmq.version,
+        served_rocketmq.address,
+        rocketmq_topic(served_rocketmq, queues=3),
+    )
     mails = [
         Mail(topic, [b"0"], tags="A", keys="k0 all", properties={"seq": "0", "text": "中文"}, flag=7),
         Mail(topic, [b"1"], how="async"),
@@ -44,7 +48,7 @@ def test_every_way_of_sending_is_read_by_both_consumers(
     assert (answers[4]["broker"], answers[4]["queue"]) == (BROKER, 2)
     assert answers[6]["queue"] == answers[5]["queue"]
     assert answers[3]["id"].count(",") == 2
-    comes_to(lambda: sum(end for _, end in any_rocketmq.ends(topic).values()), 10, WITHIN_S)
+    comes_to(lambda: sum(end for _, end in served_rocketmq.ends(topic).values()), 10, WITHIN_S)
     queues = [f"{topic}:{BROKER}:{number}" for number in range(3)]
     with (
         rocketmq_clients.push(address, f"{topic}-push", topic, version=version) as push,
@@ -53,7 +57,7 @@ def test_every_way_of_sending_is_read_by_both_consumers(
         for reader in (push, lite):
             reader.wait_messages(10, WITHIN_S)
             reader.wait(lambda reader: held(reader, topic) == queues, WITHIN_S)
-        assert len(any_rocketmq.members(f"{topic}-push")) == 1
+        assert len(served_rocketmq.members(f"{topic}-push")) == 1
     for group, reader in ((f"{topic}-push", push), (f"{topic}-lite", lite)):
         assert reader.events("closed")
         assert bodies(reader) == sorted(body for mail in mails for body in mail.bodies)
@@ -64,14 +68,18 @@ def test_every_way_of_sending_is_read_by_both_consumers(
             answers[0][key] for key in ("id", "queue", "offset")
         )
         comes_to(
-            lambda group=group: any_rocketmq.committed(group, topic),
-            {queue: end for queue, (_, end) in any_rocketmq.ends(topic).items()},
+            lambda group=group: served_rocketmq.committed(group, topic),
+            {queue: end for queue, (_, end) in served_rocketmq.ends(topic).items()},
             WITHIN_S,
         )
 
 
-def test_servers_choose_by_tags_and_by_sql(any_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic) -> None:
-    version, address, topic = any_rocketmq.version, any_rocketmq.address, rocketmq_topic(any_rocketmq, queues=1)
+def test_servers_choose_by_tags_and_by_sql(served_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic) -> None:
+    version, address, topic = (
+        served_rocketmq.version,
+        served_rocketmq.address,
+        rocketmq_topic(served_rocketmq, queues=1),
+    )
     mails = [Mail(topic, [b"%d" % i], tags="ABC"[i % 3], properties={"n": str(i)}) for i in range(9)]
     with rocketmq_clients.producer(address, version=version) as sender:
         sender.send(mails)
@@ -86,9 +94,13 @@ def test_servers_choose_by_tags_and_by_sql(any_rocketmq: rocketmq.Cluster, rocke
 
 
 def test_what_is_late_undecided_or_given_back_comes_again(
-    any_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic
+    served_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic
 ) -> None:
-    version, address, topic = any_rocketmq.version, any_rocketmq.address, rocketmq_topic(any_rocketmq, queues=1)
+    version, address, topic = (
+        served_rocketmq.version,
+        served_rocketmq.address,
+        rocketmq_topic(served_rocketmq, queues=1),
+    )
     group = f"{topic}-readers"
     with (
         rocketmq_clients.producer(address, f"{topic}-senders", version=version, check="commit") as sender,
@@ -109,7 +121,7 @@ def test_what_is_late_undecided_or_given_back_comes_again(
         assert states == [None, "COMMIT_MESSAGE", "ROLLBACK_MESSAGE", "UNKNOW"]
         reader.wait(lambda reader: {b"asked", b"committed", b"late"} <= set(reader.bodies), WITHIN_S)
         dead = f"%DLQ%{topic}-never"
-        comes_to(lambda: any_rocketmq.ends(dead), {(BROKER, 0): (0, 1)}, WITHIN_S)
+        comes_to(lambda: served_rocketmq.ends(dead), {(BROKER, 0): (0, 1)}, WITHIN_S)
     assert {line["body"] for line in sender.events("check")} == {b"asked"}
     assert b"rolled back" not in reader.bodies
     assert {line["attempt"] for line in reader.messages} == {1}
@@ -120,9 +132,13 @@ def test_what_is_late_undecided_or_given_back_comes_again(
 
 @pytest.mark.long
 def test_members_share_a_group_until_one_is_killed(
-    any_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic
+    served_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic
 ) -> None:
-    version, address, topic = any_rocketmq.version, any_rocketmq.address, rocketmq_topic(any_rocketmq, queues=4)
+    version, address, topic = (
+        served_rocketmq.version,
+        served_rocketmq.address,
+        rocketmq_topic(served_rocketmq, queues=4),
+    )
     group, queues = f"{topic}-readers", [f"{topic}:{BROKER}:{number}" for number in range(4)]
 
     with (
@@ -137,7 +153,7 @@ def test_members_share_a_group_until_one_is_killed(
         first.wait(lambda _: len(first.messages + second.messages) >= 80, WITHIN_S)
         second.kill()
         first.wait(lambda first: held(first, topic) == queues, WITHIN_S)
-        comes_to(lambda: len(any_rocketmq.members(group)), 1, WITHIN_S)
+        comes_to(lambda: len(served_rocketmq.members(group)), 1, WITHIN_S)
     for member in (first, second):
         for key in range(8):
             numbers = [int(body) for body in member.bodies if int(body) % 8 == key]
@@ -145,8 +161,8 @@ def test_members_share_a_group_until_one_is_killed(
 
 
 @pytest.mark.long
-def test_a_broadcast_reaches_every_member(any_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic) -> None:
-    version, address, topic = any_rocketmq.version, any_rocketmq.address, rocketmq_topic(any_rocketmq)
+def test_a_broadcast_reaches_every_member(served_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic) -> None:
+    version, address, topic = served_rocketmq.version, served_rocketmq.address, rocketmq_topic(served_rocketmq)
     with rocketmq_clients.producer(address, version=version) as sender:
         sender.send([Mail(topic, [b"%d" % number]) for number in range(8)])
         readers = [
@@ -156,7 +172,7 @@ def test_a_broadcast_reaches_every_member(any_rocketmq: rocketmq.Cluster, rocket
             for reader in (first, second):
                 reader.wait_messages(8, WITHIN_S)
     assert bodies(first) == bodies(second) == [b"%d" % number for number in range(8)]
-    assert any_rocketmq.committed(f"{topic}-all", topic) == {}
+    assert served_rocketmq.committed(f"{topic}-all", topic) == {}
 
 
 @pytest.mark.long
@@ -175,8 +191,12 @@ def test_clients_and_servers_of_other_versions_agree(
 
 
 @pytest.mark.long
-def test_mqadmin_sees_what_raw_frames_see(any_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic) -> None:
-    version, address, topic = any_rocketmq.version, any_rocketmq.address, rocketmq_topic(any_rocketmq, queues=2)
+def test_mqadmin_sees_what_raw_frames_see(served_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic) -> None:
+    version, address, topic = (
+        served_rocketmq.version,
+        served_rocketmq.address,
+        rocketmq_topic(served_rocketmq, queues=2),
+    )
 
     def admin(*words: str) -> str:
         return rocketmq_clients.admin(address, *words, version=version)
@@ -184,12 +204,12 @@ def test_mqadmin_sees_what_raw_frames_see(any_rocketmq: rocketmq.Cluster, rocket
     with rocketmq_clients.producer(address, version=version) as sender:
         (answer,) = sender.send([Mail(topic, [b"one"], tags="A", keys="here", queue=(BROKER, 1))])
     # It prints nothing where a broker is late with its figures.
-    comes_to(lambda: any_rocketmq.broker.endpoint in admin("clusterList"), True, WITHIN_S)
+    comes_to(lambda: served_rocketmq.shown in admin("clusterList"), True, WITHIN_S)
     rows = [line.split() for line in admin("topicStatus", "-t", topic).splitlines() if line.startswith(BROKER)]
     assert [row[:4] for row in rows] == [[BROKER, "0", "0", "0"], [BROKER, "1", "0", "1"]]
     assert answer["id"] in admin("queryMsgByKey", "-t", topic, "-k", "here")
     admin("updateTopic", "-c", "peers", "-t", f"{topic}-made", "-r", "5", "-w", "5")
-    assert any_rocketmq.queues(f"{topic}-made") == {BROKER: 5}
+    assert served_rocketmq.queues(f"{topic}-made") == {BROKER: 5}
     with rocketmq_clients.push(address, f"{topic}-readers", topic, version=version) as reader:
         reader.wait_messages(1, WITHIN_S)
     progress = admin("consumerProgress", "-g", f"{topic}-readers")

@@ -13,9 +13,13 @@ WITHIN_S = 60.0
 
 
 def test_a_client_in_javascript_is_a_client_like_javas(
-    any_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic
+    served_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic
 ) -> None:
-    version, address, topic = any_rocketmq.version, any_rocketmq.address, rocketmq_topic(any_rocketmq, queues=1)
+    version, address, topic = (
+        served_rocketmq.version,
+        served_rocketmq.address,
+        rocketmq_topic(served_rocketmq, queues=1),
+    )
     try:
         ons.modules()
     except Unavailable as reason:

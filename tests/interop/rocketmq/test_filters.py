@@ -32,17 +32,17 @@ def read(address: str, topic: str, expression: str) -> set[int]:
     return found
 
 
-def test_real_brokers_let_the_same_through(any_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic) -> None:
-    topic = rocketmq_topic(any_rocketmq, queues=1)
-    write(any_rocketmq.address, topic)
+def test_real_brokers_let_the_same_through(served_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic) -> None:
+    topic = rocketmq_topic(served_rocketmq, queues=1)
+    write(served_rocketmq.address, topic)
     # Brokers put what they have acknowledged into a queue a moment later.
-    comes_to(lambda: any_rocketmq.ends(topic), {("broker-1", 0): (0, len(MESSAGES))}, 60)
-    cases = [*CASES, *(NEW_CASES if any_rocketmq.version.startswith("5.") else ())]
-    found = {expression: read(any_rocketmq.address, topic, expression) for expression, _ in cases}
+    comes_to(lambda: served_rocketmq.ends(topic), {("broker-1", 0): (0, len(MESSAGES))}, 60)
+    cases = [*CASES, *(NEW_CASES if served_rocketmq.version.startswith("5.") else ())]
+    found = {expression: read(served_rocketmq.address, topic, expression) for expression, _ in cases}
     assert found == dict(cases)
     for expression in filter(None, BAD):
         with pytest.raises(ServerError) as refused:
-            read(any_rocketmq.address, topic, expression)
+            read(served_rocketmq.address, topic, expression)
         assert refused.value.code == 23, expression
 
 
