@@ -14,7 +14,8 @@ from tools.peers.maven import Unavailable
 from tools.peers.rocketmq_frames import MEMBERS, ask
 
 RocketMQ = Callable[..., rocketmq.Cluster]
-SNODE = "behind a Snode"
+SERVED = [*rocketmq.VERSIONS, *(f"{each} behind a Snode" for each in rocketmq.VERSIONS)]
+"""Each version as it is, and with a Snode before it."""
 NewRocketTopic = Callable[..., str]
 
 
@@ -72,11 +73,7 @@ def snode_before(cluster: rocketmq.Cluster, **options: object) -> Iterator[Front
 
 
 @pytest.fixture(
-    params=[
-        *rocketmq.VERSIONS,
-        *(pytest.param(f"{each} {SNODE}", marks=pytest.mark.long) for each in rocketmq.VERSIONS),
-    ],
-    scope="module",
+    params=[pytest.param(each, marks=pytest.mark.long if " " in each else ()) for each in SERVED], scope="module"
 )
 def served_rocketmq(request: pytest.FixtureRequest, rocketmq_peer: RocketMQ) -> Iterator[rocketmq.Cluster]:
     """The test runs against each version, and once more with a Snode in front of it."""
@@ -104,11 +101,16 @@ def rocketmq_topic() -> NewRocketTopic:
 
 @pytest.fixture
 def rocketmq_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RocketMQ]:
-    """``rocketmq_own("4.9.7", brokers=2, standbys=True, …)`` is one that this test may stop, kill and configure."""
+    """``rocketmq_own("4.9.7", brokers=2, standbys=True, …)`` is one that this test may stop, kill and configure.
+
+    A version may be one of `SERVED`: then clients are told of the Snode before it.
+    """
     with ExitStack() as running:
 
         def start(version: str = rocketmq.NEWEST, **options: object) -> rocketmq.Cluster:
-            return _started(running, tmp_path_factory, version, **options)
+            number, _, behind = version.partition(" ")
+            own = _started(running, tmp_path_factory, number, **options)
+            return running.enter_context(snode_before(own)) if behind else own
 
         yield start
 

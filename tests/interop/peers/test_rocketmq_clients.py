@@ -3,7 +3,7 @@
 import pytest
 
 from tests.eventually import comes_to
-from tests.interop.peers.rocketmq_fixtures import NewRocketTopic, RocketMQ
+from tests.interop.peers.rocketmq_fixtures import NewRocketTopic, RocketMQ, snode_before
 from tools.peers import rocketmq, rocketmq_clients
 from tools.peers.java_driver import Driver
 from tools.peers.rocketmq_clients import Mail
@@ -217,3 +217,25 @@ def test_mqadmin_sees_what_raw_frames_see(served_rocketmq: rocketmq.Cluster, roc
         [BROKER, "0", "0", "0"],
         [BROKER, "1", "1", "1"],
     ]
+
+
+def test_members_behind_a_snode_settle_at_once_and_brokers_know_none_of_them(
+    rocketmq_peer: RocketMQ, rocketmq_topic: NewRocketTopic
+) -> None:
+    real = rocketmq_peer(rocketmq.NEWEST)
+    topic = rocketmq_topic(real, queues=2)
+    group = f"{topic}-readers"
+    with (
+        snode_before(real) as fronted,
+        rocketmq_clients.producer(fronted.address, check="commit") as sender,
+        rocketmq_clients.push(fronted.address, group, topic) as first,
+    ):
+        first.wait(lambda first: len(held(first, topic)) == 2, WITHIN_S)
+        with rocketmq_clients.push(fronted.address, group, topic) as second:
+            for member in (first, second):
+                member.wait(lambda member: len(held(member, topic)) == 1, WITHIN_S)
+            assert (len(fronted.members(group)), real.members(group)) == (2, [])
+            mails = [Mail(topic, [b"%d" % row], queue=(BROKER, row % 2)) for row in range(4)]
+            sender.send([*mails, Mail(topic, [b"kept"], how="transaction", outcome="commit")])
+            first.wait(lambda _: len(first.messages + second.messages) >= 5, WITHIN_S)
+    assert sorted(first.bodies + second.bodies) == [b"0", b"1", b"2", b"3", b"kept"]
