@@ -39,6 +39,7 @@ _GO_ON: Final = frozenset({Way.WRITE, Way.READ, Way.PULL, Way.TURN, Way.END})
 _AT_ONCE: Final = _GO_ON - {Way.TURN}
 """A turn is taken once."""
 _STANDBY_DOES: Final = frozenset({Way.READ, Way.TURN})
+_WRITES: Final = frozenset({Way.WRITE, Way.END})
 _TWO_MEANINGS: Final = 351
 _NOT_YET: Final = frozenset({Code.SUBSCRIPTION_NOT_EXIST, Code.SUBSCRIPTION_NOT_LATEST})
 _HEARTBEAT_S: Final = 1.0
@@ -121,7 +122,7 @@ class RelayedSession:
         if said is None and way is Way.TURN:
             return Plan(asked, next_broker(around, line, asked), lane_of(line, "ask"))
         broker = None if said is None else broker_for(around, said, number=MASTER, standby=way in _STANDBY_DOES)
-        return None if broker is None else Plan(asked, broker, lane_of(line, "send" if way is Way.WRITE else "ask"))
+        return None if broker is None else Plan(asked, broker, _lane(line, way))
 
     async def _gone_on(self, asked: RemotingCommand) -> Buffers | Later[Buffers] | None:
         """The same with time. Raises Refused, UpstreamLost."""
@@ -129,10 +130,10 @@ class RelayedSession:
         way = WAYS[asked.code]
         plan = self._planned(asked)
         if plan is None:
-            broker = await looked_up(around, asked, said_by(asked), standby=way is not Way.WRITE)
+            broker = await looked_up(around, asked, said_by(asked), standby=way not in _WRITES)
             if way is Way.PULL and pulling.is_pull(asked):
                 plan = pulling.planned(around, line, asked, broker.name)
-            plan = plan or Plan(asked, broker, lane_of(line, "ask"))
+            plan = plan or Plan(asked, broker, _lane(line, way))
         return await finish(around, plan)
 
     # Everything else.
@@ -163,6 +164,10 @@ class RelayedSession:
         header = read_request(METHODS[asked.code], asked)
         said: Reply = await _handler(way)(RelayedCall(self._around, self.line, asked), header)
         return answer(asked, said.header, said.body, code=said.code, remark=said.remark, extra=said.extra or None)
+
+
+def _lane(line: RelayedLine, way: Way) -> str:
+    return lane_of(line, "send" if way in _WRITES else "ask")
 
 
 @cache
