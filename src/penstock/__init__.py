@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from penstock.client import CommitCallback as CommitCallback
     from penstock.client import Consumer as Consumer
     from penstock.client import ConsumerInterceptor as ConsumerInterceptor
+    from penstock.client import ConsumerMetrics as ConsumerMetrics
     from penstock.client import Delivery as Delivery
     from penstock.client import DeliveryTimeout as DeliveryTimeout
     from penstock.client import EmptyReason as EmptyReason
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from penstock.client import Peek as Peek
     from penstock.client import Producer as Producer
     from penstock.client import ProducerInterceptor as ProducerInterceptor
+    from penstock.client import ProducerMetrics as ProducerMetrics
     from penstock.client import RangeReader as RangeReader
     from penstock.client import ReadState as ReadState
     from penstock.client import RebalanceListener as RebalanceListener
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from penstock.client import ResetPlan as ResetPlan
     from penstock.client import ResetTo as ResetTo
     from penstock.client import RowsLike as RowsLike
+    from penstock.client import Timing as Timing
     from penstock.client import TopicsLike as TopicsLike
     from penstock.client import Transaction as Transaction
     from penstock.client import TransactionAborted as TransactionAborted
@@ -120,10 +123,11 @@ _HOME_OF = {
         "penstock.client": (
             "Admin ArrowArray ArrowStream AsyncAdmin AsyncConsumer AsyncProducer AsyncTransaction BatchDelivery "
             "Bound BufferFull CallbackErrorHook CallbackFailure CheckCallback CommitCallback Consumer "
-            "ConsumerInterceptor Delivery DeliveryTimeout EmptyReason GroupOffset Lag NoOffset OffsetLike "
-            "OffsetMove OffsetsLike Outgoing PartitionStatus PartitionerFunction PatternLike Peek Producer "
-            "ProducerInterceptor RangeReader ReadState RebalanceListener RecordMetadata ResetPlan ResetTo "
-            "RowsLike TopicsLike Transaction TransactionAborted WakeUp offsets_from_csv offsets_to_csv read scan"
+            "ConsumerInterceptor ConsumerMetrics Delivery DeliveryTimeout EmptyReason GroupOffset Lag NoOffset "
+            "OffsetLike OffsetMove OffsetsLike Outgoing PartitionStatus PartitionerFunction PatternLike Peek "
+            "Producer ProducerInterceptor ProducerMetrics RangeReader ReadState RebalanceListener RecordMetadata "
+            "ResetPlan ResetTo RowsLike Timing TopicsLike Transaction TransactionAborted WakeUp offsets_from_csv "
+            "offsets_to_csv read scan"
         ),
         "penstock.columnar": "Deserializer HeadersLike Messages Part Serializer from_json from_utf8 to_json to_utf8",
         "penstock.config": "OptionValue",

@@ -4,10 +4,12 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, assert_type
 
+import prometheus_client
 import pyarrow as pa
 
 import penstock
 from penstock.client import BatchDelivery, Delivery, Lag, RecordMetadata
+from penstock.client.prometheus import PrometheusCollector
 from penstock.seams import FoundOffset, NewTopic
 
 
@@ -118,6 +120,14 @@ def intercepted() -> None:
     penstock.Producer("kafka://127.0.0.1:9092", interceptors=[Signing()], partitioner=lambda topic, key, count: 0)
     penstock.Producer("kafka://127.0.0.1:9092", partitioner="consistent_random")
     penstock.Consumer("kafka://127.0.0.1:9092/flights", interceptors=[Counting()])
+
+
+def measure(consumer: penstock.Consumer, producer: penstock.AsyncProducer[str, Any]) -> None:
+    earlier = consumer.metrics()
+    assert_type(consumer.metrics().since(earlier).fetch.avg_ms, float)
+    assert_type(producer.metrics().request, penstock.Timing)
+    PrometheusCollector(consumer, client="a")
+    prometheus_client.REGISTRY.register(PrometheusCollector(producer))
 
 
 async def subscribe(consumer: penstock.Consumer, asynchronous: penstock.AsyncConsumer) -> None:

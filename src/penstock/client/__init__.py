@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from penstock.client.interceptors import ConsumerInterceptor as ConsumerInterceptor
     from penstock.client.interceptors import Outgoing as Outgoing
     from penstock.client.interceptors import ProducerInterceptor as ProducerInterceptor
+    from penstock.client.metrics import ConsumerMetrics as ConsumerMetrics
+    from penstock.client.metrics import ProducerMetrics as ProducerMetrics
+    from penstock.client.metrics import Timing as Timing
     from penstock.client.producer import Producer as Producer
     from penstock.client.range_reader import RangeReader as RangeReader
     from penstock.client.reading import Bound as Bound
@@ -72,6 +75,7 @@ _HOME_OF = {
     "CommitCallback": "_committable",
     "Consumer": "consumer",
     "ConsumerInterceptor": "interceptors",
+    "ConsumerMetrics": "metrics",
     "Delivery": "delivery",
     "DeliveryTimeout": "errors",
     "EmptyReason": "status",
@@ -88,6 +92,7 @@ _HOME_OF = {
     "Peek": "_peeking",
     "Producer": "producer",
     "ProducerInterceptor": "interceptors",
+    "ProducerMetrics": "metrics",
     "RangeReader": "range_reader",
     "ReadState": "status",
     "RebalanceListener": "rebalance",
@@ -95,6 +100,7 @@ _HOME_OF = {
     "ResetPlan": "_resetting",
     "ResetTo": "_resetting",
     "RowsLike": "_tables",
+    "Timing": "metrics",
     "TopicsLike": "_subscribed",
     "Transaction": "transaction",
     "TransactionAborted": "errors",

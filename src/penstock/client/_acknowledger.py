@@ -13,6 +13,7 @@ from typing import Any
 
 from penstock.client._committable import CommitCallback, FinishedCommit, OffsetsLike, as_committed, finish
 from penstock.client._inside import failed_inside
+from penstock.client._meters import ConsumerMeter
 from penstock.client._partitions import Partitions, PartitionState
 from penstock.client._patience import Patience
 from penstock.client._puller import Puller
@@ -37,10 +38,12 @@ class Acknowledger:
         partitions: Partitions,
         puller: Puller,
         log: ClientLog,
+        meter: ConsumerMeter,
         heard: Callable[[Mapping[Partition, Committed]], None] | None = None,
         *,
         automatic: bool,
     ) -> None:
+        self._meter = meter
         self._heard = heard
         self._log = log
         self._partitions = partitions
@@ -166,7 +169,9 @@ class Acknowledger:
         if consumed and state is not None and context == state.handout.confirmed:
             return  # once is enough
         try:
+            begun = self._loop.time()
             position = await membership.confirm(partition, context, consumed=consumed)
+            self._meter.commit.add(self._loop.time() - begun)
         except PenstockError as error:
             if not error.retriable and state is not None and context == state.handout.context:
                 state.handout.context = ""  # the log does not wait for it any more

@@ -38,9 +38,9 @@ class BatchConsumption:
         self._log = log
         self._within = within
         self._partitions = partitions
-        self._puller = Puller(config, within.log, partitions, within.backoff, within.news, within.failed)
+        self._puller = Puller(config, within.log, partitions, within.backoff, within.news, within.failed, within.meter)
         self._acknowledger = Acknowledger(
-            partitions, self._puller, within.log, within.committed, automatic=config.enable_auto_commit
+            partitions, self._puller, within.log, within.meter, within.committed, automatic=config.enable_auto_commit
         )
         self._chosen: ManualAssignment | None = None
         self.finished = self._acknowledger.finished

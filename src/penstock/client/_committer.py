@@ -14,6 +14,7 @@ from penstock.client._committable import CommitCallback, FinishedCommit, finish
 from penstock.client._inside import failed_inside
 from penstock.client._member import Member
 from penstock.client._member_states import State
+from penstock.client._meters import ConsumerMeter
 from penstock.client._patience import Patience
 from penstock.config.logs import ClientLog
 from penstock.errors import Closed, PenstockError, UsageError
@@ -32,10 +33,12 @@ class Committer:
         group: str | None,
         auto_interval_ms: int | None,
         log: ClientLog,
+        meter: ConsumerMeter,
         heard: Callable[[Mapping[Partition, Committed]], None] | None = None,
     ) -> None:
         self._client = client
         self._log = log
+        self._meter = meter
         self._heard = heard
         self._group = group
         self._auto_interval_s = None if auto_interval_ms is None else auto_interval_ms / 1_000
@@ -55,12 +58,14 @@ class Committer:
             if not offsets:
                 return
             assert self._group is not None
+            begun = self._loop.time()
             if self.member is None:
                 await self._client.commit(self._group, offsets)
             else:
                 self._need_membership(self.member)
                 await self.member.membership.commit(offsets)
             self._known.update({partition: committed.offset for partition, committed in offsets.items()})
+            self._meter.commit.add(self._loop.time() - begun)
             if self._heard is not None:
                 self._heard(offsets)
 

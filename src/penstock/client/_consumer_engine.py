@@ -19,6 +19,7 @@ from penstock.client._interrupts import Interrupts, Wait
 from penstock.client._listening import Call
 from penstock.client._member import Alone, Member, group_options
 from penstock.client._member_states import Event
+from penstock.client._meters import ConsumerMeter
 from penstock.client._news import News
 from penstock.client._offset_consumption import OffsetConsumption
 from penstock.client._partitions import Partitions, PartitionState
@@ -26,6 +27,7 @@ from penstock.client._patience import Patience, hang_up
 from penstock.client._rebalancing import Rebalancing
 from penstock.client._subscribed import Subscribed
 from penstock.client._surroundings import Backoff, Surroundings
+from penstock.client.metrics import ConsumerMetrics
 from penstock.client.rebalance import RebalanceListener
 from penstock.client.status import EmptyReason, PartitionStatus, empty_reason
 from penstock.columnar import Messages
@@ -59,6 +61,7 @@ class ConsumerEngine:
         self.config = config
         self._call = call
         self._loop = asyncio.get_running_loop()
+        self.now = self._loop.time
         self._news = News()
         self._interrupts.ring = self._news.ring
         self._failure: BaseException | None = None
@@ -66,7 +69,9 @@ class ConsumerEngine:
         dice = (surroundings or Surroundings()).dice
         backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, dice)
         log = self._log = client_log("consumer", config)
-        within = Within(config, self.partitions, backoff, log, self._news.set, self._failed, self._renewed, committed)
+        self.meter = ConsumerMeter(self._loop.time())
+        hooks = (self._news.set, self._failed, self._renewed)
+        within = Within(config, self.partitions, backoff, log, *hooks, self.meter, committed)
         self.consumption = _consumption(client, within)
         # The very methods: polls call these for every batch.
         self.take = self.consumption.take
@@ -106,7 +111,7 @@ class ConsumerEngine:
             self.client.membership(group_options(self.config)) if self.config.group else Alone(self.client)
         )
         log = client_log("group", self.config)
-        member = Member(membership, self.config.max_poll_interval_ms, self._news.set, self._failed, log)
+        member = Member(membership, self.config.max_poll_interval_ms, self._news.set, self._failed, log, self.meter)
         steps = (self.consumption.commit_handled, self.consumption.give_back)
         look_up = partial(subscribed.looked_up, partial(self.client.topics, None, fresh=True))
         self.rebalancing = Rebalancing(
@@ -240,6 +245,31 @@ class ConsumerEngine:
     def standing(self) -> list[PartitionStatus]:
         """Where each partition stands now."""
         return self.consumption.standing(self._loop.time())
+
+    def metrics(self) -> ConsumerMetrics:
+        """What was counted, and where partitions stand. May be asked from any thread."""
+        meter, now = self.meter, self._loop.time()
+        standing = self.standing()
+        return ConsumerMetrics(
+            seconds=now - meter.begun,
+            fetch=meter.fetch.timing,
+            fetch_failed_total=meter.fetch_failed,
+            fetched_bytes_total=meter.fetched_bytes,
+            records_total=meter.records,
+            poll=meter.poll.timing,
+            between_polls=meter.between_polls.timing,
+            last_poll_ms_ago=None if meter.last_poll is None else (now - meter.last_poll) * 1_000,
+            commit=meter.commit.timing,
+            rebalance=meter.rebalance.timing,
+            rebalance_failed_total=meter.rebalance_failed,
+            assigned_partitions=len(self.partitions),
+            buffered_bytes=self.partitions.buffered_bytes,
+            lag={
+                each.partition: max(0, each.end_offset - each.position)
+                for each in standing
+                if each.end_offset is not None and each.position is not None
+            },
+        )
 
     async def _settle(self, deadline: float, wait: Wait) -> None:
         self.consumption.settle()

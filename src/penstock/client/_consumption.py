@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeAlias
 
 from penstock.client._committable import CommitCallback, FinishedCommit, OffsetsLike
 from penstock.client._member import Member
+from penstock.client._meters import ConsumerMeter
 from penstock.client._partitions import Partitions
 from penstock.client._patience import Patience
 from penstock.client._subscribed import Subscribed
@@ -45,6 +46,7 @@ class Within:
     news: Callable[[], None]
     failed: Callable[[BaseException], None]
     renewed: Callable[[], Awaitable[None]]
+    meter: ConsumerMeter
     committed: CommitsHeard | None = None
 
 

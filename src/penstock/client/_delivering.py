@@ -18,6 +18,7 @@ from typing import Any, Final
 from penstock.client._alarm import Alarm
 from penstock.client._inside import failed_inside
 from penstock.client._lateness import too_late
+from penstock.client._meters import ProducerMeter
 from penstock.client._queues import Flight, PartitionQueue, Segment, fail
 from penstock.client._recovery import Recovery
 from penstock.client._surroundings import Backoff
@@ -48,8 +49,15 @@ class Delivering:
     """``urgent`` makes every row ready to go at once: while someone flushes, or waits for memory."""
 
     def __init__(
-        self, client: LogClient, sender: Sender, config: ProducerConfig, backoff: Backoff, hooks: Hooks
+        self,
+        client: LogClient,
+        sender: Sender,
+        config: ProducerConfig,
+        backoff: Backoff,
+        hooks: Hooks,
+        meter: ProducerMeter,
     ) -> None:
+        self._meter = meter
         self._client = client
         self._sender = sender
         self._config = config
@@ -92,6 +100,11 @@ class Delivering:
             if queue is None:
                 queue = self._queues[run.partition] = PartitionQueue(run.partition)
             queue.put(run)
+
+    @property
+    def requests(self) -> int:
+        """How many are under way. May be asked from any thread."""
+        return sum(list(self._requests.values()))
 
     def waiting_bytes(self, partition: Partition) -> int:
         """How much is queued for a partition."""
@@ -224,6 +237,7 @@ class Delivering:
             if not chosen:
                 return
             self._requests[node.name] += 1
+            chosen[0][1].sent_at = self._loop.time()
             if not self._is_written(node, chosen):
                 self._unbegun[node.name] += 1
                 self._begin(self._send(node, chosen), f"send {node.name}")
@@ -304,6 +318,7 @@ class Delivering:
         self, node: Node, chosen: list[tuple[PartitionQueue, Flight]], answers: Sequence[Sent]
     ) -> list[PartitionQueue]:
         """Note every outcome; returns the queues with failed batches to decide about, which are `recovering` now."""
+        self._meter.request.add(self._loop.time() - chosen[0][1].sent_at)
         by_packed = {id(flight.packed): (queue, flight) for queue, flight in chosen}
         undecided = []
         for sent in answers:
@@ -330,6 +345,7 @@ class Delivering:
 
     def _failed(self, queue: PartitionQueue, flight: Flight, sent: Sent, error: PenstockError, node: Node) -> None:
         self._known_there.discard(queue.partition)
+        self._meter.retries += flight.rows.num_rows if error.retriable else 0
         flight.offsets = sent.offsets
         flight.error = flight.reason = error
         flight.failures += 1
@@ -341,6 +357,7 @@ class Delivering:
 
     def _stored(self, queue: PartitionQueue, flight: Flight, sent: Sent) -> None:
         self._known_there.add(queue.partition)
+        self._meter.stored(sent.packed.records, sent.packed.size)
         queue.failed_at = None
         flight.offsets = sent.offsets
         self._settle(flight, sent.base_offset, sent.timestamp_ms, None)

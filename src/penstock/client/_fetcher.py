@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from penstock.client._alarm import ring_after
 from penstock.client._inside import ended, guarded
+from penstock.client._meters import ConsumerMeter
 from penstock.client._partitions import Partitions, PartitionState
 from penstock.client._surroundings import Backoff
 from penstock.config import ConsumerConfig, IsolationLevel
@@ -52,7 +53,13 @@ class Fetcher:
     """Keeps every node that an assigned partition is read from busy with at most one read."""
 
     def __init__(
-        self, client: LogClient, config: ConsumerConfig, partitions: Partitions, backoff: Backoff, reactions: Reactions
+        self,
+        client: LogClient,
+        config: ConsumerConfig,
+        partitions: Partitions,
+        backoff: Backoff,
+        reactions: Reactions,
+        meter: ConsumerMeter | None = None,
     ) -> None:
         self._client = client
         self._config = config
@@ -61,6 +68,7 @@ class Fetcher:
         self._on = reactions
         self._loop = asyncio.get_running_loop()
         self._reads_at = client.reads_at if isinstance(client, HasReplicas) else client.leader
+        self._meter = meter or ConsumerMeter(self._loop.time())
         self._at_once = client.read_at_once if isinstance(client, ReadsAtOnce) else None
         self._in_flight: dict[str, asyncio.Task[None] | None] = {}
         self._reserved_bytes = 0
@@ -166,6 +174,7 @@ class Fetcher:
             state.reading = False
         if self._closed:
             return
+        self._meter.fetched(self._loop.time() - begun, answers)
         try:
             pause = self._take_in(node, reads, limits, begun, answers)
         except Exception as error:

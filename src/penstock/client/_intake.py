@@ -50,6 +50,11 @@ class Intake:
         self._failure: PenstockError | None = None
         self._gate: PenstockError | None = None
 
+    @property
+    def used_bytes(self) -> int:
+        """About what was put in and is not settled yet. May be asked from any thread."""
+        return self._used_bytes
+
     def put(
         self,
         topic: str,

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from penstock.client._member_states import TABLE, Event, State
+from penstock.client._meters import ConsumerMeter
 from penstock.config import ConsumerConfig
 from penstock.config.logs import ClientLog
 from penstock.errors import ConfigError, FencedError, PenstockError
@@ -105,6 +106,7 @@ class Member:
         news: Callable[[], None],
         failed: Callable[[BaseException], None],
         log: ClientLog = _LOG,
+        meter: ConsumerMeter | None = None,
     ) -> None:
         self.log = log
         self.membership = membership
@@ -112,6 +114,7 @@ class Member:
         self._news = news
         self._failed = failed
         self._loop = asyncio.get_running_loop()
+        self._meter = meter or ConsumerMeter(self._loop.time())
         self._heart: asyncio.Task[None] | None = None
         self._joining: asyncio.Task[Assignment] | None = None
         self._polling = 0
@@ -227,8 +230,15 @@ class Member:
         return self.state in _HOLDS or (self.state is State.JOINING and joined)
 
     async def _join(self, topics: Topics, owned: Collection[Partition], reason: str) -> Assignment:
-        names = await topics() if callable(topics) else topics
-        return await self.membership.join(names, owned, reason)
+        begun = self._loop.time()
+        try:
+            names = await topics() if callable(topics) else topics
+            found = await self.membership.join(names, owned, reason)
+        except PenstockError:
+            self._meter.rebalance_failed += 1
+            raise
+        self._meter.rebalance.add(self._loop.time() - begun)
+        return found
 
     async def _beat(self) -> None:
         pause = self.membership.heartbeat_interval_s

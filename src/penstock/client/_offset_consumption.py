@@ -43,9 +43,9 @@ class OffsetConsumption:
         self._topics = Topics(client, config, backoff, self._renewed, failed)
         self._positions = PositionLookup(client, config, partitions, backoff, policy, self._found, failed)
         reactions = Reactions(within.news, self._topics.refresh, self._positions.kick, failed, policy, within.log)
-        self._fetcher = Fetcher(client, config, partitions, backoff, reactions)
+        self._fetcher = Fetcher(client, config, partitions, backoff, reactions, within.meter)
         auto_ms = config.auto_commit_interval_ms if config.enable_auto_commit else None
-        self._committer = Committer(client, config.group, auto_ms, within.log, within.committed)
+        self._committer = Committer(client, config.group, auto_ms, within.log, within.meter, within.committed)
         self.finished = self._committer.finished
         self.for_many_threads = False  # a position covers what another thread is still busy with
         self.many_threads = False

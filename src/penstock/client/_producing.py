@@ -21,6 +21,7 @@ from penstock.client._inside import failed_inside, guarded
 from penstock.client._intake import Intake
 from penstock.client._intercepting import ProducerInterceptors
 from penstock.client._keys import KeyPartitions
+from penstock.client._meters import ProducerMeter
 from penstock.client._patience import Patience, hang_up
 from penstock.client._putting import Putting
 from penstock.client._room import Room
@@ -31,6 +32,7 @@ from penstock.client._surroundings import Backoff, Surroundings
 from penstock.client._topics import Topics
 from penstock.client._transacting import EngineHooks, Transacting, transactional_sender
 from penstock.client.delivery import Outcome, Run
+from penstock.client.metrics import ProducerMetrics
 from penstock.config import ProducerConfig
 from penstock.config.logs import client_log
 from penstock.errors import Closed, LocalError, PenstockError, UsageError
@@ -93,7 +95,8 @@ class ProducerEngine:
         self._partitioner = partitioner or config.partitioner
         self._topics = Topics(client, config, backoff, self._renewed, self._topic_failed)
         hooks = Hooks(self._topics.refresh, self._finished, self._failed, self._elsewhere)
-        self._delivering = Delivering(client, self._sender, config, backoff, hooks)
+        self._meter = ProducerMeter(self._loop.time())
+        self._delivering = Delivering(client, self._sender, config, backoff, hooks, self._meter)
         self._beating: asyncio.Task[None] | None = None
         self._opening: asyncio.Task[None] | None = None
         self._transactions: Transacting | None = None
@@ -131,6 +134,21 @@ class ProducerEngine:
                         await changed
         finally:
             self._flushing -= 1
+
+    def metrics(self) -> ProducerMetrics:
+        """What was counted, and what is on its way. May be asked from any thread."""
+        meter = self._meter
+        return ProducerMetrics(
+            seconds=self._loop.time() - meter.begun,
+            request=meter.request.timing,
+            batches_total=meter.batches,
+            batch_bytes_total=meter.batch_bytes,
+            record_send_total=meter.sent,
+            record_retry_total=meter.retries,
+            record_error_total=meter.errors,
+            buffer_bytes=self.intake.used_bytes,
+            requests_in_flight=self._delivering.requests,
+        )
 
     async def partitions_of(self, topic: str) -> tuple[Partition, ...]:
         """A topic's partitions. Raises UsageError if there is none of that name for ``unknown_topic_timeout_ms``."""
@@ -307,6 +325,7 @@ class ProducerEngine:
     def _finished(self, runs: Sequence[Run]) -> None:
         for run in runs:
             if run.outcome.first_error() is not None:
+                self._meter.errors += sum(fate.rows for fate in run.fates if fate.error is not None)
                 self._notice(run.outcome)
             if run.outcome.done:
                 self._settled(run.outcome)
@@ -316,6 +335,8 @@ class ProducerEngine:
         return None if router is None else router.elsewhere(partition)
 
     def _refuse(self, outcome: Outcome, error: PenstockError) -> None:
+        told = sum(fate.rows for run in outcome.runs or () for fate in run.fates)
+        self._meter.errors += outcome.rows - told
         outcome.fail(error)
         self._notice(outcome)
         self._settled(outcome)

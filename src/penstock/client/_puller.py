@@ -15,6 +15,7 @@ from typing import Final, TypeAlias, cast
 from penstock.client._alarm import ring_after
 from penstock.client._buffer import take
 from penstock.client._inside import ended, guarded
+from penstock.client._meters import ConsumerMeter
 from penstock.client._partitions import Partitions, PartitionState
 from penstock.client._surroundings import Backoff
 from penstock.columnar import Messages
@@ -47,8 +48,10 @@ class Puller:
         backoff: Backoff,
         arrived: Callable[[], None],
         failed: Callable[[BaseException], None],
+        meter: ConsumerMeter,
     ) -> None:
         self._log = log
+        self._meter = meter
         self._partitions = partitions
         self._backoff = backoff
         self._buffer_bytes = self._room = config.fetch_buffer_bytes
@@ -132,7 +135,9 @@ class Puller:
             if state.version == version:
                 handout.confirmed, handout.context, state.position = handout.context, "", position
             return
+        begun = self._loop.time()
         pulled = await membership.pull(state.partition, self._wait_s)
+        self._meter.fetched(self._loop.time() - begun, () if pulled is None else (pulled,))
         if pulled is None:
             # Over records that are nobody's here the log goes on by itself.
             reached = membership.position(state.partition)

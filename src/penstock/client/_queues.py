@@ -37,7 +37,8 @@ class Flight:
 
     ``number`` counts the batches of a partition in the order they were packed; the halves of a split one share it.
     ``error`` is what has to be decided about, ``reason`` the last one there was. ``offsets`` are those of its rows,
-    where the log says each; -1 for one that is not stored.
+    where the log says each; -1 for one that is not stored. ``sent_at`` is when its request began (loop time), where it
+    is the first of that.
     """
 
     segments: list[Segment]
@@ -45,6 +46,7 @@ class Flight:
     number: int
     packed: Packed | None = None
     failures: int = 0
+    sent_at: float = 0.0
     error: PenstockError | None = None
     reason: PenstockError | None = None
     offsets: Sequence[int] | None = None

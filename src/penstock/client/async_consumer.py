@@ -35,6 +35,7 @@ from penstock.client._settings import split_options
 from penstock.client._subscribed import PatternLike, TopicsLike, of_address, subscribed_to
 from penstock.client.errors import WakeUp
 from penstock.client.interceptors import ConsumerInterceptor
+from penstock.client.metrics import ConsumerMetrics
 from penstock.client.rebalance import RebalanceListener
 from penstock.client.status import EmptyReason, PartitionStatus
 from penstock.columnar import Messages
@@ -92,6 +93,7 @@ class AsyncConsumer(Handle, Generic[K, V]):
         self._decodes_on_loop = True
         self._interrupts = Interrupts()
         self._poller: object = None
+        self._measured = ConsumerMetrics()
         self._engine: ConsumerEngine | None = None
         self._home: asyncio.AbstractEventLoop | None = None
         self._by_address = False
@@ -185,6 +187,13 @@ class AsyncConsumer(Handle, Generic[K, V]):
         last. Asks no server."""
         return {each.partition: each for each in self._engine.standing()} if self._engine else {}
 
+    def metrics(self) -> ConsumerMetrics:
+        """What was counted since this consumer began: fetches, polls, commits, rebalances; and lag by partition.
+
+        From any thread, and of a closed one what it counted last. Asks no server.
+        """
+        return self._engine.metrics() if self._engine else self._measured
+
     def empty_reason(self) -> EmptyReason | None:
         """Why the last poll returned nothing; None if it returned something, or there was none yet."""
         return self._engine.empty_reason if self._engine else None
@@ -210,13 +219,15 @@ class AsyncConsumer(Handle, Generic[K, V]):
         self._poller = asyncio.current_task()
         engine = await self._start()
         limit = poll_limit(max_records, engine)
-        deadline = asyncio.get_running_loop().time() + seconds("timeout_s", timeout_s)
+        begun = engine.now()
+        deadline = begun + seconds("timeout_s", timeout_s)
         engine.partitions.mark_handled()
         serve, batch = True, Messages()
         while not batch and await self._ready(engine, deadline, serve=serve):
             batch = engine.take(limit)
             engine.go_on()
             serve = False
+        engine.meter.polled(begun, engine.now(), len(batch))
         return self._received(batch)
 
     async def seek(self, partition: PartitionLike, offset: OffsetLike) -> None:
@@ -389,6 +400,7 @@ class AsyncConsumer(Handle, Generic[K, V]):
         try:
             await engine.close(timeout_s)  # the listener hears of it, and may still commit
         finally:
+            self._measured = engine.metrics()
             self._engine, self._closed = None, True
             await self._run_finished(engine)
             self._interceptors.closed()

@@ -29,6 +29,7 @@ from penstock.client._transaction_states import State
 from penstock.client._unclosed import tell_undelivered, watch
 from penstock.client.delivery import BatchDelivery, Delivery, Outcome
 from penstock.client.interceptors import ProducerInterceptor
+from penstock.client.metrics import ProducerMetrics
 from penstock.client.transaction import AsyncTransaction as Transaction
 from penstock.columnar.builder import HeadersLike
 from penstock.columnar.payloads import Serializer
@@ -86,6 +87,7 @@ class AsyncProducer(Handle, Generic[K, V]):
         self._engine: ProducerEngine | None = None
         self._ending: ProducerEngine | None = None
         self._last: Outcome | None = None
+        self._measured = ProducerMetrics()
         self._home: asyncio.AbstractEventLoop | None = None
         self._closed = False
 
@@ -225,6 +227,14 @@ class AsyncProducer(Handle, Generic[K, V]):
         """All partitions of a topic. Raises UsageError if there is no such topic."""
         return await (await self._start()).partitions_of(topic)
 
+    def metrics(self) -> ProducerMetrics:
+        """What was counted since this producer began: requests, batches, records stored, sent once more, and failed.
+
+        From any thread, and of a closed one what it counted last. Asks no server.
+        """
+        engine = self._engine or self._ending
+        return engine.metrics() if engine is not None else self._measured
+
     async def flush(self, timeout_s: float | None = None) -> None:
         """Send everything now, and wait until it is stored and callbacks are through, for at most ``timeout_s``.
 
@@ -275,6 +285,7 @@ class AsyncProducer(Handle, Generic[K, V]):
         try:
             return await engine.close(timeout_s)
         finally:
+            self._measured = engine.metrics()
             self._ending = None
             self._interceptors.closed()
 

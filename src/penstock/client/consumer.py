@@ -23,6 +23,7 @@ from penstock.client._subscribed import PatternLike, TopicsLike
 from penstock.client.async_consumer import AsyncConsumer, poll_limit
 from penstock.client.errors import WakeUp
 from penstock.client.interceptors import ConsumerInterceptor
+from penstock.client.metrics import ConsumerMetrics
 from penstock.client.rebalance import RebalanceListener
 from penstock.client.status import EmptyReason, PartitionStatus
 from penstock.columnar import Messages
@@ -167,6 +168,13 @@ class Consumer(Handle, Generic[K, V]):
         with self._turn as run:
             return run(self._inner.partition_status)
 
+    def metrics(self) -> ConsumerMetrics:
+        """What was counted since this consumer began: fetches, polls, commits, rebalances; and lag by partition.
+
+        From any thread, and of a closed one what it counted last. Asks no server.
+        """
+        return self._inner.metrics()
+
     def empty_reason(self) -> EmptyReason | None:
         """Why the last poll returned nothing; None if it returned something, or there was none yet."""
         return self._inner.empty_reason()
@@ -187,7 +195,9 @@ class Consumer(Handle, Generic[K, V]):
             self._note_poller(engine)
             self._polling += 1
             try:
-                batch = self._poll(engine, run, self._loop.now() + seconds("timeout_s", timeout_s), max_records)
+                begun = engine.now()
+                batch = self._poll(engine, run, begun + seconds("timeout_s", timeout_s), max_records)
+                engine.meter.polled(begun, engine.now(), len(batch))
             finally:
                 self._polling -= 1
         return self._inner._received(batch)

@@ -24,6 +24,7 @@ from penstock.client._tables import RowsLike
 from penstock.client.async_producer import AsyncProducer
 from penstock.client.delivery import BatchDelivery, Delivery
 from penstock.client.interceptors import ProducerInterceptor
+from penstock.client.metrics import ProducerMetrics
 from penstock.client.transaction import Transaction
 from penstock.columnar.builder import HeadersLike
 from penstock.columnar.payloads import Serializer
@@ -196,6 +197,13 @@ class Producer(Handle, Generic[K, V]):
     def partitions_for(self, topic: str) -> tuple[Partition, ...]:
         """All partitions of a topic. Raises UsageError if there is no such topic."""
         return self._loop.run(lambda: self._inner.partitions_for(topic))
+
+    def metrics(self) -> ProducerMetrics:
+        """What was counted since this producer began: requests, batches, records stored, sent once more, and failed.
+
+        From any thread, and of a closed one what it counted last. Asks no server.
+        """
+        return self._inner.metrics()
 
     def flush(self, timeout_s: float | None = None) -> None:
         """Send everything now, and wait until it is stored and callbacks are through, for at most ``timeout_s``.

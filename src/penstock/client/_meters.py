@@ -1,0 +1,84 @@
+"""Meters: what clients count as they go, cheap enough for every fetch, request and poll, and read by ``metrics()``.
+
+Counted where things happen, by one thread at a time each; who reads them from another thread sees numbers that may be
+one event apart. What must not live here: what users read (`metrics`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.client.metrics import Timing
+from penstock.seams import Fetched
+
+__all__ = ["ConsumerMeter", "ProducerMeter", "Stopwatch"]
+
+
+class Stopwatch:
+    """How often something took how long, in seconds."""
+
+    __slots__ = ("count", "longest_s", "total_s")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total_s = self.longest_s = 0.0
+
+    def add(self, seconds: float) -> None:
+        """It happened once more."""
+        self.count += 1
+        self.total_s += seconds
+        self.longest_s = max(self.longest_s, seconds)
+
+    @property
+    def timing(self) -> Timing:
+        """As users read it."""
+        return Timing(self.count, self.total_s * 1_000, self.longest_s * 1_000)
+
+
+class ConsumerMeter:
+    """Of one consumer. Times are the loop's."""
+
+    __slots__ = (
+        "begun", "between_polls", "commit", "fetch", "fetch_failed", "fetched_bytes", "last_poll", "poll", "rebalance",
+        "rebalance_failed", "records",
+    )  # fmt: skip
+
+    def __init__(self, now: float) -> None:
+        self.begun = now
+        self.fetch, self.commit, self.rebalance = Stopwatch(), Stopwatch(), Stopwatch()
+        self.poll, self.between_polls = Stopwatch(), Stopwatch()
+        self.fetch_failed = self.fetched_bytes = self.records = self.rebalance_failed = 0
+        self.last_poll: float | None = None
+
+    def fetched(self, seconds: float, answers: Sequence[Fetched] | Exception) -> None:
+        """A fetch was answered, or not."""
+        if isinstance(answers, Exception):
+            self.fetch_failed += 1
+            return
+        self.fetch.add(seconds)
+        self.fetched_bytes += sum(answer.size for answer in answers)
+
+    def polled(self, begun: float, ended: float, records: int) -> None:
+        """A poll began and ended."""
+        if self.last_poll is not None:
+            self.between_polls.add(max(0.0, begun - self.last_poll))
+        self.poll.add(ended - begun)
+        self.last_poll = ended
+        self.records += records
+
+
+class ProducerMeter:
+    """Of one producer. Times are the loop's."""
+
+    __slots__ = ("batch_bytes", "batches", "begun", "errors", "request", "retries", "sent")
+
+    def __init__(self, now: float) -> None:
+        self.begun = now
+        self.request = Stopwatch()
+        self.batches = self.batch_bytes = self.sent = self.retries = self.errors = 0
+
+    def stored(self, records: int, size: int) -> None:
+        """A batch is stored."""
+        self.batches += 1
+        self.batch_bytes += size
+        self.sent += records
