@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
 
+from penstock.groups.rebalances import sentence
 from penstock.protocols.kafka.coordinator import GroupSettings, JoinAnswer, State
 from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.seams.rebalances import Ending
 from tests.unit.coordinator.world import BOTH, OTHER_RANGE, RANGE, REBALANCE_S, SESSION_S, STICKY, Asked, World
 
 PROTOCOLS = st.sampled_from([RANGE, STICKY, BOTH, OTHER_RANGE])
@@ -163,6 +165,28 @@ class RandomGroup(RuleBasedStateMachine):
         members = group.members.values() if group else ()
         parked = sum(member.join is not None for member in members) + sum(member.sync is not None for member in members)
         assert sum(not asked.answers for asked in self.world.asked) == parked
+
+    @invariant()
+    def what_is_counted_on_the_way_is_what_there_is(self) -> None:
+        group = self.world.coordinator.group("g")
+        members = {} if group is None else group.members
+        names = Counter(name for each in members.values() for name in {name for name, _ in each.protocols})
+        joining = {name for name, each in members.items() if each.join is not None}
+        assert group is None or (group.supported, group.parked) == (names, joining)
+
+    @invariant()
+    def the_account_is_of_this_group(self) -> None:
+        group = self.world.coordinator.group("g")
+        if group is None:
+            return
+        told = group.account.rebalances()
+        numbers = [each.generation for each in told if each.generation >= 0]
+        assert numbers == sorted(set(numbers))
+        assert all(each.ending is not Ending.UNDER_WAY for each in told[:-1])
+        under_way = bool(told) and told[-1].ending is Ending.UNDER_WAY
+        assert under_way == (group.state in (State.PREPARING, State.COMPLETING))
+        assert all(each.reasons for each in told)
+        assert all(sentence(each).isprintable() for each in told)
 
     @invariant()
     def generations_only_grow(self) -> None:

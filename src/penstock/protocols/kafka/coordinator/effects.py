@@ -30,7 +30,7 @@ def _park_join(rounds: Rounds, group: Group, cause: Cause) -> None:
     assert join is not None
     # A join parked before is of a connection that is gone: the client would not ask twice otherwise.
     member.answer_join(JoinAnswer(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
-    member.join = join.reply
+    member.park_join(join.reply)
     group.account.joined(member.member_id)
 
 

@@ -6,7 +6,7 @@ What must not live here: clocks (deadlines are the coordinator's) and bytes of t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from penstock.groups.rebalances import Account
@@ -19,7 +19,10 @@ __all__ = ["Group", "InitialDelay", "Member", "Takeover"]
 
 @dataclass(slots=True)
 class Member:
-    """``join`` and ``sync`` are parked replies. ``is_new``: has not been in any generation yet."""
+    """``join`` and ``sync`` are parked replies. ``is_new``: has not been in any generation yet.
+
+    ``parked``: the ids of all members of its group whose joins are; shared, so that nobody has to count them.
+    """
 
     member_id: str
     instance_id: str | None
@@ -32,14 +35,21 @@ class Member:
     join: Callable[[JoinAnswer], None] | None = None
     sync: Callable[[SyncAnswer], None] | None = None
     is_new: bool = True
+    parked: set[str] = field(default_factory=set)
 
     def metadata(self, protocol: str | None) -> bytes:
         """What the member sent for ``protocol``; empty if it does not know it."""
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")
 
+    def park_join(self, reply: Callable[[JoinAnswer], None]) -> None:
+        """Keep its join unanswered."""
+        self.join = reply
+        self.parked.add(self.member_id)
+
     def answer_join(self, answer: JoinAnswer) -> None:
         """Answer the parked join, if there is one."""
         reply, self.join = self.join, None
+        self.parked.discard(self.member_id)
         if reply is not None:
             reply(answer)
 
@@ -75,6 +85,8 @@ class Group:
     """One group. ``state_since_ms`` is the wall clock of the last change of state.
 
     ``storing`` is the ticket of the assignment that is on its way to the log, ``takeovers`` those of static members.
+    ``parked`` are the members whose joins are, ``supported`` says of each protocol how many know it: counted as they
+    come and go, because a group of thousands is asked for both at each of their joins.
     ``subscribed`` is None where members' metadata could not be understood. ``kept``: the log knows of the group or its
     offsets, so that it must not be forgotten while it is empty.
     """
@@ -90,6 +102,8 @@ class Group:
     static_ids: dict[str, str] = field(default_factory=dict)
     pending_join: set[str] = field(default_factory=set)
     pending_sync: set[str] = field(default_factory=set)
+    parked: set[str] = field(default_factory=set)
+    supported: Counter[str] = field(default_factory=Counter)
     initial: InitialDelay | None = None
     subscribed: frozenset[str] | None = None
     brought: dict[str, bytes] = field(default_factory=dict)
@@ -106,12 +120,12 @@ class Group:
     @property
     def awaiting_join(self) -> int:
         """Members whose join is parked."""
-        return sum(member.join is not None for member in self.members.values())
+        return len(self.parked)
 
     @property
     def all_joined(self) -> bool:
         """Nobody who could join is missing."""
-        return not self.pending_join and all(member.join is not None for member in self.members.values())
+        return not self.pending_join and len(self.parked) == len(self.members)
 
     @property
     def blank(self) -> bool:
@@ -134,21 +148,31 @@ class Group:
             return False
         if not self.members:
             return True
-        common = self.common_protocols(self.members)
-        return protocol_type == self.protocol_type and any(name in common for name, _ in protocols)
+        return protocol_type == self.protocol_type and any(self._is_common(name) for name, _ in protocols)
 
-    def common_protocols(self, members: Collection[str]) -> frozenset[str]:
-        """Names that all of ``members`` support."""
-        counts = Counter(name for member in members for name in {name for name, _ in self.members[member].protocols})
-        return frozenset(name for name, count in counts.items() if count == len(members))
+    def _is_common(self, protocol: str) -> bool:
+        return self.supported[protocol] == len(self.members)
 
     def select_protocol(self) -> str | None:
         """Each member votes for the first of its protocols that all support; most votes win, on a tie the first."""
-        common = self.common_protocols(self.members)
-        votes = Counter(
-            next(name for name, _ in member.protocols if name in common) for member in self.members.values() if common
+        firsts = (
+            next((name for name, _ in member.protocols if self._is_common(name)), None)
+            for member in self.members.values()
         )
+        votes = Counter(name for name in firsts if name is not None)
         return votes.most_common(1)[0][0] if votes else None
+
+    def set_protocols(self, member: Member, protocols: Protocols) -> None:
+        """A member supports other protocols than before, or has other metadata for them."""
+        self._forget_protocols(member)
+        member.protocols = protocols
+        self.supported.update(_names(protocols))
+
+    def _forget_protocols(self, member: Member) -> None:
+        for name in _names(member.protocols):
+            self.supported[name] -= 1
+            if not self.supported[name]:
+                del self.supported[name]  # members choose the names: those of none are not kept
 
     def add(self, member: Member, protocol_type: str) -> None:
         """Take in a new member; the first one sets the protocol type and leads."""
@@ -157,6 +181,8 @@ class Group:
         if self.leader is None:
             self.leader = member.member_id
         self.members[member.member_id] = member
+        member.parked = self.parked
+        self.supported.update(_names(member.protocols))
         if member.instance_id is not None:
             self.static_ids[member.instance_id] = member.member_id
 
@@ -166,6 +192,8 @@ class Group:
         if member.instance_id is not None and self.static_ids.get(member.instance_id) == member_id:
             del self.static_ids[member.instance_id]
         self.pending_sync.discard(member_id)
+        self.parked.discard(member_id)
+        self._forget_protocols(member)
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
         return member
@@ -176,6 +204,9 @@ class Group:
         member = members[old_id]
         self.members = {new_id if name == old_id else name: each for name, each in members.items()}
         member.member_id = new_id
+        if old_id in self.parked:
+            self.parked.remove(old_id)
+            self.parked.add(new_id)
         assert member.instance_id is not None
         self.static_ids[member.instance_id] = new_id
         if self.leader == old_id:
@@ -209,3 +240,8 @@ class Group:
         return SyncAnswer(
             protocol_type=self.protocol_type, protocol_name=self.protocol_name, assignment=member.assignment
         )
+
+
+def _names(protocols: Protocols) -> set[str]:
+    """Of protocols, each once, however often a member lists it."""
+    return {name for name, _ in protocols}

@@ -108,7 +108,7 @@ def _known(rounds: Rounds, group: Group, request: Join, now: Moment) -> None:
     else:
         event = Event.LEADER_REJOINED if group.leader == member_id else Event.REJOINED
     _explain(group, member, request, event)
-    _update(member, request)
+    _update(group, member, request)
     rounds.step(group, event, Cause(now, member, request))
 
 
@@ -127,8 +127,8 @@ def _reason(why: Why, request: Join, member_id: str) -> Reason:
     return Reason(why, member_id, request.client_id, said=request.reason)
 
 
-def _update(member: Member, request: Join) -> None:
-    member.protocols = request.protocols
+def _update(group: Group, member: Member, request: Join) -> None:
+    group.set_protocols(member, request.protocols)
     member.session_timeout_ms = request.session_timeout_ms
     member.rebalance_timeout_ms = request.rebalance_timeout_ms
 
@@ -144,7 +144,7 @@ def _take_over(rounds: Rounds, group: Group, request: Join, now: Moment, member_
     member.answer_sync(SyncAnswer(ErrorCode.FENCED_INSTANCE_ID))
     takeover = Takeover(member_id, old_id, old_leader, member.protocols, request.may_skip_assignment)
     member.client_id, member.client_host = request.client_id, request.client_host
-    _update(member, request)
+    _update(group, member, request)
     rounds.touch(group, member, now)
     # The assignment holds as long as the members would still agree on the same protocol; a changed subscription alone
     # does not rebalance: the client compares, and joins again if it must.

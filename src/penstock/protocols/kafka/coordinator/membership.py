@@ -116,7 +116,7 @@ def _finish_takeover(rounds: Rounds, group: Group, takeover: Takeover, accepted:
         rounds.cancel(group, Wait.SESSION, takeover.member_id)
         member.answer_join(JoinAnswer(ErrorCode.COORDINATOR_NOT_AVAILABLE))
         group.rename(takeover.member_id, takeover.old_id)
-        member.protocols = takeover.old_protocols
+        group.set_protocols(member, takeover.old_protocols)
         rounds.touch(group, member, now)
         return
     answer = group.join_answer(member)
