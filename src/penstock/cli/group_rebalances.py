@@ -41,8 +41,8 @@ def explain(
     if found is None:
         raise UsageError(
             f"nothing is known of the rebalances of {group}",
-            hint="Nodes of penstock remember those of Kafka's groups, and nobody else does; `penstock groups list`"
-            " shows what groups there are",
+            hint="Nodes of penstock remember them, and no other server does; `penstock groups list` shows what"
+            " groups there are",
         )
     if json:
         for each in found:
