@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
-from penstock.client import AsyncAdmin, AsyncConsumer, AsyncProducer
+from penstock.client import AsyncAdmin, AsyncConsumer, AsyncProducer, ResetTo
 from penstock.errors import PenstockError
 from penstock.model import Partition
 from penstock.net.server import Handle
@@ -54,6 +54,7 @@ async def look(seen: Seen) -> None:
         await seen(lambda: admin.end_offsets([_PARTITION]))
         await seen(lambda: admin.offsets_for_times({_PARTITION: 5}))
         await seen(lambda: admin.lag("g"))
+        await seen(lambda: admin.group_offsets("g"))
 
 
 async def change(seen: Seen) -> None:
@@ -63,6 +64,10 @@ async def change(seen: Seen) -> None:
         await seen(lambda: admin.add_partitions("new", 3))
         await seen(lambda: admin.delete_records({_PARTITION: 1}))
         await seen(lambda: admin.commit("g", {_PARTITION: 1}))
+        await seen(lambda: admin.reset_offsets("g", ResetTo.earliest(), execute=True))
+        await seen(lambda: admin.delete_offsets("g", [_PARTITION]))
+        await seen(lambda: admin.remove_members("g", ["one"]))
+        await seen(lambda: admin.remove_members("g"))
         await seen(lambda: admin.delete_groups(["g"]))
         await seen(lambda: admin.delete_topics(["new"]))
 
