@@ -190,6 +190,7 @@ class Member:
             raise
         self.see(Event.JOINED)
         self.last_joined = (assignment.generation, self.membership.member_id)
+        self._live()  # a poll may be here before the join's end was told
         early, self._early = self._early, []
         for beat in early:
             self._told(beat)
@@ -220,9 +221,13 @@ class Member:
 
     def _has_joined(self, task: asyncio.Task[Assignment]) -> None:
         """From here on heartbeats keep the place, also while no poll comes to take it."""
-        if self._heart is None and self._joining is task and not task.cancelled() and task.exception() is None:
-            self._heart = self._loop.create_task(self._beat(), name="penstock heartbeat")
+        if self._joining is task and not task.cancelled() and task.exception() is None:
+            self._live()
         self._news()
+
+    def _live(self) -> None:
+        if self._heart is None:
+            self._heart = self._loop.create_task(self._beat(), name="penstock heartbeat")
 
     @property
     def _beats(self) -> bool:

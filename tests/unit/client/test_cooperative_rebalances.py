@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection
 
 import pytest
 
 from penstock.client import AsyncConsumer, RebalanceListener
+from penstock.client._member_states import State
 from penstock.errors import UsageError
 from penstock.model import Committed, Partition
 from tests.conformance.fake_group import FakeGroup
@@ -224,5 +226,33 @@ def test_only_a_group_can_be_told_to_share_out_anew(log: FakeLog) -> None:
             for consumer in (alone, idle):
                 with pytest.raises(UsageError, match="nothing that a group shares"):
                     await consumer.enforce_rebalance()
+
+    run(main())
+
+
+def test_a_poll_that_ends_as_the_join_does_leaves_no_member_without_heartbeats(log: FakeLog, group: FakeGroup) -> None:
+    """The poll's time is over, and it finds the join done, before whoever waits for the join's end has been told."""
+    told: list[str] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        for early in range(6):
+            group.members[ABSENT] = frozenset()
+            consumer = AsyncConsumer(ADDRESS, group="g")
+            await consumer.subscribe(["t4"], Heard("a", told))
+
+            def finish() -> None:
+                del group.members[ABSENT]
+                group.finish_round()
+
+            loop.call_at(round(loop.time() + 0.1, 3) - early * 1e-10, finish)
+            await consumer.poll(0.1)
+            await consumer.poll(0.1)
+            group.rebalancing = True
+            await passing(4)
+            assert consumer._engine is not None
+            assert consumer._engine.rebalancing is not None
+            assert consumer._engine.rebalancing.member.state is State.STALE
+            await consumer.close()
 
     run(main())

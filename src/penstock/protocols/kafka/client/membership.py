@@ -170,16 +170,18 @@ class KafkaMembership:
         """
         retry = Retry(self._calls.channel, self._calls.options)
         while True:
-            sent = self._committing_as()
+            sent, joining = self._committing_as(), self.state is not State.STABLE
             try:
                 if sent is None:
                     raise self._rebalancing()
                 await commit(self._coordinator, offsets, sent)
             except PenstockError as error:
-                if sent is not None and self._still(sent):
+                outrun = self._kept is not None and event_of(error) in _GONE_ON
+                # Who has joined meanwhile, on the other connection, may hear only now that the others had not yet.
+                if sent is not None and self._still(sent) and not (outrun and joining):
                     self._step(event_of(error), error)
                     raise
-                if self._kept is None or event_of(error) not in _GONE_ON:
+                if not outrun:
                     raise
                 await retry.pause(error)  # the group has gone on, and this member with it
             else:
