@@ -116,6 +116,10 @@ if TYPE_CHECKING:
     from penstock.seams import GroupMember as GroupMember
     from penstock.seams import NewTopic as NewTopic
     from penstock.seams import Rebalance as Rebalance
+    from penstock.seams import RebalanceCause as RebalanceCause
+    from penstock.seams import RebalanceEnding as RebalanceEnding
+    from penstock.seams import RebalanceMove as RebalanceMove
+    from penstock.seams import RebalanceReason as RebalanceReason
 
 _HOME_OF = {
     name: home
@@ -141,7 +145,10 @@ _HOME_OF = {
             "Assignment Codec Committed Endpoint GroupMetadata LogRange Node Offset OffsetSpec Partition PartitionInfo "
             "PartitionLike PreparedTransaction Record TimestampType TopicInfo"
         ),
-        "penstock.seams": "FoundOffset GroupDescription GroupListing GroupListings GroupMember NewTopic Rebalance",
+        "penstock.seams": (
+            "FoundOffset GroupDescription GroupListing GroupListings GroupMember NewTopic Rebalance RebalanceCause "
+            "RebalanceEnding RebalanceMove RebalanceReason"
+        ),
     }.items()
     for name in names.split()
 }

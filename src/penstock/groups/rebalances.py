@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from penstock.model import Partition
-from penstock.seams.rebalances import Ending, Moved, Reason, Rebalance, Why
+from penstock.seams.rebalances import Rebalance, RebalanceCause, RebalanceEnding, RebalanceMove, RebalanceReason
 
 __all__ = ["Account", "sentence"]
 
@@ -45,7 +45,7 @@ class Account:
 
     _done: deque[Rebalance] = field(default_factory=lambda: deque(maxlen=ROUNDS))
     _round: _Round | None = None
-    _noted: list[Reason] = field(default_factory=list)
+    _noted: list[RebalanceReason] = field(default_factory=list)
     _noted_total: int = 0
     _last_joined: str = ""
     _owned: dict[str, bytes] = field(default_factory=dict)
@@ -56,8 +56,8 @@ class Account:
             return [*self._done]
         return [*self._done, self._with_reasons(self._round.told)]
 
-    def note(self, reason: Reason) -> None:
-        """Why a round is about to begin, or goes on longer."""
+    def note(self, reason: RebalanceReason) -> None:
+        """RebalanceCause a round is about to begin, or goes on longer."""
         self._noted_total += 1
         if len(self._noted) < NAMED:
             self._noted.append(replace(reason, member=_short(reason.member), client=_short(reason.client)))
@@ -70,7 +70,7 @@ class Account:
         """Members are asked to join; the round before, if it was given up for that."""
         given_up = None
         if self._round is not None and not self._round.joining:
-            given_up = replace(self._round.told, ending=Ending.GIVEN_UP)
+            given_up = replace(self._round.told, ending=RebalanceEnding.GIVEN_UP)
             self._done.append(given_up)
         self._round = _Round(Rebalance(began_ms=wall_ms), now)
         return given_up
@@ -95,7 +95,7 @@ class Account:
         """Nobody is left to join."""
         self.formed(now, generation, 0, "", "")
         self._owned = {}
-        return self._end(Ending.DESERTED)
+        return self._end(RebalanceEnding.DESERTED)
 
     def brought(self, now: float) -> None:
         """The leader has brought the assignment."""
@@ -113,7 +113,7 @@ class Account:
         self._round.told = replace(
             self._round.told, store_ms=self._passed(now), moved=tuple(moves[:NAMED]), moved_total=len(moves)
         )
-        return self._end(Ending.ASSIGNED)
+        return self._end(RebalanceEnding.ASSIGNED)
 
     def renamed(self, old: str, new: str) -> None:
         """A member goes on under another id."""
@@ -133,7 +133,7 @@ class Account:
         assert self._round is not None
         return round((now - self._round.since) * 1_000)
 
-    def _end(self, ending: Ending) -> Rebalance | None:
+    def _end(self, ending: RebalanceEnding) -> Rebalance | None:
         if self._round is None:
             return None
         told = replace(self._round.told, ending=ending)
@@ -147,7 +147,7 @@ def _short(name: str) -> str:
     return name[:LONGEST]
 
 
-def _moves(before: Owned, after: Owned, read: Read) -> Iterator[Moved]:
+def _moves(before: Owned, after: Owned, read: Read) -> Iterator[RebalanceMove]:
     for member in {**before, **after}:
         old, new = before.get(member, b""), after.get(member, b"")
         if old == new:
@@ -157,7 +157,7 @@ def _moves(before: Owned, after: Owned, read: Read) -> Iterator[Moved]:
             continue
         lost, gained = sorted(set(had) - set(has)), sorted(set(has) - set(had))
         if lost or gained:
-            yield Moved(_short(member), tuple(lost[:NAMED]), tuple(gained[:NAMED]), len(lost), len(gained))
+            yield RebalanceMove(_short(member), tuple(lost[:NAMED]), tuple(gained[:NAMED]), len(lost), len(gained))
 
 
 def sentence(told: Rebalance) -> str:
@@ -170,7 +170,7 @@ def sentence(told: Rebalance) -> str:
         parts.append(f"{_time(told.assign_ms)} until {told.leader} had assigned")
     if told.store_ms:
         parts.append(f"{_time(told.store_ms)} until it was stored")
-    if told.ending is Ending.ASSIGNED:
+    if told.ending is RebalanceEnding.ASSIGNED:
         parts.append(_moved(told))
     line = "; ".join(parts)
     return line if line.isprintable() else "".join(each if each.isprintable() else "?" for each in line)
@@ -178,11 +178,11 @@ def sentence(told: Rebalance) -> str:
 
 def _outcome(told: Rebalance) -> str:
     who = "1 member" if told.members == 1 else f"{told.members} members"
-    if told.ending is Ending.ASSIGNED:
+    if told.ending is RebalanceEnding.ASSIGNED:
         return f"generation {told.generation} of {who} after {_time(told.took_ms)}"
-    if told.ending is Ending.DESERTED:
+    if told.ending is RebalanceEnding.DESERTED:
         return "no members any more"
-    if told.ending is Ending.GIVEN_UP:
+    if told.ending is RebalanceEnding.GIVEN_UP:
         return f"generation {told.generation} of {who} given up after {_time(told.took_ms)} for another round"
     return "a rebalance is under way"
 
@@ -195,9 +195,13 @@ def _reasons(told: Rebalance) -> str:
     return ", ".join(words) or "of something that is not known"
 
 
-def _reason(reason: Reason) -> str:
+def _reason(reason: RebalanceReason) -> str:
     client = f" (client {reason.client})" if reason.client and not reason.member.startswith(reason.client) else ""
-    after = f" for {_time(reason.after_ms)}" if reason.why is Why.EXPIRED else f" within {_time(reason.after_ms)}"
+    after = (
+        f" for {_time(reason.after_ms)}"
+        if reason.why is RebalanceCause.EXPIRED
+        else f" within {_time(reason.after_ms)}"
+    )
     said = f', saying "{reason.said}"' if reason.said else ""
     return f"{reason.member or 'somebody'}{client} {reason.why}{after if reason.after_ms else ''}{said}"
 

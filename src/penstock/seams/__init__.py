@@ -87,9 +87,11 @@ if TYPE_CHECKING:
     from penstock.seams.protocol import WireProtocol as WireProtocol
     from penstock.seams.ranges import RangeLimits as RangeLimits
     from penstock.seams.ranges import RangeSource as RangeSource
-    from penstock.seams.rebalances import Moved as Moved
-    from penstock.seams.rebalances import Reason as Reason
     from penstock.seams.rebalances import Rebalance as Rebalance
+    from penstock.seams.rebalances import RebalanceCause as RebalanceCause
+    from penstock.seams.rebalances import RebalanceEnding as RebalanceEnding
+    from penstock.seams.rebalances import RebalanceMove as RebalanceMove
+    from penstock.seams.rebalances import RebalanceReason as RebalanceReason
     from penstock.seams.relay import ChannelRelay as ChannelRelay
     from penstock.seams.relay import Relay as Relay
     from penstock.seams.replicas import HasReplicas as HasReplicas
@@ -109,7 +111,7 @@ _HOME_OF = {
     for home, names in {
         "abilities": "Abilities",
         "admin": "AdminClient GroupDescription GroupListing GroupListings GroupMember NewTopic",
-        "rebalances": "Moved Reason Rebalance",
+        "rebalances": "Rebalance RebalanceCause RebalanceEnding RebalanceMove RebalanceReason",
         "channel": "Channel Connection Dialect Link Outgoing Pending",
         "client": (
             "Avoids BatchLog BatchMembership Beats Fetched FoundOffset HasHead LogClient Membership NamesTopics Packed "

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from penstock.model import Partition
 
-__all__ = ["Ending", "Moved", "Reason", "Rebalance", "Why"]
+__all__ = ["Rebalance", "RebalanceCause", "RebalanceEnding", "RebalanceMove", "RebalanceReason"]
 
 
-class Why(enum.StrEnum):
+class RebalanceCause(enum.StrEnum):
     """What began a rebalance, or happened while members joined."""
 
     JOINED = "joined"
@@ -30,7 +30,7 @@ class Why(enum.StrEnum):
     LOG_REFUSED = "brought an assignment that the log refused"
 
 
-class Ending(enum.StrEnum):
+class RebalanceEnding(enum.StrEnum):
     """How a rebalance ended."""
 
     UNDER_WAY = "under way"
@@ -40,10 +40,10 @@ class Ending(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class RebalanceReason:
     """``after_ms``: how long was waited, where somebody was waited for; ``said``: the member's own words (KIP-800)."""
 
-    why: Why
+    why: RebalanceCause
     member: str
     client: str = ""
     after_ms: int = 0
@@ -51,7 +51,7 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class RebalanceMove:
     """What a member ``lost`` and ``gained``: the first of them by name, and how many in all."""
 
     member: str
@@ -72,18 +72,18 @@ class Rebalance:
     """
 
     began_ms: int
-    ending: Ending = Ending.UNDER_WAY
+    ending: RebalanceEnding = RebalanceEnding.UNDER_WAY
     generation: int = -1
     members: int = 0
     leader: str = ""
     protocol: str = ""
-    reasons: tuple[Reason, ...] = ()
+    reasons: tuple[RebalanceReason, ...] = ()
     reasons_total: int = 0
     join_ms: int = 0
     last_joined: str = ""
     assign_ms: int = 0
     store_ms: int = 0
-    moved: tuple[Moved, ...] = field(default=())
+    moved: tuple[RebalanceMove, ...] = field(default=())
     moved_total: int = 0
 
     @property

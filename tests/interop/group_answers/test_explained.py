@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from penstock.client import Admin, Producer
-from penstock.seams.rebalances import Ending, Why
+from penstock.seams.rebalances import RebalanceCause, RebalanceEnding
 from penstock.testing import Broker
 from tools.peers import kafka
 
@@ -28,7 +28,7 @@ def test_a_java_member_is_quoted(broker: Broker, kafka_tools: Callable[..., str]
     kafka_tools("console-consumer", *arguments, bootstrap=broker.bootstrap)
     with Admin(broker.address) as admin:
         joined, left = admin.rebalances("g") or ()
-    assert [reason.why for reason in joined.reasons] == [Why.JOINED]
+    assert [reason.why for reason in joined.reasons] == [RebalanceCause.JOINED]
     assert [move.gained_total for move in joined.moved] == [2]
-    assert (left.ending, [reason.why for reason in left.reasons]) == (Ending.DESERTED, [Why.LEFT])
+    assert (left.ending, [reason.why for reason in left.reasons]) == (RebalanceEnding.DESERTED, [RebalanceCause.LEFT])
     assert "consumer is being closed" in left.reasons[0].said

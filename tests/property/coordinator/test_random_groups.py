@@ -11,7 +11,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multip
 from penstock.groups.rebalances import sentence
 from penstock.protocols.kafka.coordinator import GroupSettings, JoinAnswer, State
 from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.seams.rebalances import Ending
+from penstock.seams.rebalances import RebalanceEnding
 from tests.unit.coordinator.world import BOTH, OTHER_RANGE, RANGE, REBALANCE_S, SESSION_S, STICKY, Asked, World
 
 PROTOCOLS = st.sampled_from([RANGE, STICKY, BOTH, OTHER_RANGE])
@@ -182,8 +182,8 @@ class RandomGroup(RuleBasedStateMachine):
         told = group.account.rebalances()
         numbers = [each.generation for each in told if each.generation >= 0]
         assert numbers == sorted(set(numbers))
-        assert all(each.ending is not Ending.UNDER_WAY for each in told[:-1])
-        under_way = bool(told) and told[-1].ending is Ending.UNDER_WAY
+        assert all(each.ending is not RebalanceEnding.UNDER_WAY for each in told[:-1])
+        under_way = bool(told) and told[-1].ending is RebalanceEnding.UNDER_WAY
         assert under_way == (group.state in (State.PREPARING, State.COMPLETING))
         assert all(each.reasons for each in told)
         assert all(sentence(each).isprintable() for each in told)

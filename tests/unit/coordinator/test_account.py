@@ -1,4 +1,4 @@
-"""Why a group was rebalanced, who was slow and what moved, as its coordinator remembers it."""
+"""RebalanceCause a group was rebalanced, who was slow and what moved, as its coordinator remembers it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.model import Partition
 from penstock.protocols.kafka import account
 from penstock.protocols.kafka.coordinator import Leaver
 from penstock.protocols.kafka.messages.consumer_protocol import MemberAssignment, TopicPartitions, write_assignment
-from penstock.seams.rebalances import Ending, Moved, Reason, Rebalance, Why
+from penstock.seams.rebalances import Rebalance, RebalanceCause, RebalanceEnding, RebalanceMove, RebalanceReason
 from tests.unit.coordinator.world import OTHER_RANGE, REBALANCE_S, SESSION_S, World
 
 
@@ -23,7 +23,7 @@ def told(world: World) -> Rebalance:
     return world.group().account.rebalances()[-1]
 
 
-def whys(rebalance: Rebalance) -> list[tuple[Why, str]]:
+def whys(rebalance: Rebalance) -> list[tuple[RebalanceCause, str]]:
     return [(reason.why, reason.member) for reason in rebalance.reasons]
 
 
@@ -51,8 +51,8 @@ def test_a_round_tells_who_joined_who_was_last_and_how_long_each_phase_took() ->
     world.log_answers()
     assert settle_begins.synced.assignment == assigned(0)
     found = told(world)
-    assert whys(found) == [(Why.JOINED, one), (Why.JOINED, two)]
-    assert (found.ending, found.generation, found.members, found.leader) == (Ending.ASSIGNED, 1, 2, one)
+    assert whys(found) == [(RebalanceCause.JOINED, one), (RebalanceCause.JOINED, two)]
+    assert (found.ending, found.generation, found.members, found.leader) == (RebalanceEnding.ASSIGNED, 1, 2, one)
     assert (found.join_ms, found.assign_ms, found.store_ms, found.last_joined) == (6_000, 2_000, 500, two)
     assert {(each.member, each.gained_total) for each in found.moved} == {(one, 1), (two, 2)}
     assert sentence(found) == (
@@ -75,9 +75,11 @@ def test_what_a_member_loses_another_gains() -> None:
     rejoin(world, one)
     settle(world, [one], assigned(0, 1))
     found = told(world)
-    assert found.reasons == (Reason(Why.LEFT, two, "client", said="consumer poll timeout has expired."),)
+    assert found.reasons == (
+        RebalanceReason(RebalanceCause.LEFT, two, "client", said="consumer poll timeout has expired."),
+    )
     moved = (Partition("t", 1),)
-    assert set(found.moved) == {Moved(one, (), moved, 0, 1), Moved(two, moved, (), 1, 0)}
+    assert set(found.moved) == {RebalanceMove(one, (), moved, 0, 1), RebalanceMove(two, moved, (), 1, 0)}
     assert f'{two} left, saying "consumer poll' in sentence(found)
 
 
@@ -87,8 +89,8 @@ def test_a_silent_member_is_named_with_how_long_it_was_silent() -> None:
     world.pass_time(SESSION_S - 1)
     world.heartbeat(one, 1)
     world.pass_time(1)
-    assert [(each.why, each.after_ms) for each in told(world).reasons] == [(Why.EXPIRED, SESSION_S * 1_000)]
-    assert told(world).ending is Ending.UNDER_WAY
+    assert [(each.why, each.after_ms) for each in told(world).reasons] == [(RebalanceCause.EXPIRED, SESSION_S * 1_000)]
+    assert told(world).ending is RebalanceEnding.UNDER_WAY
     assert f"{two} was not heard of for 10.0 s" in sentence(told(world))
 
 
@@ -100,7 +102,7 @@ def test_who_does_not_join_again_in_time_is_why_it_took_so_long() -> None:
         world.pass_time(REBALANCE_S / 10)
         world.heartbeat(two, 1) if two in world.group().members else None
     found = told(world)
-    assert whys(found) == [(Why.LEADER_ASKED, one), (Why.NOT_JOINED, two)]
+    assert whys(found) == [(RebalanceCause.LEADER_ASKED, one), (RebalanceCause.NOT_JOINED, two)]
     assert found.join_ms == REBALANCE_S * 1_000
     assert "did not join again within 60.0 s" in sentence(found)
 
@@ -113,8 +115,8 @@ def test_who_does_not_sync_is_why_the_next_round_begins() -> None:
         world.pass_time(REBALANCE_S / 10)
         world.heartbeat(two, 1) if two in world.group().members else None
     first, second = world.group().account.rebalances()
-    assert (first.ending, first.generation) == (Ending.GIVEN_UP, 1)
-    assert whys(second) == [(Why.NOT_SYNCED, two)]
+    assert (first.ending, first.generation) == (RebalanceEnding.GIVEN_UP, 1)
+    assert whys(second) == [(RebalanceCause.NOT_SYNCED, two)]
     assert "given up" in sentence(first)
 
 
@@ -122,12 +124,12 @@ def test_another_subscription_is_told_apart_from_other_partitions_of_ones_own() 
     world = World()
     one, two = two_at_work(world)
     world.join(two, protocols=OTHER_RANGE)
-    assert whys(told(world)) == [(Why.CHANGED, two)]
+    assert whys(told(world)) == [(RebalanceCause.CHANGED, two)]
     rejoin(world, one)
     settle(world, [one, two], assigned(0), b"")
     (name, metadata) = OTHER_RANGE[0]
     world.join(two, protocols=((name, metadata[:-2] + b"\0\1r"),))
-    assert whys(told(world)) == [(Why.OWNS_OTHERS, two)]
+    assert whys(told(world)) == [(RebalanceCause.OWNS_OTHERS, two)]
 
 
 def test_the_log_is_named_when_it_refused() -> None:
@@ -135,7 +137,7 @@ def test_the_log_is_named_when_it_refused() -> None:
     one, _ = world.completing(2)
     world.sync(one, 1, {one: assigned(0)})
     world.log_answers(accepted=False)
-    assert whys(told(world)) == [(Why.LOG_REFUSED, one)]
+    assert whys(told(world)) == [(RebalanceCause.LOG_REFUSED, one)]
 
 
 def test_a_group_that_was_left_by_all_says_so() -> None:
@@ -143,7 +145,10 @@ def test_a_group_that_was_left_by_all_says_so() -> None:
     one, two = two_at_work(world)
     world.leave(one, two)
     found = told(world)
-    assert (found.ending, whys(found)) == (Ending.DESERTED, [(Why.LEFT, one), (Why.LEFT, two)])
+    assert (found.ending, whys(found)) == (
+        RebalanceEnding.DESERTED,
+        [(RebalanceCause.LEFT, one), (RebalanceCause.LEFT, two)],
+    )
     assert sentence(found).startswith("no members any more; because")
 
 
@@ -169,7 +174,7 @@ def test_what_is_remembered_has_an_end() -> None:
     kept = Account()
     for generation in range(ROUNDS + 5):
         for number in range(NAMED + 3):
-            kept.note(Reason(Why.JOINED, f"{number}" + "x" * 9_999))
+            kept.note(RebalanceReason(RebalanceCause.JOINED, f"{number}" + "x" * 9_999))
         kept.begin(1.0, 1)
         kept.formed(1.0, generation, 99, "l" * 9_999, "range")
         owned = {f"m{each}": bytes([generation]) for each in range(NAMED + 3)}
@@ -197,6 +202,8 @@ def test_an_account_that_is_none_is_a_violation(text: str) -> None:
 
 
 def test_names_cannot_break_the_line() -> None:
-    one = Rebalance(began_ms=0, reasons=(Reason(Why.LEFT, "a\nERROR", said="b\x1b[0m\r"),), reasons_total=1)
+    one = Rebalance(
+        began_ms=0, reasons=(RebalanceReason(RebalanceCause.LEFT, "a\nERROR", said="b\x1b[0m\r"),), reasons_total=1
+    )
     assert sentence(one).isprintable()
     assert sentence(replace(one, reasons=(), reasons_total=0)).endswith("because of something that is not known")

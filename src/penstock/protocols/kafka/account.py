@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from penstock.errors import ProtocolViolation
 from penstock.model import Partition
-from penstock.seams.rebalances import Ending, Moved, Reason, Rebalance, Why
+from penstock.seams.rebalances import Rebalance, RebalanceCause, RebalanceEnding, RebalanceMove, RebalanceReason
 
 __all__ = ["OPTION", "SINCE", "read", "written"]
 
@@ -40,7 +40,7 @@ def read(text: str) -> list[Rebalance]:
 def _rebalance(row: dict[str, Any]) -> Rebalance:
     plain = {name: row[name] for name in _PLAIN if name in row}
     return Rebalance(
-        ending=Ending(row["ending"]),
+        ending=RebalanceEnding(row["ending"]),
         reasons=tuple(_reason(each) for each in row["reasons"]),
         moved=tuple(_moved(each) for each in row["moved"]),
         **plain,
@@ -50,10 +50,10 @@ def _rebalance(row: dict[str, Any]) -> Rebalance:
 _PLAIN: Final = tuple(name for name in Rebalance.__slots__ if name not in ("ending", "reasons", "moved"))
 
 
-def _reason(row: dict[str, Any]) -> Reason:
-    return Reason(Why(row["why"]), row["member"], row["client"], row["after_ms"], row["said"])
+def _reason(row: dict[str, Any]) -> RebalanceReason:
+    return RebalanceReason(RebalanceCause(row["why"]), row["member"], row["client"], row["after_ms"], row["said"])
 
 
-def _moved(row: dict[str, Any]) -> Moved:
+def _moved(row: dict[str, Any]) -> RebalanceMove:
     lost, gained = (tuple(Partition(**each) for each in row[name]) for name in ("lost", "gained"))
-    return Moved(row["member"], lost, gained, row["lost_total"], row["gained_total"])
+    return RebalanceMove(row["member"], lost, gained, row["lost_total"], row["gained_total"])

@@ -15,7 +15,7 @@ from penstock.protocols.kafka.coordinator.rounds import Act, Cause, Rounds, Wait
 from penstock.protocols.kafka.coordinator.states import Effect, Event
 from penstock.protocols.kafka.coordinator.stored import CONSUMER, partitions_of, stored_value, subscribed_topics
 from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.seams.rebalances import Reason, Why
+from penstock.seams.rebalances import RebalanceCause, RebalanceReason
 
 __all__ = ["ACTS"]
 
@@ -133,7 +133,7 @@ def _end_join_phase(rounds: Rounds, group: Group, cause: Cause) -> None:
         if member.instance_id is None:
             rounds.forget_member(group, member.member_id)
             after_ms = round(group.rebalance_timeout_s * 1_000)
-            group.account.note(Reason(Why.NOT_JOINED, member.member_id, member.client_id, after_ms))
+            group.account.note(RebalanceReason(RebalanceCause.NOT_JOINED, member.member_id, member.client_id, after_ms))
     if not group.members:
         rounds.step(group, Event.DESERTED, cause)
         return
@@ -210,7 +210,7 @@ def _drop_unsynced(rounds: Rounds, group: Group, cause: Cause) -> None:
     after_ms = round(group.rebalance_timeout_s * 1_000)
     for member_id in [name for name in group.members if name in group.pending_sync]:
         client = group.members[member_id].client_id
-        group.account.note(Reason(Why.NOT_SYNCED, member_id, client, after_ms))
+        group.account.note(RebalanceReason(RebalanceCause.NOT_SYNCED, member_id, client, after_ms))
         rounds.forget_member(group, member_id)
 
 

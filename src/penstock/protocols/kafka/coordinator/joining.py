@@ -13,7 +13,7 @@ from penstock.protocols.kafka.coordinator.rounds import Cause, Moment, Rounds, W
 from penstock.protocols.kafka.coordinator.states import Event, State
 from penstock.protocols.kafka.coordinator.stored import topics_of
 from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.seams.rebalances import Reason, Why
+from penstock.seams.rebalances import RebalanceCause, RebalanceReason
 
 __all__ = ["drop_pending", "join"]
 
@@ -60,7 +60,7 @@ def _has_room(rounds: Rounds, group: Group, request: Join) -> bool:
 def _refuse_oversized(rounds: Rounds, group: Group, request: Join, now: Moment) -> None:
     request.reply(JoinAnswer(ErrorCode.GROUP_MAX_SIZE_REACHED))
     if request.member_id in group.members:
-        group.account.note(Reason(Why.REFUSED, request.member_id, request.client_id))
+        group.account.note(RebalanceReason(RebalanceCause.REFUSED, request.member_id, request.client_id))
         rounds.forget_member(group, request.member_id, ErrorCode.GROUP_MAX_SIZE_REACHED)
         rounds.step(group, Event.REMOVED, Cause(now))
     elif drop_pending(rounds, group, request.member_id):
@@ -88,7 +88,7 @@ def _add(rounds: Rounds, group: Group, request: Join, now: Moment, member_id: st
         request.protocols,
     )
     group.add(member, request.protocol_type)
-    group.account.note(_reason(Why.JOINED, request, member_id))
+    group.account.note(_reason(RebalanceCause.JOINED, request, member_id))
     rounds.set(group, Wait.SESSION, now.monotonic + rounds.settings.new_member_timeout_ms / 1_000, member_id)
     rounds.step(group, Event.ADDED, Cause(now, member, request))
 
@@ -118,13 +118,15 @@ def _explain(group: Group, member: Member, request: Join, event: Event) -> None:
         changed = topics_of(dict(request.protocols).get(group.protocol_name or "", b"")) != topics_of(
             member.metadata(group.protocol_name)
         )
-        group.account.note(_reason(Why.CHANGED if changed else Why.OWNS_OTHERS, request, member.member_id))
+        group.account.note(
+            _reason(RebalanceCause.CHANGED if changed else RebalanceCause.OWNS_OTHERS, request, member.member_id)
+        )
     elif event is Event.LEADER_REJOINED and group.state is State.STABLE:
-        group.account.note(_reason(Why.LEADER_ASKED, request, member.member_id))
+        group.account.note(_reason(RebalanceCause.LEADER_ASKED, request, member.member_id))
 
 
-def _reason(why: Why, request: Join, member_id: str) -> Reason:
-    return Reason(why, member_id, request.client_id, said=request.reason)
+def _reason(why: RebalanceCause, request: Join, member_id: str) -> RebalanceReason:
+    return RebalanceReason(why, member_id, request.client_id, said=request.reason)
 
 
 def _update(group: Group, member: Member, request: Join) -> None:
@@ -151,5 +153,5 @@ def _take_over(rounds: Rounds, group: Group, request: Join, now: Moment, member_
     same = group.protocol_name is not None and group.select_protocol() == group.protocol_name
     event = Event.TAKEN_OVER if same else Event.TAKEN_OVER_CHANGED
     if group.state is State.COMPLETING or (group.state is State.STABLE and not same):
-        group.account.note(_reason(Why.CAME_BACK, request, member_id))
+        group.account.note(_reason(RebalanceCause.CAME_BACK, request, member_id))
     rounds.step(group, event, Cause(now, member, request, takeover=takeover))

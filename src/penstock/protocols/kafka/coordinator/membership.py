@@ -14,7 +14,7 @@ from penstock.protocols.kafka.coordinator.requests import JoinAnswer, Leaver, Sy
 from penstock.protocols.kafka.coordinator.rounds import Cause, Due, Moment, Rounds, Wait
 from penstock.protocols.kafka.coordinator.states import Event, State
 from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.seams.rebalances import Reason, Why
+from penstock.seams.rebalances import RebalanceCause, RebalanceReason
 
 __all__ = ["expired", "heartbeat", "leave", "stored", "sync"]
 
@@ -68,8 +68,8 @@ def _leave_one(rounds: Rounds, group: Group, leaver: Leaver) -> ErrorCode:
         return ErrorCode.NONE
     fault = group.identity_fault(member_id, leaver.instance_id)
     if not fault:
-        why = Why.LEFT if leaver.member_id else Why.TAKEN_OUT
-        group.account.note(Reason(why, member_id, group.members[member_id].client_id, said=leaver.reason))
+        why = RebalanceCause.LEFT if leaver.member_id else RebalanceCause.TAKEN_OUT
+        group.account.note(RebalanceReason(why, member_id, group.members[member_id].client_id, said=leaver.reason))
         rounds.forget_member(group, member_id)
     return fault
 
@@ -90,7 +90,7 @@ def expired(rounds: Rounds, group: Group, due: Due, now: Moment) -> None:
         # exception: its timer is long, and its process may have died before anybody saw it.
         if member.is_new or not waits_for_us:
             after_ms = rounds.settings.new_member_timeout_ms if member.is_new else member.session_timeout_ms
-            group.account.note(Reason(Why.EXPIRED, due.member_id, member.client_id, after_ms))
+            group.account.note(RebalanceReason(RebalanceCause.EXPIRED, due.member_id, member.client_id, after_ms))
             rounds.forget_member(group, due.member_id)
             rounds.step(group, Event.REMOVED, Cause(now))
 
@@ -99,7 +99,7 @@ def stored(rounds: Rounds, group: Group, ticket: int, accepted: bool, now: Momen
     """What was given to the log under ``ticket`` is durable, or was refused. Late answers to old tickets do nothing."""
     if ticket == group.storing:
         if not accepted:
-            group.account.note(Reason(Why.LOG_REFUSED, group.leader or ""))
+            group.account.note(RebalanceReason(RebalanceCause.LOG_REFUSED, group.leader or ""))
         rounds.step(group, Event.STORED if accepted else Event.STORE_FAILED, Cause(now))
         return
     takeover = group.takeovers.pop(ticket, None)
