@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from penstock.client._tables import RowsLike
 from penstock.client.delivery import RecordMetadata
 from penstock.columnar import Messages
-from penstock.columnar.builder import HeadersLike
 from penstock.errors import PenstockError
 from penstock.model import Committed, Partition
+
+if TYPE_CHECKING:  # they load Arrow
+    from penstock.client._tables import RowsLike
+    from penstock.columnar.builder import HeadersLike
 
 __all__ = ["ConsumerInterceptor", "Outgoing", "ProducerInterceptor"]
 
