@@ -131,7 +131,7 @@ class Delivering:
             if self._avoids is not None and self._avoids(partition) and self._move_on(queue):
                 wake = now
             self._expire(queue, now)
-            if queue.retries and _at_rest(queue) and self._expiry(queue, now) <= now:
+            if queue.retries and queue.at_rest and self._expiry(queue, now) <= now:
                 # Nobody to send it to, all that time: no answer will come that could be decided about.
                 queue.recovering = True
                 self._begin(self._at_rest(queue, self._recovery.give_up_late), "give up")
@@ -178,7 +178,7 @@ class Delivering:
         self._recovery.dropping = error
         for queue in list(self._queues.values()):
             self._fail(queue.expire(float("inf"), 0.0), error)
-            if queue.retries and _at_rest(queue):
+            if queue.retries and queue.at_rest:
                 queue.recovering = True
                 self._begin(self._at_rest(queue, self._recovery.drop_failed), "drop")
 
@@ -292,13 +292,11 @@ class Delivering:
             self._hooks.failed(answers)
             return
         try:
-            self._go_on_after(node, chosen, answers)
+            # Noted at once: the next answer may be here before a task has begun, and would have new batches sent.
+            undecided = self._take_in(node, chosen, answers)
         except Exception as error:
             self._hooks.failed(error)
-
-    def _go_on_after(self, node: Node, chosen: list[tuple[PartitionQueue, Flight]], answers: Sequence[Sent]) -> None:
-        # Noted at once: the next answer may be here before a task has begun, and would have new batches sent.
-        undecided = self._take_in(node, chosen, answers)
+            return
         if undecided:
             self._begin(self._decide(undecided), f"answer of {node.name}")
         else:
@@ -371,7 +369,7 @@ class Delivering:
 
     def _expiry(self, queue: PartitionQueue, now: float) -> float:
         """When the next of what waits is too old; what is under way is looked at when its answer comes."""
-        born = [queue.retries[0].born] if queue.retries and _at_rest(queue) else []
+        born = [queue.retries[0].born] if queue.retries and queue.at_rest else []
         born += [] if queue.oldest is None else [queue.oldest]
         return min(born) + self._config.delivery_timeout_ms / 1_000 if born else now + _MOST_SECONDS
 
@@ -398,8 +396,3 @@ class Delivering:
         error = Closed("a task of the producer was cancelled") if task.cancelled() else task.exception()
         if error is not None and not self._closed:
             self._hooks.failed(error)
-
-
-def _at_rest(queue: PartitionQueue) -> bool:
-    """Nothing of it is under way, and nothing is being decided."""
-    return not (queue.in_flight or queue.recovering)

@@ -14,7 +14,7 @@ from penstock.config import ClientConfig
 from penstock.config.logs import ClientLog
 from penstock.errors import Closed, PenstockError
 
-__all__ = ["Ending", "on_error_s", "tell_beside", "undelivered"]
+__all__ = ["Ending", "error_of", "on_error_s", "tell_beside", "undelivered"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +69,8 @@ def undelivered(outcomes: Iterable[Outcome]) -> Counter[str]:
         else:
             lost[outcome.topic] += sum(fate.rows for fate in fates if fate.error is not None)
     return +lost
+
+
+def error_of(unseen: Outcome | None) -> PenstockError | None:
+    """The error of a delivery that nobody has looked at."""
+    return None if unseen is None or unseen.seen else unseen.first_error()

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock.client._callbacks import CallbackFailure, Told
-from penstock.client.delivery import Delivery
 from penstock.client.interceptors import ConsumerInterceptor, Outgoing, ProducerInterceptor
 from penstock.columnar import Messages
 from penstock.errors import ConfigError, LocalError
 from penstock.model import Committed, Partition
 
-if TYPE_CHECKING:  # a consumer of a few records does without Arrow, which these load
+if TYPE_CHECKING:  # a consumer of a handful of records does without Arrow
     from penstock.client._putting import RecordToPut, TableToPut
     from penstock.client._tables import RowsLike
+    from penstock.client.delivery import Delivery
     from penstock.columnar.builder import HeadersLike
 
 __all__ = ["ConsumerInterceptors", "ProducerInterceptors", "interceptors_of"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.client.metrics import Timing
+from penstock.client.metrics import ProducerMetrics, Timing
 from penstock.seams import Fetched
 
 __all__ = ["ConsumerMeter", "ProducerMeter", "Stopwatch"]
@@ -82,3 +82,17 @@ class ProducerMeter:
         self.batches += 1
         self.batch_bytes += size
         self.sent += records
+
+    def metrics(self, now: float, buffer_bytes: int, requests_in_flight: int) -> ProducerMetrics:
+        """As users read it."""
+        return ProducerMetrics(
+            seconds=now - self.begun,
+            request=self.request.timing,
+            batches_total=self.batches,
+            batch_bytes_total=self.batch_bytes,
+            record_send_total=self.sent,
+            record_retry_total=self.retries,
+            record_error_total=self.errors,
+            buffer_bytes=buffer_bytes,
+            requests_in_flight=requests_in_flight,
+        )

@@ -16,7 +16,7 @@ from penstock.client._arguments import TopicNames
 from penstock.client._callbacks import Callbacks, LoopCallbacks
 from penstock.client._choosing import PartitionerFunction, chooser_of
 from penstock.client._delivering import Delivering, Hooks
-from penstock.client._ending import Ending, undelivered
+from penstock.client._ending import Ending, error_of, undelivered
 from penstock.client._inside import failed_inside, guarded
 from penstock.client._intake import Intake
 from penstock.client._intercepting import ProducerInterceptors
@@ -119,7 +119,7 @@ class ProducerEngine:
         await self._settle_all()
         await self._callbacks.ran()
         unseen, self._unseen = self._unseen, None
-        if (error := _error_of(unseen)) is not None:
+        if (error := error_of(unseen)) is not None:
             raise error
 
     async def _settle_all(self) -> None:
@@ -137,18 +137,7 @@ class ProducerEngine:
 
     def metrics(self) -> ProducerMetrics:
         """What was counted, and what is on its way. May be asked from any thread."""
-        meter = self._meter
-        return ProducerMetrics(
-            seconds=self._loop.time() - meter.begun,
-            request=meter.request.timing,
-            batches_total=meter.batches,
-            batch_bytes_total=meter.batch_bytes,
-            record_send_total=meter.sent,
-            record_retry_total=meter.retries,
-            record_error_total=meter.errors,
-            buffer_bytes=self.intake.used_bytes,
-            requests_in_flight=self._delivering.requests,
-        )
+        return self._meter.metrics(self._loop.time(), self.intake.used_bytes, self._delivering.requests)
 
     async def partitions_of(self, topic: str) -> tuple[Partition, ...]:
         """A topic's partitions. Raises UsageError if there is none of that name for ``unknown_topic_timeout_ms``."""
@@ -173,7 +162,7 @@ class ProducerEngine:
                 open_outcomes = self.intake.open_outcomes()
                 self._stop(Closed("the producer was closed before this was acknowledged", hint=_MORE_TIME))
                 await self._hang_up()
-        return Ending(undelivered(open_outcomes), _error_of(unseen))
+        return Ending(undelivered(open_outcomes), error_of(unseen))
 
     async def _finish(self) -> None:
         if self._transactions is not None:
@@ -402,10 +391,6 @@ class ProducerEngine:
         waiting = [staged.outcome for waiting in self._unrouted.values() for staged in waiting]
         self._unrouted.clear()
         return waiting
-
-
-def _error_of(unseen: Outcome | None) -> PenstockError | None:
-    return None if unseen is None or unseen.seen else unseen.first_error()
 
 
 def _set(future: asyncio.Future[None]) -> None:

@@ -197,6 +197,11 @@ class PartitionQueue:
             self._advance(run, rows)
         return expired
 
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing of it is under way, and nothing is being decided."""
+        return not (self.in_flight or self.recovering)
+
     def fail(self, flight: Flight) -> None:
         """Put a batch that failed among the others that did, in order."""
         place = sum(1 for each in self.retries if each.number <= flight.number)

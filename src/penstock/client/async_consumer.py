@@ -17,14 +17,13 @@ from penstock.client._arguments import (
     check_partitions,
     check_starts,
     seconds,
-    whole_number,
 )
-from penstock.client._callbacks import CallbackErrorHook, CallbackFailure, Told, without_hook
+from penstock.client._callbacks import CallbackErrorHook, Told, without_hook
 from penstock.client._committable import CommitCallback, OffsetsLike
 from penstock.client._connect import open_asyncio, protocol_of
+from penstock.client._consumer_end import ConsumerEnd, poll_limit, standing
 from penstock.client._consumer_engine import ConsumerEngine
-from penstock.client._ending import on_error_s, tell_beside
-from penstock.client._handle import Handle, check_loop, shown_address
+from penstock.client._handle import check_loop, shown_address
 from penstock.client._intercepting import ConsumerInterceptors, interceptors_of
 from penstock.client._interrupts import Interrupts
 from penstock.client._listening import Call, call_on_loop
@@ -46,12 +45,12 @@ from penstock.errors import Closed, UsageError
 from penstock.model import Committed, GroupMetadata, K, Offset, OffsetSpec, Partition, PartitionLike, V
 from penstock.seams import FoundOffset
 
-__all__ = ["AsyncConsumer", "poll_limit"]
+__all__ = ["AsyncConsumer"]
 
 _ITERATION_S = 3_600.0
 
 
-class AsyncConsumer(Handle, Generic[K, V]):
+class AsyncConsumer(ConsumerEnd, Generic[K, V]):
     """Reads topics as `Messages`: shared with a group, or alone.
 
     ``address`` is ``scheme://host:port[,host:port…]/topic[,topic…]?option=value``; ``options`` are the fields of
@@ -354,7 +353,7 @@ class AsyncConsumer(Handle, Generic[K, V]):
     def _described(self) -> str:
         group = self._settings.config.group
         engine = self._engine
-        state = "closed" if self._closed else "not started" if engine is None else _standing(engine)
+        state = "closed" if self._closed else "not started" if engine is None else standing(engine)
         return f"{shown_address(self._settings.address)}, {f'group {group}' if group else 'no group'}, {state}"
 
     async def _start(self, *, subscribe: bool = True) -> ConsumerEngine:
@@ -380,39 +379,6 @@ class AsyncConsumer(Handle, Generic[K, V]):
                 await self._engine.subscribe(self._addressed, RebalanceListener())
         return self._engine
 
-    async def _end(self, timeout_s: float | None, *, handled: bool, who: object = None) -> None:
-        engine, config = self._engine, self._settings.config
-        who = who or asyncio.current_task()
-        if engine is None:
-            self._closed = True
-            return
-        if self._closer is not None and engine.patience is not None:
-            # Whoever closes already, and does so again in a listener or a signal's handler, would wait for himself.
-            await engine.patience.hurry(timeout_s, wait=who != self._closer)
-            return
-        if timeout_s is None:
-            patience_ms = config.request_timeout_ms if config.close_timeout_ms is None else config.close_timeout_ms
-            timeout_s = patience_ms / 1_000
-        self._closer = who
-        if handled:
-            # A clean end: what the last poll returned was dealt with. After an exception nobody knows.
-            engine.partitions.mark_handled()
-        try:
-            await engine.close(timeout_s)  # the listener hears of it, and may still commit
-        finally:
-            self._measured = engine.metrics()
-            self._engine, self._closed = None, True
-            await self._run_finished(engine)
-            self._interceptors.closed()
-
-    async def _leave(self, error: BaseException, who: object = None) -> None:
-        """Close because of an exception, which goes on: soon, and without another one in its place."""
-        try:
-            await self._end(on_error_s(self._settings.config), handled=False, who=who)
-        except Exception as failure:  # of a listener, too
-            self._log.warning("closing the consumer under an exception failed as well: %r", failure)
-            tell_beside(error, f"closing the consumer failed as well: {failure!r}")
-
     async def _ready(self, engine: ConsumerEngine, deadline: float, *, serve: bool) -> bool:
         if serve:
             await self._run_finished(engine)
@@ -423,28 +389,3 @@ class AsyncConsumer(Handle, Generic[K, V]):
         for partition in check_partitions(partitions) or engine.partitions.assigned:
             engine.state_of(partition).look_up(OffsetSpec(name=where))
         engine.go_on()
-
-    async def _run_finished(self, engine: ConsumerEngine) -> None:
-        finished = engine.consumption.finished
-        while finished:
-            commit = finished.popleft()
-            try:
-                await self._call(commit)
-            except Exception as error:
-                self._told(CallbackFailure(error, commit.callback, (commit.offsets, commit.error), commit.topics))
-
-
-def _standing(engine: ConsumerEngine) -> str:
-    """How many partitions it has, and where it stands with its group."""
-    member = engine.rebalancing.member if engine.rebalancing is not None and engine.config.group else None
-    return f"{len(engine.partitions.assigned)} partitions" + (f", {member.state.value}" if member is not None else "")
-
-
-def poll_limit(max_records: int | None, engine: ConsumerEngine) -> int:
-    """How many records a poll may return. Raises UsageError."""
-    if max_records is None:
-        return engine.config.max_poll_records
-    max_records = whole_number("max_records", max_records)
-    if max_records < 1:
-        raise UsageError(f"max_records is {max_records}, allowed is 1 and more")
-    return max_records

@@ -15,12 +15,13 @@ from typing import Any, Generic, Self
 from penstock.client._arguments import OffsetLike, seconds
 from penstock.client._callbacks import CallbackErrorHook
 from penstock.client._committable import CommitCallback, OffsetsLike
+from penstock.client._consumer_end import poll_limit
 from penstock.client._consumer_engine import ConsumerEngine
 from penstock.client._ending import tell_beside
 from penstock.client._handle import Handle
 from penstock.client._loop_thread import AnyTurn, Run, Turns, call_in_user_thread, loop_thread
 from penstock.client._subscribed import PatternLike, TopicsLike
-from penstock.client.async_consumer import AsyncConsumer, poll_limit
+from penstock.client.async_consumer import AsyncConsumer
 from penstock.client.errors import WakeUp
 from penstock.client.interceptors import ConsumerInterceptor
 from penstock.client.metrics import ConsumerMetrics

@@ -9,14 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.client.delivery import RecordMetadata
-from penstock.columnar import Messages
-from penstock.errors import PenstockError
-from penstock.model import Committed, Partition
-
-if TYPE_CHECKING:  # they load Arrow
+if TYPE_CHECKING:  # a consumer of a handful of records does without Arrow
     from penstock.client._tables import RowsLike
+    from penstock.client.delivery import RecordMetadata
+    from penstock.columnar import Messages
     from penstock.columnar.builder import HeadersLike
+    from penstock.errors import PenstockError
+    from penstock.model import Committed, Partition
 
 __all__ = ["ConsumerInterceptor", "Outgoing", "ProducerInterceptor"]
 

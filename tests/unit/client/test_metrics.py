@@ -169,7 +169,7 @@ def test_they_may_be_read_from_any_thread_while_a_poll_waits(log: FakeLog) -> No
             polling = asyncio.get_running_loop().run_in_executor(None, consumer.poll, 1.0)
             while not polling.done():
                 assert consumer.metrics().records_total == 0
-                await asyncio.sleep(0.02)
+                await asyncio.wait([polling], timeout=0.02)
             assert consumer.metrics().poll.count == 1
 
     asyncio.run(main())
