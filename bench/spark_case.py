@@ -7,23 +7,30 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
+
+from pyspark.sql import SparkSession
 
 from bench.spark_actions import action
 from bench.spark_frames import Source
 from bench.spark_jvm import Stopwatch, say, session
 from bench.spark_told import told_cases
 
-__all__ = ["main"]
+__all__ = ["main", "measure"]
 
 
 def main(job: Mapping[str, Any]) -> None:
+    """A topic of Kafka's."""
+    measure(job, lambda spark: Source(spark, job["bootstrap"], job["topic"], job["count"]))
+
+
+def measure(job: Mapping[str, Any], source_of: Callable[[SparkSession], Source]) -> None:
     """Checksums of every case first, then the timed rounds."""
     spark = session()
     watch = Stopwatch()
-    source = Source(spark, job["bootstrap"], job["topic"], job["count"])
+    source = source_of(spark)
 
     def sums(case: str) -> Mapping[str, object]:
         return {"evidence": action(case).evidence, "sums": action(case).sums(source, case)}

@@ -8,20 +8,17 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from pyspark.sql import DataFrame
 
-from bench.spark_actions import action
+from bench.spark_case import measure
 from bench.spark_frames import Source
-from bench.spark_jvm import Stopwatch, say, session
-from bench.spark_told import told_cases
 
 __all__ = ["RocketSource", "main"]
 
 PULL = 1_024
-_WARMING = "10000"
+_WARMING = 10_000
 
 
 class RocketSource(Source):
@@ -38,7 +35,7 @@ class RocketSource(Source):
 
     def touch(self) -> None:
         """As its parent, by Spark's own range: it starts the same Python processes."""
-        self.spark.range(int(_WARMING)).mapInArrow(_same, "id long").write.format("noop").mode("overwrite").save()
+        self.spark.range(_WARMING).mapInArrow(_same, "id long").write.format("noop").mode("overwrite").save()
 
 
 def _same(batches: Any) -> Any:
@@ -46,21 +43,9 @@ def _same(batches: Any) -> Any:
 
 
 def main(job: Mapping[str, Any]) -> None:
-    """Checksums of every case first, then the timed rounds."""
-    spark = session()
-    watch = Stopwatch()
-    source = RocketSource(spark, job["bootstrap"], job["topic"], job["count"], job["partitions"])
-
-    def sums(case: str) -> Mapping[str, object]:
-        return {"evidence": action(case).evidence, "sums": action(case).sums(source, case)}
-
-    def figures(case: str) -> Mapping[str, object]:
-        source.touch()
-        return asdict(action(case).run(source, case, watch))
-
-    told_cases(job, sums, figures)
-    say({"rss_mb": watch.rss_mb})
-    spark.stop()
+    """A topic of RocketMQ's."""
+    place = job["bootstrap"], job["topic"], job["count"], job["partitions"]
+    measure(job, lambda spark: RocketSource(spark, *place))
 
 
 if __name__ == "__main__":
