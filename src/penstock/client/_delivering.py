@@ -294,13 +294,12 @@ class Delivering:
         try:
             # Noted at once: the next answer may be here before a task has begun, and would have new batches sent.
             undecided = self._take_in(node, chosen, answers)
+            if undecided:
+                self._begin(self._decide(undecided), f"answer of {node.name}")
+            else:
+                self.kick()
         except Exception as error:
             self._hooks.failed(error)
-            return
-        if undecided:
-            self._begin(self._decide(undecided), f"answer of {node.name}")
-        else:
-            self.kick()
 
     async def _send(self, node: Node, chosen: list[tuple[PartitionQueue, Flight]]) -> None:
         self._unbegun[node.name] -= 1
