@@ -15,19 +15,26 @@ import penstock.testing
 
 DOCS = Path(__file__).parents[2] / "docs"
 NO_CLASSES = {
-    "__version__",
     "Bound",
     "CallbackErrorHook",
     "CheckCallback",
     "CommitCallback",
+    "Deserializer",
+    "Form",
     "HeadersLike",
+    "Moment",
     "OffsetLike",
     "OffsetsLike",
-    "Racks",
-    "Shares",
     "OptionValue",
     "PartitionLike",
+    "PartitionerFunction",
+    "PatternLike",
+    "Racks",
     "RowsLike",
+    "Serializer",
+    "Shares",
+    "TopicsLike",
+    "__version__",
 }
 PYSPARKS_OWN = {"DataFrame", "SparkSession", "PenstockDataSource"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
 from contextvars import Context
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
@@ -17,6 +18,8 @@ for role in ("consumer", "producer"):
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 _STUCK = 1e7
+_WORKING_S = 1.0
+"""So much real time a thread gets for what is done beside the loop, before time goes on without it."""
 
 
 class _Selector(selectors.DefaultSelector):
@@ -25,7 +28,7 @@ class _Selector(selectors.DefaultSelector):
     loop: VirtualLoop
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        ready = super().select(0)
+        ready = super().select(_WORKING_S if timeout != 0 and self.loop.working else 0)
         if not ready and timeout is None:
             raise RuntimeError("nothing will ever happen: every task waits for another")
         if not ready and timeout:
@@ -39,6 +42,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def __init__(self) -> None:
         self.now = 0.0
+        self.working = 0
         selector = _Selector()
         selector.loop = self
         super().__init__(selector)
@@ -46,6 +50,19 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self.now
+
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: Unpack[Ts]
+    ) -> asyncio.Future[T]:
+        """Time stands still meanwhile: how long a thread takes in truth must decide nothing."""
+        future: asyncio.Future[T] = super().run_in_executor(executor, func, *args)
+        self.working += 1
+        future.add_done_callback(self._worked)
+        return future
+
+    def _worked(self, future: asyncio.Future[Any]) -> None:
+        del future
+        self.working -= 1
 
     def call_at(
         self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
