@@ -52,7 +52,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self.now
 
     def run_in_executor(
-        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: Unpack[Ts]
+        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
     ) -> asyncio.Future[T]:
         """Time stands still meanwhile: how long a thread takes in truth must decide nothing."""
         future: asyncio.Future[T] = super().run_in_executor(executor, func, *args)
