@@ -198,6 +198,11 @@ _ABOUT = {
         "2,000 asynchronous ones are in flight; a thread a queue pulls 32 messages at once. The server's CPU is that "
         "of all messages, the warm-up's included; the real one's does not count its name server."
     ),
+    "spark-rocketmq": (
+        "A topic of a real RocketMQ broker (5.4), four queues, 1,024 messages an answer, into Spark's noop sink. No "
+        "connector of RocketMQ's runs on Spark 4; the rival is RocketMQ's own pull consumer at its best, which reads "
+        "the same topic in a process of its own, without Spark, and builds nothing."
+    ),
     "tubemq": (
         "A real TubeMQ broker over loopback: topics of four stores with a partition each, clients warmed up in the "
         "process that is measured. Ours build Arrow columns value and offset; Java counts messages and builds nothing. "
