@@ -13,6 +13,7 @@ from penstock.config.logs import ClientLog
 from penstock.errors import ConfigError, ProtocolViolation
 from penstock.model import Committed, Partition
 from penstock.protocols.rocketmq import messages as m
+from penstock.protocols.rocketmq.client.queues import partition_of, queue_of
 from penstock.protocols.rocketmq.config.options import MessageModel
 from penstock.protocols.rocketmq.messages.json_text import MAX_JSON_BYTES
 
@@ -56,7 +57,7 @@ class LocalOffsets:
             return
         known = {**await self._table(), **offsets}
         table = {
-            m.MessageQueue(topic=each.topic, broker_name=each.node, queue_id=each.id): at.offset
+            queue_of(each): at.offset
             for each, at in sorted(known.items(), key=lambda pair: (pair[0].topic, pair[0].node, pair[0].id))
         }
         await self.file.save(m.write_body(m.LocalOffsets(offset_table=table)))
@@ -88,6 +89,4 @@ def _read(content: bytes) -> dict[Partition, Committed]:
             f"the file of this member's offsets cannot be read: {error}",
             hint="Put offsets.json.bak, which lies beside it, into its place, or delete it to begin anew",
         ) from error
-    return {
-        Partition(queue.topic, queue.queue_id, queue.broker_name): Committed(offset) for queue, offset in table.items()
-    }
+    return {partition_of(queue): Committed(offset) for queue, offset in table.items()}

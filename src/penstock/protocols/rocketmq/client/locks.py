@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.config.logs import ClientLog, whose
 from penstock.model import Node, Partition
 from penstock.protocols.rocketmq import messages as m
+from penstock.protocols.rocketmq.client.queues import partition_of, queue_of
 from penstock.protocols.rocketmq.methods import LOCK_BATCH_MQ, UNLOCK_BATCH_MQ
 
 if TYPE_CHECKING:
@@ -61,11 +62,10 @@ class Locks:
             node.endpoint, LOCK_BATCH_MQ, m.Routed(broker_name=node.name), self._body(those), within_s=_MOMENT_S
         )
         found = m.read_body(m.LockedQueues, answer.body).lock_ok_mq_set
-        return {Partition(each.topic, each.queue_id, each.broker_name) for each in found} & set(those)
+        return set(map(partition_of, found)) & set(those)
 
     def _body(self, those: Collection[Partition]) -> m.LockQueues:
-        queues = (m.MessageQueue(topic=each.topic, broker_name=each.node, queue_id=each.id) for each in those)
-        return m.LockQueues(consumer_group=self._group, client_id=self._shared.id, mq_set=tuple(queues))
+        return m.LockQueues(consumer_group=self._group, client_id=self._shared.id, mq_set=tuple(map(queue_of, those)))
 
     def _by_node(self, partitions: Collection[Partition]) -> dict[Node, list[Partition]]:
         found: dict[Node, list[Partition]] = {}

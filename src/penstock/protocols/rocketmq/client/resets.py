@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 from penstock.errors import PenstockError
 from penstock.model import Partition
 from penstock.protocols.rocketmq import messages as m
+from penstock.protocols.rocketmq.client.queues import partition_of
 from penstock.protocols.rocketmq.command import RemotingCommand
 from penstock.protocols.rocketmq.methods import RESET_CONSUMER_CLIENT_OFFSET
 from penstock.protocols.rocketmq.rpc import read_request
@@ -41,7 +42,7 @@ class Resets:
         except PenstockError:
             return
         for queue, offset in table.items():
-            self.note(header.group, Partition(queue.topic, queue.queue_id, queue.broker_name), offset)
+            self.note(header.group, partition_of(queue), offset)
 
     def note(self, group: str, partition: Partition, offset: int) -> None:
         """The group goes on at ``offset``."""

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 from penstock.errors import PenstockError
 from penstock.model import Partition
 from penstock.protocols.rocketmq import messages as m
+from penstock.protocols.rocketmq.client.queues import queue_of
 from penstock.protocols.rocketmq.command import RemotingCommand
 from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.methods import (
@@ -85,7 +86,7 @@ def _running(member: Tells) -> m.ConsumerRunningInfo:
         },
         subscription_set=tuple(member.subscriptions),
         mq_table={
-            _queue(partition): m.ProcessQueueInfo(commit_offset=offset, locked=member.orderly)
+            queue_of(partition): m.ProcessQueueInfo(commit_offset=offset, locked=member.orderly)
             for partition, offset in member.positions.items()
         },
         status_table={each.topic: m.ConsumeStatus() for each in member.subscriptions},
@@ -94,9 +95,5 @@ def _running(member: Tells) -> m.ConsumerRunningInfo:
 
 def _status(member: Tells) -> m.ConsumerStatus:
     return m.ConsumerStatus(
-        message_queue_table={_queue(partition): offset for partition, offset in member.positions.items()}
+        message_queue_table={queue_of(partition): offset for partition, offset in member.positions.items()}
     )
-
-
-def _queue(partition: Partition) -> m.MessageQueue:
-    return m.MessageQueue(topic=partition.topic, broker_name=partition.node, queue_id=partition.id)
