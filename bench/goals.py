@@ -188,8 +188,12 @@ GOALS: Sequence[Goal] = (
         "rocketmq", "consume, 100 B", RATE, "penstock RangeReader", "Java pull, 1024 at once", 1, 2,
     ),
     Goal(
-        "… both with what clients and brokers do by themselves",
-        "rocketmq", "consume, 100 B", RATE, "penstock RangeReader, 32 at once", "Java pull, 32 at once", 5, 5,
+        "… ÷ Java's pull consumer with its defaults",
+        "rocketmq", "consume, 100 B", RATE, "penstock RangeReader", "Java pull, 32 at once", 5, 5,
+    ),
+    Goal(
+        "… both at a broker that gives 32 messages an answer",
+        "rocketmq", "consume, 100 B", RATE, "penstock RangeReader, 32 at once", "Java pull, 32 at once", None, 5,
     ),
     Goal(
         "RocketMQ produce, Arrow ÷ Java's asynchronous send",
@@ -199,6 +203,11 @@ GOALS: Sequence[Goal] = (
         "our node: a RocketMQ send that is waited for, CPU",
         "rocketmq-front", "Java sync send", SERVER_CPU, "penstock snode", "", 80, 50, smaller_is_better=True,
         unit=" µs",
+    ),
+    Goal(
+        "… by ten threads at once",
+        "rocketmq-front", "Java sync send, ten threads", SERVER_CPU, "penstock snode", "", 80, 50,
+        smaller_is_better=True, unit=" µs",
     ),
     Goal(
         "… with 2,000 in flight",

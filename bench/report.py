@@ -194,9 +194,10 @@ _ABOUT = {
     ),
     "rocketmq-front": (
         "RocketMQ's Java client (5.4) at our node (file store) and at a real broker, which both run all the time and "
-        "are asked in turn; topics of four queues, values of 100 bytes. Sends that are waited for come one by one; "
-        "2,000 asynchronous ones are in flight; a thread a queue pulls 32 messages at once. The server's CPU is that "
-        "of all messages, the warm-up's included; the real one's does not count its name server."
+        "are asked in turn; topics of four queues, values of 100 bytes. Sends that are waited for come one by one, "
+        "from one thread of a producer or from ten; 2,000 asynchronous ones are in flight; a thread a queue pulls 32 "
+        "messages at once. The server's CPU is that of all messages, the warm-up's included; the real one's does not "
+        "count its name server."
     ),
     "spark-rocketmq": (
         "A topic of a real RocketMQ broker (5.4), four queues, 1,024 messages an answer, into Spark's noop sink. No "

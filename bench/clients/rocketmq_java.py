@@ -16,20 +16,21 @@ from tools.peers import rocketmq_java
 
 __all__ = ["CASES", "measure"]
 
-CASES: Mapping[str, tuple[str, int]] = {
-    "Java pull, 1024 at once": ("pull", 1_024),
-    "Java pull, 32 at once": ("pull", 32),
-    "Java async send": ("send", 0),
-    "Java sync send": ("sync", 0),
+CASES: Mapping[str, tuple[str, Mapping[str, int]]] = {
+    "Java pull, 1024 at once": ("pull", {"batch": 1_024}),
+    "Java pull, 32 at once": ("pull", {"batch": 32}),
+    "Java async send": ("send", {}),
+    "Java sync send": ("sync", {}),
+    "Java sync send, ten threads": ("sync", {"threads": 10}),
 }
 _TIMEOUT_S = 300.0
 
 
 def measure(case: str, names: str, topic: str, *, count: int, warm: int, value_bytes: int) -> dict[str, object]:
     """Run one of ``CASES`` to its end. Raises RuntimeError."""
-    kind, batch = CASES[case]
+    kind, more = CASES[case]
     options = {"names": names, "topic": topic, "count": count, "warm": warm, "kind": kind, "size": value_bytes}
-    words = [word for name, value in {**options, "batch": batch}.items() for word in (f"--{name}", str(value))]
+    words = [word for name, value in {**options, **more}.items() for word in (f"--{name}", str(value))]
     with tempfile.TemporaryDirectory(prefix="rocketmq-speed-", ignore_cleanup_errors=True) as folder:
         home = rocketmq_java.furnished(Path(folder))
         line = rocketmq_java.command("Speed", words, home=home, heap="1g", quick=False)

@@ -21,7 +21,12 @@ __all__ = ["RIVALS", "run"]
 
 NODE, BROKER = "penstock snode", "RocketMQ"
 RIVALS: Mapping[str, Sequence[str]] = {NODE: (BROKER,)}
-COUNTS = {"Java sync send": 10_000, "Java async send": 50_000, "Java pull, 32 at once": 400_000}
+COUNTS = {
+    "Java sync send": 10_000,
+    "Java sync send, ten threads": 30_000,
+    "Java async send": 50_000,
+    "Java pull, 32 at once": 400_000,
+}
 VALUE_BYTES = 100
 QUEUES = 4
 QUICK_SHARE = 10

@@ -56,6 +56,8 @@ _AFTER_NUMBER: Final = struct.Struct(">ii")
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _LONGEST_NUMBER: Final = len("-2147483648")
+_READ: Final = json.JSONDecoder().decode
+"""Of text: `json.loads` takes twice as long, because it asks bytes for their encoding. There is one, UTF-8."""
 _JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 
 
@@ -151,7 +153,7 @@ def _json(command: RemotingCommand) -> tuple[bytes, bytes]:
 
 def _of_json(header: bytes, body: memoryview) -> RemotingCommand:
     try:
-        said = json.loads(header)
+        said = _READ(header.decode())
     except (ValueError, RecursionError) as error:
         raise ProtocolViolation(f"a header of {len(header)} bytes is no JSON: {str(error)[:200]}") from error
     if not isinstance(said, dict):

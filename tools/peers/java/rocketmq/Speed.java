@@ -16,10 +16,12 @@ import org.apache.rocketmq.common.message.MessageQueue;
 
 /**
  * Speed --names A --topic T --count N --warm M --kind pull|send|sync [--batch 32] [--size BYTES] [--in-flight 2000]
+ * [--threads 1]
  *
  * What the client reaches once it is warm: M messages that nobody times, then N. Pulls go by a thread a queue, from its
- * beginning; sends are asynchronous, or waited for one by one (sync). One line: records, seconds (pulls: from the first answer to the last, without the
- * first), CPU seconds of this JVM in that time, bytes of bodies, seconds from the beginning to the first answer.
+ * beginning; sends are asynchronous, or waited for one by one (sync), in several threads of one producer. One line:
+ * records, seconds (pulls: from the first answer to the last, without the first), CPU seconds of this JVM in that time,
+ * bytes of bodies, seconds from the beginning to the first answer.
  */
 public final class Speed {
     private static final OperatingSystemMXBean SYSTEM = (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
@@ -69,19 +71,47 @@ public final class Speed {
         byte[] body = new byte[(int) lines.number("size", 100)];
         java.util.Arrays.fill(body, (byte) 'x');
         producer.send(new Message(topic, body));
-        int most = (int) lines.number("in-flight", 2000);
-        Semaphore room = new Semaphore(most);
         born = begun = System.nanoTime();
         cpu = SYSTEM.getProcessCpuTime();
-        boolean sync = lines.text("kind", "send").equals("sync");
+        if (lines.text("kind", "send").equals("sync")) {
+            sendWaiting(producer, new Message(topic, body), count);
+        } else {
+            sendAhead(producer, new Message(topic, body), count);
+        }
+        last = System.nanoTime();
+        lastCpu = SYSTEM.getProcessCpuTime();
+        bytes.set(count * body.length);
+        producer.shutdown();
+    }
+
+    /** Each thread waits for the answer to its send before it sends the next. */
+    private void sendWaiting(DefaultMQProducer producer, Message message, long count) throws Throwable {
+        Thread[] threads = new Thread[(int) lines.number("threads", 1)];
+        for (int i = 0; i < threads.length; i++) {
+            long each = count * (i + 1) / threads.length - count * i / threads.length;
+            threads[i] = new Thread(() -> {
+                for (long sent = 0; sent < each; sent++) {
+                    try {
+                        producer.send(new Message(message.getTopic(), message.getBody()));
+                        records.incrementAndGet();
+                    } catch (Exception trouble) {
+                        failed.incrementAndGet();
+                    }
+                }
+            });
+            threads[i].start();
+        }
+        for (Thread thread : threads) {
+            thread.join();
+        }
+    }
+
+    private void sendAhead(DefaultMQProducer producer, Message message, long count) throws Throwable {
+        int most = (int) lines.number("in-flight", 2000);
+        Semaphore room = new Semaphore(most);
         for (long i = 0; i < count; i++) {
-            if (sync) {
-                producer.send(new Message(topic, body));
-                records.incrementAndGet();
-                continue;
-            }
             room.acquire();
-            producer.send(new Message(topic, body), new SendCallback() {
+            producer.send(new Message(message.getTopic(), message.getBody()), new SendCallback() {
                 @Override
                 public void onSuccess(SendResult result) {
                     room.release();
@@ -96,10 +126,6 @@ public final class Speed {
             });
         }
         room.acquire(most);
-        last = System.nanoTime();
-        lastCpu = SYSTEM.getProcessCpuTime();
-        bytes.set(count * body.length);
-        producer.shutdown();
     }
 
     private void pull(long count) throws Throwable {
