@@ -28,7 +28,7 @@ from penstock.protocols.rocketmq.methods import METHODS
 from penstock.protocols.rocketmq.records import StoredMessage, read_batch, write_stored
 from penstock.protocols.rocketmq.rpc import answer, read_request, refusal
 from penstock.seams import Buffers, Frame, Peer
-from tests.unit.client.virtual_time import run
+from tests.unit.client.virtual_time import passing, run
 
 Refusal = Callable[[Any], int | None]
 """From a request's header to the code of a refusal; None leaves it to the usual answer. `SILENCE`: no answer at all."""
@@ -41,11 +41,12 @@ Queue = tuple[str, str, int]
 
 @dataclass
 class Cluster:
-    """``topics``: queues on each broker. ``brokers``: by name, once they listen."""
+    """``topics``: queues on each broker. ``brokers``: by name, once they listen. ``thinks_s``: about each pull."""
 
     topics: dict[str, int] = field(default_factory=lambda: {"demo": 2})
     most: int = 32
     version: int = 493
+    thinks_s: float = 0.0
     brokers: dict[str, Endpoint] = field(default_factory=dict)
     queues: dict[Queue, list[StoredMessage]] = field(default_factory=lambda: defaultdict(list))
     first: dict[Queue, int] = field(default_factory=dict)
@@ -195,6 +196,7 @@ class Server:
     async def _answer_11(self, asked: RemotingCommand, header: m.PullMessage) -> Buffers:
         queue = (header.topic, self.name, header.queue_id)
         loop = asyncio.get_running_loop()
+        await passing(self.cluster.thinks_s)
         until = loop.time() + header.suspend_timeout_millis / 1_000
         while header.sys_flag & m.PullFlag.SUSPEND and header.queue_offset == self.cluster.end(queue):
             if self.cluster.stored is None:

@@ -85,6 +85,24 @@ def test_a_message_is_there_as_soon_as_it_is_stored_though_another_queue_has_not
     go(work())
 
 
+def test_a_broker_that_is_slow_is_not_taken_for_one_that_has_nothing() -> None:
+    async def work() -> None:
+        async with stage(filled(10)) as s:
+            client, node = await reader(s)
+            s.cluster.thinks_s = 0.7
+            reads = [ReadFrom(ONE, 0, 1 << 20), ReadFrom(TWO, 0, 1 << 20)]
+            ends = [
+                (fetched.size > 0, fetched.high_watermark)
+                for _ in "12"
+                for fetched in await client.read(node, reads, LIMITS)
+            ]
+            assert ends == [(False, 10), (False, 0), (True, 10), (False, 0)]
+            # It was asked where they end, and of the one that has nothing no second time.
+            assert [each.queue_id for each in s.cluster.asked(methods.GET_MAX_OFFSET)] == [0, 1]
+
+    go(work())
+
+
 def test_who_goes_elsewhere_is_not_given_what_was_asked_for_before() -> None:
     async def work() -> None:
         async with stage(filled(10)) as s:

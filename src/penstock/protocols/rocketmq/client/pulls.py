@@ -105,7 +105,9 @@ def gone(partition: Partition, text: str, offset: int, hint: str) -> OffsetOutOf
 
 
 class RocketFetched:
-    """What reading brought for one queue, out of several answers in a row; ``penstock.seams.client.Fetched``."""
+    """What reading brought for one queue, out of several answers in a row; ``penstock.seams.client.Fetched``.
+
+    ``end`` is where the queue ends, as far as that is known without an answer."""
 
     __slots__ = (
         "_bodies",
@@ -125,12 +127,14 @@ class RocketFetched:
         answers: Sequence[Got],
         options: RocketOptions,
         error: PenstockError | None = None,
+        *,
+        end: int = -1,
     ) -> None:
         self.partition = partition
         self.offset = offset
         self.error = error
         self.next_offset = answers[-1].next_offset if answers else offset
-        self.high_watermark = answers[-1].end if answers else -1
+        self.high_watermark = answers[-1].end if answers else end
         self.log_start_offset = answers[-1].first if answers else -1
         self._bodies = [each.body for each in answers if each.body]
         self._options = options

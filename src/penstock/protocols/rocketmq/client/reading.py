@@ -3,6 +3,9 @@
 A broker answers each queue's pull by itself and holds it while there is nothing, so that a poll keeps a pull of every
 queue at the broker and waits for whichever is answered first. Those that are not stay there for the next poll. Where a
 queue turns out to have more, bursts of pulls follow at once, up to as much as a poll may bring.
+
+A pull that is not answered may be one that is held, or one of a broker that is slow. So that nobody takes the one for
+the other and believes a queue to be read to its end, the broker is asked for that end, once a place.
 Source: Apache RocketMQ 4.9 and 5.4, ``PullRequestHoldService``.
 """
 
@@ -16,8 +19,9 @@ from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation, Re
 from penstock.model import Node, Partition
 from penstock.protocols.rocketmq.client.bursts import Burst, Steps
 from penstock.protocols.rocketmq.client.filters import try_filter
+from penstock.protocols.rocketmq.client.offsets import bound
 from penstock.protocols.rocketmq.client.pulls import Pull, RocketFetched, pull, take
-from penstock.protocols.rocketmq.methods import PULL_MESSAGE
+from penstock.protocols.rocketmq.methods import GET_MAX_OFFSET, PULL_MESSAGE
 from penstock.seams.client import ReadFrom, ReadLimits
 
 if TYPE_CHECKING:
@@ -33,12 +37,14 @@ _BROKEN = (ConnectionLost, RequestTimeout, ProtocolViolation)
 
 @dataclass(slots=True)
 class _Queue:
-    """One that is polled: where it goes on, the pull that waits at its broker, when it was polled last."""
+    """One that is polled: where it goes on, the pull that waits at its broker, when it was polled last, and where it
+    ended when its broker last said so (-1: it has not)."""
 
     offset: int
     steps: Steps
     waiting: Pull | None = None
     polled: float = 0.0
+    end: int = -1
 
 
 class Polling:
@@ -97,7 +103,9 @@ class Polling:
         partition, options = read.partition, self._shared.options
         waiting = queue.waiting
         if waiting is None or not waiting.pending.answered:
-            return RocketFetched(partition, read.offset, (), options)
+            if queue.end != queue.offset:
+                queue.end = await bound(self._shared, node.endpoint, partition, GET_MAX_OFFSET)
+            return RocketFetched(partition, read.offset, (), options, end=queue.end)
         queue.waiting = None
         got = await take(waiting, partition, read.offset)
         answers = [got]
@@ -120,7 +128,7 @@ class Polling:
         if got.put_to >= 0:
             self._shared.heard.resets.note(options.group or "", partition, got.put_to)
         fetched = RocketFetched(partition, read.offset, answers, options)
-        queue.offset = fetched.next_offset
+        queue.offset, queue.end = fetched.next_offset, fetched.high_watermark
         return fetched
 
     def _queue(self, read: ReadFrom, lane: str, now: float) -> _Queue:
