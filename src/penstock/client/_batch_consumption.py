@@ -63,6 +63,11 @@ class BatchConsumption:
         del subscribed
         self._puller.membership = cast("BatchMembership", member.membership)
 
+    @property
+    def goes_on(self) -> bool:
+        """All members have to name the same topics, from their first request on."""
+        return False
+
     async def assign(self, starts: Mapping[Partition, int | None], topics: Collection[str]) -> None:
         """Become a member that books these partitions, or go on as the one that booked the last ones."""
         if self._chosen is None:

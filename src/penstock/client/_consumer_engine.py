@@ -105,7 +105,11 @@ class ConsumerEngine:
         if self._assigned_by_hand:
             raise UsageError("partitions are assigned already", hint="Call unsubscribe() before subscribe()")
         self.consumption.check(subscribed)
+        look_up = partial(subscribed.looked_up, partial(self.client.topics, None, fresh=True))
         if self.rebalancing is not None:
+            if self.consumption.goes_on and self.rebalancing.change(subscribed, look_up, listener):
+                self.consumption.begin(self.rebalancing.member, self.rebalancing.subscribed)
+                return
             await self.unsubscribe("the subscription changed")
         membership: Membership = (
             self.client.membership(group_options(self.config)) if self.config.group else Alone(self.client)
@@ -113,7 +117,6 @@ class ConsumerEngine:
         log = client_log("group", self.config)
         member = Member(membership, self.config.max_poll_interval_ms, self._news.set, self._failed, log, self.meter)
         steps = (self.consumption.commit_handled, self.consumption.give_back)
-        look_up = partial(subscribed.looked_up, partial(self.client.topics, None, fresh=True))
         self.rebalancing = Rebalancing(
             member, self.partitions, subscribed, look_up, listener, self._call, self._log, *steps
         )

@@ -67,7 +67,12 @@ class Consumption(Protocol):
         ...
 
     def begin(self, member: Member, subscribed: Subscribed) -> None:
-        """A subscription begins: ``member`` will be given partitions of its topics."""
+        """A subscription begins, or is another one: ``member`` will be given partitions of its topics."""
+        ...
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether a member may change what it wants and stay what it is; else it leaves and joins anew."""
         ...
 
     async def assign(self, starts: Mapping[Partition, int | None], topics: Collection[str]) -> None:

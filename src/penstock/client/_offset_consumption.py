@@ -61,6 +61,11 @@ class OffsetConsumption:
         self._committer.member = member if self._group else None
         self._topics.follow(subscribed)
 
+    @property
+    def goes_on(self) -> bool:
+        """Members say what they want whenever they join."""
+        return True
+
     async def assign(self, starts: Mapping[Partition, int | None], topics: Collection[str]) -> None:
         """Nobody is told: who commits for a group without being its member shares nothing with it."""
         del topics

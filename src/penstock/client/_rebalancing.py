@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
-from typing import Any
+from typing import Any, Final
 
 from penstock.client._listening import Call
 from penstock.client._member import Member
@@ -25,6 +25,9 @@ from penstock.model import Assignment, Partition
 from penstock.seams import Beat, Verdict
 
 __all__ = ["Rebalancing"]
+
+
+_CHANGED: Final = "the subscription changed"
 
 
 class Rebalancing:
@@ -46,7 +49,8 @@ class Rebalancing:
         give_back: Callable[[Collection[Partition]], Awaitable[None]],
     ) -> None:
         self.member = member
-        self._subscribed = subscribed
+        self.subscribed = subscribed
+        """What is subscribed now."""
         self._look_up = look_up
         self._partitions = partitions
         self._listener = listener
@@ -55,6 +59,7 @@ class Rebalancing:
         self._commit_handled = commit_handled
         self._give_back = give_back
         self._prepared = False
+        self._outdated = False
         self._taking_over: Assignment | None = None
         self._untold: frozenset[Partition] | None = None
         self._owed: frozenset[Partition] = frozenset()
@@ -65,7 +70,25 @@ class Rebalancing:
     @property
     def topics(self) -> frozenset[str]:
         """What is subscribed, by name or because it fits a pattern now."""
-        return self._subscribed.topics
+        return self.subscribed.topics
+
+    def change(
+        self, subscribed: Subscribed, look_up: Callable[[], Awaitable[Collection[str]]], listener: RebalanceListener
+    ) -> bool:
+        """Subscribe otherwise, as the same member; the next poll gives up what is not meant any more, and joins.
+
+        From now on the new listener is told. False where somebody else has taken this member's place.
+        """
+        if self.member.state is State.FENCED:
+            return False
+        self._listener = listener
+        if subscribed.same(self.subscribed):
+            return True
+        self.subscribed, self._look_up = subscribed, look_up
+        self._outdated = self.member.state is State.JOINING
+        self._prepared = False
+        self.member.see(Event.REJOIN, _CHANGED)
+        return True
 
     @property
     def needs_poll(self) -> bool:
@@ -139,7 +162,7 @@ class Rebalancing:
             if owned:
                 await self._tell(self._listener.lost, owned)
             self._partitions.drop(owned)
-        elif give_up := self.member.membership.must_revoke(owned):
+        elif give_up := self.member.membership.must_revoke(owned) | self._not_meant(owned):
             await self._commit_before_losing()
             await self._tell(self._listener.revoked, give_up)
             self._partitions.drop(give_up)
@@ -147,9 +170,16 @@ class Rebalancing:
             await self._commit_before_losing()
         self._prepared = True
 
+    def _not_meant(self, owned: Collection[Partition]) -> frozenset[Partition]:
+        """Of topics that were subscribed, and are not any more."""
+        return frozenset(each for each in owned if not self.subscribed.means(each.topic))
+
     def _outcome(self) -> Assignment | None:
-        self._prepared = False
-        return self.member.joined()
+        outdated, self._outdated, self._prepared = self._outdated, False, False
+        found = self.member.joined()
+        if outdated:
+            self.member.see(Event.REJOIN, _CHANGED)
+        return found
 
     async def _finish_half(self) -> None:
         """What a cancelled poll has left of a rebalance."""

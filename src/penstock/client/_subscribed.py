@@ -34,6 +34,14 @@ class Subscribed:
         self.topics = names
         self._looked = not patterns
 
+    def same(self, other: Subscribed) -> bool:
+        """Whether both mean the same topics, whichever there are."""
+        return self.names == other.names and set(self.patterns) == set(other.patterns)
+
+    def means(self, topic: str) -> bool:
+        """Whether a topic is subscribed, if there is one of that name."""
+        return topic in self.names or self._matched(topic)
+
     def choose(self, there: Mapping[str, TopicInfo]) -> frozenset[str]:
         """Of all the topics there are those that are meant; ``topics`` from now on."""
         found = {name for name, info in there.items() if not info.internal and self._matched(name)}

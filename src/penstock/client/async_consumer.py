@@ -132,6 +132,9 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
     ) -> None:
         """Read these topics, together with the group, instead of those before. Raises UsageError after assign.
 
+        The next poll gives up partitions of topics that are not among them any more; others stay as they are, as far
+        as the group lets them (TubeMQ's let nothing). The new listener is told of it.
+
         By name, and by ``pattern``: also what is compiled, or text that begins with ``^``, among the topics. A pattern
         stands for all topics whose names it matches from their beginning (``re.match``), but internal ones; topics that
         come and go are noticed within ``metadata_max_age_ms``.
