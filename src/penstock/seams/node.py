@@ -21,6 +21,8 @@ from penstock.seams.runtime import Runtime
 class NodeIdentity:
     """Who this node is: a stable number, a cluster id (22 characters), and the address each scheme advertises.
 
+    ``reached`` is where this very process is, by scheme; the same, unless several processes listen at one address.
+
     ``epoch`` grows with each start of the node on the same data, durably: a number made of it and of a counter was
     never given out before.
     """
@@ -29,6 +31,7 @@ class NodeIdentity:
     cluster_id: str
     advertised: Mapping[str, Endpoint]
     epoch: int
+    reached: Mapping[str, Endpoint] = field(default_factory=dict)
 
 
 Look = Callable[[], None]

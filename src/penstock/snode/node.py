@@ -74,6 +74,7 @@ class Node:
         self._fronts: list[Front] = []
         self._listeners: dict[str, Listener] = {}
         self._advertised: dict[str, Endpoint] = {}
+        self._reached: dict[str, Endpoint] = {}
         self._failure: Promise[BaseException] | None = None
         self._budget = Budget(config.memory_bytes)
 
@@ -135,7 +136,7 @@ class Node:
         offsets = OffsetsService(journals, _offsets_codec(), partitions=config.offsets_partitions)
         if enode.abilities.records:
             await offsets.load()
-        identity = NodeIdentity(own.node_id, own.cluster_id, self._advertised, own.epoch)
+        identity = NodeIdentity(own.node_id, own.cluster_id, self._advertised, own.epoch, self._reached)
         services = Services(identity, runtime, enode, offsets, journals, self._budget)
         for listen in config.listen:
             await self._open(listen, services)
@@ -161,6 +162,9 @@ class Node:
                 hint="Leave that listener out, or keep its topics elsewhere: file:DIRECTORY, in another node",
             )
         front = opened(services, self.config)
+        expected = self.config.advertised.get(listen.scheme, listen.endpoint)
+        if expected.port:
+            self._reached[listen.scheme] = expected
         await front.start()
         self._fronts.append(front)
         most, backlog = connections_for(self.config.max_connections, len(self.config.listen))
@@ -174,6 +178,7 @@ class Node:
             raise ConfigError(f"cannot listen on {listen}: {error.strerror or error}") from error
         self._listeners[listen.scheme] = listener
         self._advertised[listen.scheme] = self.config.advertised.get(listen.scheme, listener.endpoint)
+        self._reached[listen.scheme] = self._advertised[listen.scheme]
 
     def _failed(self, error: BaseException) -> None:
         if self._failure is not None:
@@ -197,6 +202,7 @@ class Node:
         for listener in listeners:
             await listener.close(self.config.drain_ms / 1_000)
         self._advertised.clear()
+        self._reached.clear()
         runtime, self._runtime = self._runtime, self._given_runtime
         if runtime is not None:
             await runtime.stop()
@@ -211,6 +217,7 @@ class Node:
         for listener in listeners:
             await listener.close(0)
         self._advertised.clear()
+        self._reached.clear()
         runtime, self._runtime = self._runtime, self._given_runtime
         if runtime is not None:
             await runtime.stop()

@@ -171,6 +171,7 @@ class World:
         self.bugs: list[BaseException] = []
         self.addresses = {"a": {0: "broker-a:10911", 1: "standby-a:10911"}, "b": {0: "broker-b:10911"}}
         self.names = Server(self._name_server)
+        self.kept: dict[str, str] = {}
         self.brokers = {
             f"{name}:{number}": Server(lambda server, asked: ok())
             for name, places in self.addresses.items()
@@ -216,6 +217,12 @@ class World:
                 m.QueueData(broker_name=name, read_queue_nums=2, write_queue_nums=2, perm=6) for name in table
             )
             return ok(write_body(m.Route(broker_datas=tuple(table.values()), queue_datas=queues)))
+        if asked.code == 100:
+            self.kept[asked.fields["key"]] = asked.fields["value"]
+        if asked.code == 102:
+            self.kept.pop(asked.fields["key"], None)
+        if asked.code == 219:
+            return ok(write_body(m.Table(table=dict(self.kept)))) if self.kept else ok(code=Code.QUERY_NOT_FOUND)
         if asked.code == 105:
             return RemotingCommand(Code.TOPIC_NOT_EXIST, remark="No topic route info")
         return ok()

@@ -104,6 +104,8 @@ GET_SUBSCRIPTIONGROUP_CONFIG: Final = Method(
     352, "GET_SUBSCRIPTIONGROUP_CONFIG", m.OfGroupName, _N, answer_body=m.SubscriptionGroupConfig
 )
 LITE_PULL_MESSAGE: Final = Method(361, "LITE_PULL_MESSAGE", m.PullMessage, m.Pulled)
+ASK_PEER: Final = Method(5_264_212, "ASK_PEER", _N, _N, m.AskPeer, m.TellPeer)
+"""Not RocketMQ's, whose numbers do not go so far: one of our Snodes asks another one whose clients it has."""
 
 METHODS: Final[dict[int, Method[Any, Any]]] = {
     each.code: each for each in list(globals().values()) if isinstance(each, Method)

@@ -21,10 +21,13 @@ from penstock.seams.framing import Frame
 from penstock.seams.relay import Heard
 from penstock.seams.runtime import Promise
 
-__all__ = ["CONTROL", "RocketRelay"]
+__all__ = ["CONTROL", "SNODES", "RocketRelay"]
 
 CONTROL: Final = "control"
 """The connection that brokers ask the node's producers over."""
+
+SNODES: Final = "snodes"
+"""The connection to another Snode."""
 
 _CONNECT_S: Final = 1.5
 _LOST: Final = (ConnectionLost, RequestTimeout, ProtocolViolation)
@@ -122,6 +125,14 @@ class RocketRelay:
             await connection.send(message)
         except _LOST as error:
             raise self._lost(broker.name, error) from error
+
+    async def ask_snode(self, endpoint: Endpoint, request: Outgoing, *, held_s: float = 0.0) -> Frame:
+        """Another Snode's answer. Raises UpstreamLost: what was asked may have happened."""
+        try:
+            connection = await self._connection(endpoint, SNODES)
+            return await connection.call(request, timeout_s=self.timeout_s + held_s, held_s=held_s)
+        except _LOST as error:
+            raise UpstreamLost(f"the Snode at {endpoint} did not answer: {error.message}") from error
 
     async def gather(self, work: Sequence[Any]) -> list[Any]:
         """All of it side by side; what each returns or raises."""

@@ -26,6 +26,8 @@ def open_front(services: Services, config: SnodeConfig) -> RocketFront | Relayed
         client_timeout_ms=own.rocketmq_timeout_ms,
         check_every_ms=own.transaction_check_ms,
         delay_scale=own.delay_scale_percent / 100,
+        peers=own.other_snodes(),
+        finds_peers=own.find_snodes,
     )
     relay = services.enode.relay("rocketmq")
     if isinstance(relay, RocketRelay):

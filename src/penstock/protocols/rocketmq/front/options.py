@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock.model import Endpoint
+
 __all__ = ["RocketFrontOptions"]
 
 
@@ -27,7 +29,8 @@ class RocketFrontOptions:
     of delay levels are multiplied with. ``check_every_ms``: how often half messages are looked at; their producer is
     asked about those older than ``transaction_timeout_ms``, ``transaction_checks`` times at most.
     ``max_under_way``: over real brokers, requests that they have not answered yet, over all clients; a held pull is
-    one, and takes some 2 KB.
+    one, and takes some 2 KB. ``peers``: where other Snodes of the cluster are; ``finds_peers``: name servers are asked
+    for them, too, and told of this one.
     """
 
     cluster: str = "DefaultCluster"
@@ -47,3 +50,5 @@ class RocketFrontOptions:
     check_every_ms: int = 10_000
     transaction_timeout_ms: int = 6_000
     transaction_checks: int = 15
+    peers: tuple[Endpoint, ...] = ()
+    finds_peers: bool = True

@@ -47,6 +47,11 @@ from penstock.protocols.rocketmq.messages.membership import ResetOffset as Reset
 from penstock.protocols.rocketmq.messages.membership import Routed as Routed
 from penstock.protocols.rocketmq.messages.membership import SubscriptionData as SubscriptionData
 from penstock.protocols.rocketmq.messages.membership import UnregisterClient as UnregisterClient
+from penstock.protocols.rocketmq.messages.peers import AskPeer as AskPeer
+from penstock.protocols.rocketmq.messages.peers import PeerGroup as PeerGroup
+from penstock.protocols.rocketmq.messages.peers import PeerMember as PeerMember
+from penstock.protocols.rocketmq.messages.peers import PeerWords as PeerWords
+from penstock.protocols.rocketmq.messages.peers import TellPeer as TellPeer
 from penstock.protocols.rocketmq.messages.reading import FoundOffset as FoundOffset
 from penstock.protocols.rocketmq.messages.reading import OfQueue as OfQueue
 from penstock.protocols.rocketmq.messages.reading import Pulled as Pulled
@@ -79,6 +84,7 @@ from penstock.protocols.rocketmq.messages.settings import TopicConfig as TopicCo
 from penstock.protocols.rocketmq.messages.settings import TopicConfigs as TopicConfigs
 
 __all__ = [
+    "AskPeer",
     "BrokerData",
     "CheckClientConfig",
     "CheckTransaction",
@@ -114,6 +120,9 @@ __all__ = [
     "OfQueue",
     "OfTopic",
     "OffsetsOfQueue",
+    "PeerGroup",
+    "PeerMember",
+    "PeerWords",
     "Perm",
     "ProcessQueueInfo",
     "ProducerData",
@@ -139,6 +148,7 @@ __all__ = [
     "SubscriptionGroupConfig",
     "SubscriptionGroups",
     "Table",
+    "TellPeer",
     "TopicConfig",
     "TopicConfigs",
     "TopicList",

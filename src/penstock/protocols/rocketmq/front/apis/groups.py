@@ -23,7 +23,18 @@ from penstock.protocols.rocketmq.methods import RESET_CONSUMER_CLIENT_OFFSET
 from penstock.protocols.rocketmq.rpc import request as to_client
 from penstock.seams.enode import extent
 
-__all__ = ["connections", "create", "delete", "producers", "readers", "reset", "setting", "settings", "stats"]
+__all__ = [
+    "connected",
+    "connections",
+    "create",
+    "delete",
+    "producers",
+    "readers",
+    "reset",
+    "setting",
+    "settings",
+    "stats",
+]
 
 _KIND: Final = "group"
 _LONGEST_NAME: Final = 255
@@ -72,7 +83,7 @@ async def producers(call: OfConnected, request: m.OfProducers) -> Reply:
     found = call.shared.clients.producers.get(request.producer_group)
     if found is None:
         raise Refused(Code.SYSTEM_ERROR, f"the producer group[{request.producer_group}] not exist")
-    return Reply(body=m.ConsumerConnection(connection_set=_connections(found.items())))
+    return Reply(body=m.ConsumerConnection(connection_set=connected(found.items())))
 
 
 async def reset(call: Call, request: m.ResetOffsetsOfGroup) -> Reply:
@@ -117,7 +128,7 @@ async def connections(call: OfConnected, request: m.OfGroup) -> Reply:
         raise Refused(Code.CONSUMER_NOT_ONLINE, f"the consumer group[{request.consumer_group}] not online")
     return Reply(
         body=m.ConsumerConnection(
-            connection_set=_connections(group.members.items()),
+            connection_set=connected(group.members.items()),
             subscription_table=dict(group.subscriptions),
             consume_type=group.consume_type,
             message_model=group.message_model,
@@ -161,7 +172,8 @@ def _topics_of(call: Call, group: str, at: Iterable[Partition]) -> set[str]:
     return topics if known is None else topics | known.subscriptions.keys()
 
 
-def _connections(members: Iterable[tuple[Line, Member]]) -> tuple[m.Connection, ...]:
+def connected(members: Iterable[tuple[Line, Member]]) -> tuple[m.Connection, ...]:
+    """Members as operators are shown them."""
     return tuple(
         m.Connection(
             client_id=member.who.client_id,

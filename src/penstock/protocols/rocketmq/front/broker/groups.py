@@ -7,7 +7,7 @@ topics, all of the group are told, and work out by themselves who reads what. So
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from penstock.protocols.rocketmq import messages as m
@@ -72,6 +72,8 @@ class Clients:
         self._where: dict[Line, set[tuple[str, str]]] = {}
         self.consumers: dict[str, ConsumerGroup] = {}
         self.producers: dict[str, dict[Line, Member]] = {}
+        self.changed: Callable[[str, str], None] = lambda kind, group: None
+        """Hears of a group, consumer or producer, in which anybody or anything has changed."""
 
     def consume(self, line: Line, who: Who, said: m.ConsumerData, now: float) -> None:
         """A consumer's heartbeat. Raises Refused where there are too many clients."""
@@ -80,14 +82,19 @@ class Clients:
         self.consumers[said.group_name] = group
         group.consume_type, group.message_model = said.consume_type, said.message_model
         group.consume_from_where = said.consume_from_where
+        before = list(group.subscriptions.values())
         if group.subscribe(said.subscription_data_set) or fresh:
-            self._notify(said.group_name)
+            self.notify(said.group_name)
+        if fresh or before != list(group.subscriptions.values()):
+            self.changed("consumer", said.group_name)
 
     def produce(self, line: Line, who: Who, group: str, now: float) -> None:
         """A producer's heartbeat. Raises Refused where there are too many clients."""
         members = self.producers.get(group, {})
-        self._place(members, line, who, now, ("producer", group))
+        fresh = self._place(members, line, who, now, ("producer", group))
         self.producers[group] = members
+        if fresh:
+            self.changed("producer", group)
 
     def leave(self, line: Line, *, consumer_group: str | None = None, producer_group: str | None = None) -> None:
         """A client leaves a group."""
@@ -163,13 +170,15 @@ class Clients:
             del self._where[line]
         if consumers is not None:
             if members:
-                self._notify(name)
+                self.notify(name)
             else:
                 del self.consumers[name]
         elif not members:
             del self.producers[name]
+        self.changed(kind, name)
 
-    def _notify(self, name: str) -> None:
+    def notify(self, name: str) -> None:
+        """Tell a consumer group's members here that it has others now, also elsewhere."""
         header = m.OfGroup(consumer_group=name)
         self.tell_consumers(name, request(NOTIFY_CONSUMER_IDS_CHANGED, header, one_way=True))
 

@@ -18,6 +18,7 @@ from penstock.seams.framing import Buffers
 from penstock.seams.runtime import Promise
 
 if TYPE_CHECKING:
+    from penstock.protocols.rocketmq.front.relayed.peers import Peers
     from penstock.protocols.rocketmq.front.relayed.producers import ProducerGroups
     from penstock.protocols.rocketmq.front.relayed.retry_topics import RetryTopics
 
@@ -87,6 +88,7 @@ class Around(Connected):
     relay: RocketRelay
     producers: ProducerGroups
     retry_topics: RetryTopics
+    peers: Peers
     traffic: Traffic
     suggested: Kept[tuple[str, str, str, str], int] = field(default_factory=lambda: Kept(100_000))
     checked: Kept[tuple[str, str], str] = field(default_factory=lambda: Kept(100_000))

@@ -11,6 +11,7 @@ from penstock.protocols.rocketmq.front.broker.groups import Clients
 from penstock.protocols.rocketmq.front.options import RocketFrontOptions
 from penstock.protocols.rocketmq.front.relayed.apis.transactions import pass_on_check
 from penstock.protocols.rocketmq.front.relayed.around import Around, Traffic
+from penstock.protocols.rocketmq.front.relayed.peers.opening import peers_of
 from penstock.protocols.rocketmq.front.relayed.producers import ProducerGroups
 from penstock.protocols.rocketmq.front.relayed.retry_topics import RetryTopics
 from penstock.protocols.rocketmq.front.relayed.session import RelayedSession
@@ -40,6 +41,7 @@ class RelayedFront:
             relay,
             ProducerGroups(relay, clients, runtime, who),
             RetryTopics(relay, runtime),
+            peers_of(services, options, relay, clients),
             Traffic(options.max_under_way),
         )
         relay.hear(self._heard)
@@ -49,7 +51,8 @@ class RelayedFront:
         return "rocketmq"
 
     async def start(self) -> None:
-        """Nothing is read back: clients say who they are within half a minute."""
+        """What other Snodes know of groups is heard; clients say who they are within half a minute."""
+        await self.around.peers.start()
         self._runtime.spawn(self._expire(), "look which RocketMQ clients are gone")
         self._runtime.spawn(self.around.producers.beat_for_ever(), "tell RocketMQ's brokers of producer groups")
 
@@ -60,8 +63,10 @@ class RelayedFront:
 
     async def stop(self) -> None:
         """Nothing waits here: what is under way to brokers is answered by them, or cut off with its connection."""
+        self.around.peers.stopping = True
         for session in self._sessions:
             session.line.release()
+        await self.around.peers.stop()
 
     def expire(self) -> None:
         """Take out who has not been heard of for too long; the front does so by itself now and then."""

@@ -62,12 +62,16 @@ def _subscribed(around: Around, group: str, topic: str, fields: Mapping[str, str
     """What the group said that it wants of the topic. Raises Refused: also where the client has said something newer
     that has not come yet, for what an older filter leaves out would never be read."""
     known = around.clients.consumers.get(group)
-    if known is None:
-        raise Refused(Code.SUBSCRIPTION_NOT_EXIST, f"the consumer's group info not exist: {group}")
-    wanted = known.subscriptions.get(topic)
+    wanted = None if known is None else known.subscriptions.get(topic)
+    version = _number(fields, "subVersion")
+    if wanted is None or wanted.sub_version < version:  # its Snode may have gone, and it has not beaten here yet
+        there = around.peers.union.subscription(group, topic)
+        wanted = there if wanted is None or (there and there.sub_version > wanted.sub_version) else wanted
     if wanted is None:
+        if known is None:
+            raise Refused(Code.SUBSCRIPTION_NOT_EXIST, f"the consumer's group info not exist: {group}")
         raise Refused(Code.SUBSCRIPTION_NOT_EXIST, f"the consumer's subscription not exist: {topic}")
-    if wanted.sub_version < _number(fields, "subVersion"):
+    if wanted.sub_version < version:
         raise Refused(Code.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
     return wanted.sub_string, wanted.expression_type
 

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final
 
+from penstock.protocols.rocketmq.methods import ASK_PEER
+
 __all__ = ["WAYS", "Way"]
 
 
@@ -34,6 +36,7 @@ class Way(Enum):
     RESET = "resets.reset"
     ROUTE = "routes.route"
     CLUSTER = "routes.cluster"
+    TELL = "peers.tell"
 
 
 WAYS: Final[Mapping[int, Way]] = {
@@ -87,4 +90,5 @@ WAYS: Final[Mapping[int, Way]] = {
     351: Way.PULL,  # the first Snode's; without an offset it is 5.x's "get topic config"
     352: Way.TURN,
     361: Way.PULL,
+    ASK_PEER.code: Way.TELL,
 }

@@ -1,17 +1,22 @@
-"""Clients in groups: who is there is known here, and nowhere else. 34, 35, 38, 203, 204.
+"""Clients in groups: who is there is known here and at other Snodes, and nowhere else. 34, 35, 38, 203, 204.
 
 Source: Apache RocketMQ 4.9 and 5.x, ``ClientManageProcessor``, ``ConsumerManageProcessor``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.config.names import RETRY
-from penstock.protocols.rocketmq.front.apis.groups import connections, producers
-from penstock.protocols.rocketmq.front.apis.membership import members, named, unregister
-from penstock.protocols.rocketmq.front.broker.groups import Who
+from penstock.protocols.rocketmq.error_codes import Code
+from penstock.protocols.rocketmq.front.apis.groups import connected
+from penstock.protocols.rocketmq.front.apis.membership import named
+from penstock.protocols.rocketmq.front.broker.groups import ConsumerGroup, Who
 from penstock.protocols.rocketmq.front.call import Reply
+from penstock.protocols.rocketmq.front.faults import Refused
 from penstock.protocols.rocketmq.front.relayed.apis.asked import RelayedCall
+from penstock.protocols.rocketmq.front.relayed.peers.told import CONSUMER, PRODUCER, Key
 
 __all__ = ["connections", "heartbeat", "members", "producers", "unregister"]
 
@@ -35,3 +40,73 @@ async def heartbeat(call: RelayedCall, header: m.NoFields) -> Reply:
     if call.line.over:
         around.clients.lost(call.line)
     return Reply()
+
+
+async def unregister(call: RelayedCall, request: m.UnregisterClient) -> Reply:
+    """Serve unregister client: it is in the group nowhere any more, also where a Snode that is gone had it."""
+    around = call.shared
+    around.clients.leave(call.line, consumer_group=request.consumer_group, producer_group=request.producer_group)
+    if request.consumer_group is not None:
+        around.peers.left(CONSUMER, request.consumer_group, request.client_id)
+    return Reply()
+
+
+async def members(call: RelayedCall, request: m.OfGroup) -> Reply:
+    """Serve get consumer list by group."""
+    found = call.shared.peers.consumers(request.consumer_group)
+    if not found:
+        raise Refused(Code.SYSTEM_ERROR, f"no consumer for this group, {request.consumer_group}")
+    return Reply(body=m.ConsumerIds(consumer_id_list=tuple(found)))
+
+
+async def connections(call: RelayedCall, request: m.OfGroup) -> Reply:
+    """Serve get consumer connection list."""
+    peers, name = call.shared.peers, request.consumer_group
+    here = call.shared.clients.consumers.get(name)
+    said: list[ConsumerGroup | m.PeerGroup] = [] if here is None else [here]
+    said += peers.union.groups(Key(CONSUMER, name))
+    if not said:
+        raise Refused(Code.CONSUMER_NOT_ONLINE, f"the consumer group[{name}] not online")
+    found = () if here is None else connected(here.members.items())
+    return Reply(
+        body=m.ConsumerConnection(
+            connection_set=_together(found, peers.members(name)),
+            subscription_table=_subscriptions(said),
+            consume_type=said[0].consume_type,
+            message_model=said[0].message_model,
+            consume_from_where=said[0].consume_from_where,
+        )
+    )
+
+
+async def producers(call: RelayedCall, request: m.OfProducers) -> Reply:
+    """Serve get producer connection list."""
+    name = request.producer_group
+    here = call.shared.clients.producers.get(name, {})
+    found = _together(connected(here.items()), call.shared.peers.members(name, PRODUCER))
+    if not found:
+        raise Refused(Code.SYSTEM_ERROR, f"the producer group[{name}] not exist")
+    return Reply(body=m.ConsumerConnection(connection_set=found))
+
+
+def _together(here: Iterable[m.Connection], there: Mapping[str, m.PeerMember]) -> tuple[m.Connection, ...]:
+    found = tuple(here)
+    known = {each.client_id for each in found}
+    return (
+        *found,
+        *(
+            m.Connection(client_id=who, client_addr=each.address, language=each.language, version=each.version)
+            for who, each in there.items()
+            if who not in known
+        ),
+    )
+
+
+def _subscriptions(said: Iterable[ConsumerGroup | m.PeerGroup]) -> dict[str, m.SubscriptionData]:
+    found: dict[str, m.SubscriptionData] = {}
+    for group in said:
+        wanted = group.subscriptions.values() if isinstance(group, ConsumerGroup) else group.subscriptions
+        for each in wanted:
+            if each.topic not in found or found[each.topic].sub_version < each.sub_version:
+                found[each.topic] = each
+    return found

@@ -1,12 +1,15 @@
 """An operator puts a group elsewhere (mqadmin resetOffsetByTime). 222.
 
 Brokers tell the members that are connected to them, and those are connected here. So the node asks the broker for
-offsets and tells the members; these commit them, as they do when a broker tells them. Where nobody is there, the tool
-is told so and commits by itself. Source: Apache RocketMQ 4.9 and 5.x, ``Broker2Client.resetOffset``.
+offsets and tells the members; these commit them, as they do when a broker tells them. Other Snodes that have members of
+the group do the same for these. Where nobody is there, the tool is told so and commits by itself.
+
+Source: Apache RocketMQ 4.9 and 5.x, ``Broker2Client.resetOffset``.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TypeVar
 
 from penstock.protocols.rocketmq import messages as m
@@ -16,6 +19,7 @@ from penstock.protocols.rocketmq.front.call import Reply
 from penstock.protocols.rocketmq.front.faults import Refused
 from penstock.protocols.rocketmq.front.relayed.apis.asked import RelayedCall, agreed
 from penstock.protocols.rocketmq.front.relayed.apis.routes import route_of
+from penstock.protocols.rocketmq.front.relayed.peers.handing import everywhere_else
 from penstock.protocols.rocketmq.front.relayed.targets import next_broker, said_by
 from penstock.protocols.rocketmq.methods import (
     GET_MAX_OFFSET,
@@ -34,11 +38,13 @@ R = TypeVar("R")
 async def reset(call: RelayedCall, header: m.ResetOffsetsOfGroup) -> Reply:
     """Serve invoke broker to reset offset, for the queues of one broker: tools ask each."""
     around = call.shared
-    if header.group not in around.clients.consumers:
+    if header.group not in around.clients.consumers and not around.peers.members(header.group):
         raise Refused(Code.CONSUMER_NOT_ONLINE, f"Consumer not online, so can not reset offset: {header.group}")
     said = said_by(call.asked)
     name = None if said is None else around.relay.brokers.known(said)
     broker = next_broker(around, call.line, call.asked) if name is None else around.relay.brokers.of(name)
+    named = replace(call.asked, fields={**call.asked.fields, "bname": broker.name})
+    await everywhere_else(around, named, header.group)
     route = await route_of(around, header.topic)
     count = next((each.read_queue_nums for each in route.queue_datas if each.broker_name == broker.name), 0)
     numbers = range(count)

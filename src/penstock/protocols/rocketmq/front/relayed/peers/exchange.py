@@ -1,0 +1,264 @@
+"""Each Snode asks every other one whose clients it has, and waits there for news; so all of them know all members.
+
+Who is believed: only whom this Snode has asked, at an address that its operator said or that stands at the cluster's
+name servers. What somebody asks here says nothing but that somebody is there: a reason to look sooner. An answer comes
+with the first change, or after two seconds with a beat; a whole one, where nothing is known yet.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from penstock.errors import PenstockError
+from penstock.model import Endpoint
+from penstock.protocols.rocketmq import messages as m
+from penstock.protocols.rocketmq.enode.relay import RocketRelay
+from penstock.protocols.rocketmq.front.broker.groups import Clients
+from penstock.protocols.rocketmq.front.call import Line
+from penstock.protocols.rocketmq.front.relayed.peers.finding import Finding
+from penstock.protocols.rocketmq.front.relayed.peers.told import CONSUMER, Key
+from penstock.protocols.rocketmq.front.relayed.peers.union import Union
+from penstock.protocols.rocketmq.front.relayed.peers.words import group_here
+from penstock.protocols.rocketmq.methods import ASK_PEER
+from penstock.protocols.rocketmq.rpc import read_answer, request
+from penstock.seams.node import NodeIdentity
+from penstock.seams.runtime import Promise, Runtime
+
+__all__ = ["SILENT_S", "Peers"]
+
+_log = logging.getLogger("penstock.node")
+
+_HOLD_S: Final = 2.0
+SILENT_S: Final = 6.0
+"""Who was not heard of for so long may be gone; what is frozen is noticed a little sooner."""
+_TICK_S: Final = 1.0
+_SOON_S: Final = 0.1
+_LOOK_S: Final = 10.0
+_PAUSE_S: Final = 0.25
+_LEAST_S: Final = 0.01
+_STALE_S: Final = 600.0
+_MOST_BYTES: Final = 32 << 20
+
+
+class Peers:
+    """Of one front. Where this Snode itself is reached is known when it listens."""
+
+    def __init__(
+        self,
+        relay: RocketRelay,
+        clients: Clients,
+        runtime: Runtime,
+        finding: Finding,
+        union: Union,
+        identity: NodeIdentity,
+    ) -> None:
+        self._relay = relay
+        self._clients = clients
+        self._runtime = runtime
+        self._finding = finding
+        self.union = union
+        self._identity = identity
+        self.stopping = False
+        self._asked: set[Endpoint] = set()
+        self._ids: dict[Endpoint, str] = {}
+        self._failing: dict[Endpoint, float] = {}
+        self._changed_here: set[Key] = set()
+        self._waiting: set[Promise[None]] = set()
+        self._looked_s = 0.0
+        self._somebody = False
+        clients.changed = self.changed
+
+    # Its life.
+
+    async def start(self) -> None:
+        """Hear what others know before anybody is served, so that a restart looks like none to groups."""
+        await self._finding.look()
+        self._looked_s = self._now
+        places = self._places()
+        heard = await self._relay.gather([self._first(each) for each in places])
+        deaf = [f"{place} ({no.message})" for place, no in zip(places, heard, strict=True) if no is not None]
+        if deaf:
+            _log.warning("other Snodes do not answer yet, groups are without their members: %s", ", ".join(deaf))
+        self._runtime.spawn(self._keep_up(), "look after what other RocketMQ Snodes say")
+
+    async def stop(self) -> None:
+        """Say nothing more: clients that are hung up on now will be at another Snode in a moment."""
+        self.stopping = True
+        self._wake()
+        await self._finding.leave()
+
+    # What handlers ask.
+
+    def members(self, group: str, kind: str = CONSUMER) -> dict[str, m.PeerMember]:
+        """A group's members at other Snodes, by client id."""
+        return {who: member for who, (_, member) in self.union.members(Key(kind, group)).items()}
+
+    def consumers(self, group: str) -> list[str]:
+        """A consumer group's members at all Snodes, each once."""
+        return list(dict.fromkeys([*self._clients.ids(group), *self.members(group)]))
+
+    def home_of(self, group: str, client_id: str) -> Endpoint | None:
+        """Where the Snode is reached that a member is connected to; None where that is nowhere now."""
+        found = self.union.members(Key(CONSUMER, group)).get(client_id)
+        return None if found is None else self._place_of(found[0].id)
+
+    def homes_of(self, group: str) -> list[Endpoint]:
+        """Where members of a group are, other than here."""
+        there = {told.id for told, _ in self.union.members(Key(CONSUMER, group)).values()}
+        return [place for each in sorted(there) if (place := self._place_of(each)) is not None]
+
+    def left(self, kind: str, group: str, client_id: str) -> None:
+        """A client took leave, here and for good."""
+        key = Key(kind, group)
+        if self.union.leave(key, client_id, self._now):
+            self.changed(kind, group)
+            self._heard_of([key])
+
+    def changed(self, kind: str, group: str) -> None:
+        """A group is another one here."""
+        if not self.stopping:
+            self._changed_here.add(Key(kind, group))
+            self._wake()
+
+    async def tell(self, asked: m.AskPeer, line: Line) -> m.TellPeer:
+        """What another Snode does not know yet, as soon as there is something."""
+        self._somebody |= asked.id not in self._ids.values()
+        until = self._now + min(max(asked.hold_ms, 0) / 1_000, _HOLD_S)
+        while not line.over and not self._has_news(asked) and (left_s := until - self._now) > 0:
+            await self._wait(line, left_s)
+        return m.TellPeer(id=self.union.own.id, words=tuple(self.union.tell(asked, self._now)))
+
+    # Inside.
+
+    @property
+    def _now(self) -> float:
+        return self._runtime.monotonic()
+
+    @property
+    def _own(self) -> Endpoint | None:
+        return self._identity.reached.get("rocketmq")
+
+    def _places(self) -> list[Endpoint]:
+        """Where others are that are not asked yet."""
+        return sorted(self._finding.places - self._asked - {self._own})
+
+    def _has_news(self, asked: m.AskPeer) -> bool:
+        changed, self._changed_here = self._changed_here, set()
+        for key in changed:
+            self.union.say(group_here(self._clients, key), self._now)
+        return self.union.has_news(asked, self._now)
+
+    async def _wait(self, line: Line, seconds: float) -> None:
+        news: Promise[None] = self._runtime.promise()
+        timer = self._runtime.call_later(seconds, lambda: news.set(None))
+        self._waiting.add(news)
+        try:
+            await line.park(news)
+        finally:
+            timer.cancel()
+            self._waiting.discard(news)
+
+    def _wake(self) -> None:
+        for each in list(self._waiting):
+            each.set(None)
+
+    def _heard_of(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            if key.kind == CONSUMER:
+                self._clients.notify(key.name)
+
+    def _place_of(self, snode: str) -> Endpoint | None:
+        return next((place for place, each in self._ids.items() if each == snode), None)
+
+    async def _first(self, place: Endpoint) -> PenstockError | None:
+        self._asked.add(place)
+        try:
+            await self._ask(place, 0)
+        except PenstockError as error:
+            return error
+        finally:
+            self._runtime.spawn(self._listen(place), f"hear the RocketMQ Snode at {place}")
+        return None
+
+    async def _listen(self, place: Endpoint) -> None:
+        """Ask one Snode again and again, for as long as it is known or answers."""
+        while place not in self._failing or place in self._finding.places:
+            begun = self._now
+            try:
+                news = await self._ask(place, _HOLD_S)
+            except PenstockError as error:
+                self._fails(place, error)
+                news = False
+            if self._ids.get(place) == self.union.own.id:
+                return
+            quick = self._now - begun < _PAUSE_S
+            await self._runtime.sleep(_PAUSE_S if quick and not news else _LEAST_S)
+        self._failing.pop(place, None)
+        self._asked.discard(place)
+
+    async def _ask(self, place: Endpoint, hold_s: float) -> bool:
+        """Whether it knew something new. Raises UpstreamLost, ServerError, ProtocolViolation."""
+        before = self.union.known()
+        heard = [each for each in self._ids.values() if each in before and self._is_near(each)]
+        asked = m.AskPeer(
+            id=self.union.own.id,
+            name=self.union.own.name,
+            known=before,
+            heard=tuple(heard),
+            hold_ms=int(hold_s * 1_000),
+        )
+        frame = await self._relay.ask_snode(place, request(ASK_PEER, m.NoFields(), asked), held_s=hold_s)
+        told = m.read_body(m.TellPeer, read_answer(ASK_PEER, frame).body, max_bytes=_MOST_BYTES)
+        self._answered(place, told.id)
+        changed = self.union.hear(told.id, told.words, self._now)
+        self._heard_of(changed)
+        if before == self.union.known():
+            return False
+        self._wake()
+        return True
+
+    def _is_near(self, snode: str) -> bool:
+        return not self.union.others[snode].silent
+
+    def _answered(self, place: Endpoint, snode: str) -> None:
+        before = self._ids.get(place)
+        if snode not in (before, self.union.own.id):
+            _log.info("the Snode at %s is heard now", place)
+        if before not in (snode, None):
+            self._heard_of(self.union.lose(before))
+        self._ids[place] = snode
+        self._failing.pop(place, None)
+
+    def _fails(self, place: Endpoint, error: PenstockError) -> None:
+        if place not in self._failing:
+            self._failing[place] = self._now
+            _log.warning("what the Snode at %s said stands for now, its clients are kept: %s", place, error)
+        before = self._ids.pop(place, None)
+        if before is not None:
+            self._heard_of(self.union.lose(before))
+
+    async def _keep_up(self) -> None:
+        await self._runtime.sleep(_SOON_S)
+        while True:
+            now = self._now
+            gone = self.union.expire(now)
+            self._heard_of(gone)
+            for kind, group in self.union.outdated(now):
+                self.changed(kind, group)
+            if self._somebody or now - self._looked_s >= _LOOK_S or not self.union.own.name:
+                await self._look()
+            await self._runtime.sleep(_TICK_S)
+
+    async def _look(self) -> None:
+        self._looked_s = self._now
+        own = self._own
+        self.union.own.name = "" if own is None else str(own)
+        self._somebody = await self._finding.look(own)
+        for place in self._places():
+            self._asked.add(place)
+            self._runtime.spawn(self._listen(place), f"hear the RocketMQ Snode at {place}")
+        for place, since in list(self._failing.items()):
+            if self._now - since > _STALE_S:
+                await self._finding.forget(place)
