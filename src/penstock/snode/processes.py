@@ -1,0 +1,199 @@
+"""A node in several processes that share its addresses, so that it uses more than one core. For nodes that keep nothing.
+
+This process only watches: it makes the sockets, forks one process a number, and puts another in the place of one that
+has died. Each is a node of its own (`run`), at the shared address and at one that is its alone, where the others hear
+from it who its clients are. Nothing is imported or started here that would not bear to be forked: no thread, no loop.
+What must not live here: what nodes do.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import selectors
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+from penstock.config import ListenAddress, SnodeConfig
+from penstock.errors import ConfigError
+from penstock.model import Endpoint
+from penstock.net.doors import Door, doors
+
+__all__ = ["Place", "run_processes"]
+
+_log = logging.getLogger("penstock.node")
+
+_KEPT_HERE: Final = frozenset({"memory", "file"})
+_AGAIN_S: Final = 0.2
+_AGAIN_MOST_S: Final = 5.0
+_STEADY_S: Final = 10.0
+"""Who lived for so long is replaced at once; who dies sooner, after a pause that doubles."""
+_BEYOND_DRAIN_S: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One process's part: its sockets by scheme, and where it and the others are reached."""
+
+    doors: Mapping[str, Door]
+    reached: Mapping[str, Endpoint]
+    siblings: Mapping[str, Sequence[Endpoint]]
+
+
+Work = Callable[[SnodeConfig, Place, Callable[[str], None]], int]
+"""Serves until a signal comes: the process's exit code. Is told what to call with the ready line, once."""
+
+
+def run_processes(
+    config: SnodeConfig, work: Work, *, ready: Callable[[str], None], until_stdin_closes: bool = False
+) -> int:
+    """Run ``config.processes`` of them until SIGTERM or SIGINT; ``ready`` is called once, when all listen.
+
+    Returns an exit code; where one cannot start, its own. Raises ConfigError, OSError.
+    """
+    if config.store.partition(":")[0] in _KEPT_HERE:
+        raise ConfigError(
+            f"{config.processes} processes cannot keep {config.store} together: a log has one owner",
+            hint="Leave --processes out, or keep topics in a cluster: --enode rocketmq://HOST:9876",
+        )
+    listen, places = _places(config)
+    share = replace(config, listen=listen, memory_bytes=max(config.memory_bytes // config.processes, 1 << 20))
+    return _Watch(share, places, work, ready).run(until_stdin_closes=until_stdin_closes)
+
+
+def _places(config: SnodeConfig) -> tuple[tuple[ListenAddress, ...], list[Place]]:
+    """The listeners with the ports that they really have, and each process's part of them."""
+    made: dict[str, list[Door]] = {}
+    first = config.process_port
+    for each in config.listen:
+        try:
+            made[each.scheme] = doors(each.endpoint, config.processes, first)
+        except OSError as error:
+            raise ConfigError(f"cannot listen on {each}: {error.strerror or error}") from error
+        first += config.processes if first else 0
+    listen = tuple(ListenAddress(each.scheme, made[each.scheme][0].address) for each in config.listen)
+    hosts = {each.scheme: config.advertised.get(each.scheme, each.endpoint).host for each in listen}
+    reached = {
+        scheme: [Endpoint(hosts[scheme], door.own_address.port) for door in found] for scheme, found in made.items()
+    }
+    return listen, [
+        Place(
+            {scheme: found[number] for scheme, found in made.items()},
+            {scheme: found[number] for scheme, found in reached.items()},
+            {scheme: [*found[:number], *found[number + 1 :]] for scheme, found in reached.items()},
+        )
+        for number in range(config.processes)
+    ]
+
+
+@dataclass(slots=True)
+class _Running:
+    """One process; ``pid`` 0 while there is none, and then ``due`` says when there will be one."""
+
+    place: Place
+    pid: int = 0
+    since: float = 0.0
+    due: float = 0.0
+    pause_s: float = _AGAIN_S
+    ready: bool = False
+
+
+class _Watch:
+    def __init__(
+        self, config: SnodeConfig, places: Sequence[Place], work: Work, ready: Callable[[str], None]
+    ) -> None:
+        self._config = config
+        self._work = work
+        self._ready = ready
+        self._running = [_Running(place) for place in places]
+        self._said = False
+        self._stopping = False
+        self._code = 0
+        self._selector = selectors.DefaultSelector()
+        self._lives, self._life = os.pipe()  # what is open while this process lives
+        self._signals, self._signalled = os.pipe()
+        self._words, self._word = os.pipe()
+
+    def run(self, *, until_stdin_closes: bool) -> int:
+        """Until all have ended."""
+        os.set_blocking(self._signalled, False)
+        os.set_blocking(self._signals, False)
+        os.set_blocking(self._words, False)
+        signal.set_wakeup_fd(self._signalled, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+            signal.signal(number, self._note)
+        self._selector.register(self._signals, selectors.EVENT_READ, self._drain_signals)
+        self._selector.register(self._words, selectors.EVENT_READ, self._hear)
+        if until_stdin_closes:
+            self._selector.register(sys.stdin.fileno(), selectors.EVENT_READ, self._look_at_input)
+        until = 0.0
+        while not (self._stopping and not any(each.pid for each in self._running)):
+            if not self._stopping:
+                self._start_due()
+            elif not until:
+                until = time.monotonic() + self._config.drain_ms / 1_000 + _BEYOND_DRAIN_S
+                self._tell(signal.SIGTERM)
+            elif time.monotonic() > until:
+                self._tell(signal.SIGKILL)
+            for key, _ in self._selector.select(self._patience()):
+                key.data()
+            self._bury()
+        return self._code
+
+    # What happens.
+
+    def _note(self, number: int, frame: object) -> None:
+        del frame
+        if number != signal.SIGCHLD:
+            self._stopping = True
+
+    def _drain_signals(self) -> None:
+        with suppress(BlockingIOError):
+            os.read(self._signals, 4_096)
+
+    def _look_at_input(self) -> None:
+        if not os.read(sys.stdin.fileno(), 4_096):
+            self._selector.unregister(sys.stdin.fileno())
+            self._stopping = True
+
+    def _hear(self) -> None:
+        """A process listens: its line is "number text"."""
+        for line in os.read(self._words, 65_536).decode().splitlines():
+            number, _, text = line.partition(" ")
+            self._running[int(number)].ready = True
+            if not self._said and all(each.ready for each in self._running):
+                self._said = True
+                self._ready(f"{text} processes={len(self._running)}")
+
+    def _start_due(self) -> None:
+        for number, each in enumerate(self._running):
+            if not each.pid and each.due <= time.monotonic():
+                each.since = time.monotonic()
+                each.pid = self._forked(number, each.place)
+
+    def _bury(self) -> None:
+        for number, each in enumerate(self._running):
+            if not each.pid or os.waitpid(each.pid, os.WNOHANG)[0] == 0:
+                continue
+            # waitpid has taken its status with it; so it is asked for in one go.
+            raise AssertionError(number)
+
+    def _patience(self) -> float | None:
+        if self._stopping:
+            return 0.5
+        due = [each.due for each in self._running if not each.pid]
+        return max(min(due) - time.monotonic(), 0.0) if due else None
+
+    def _tell(self, number: signal.Signals) -> None:
+        for each in self._running:
+            if each.pid:
+                with suppress(ProcessLookupError):
+                    os.kill(each.pid, number)
+
+    def _forked(self, number: int, place: Place) -> int:
+        raise NotImplementedError

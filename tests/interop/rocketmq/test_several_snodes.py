@@ -1,0 +1,60 @@
+"""Java's clients in one group behind two Snodes, before real brokers, while Snodes are killed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.plain_sockets import free_port
+from tests.chaos.snode_process import SnodeProcess
+from tests.interop.rocketmq.owners import Owners
+from tools.peers import rocketmq, rocketmq_clients
+from tools.peers.rocketmq_clients import Mail
+
+pytestmark = pytest.mark.interop
+
+WITHIN_S = 90.0
+
+
+@pytest.fixture(params=[pytest.param("4.9.7", marks=pytest.mark.long), "5.4.0"])
+def cluster(request: pytest.FixtureRequest, rocketmq_own: object) -> Iterator[rocketmq.Cluster]:
+    yield rocketmq_own(request.param)  # type: ignore[operator]
+
+
+def snode(cluster: rocketmq.Cluster, port: int) -> SnodeProcess:
+    enode = f"rocketmq://{cluster.address.replace(';', ',')}"
+    return SnodeProcess(enode, f"rocketmq://127.0.0.1:{port}")
+
+
+def test_a_group_behind_two_snodes_is_one_and_stays_one_while_one_is_killed(
+    cluster: rocketmq.Cluster, tmp_path: Path
+) -> None:
+    del tmp_path
+    cluster.create_topic("t", 4)
+    ports = [free_port(), free_port()]
+    names = [f"127.0.0.1:{port}" for port in ports]
+    with ExitStack() as running:
+        snodes = [running.enter_context(snode(cluster, port)) for port in ports]
+        members = [
+            running.enter_context(rocketmq_clients.push(name, "g", "t", version=cluster.version)) for name in names
+        ]
+        sender = running.enter_context(rocketmq_clients.producer(names[0], version=cluster.version))
+        owners = running.enter_context(Owners("t", members))
+        for member in members:
+            member.wait(lambda driver: owners.count(driver) == 2, WITHIN_S)
+        sender.send([Mail("t", [b"%d" % row], queue=("broker-1", row % 4)) for row in range(20)])
+        for member in members:
+            member.wait_messages(10, WITHIN_S)
+        owners.settled()
+        snodes[1].kill()
+        snodes[1].start()
+        sender.send([Mail("t", [b"%d" % row], queue=("broker-1", row % 4)) for row in range(20, 40)])
+        for member in members:
+            member.wait_messages(20, WITHIN_S)
+        assert {body for member in members for body in member.bodies} == {b"%d" % row for row in range(40)}
+        assert owners.settled() == []
+        members[1].stop()
+        members[0].wait(lambda driver: owners.count(driver) == 4, WITHIN_S)
