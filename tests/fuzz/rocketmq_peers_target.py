@@ -1,4 +1,4 @@
-"""A Snode whose peer answers with any bytes: its own clients are served on, nothing grows, nobody is asked too often."""
+"""A Snode whose peer answers with any bytes: its own clients are served, nothing grows, nobody is asked too often."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from penstock.cli.endings import reporting_errors
@@ -22,6 +22,7 @@ from penstock.protocols import USUAL, configs, default_port
 if TYPE_CHECKING:
     from penstock.config import SnodeConfig
     from penstock.snode import Node
+    from penstock.snode.processes import Place
 
 _DEFAULT_LISTENER: Final = f"{USUAL}://127.0.0.1:{default_port(USUAL)}"
 
@@ -38,10 +39,16 @@ def snode(words: Sequence[str]) -> None:
                 "flush": given.flush,
                 "allow_remote": given.allow_remote,
                 "repair": given.repair,
+                "processes": given.processes,
                 **pairs(given.set),
             },
             configs(),
         )
+        if config.processes > 1:
+            from penstock.snode.processes import run_processes
+
+            code = run_processes(config, _work, ready=_print, until_stdin_closes=given.until_stdin_closes)
+            raise SystemExit(code)
         with asyncio.Runner(loop_factory=new_loop) as runner:
             runner.run(_serve(config, until_stdin_closes=given.until_stdin_closes))
 
@@ -77,6 +84,7 @@ def arguments() -> argparse.ArgumentParser:
     add("--flush", default="os", help="os (survives kill -9), interval, or always (survives power loss)")
     add("--repair", action="store_true", help="start with a damaged log; what is cut off is kept beside it")
     add("--allow-remote", action="store_true", help="permit listeners that other machines can reach")
+    add("--processes", metavar="N", help="share the listeners, to use more cores; with --enode rocketmq:// only")
     add("--set", action="append", metavar="NAME=VALUE", help="any other node option; may be repeated")
     add(
         "--until-stdin-closes",
@@ -93,11 +101,28 @@ async def _serve(config: SnodeConfig, *, until_stdin_closes: bool) -> None:
     if until_stdin_closes:
         _watch_stdin(stop)
 
-    def ready(node: Node) -> None:
-        sys.stdout.write(f"penstock snode ready: {', '.join(node.listening)} store={config.store}\n")
-        sys.stdout.flush()
+    await run(config, ready=lambda node: _print(_ready(node)), stop=stop)
 
-    await run(config, ready=ready, stop=stop)
+
+def _work(config: SnodeConfig, place: Place, say: Callable[[str], None]) -> int:
+    """One process of several: its exit code."""
+    from penstock.snode.run import run
+
+    try:
+        with reporting_errors(), asyncio.Runner(loop_factory=new_loop) as runner:
+            runner.run(run(config, ready=lambda node: say(_ready(node)), place=place))
+    except SystemExit as ending:
+        return ending.code if isinstance(ending.code, int) else 1
+    return 0
+
+
+def _ready(node: Node) -> str:
+    return f"penstock snode ready: {', '.join(node.listening)} store={node.config.store}"
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def _watch_stdin(stop: asyncio.Event) -> None:

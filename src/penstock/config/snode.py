@@ -70,6 +70,9 @@ class SnodeConfig:
     ``memory_bytes``: five of the largest requests; when it is taken, clients that hold more than a little wait, and
     those that stall meanwhile are hung up on. ``retention_check_ms``: how often old segments are looked for;
     ``drain_ms``: what requests in progress, and then the disk, get when the node stops.
+
+    ``processes`` share the listeners, and ``memory_bytes``; only a node that keeps nothing can have several.
+    ``process_port``: on which they reach each other, and other nodes of the cluster each of them; a firewall may care.
     """
 
     store: str = text("memory:", about="memory:, file:DIRECTORY, or a cluster: rocketmq://HOST:9876")
@@ -98,6 +101,12 @@ class SnodeConfig:
         50, low=1, high=1_000, about="of the topic that committed offsets are kept in; fixed once it is there"
     )
     retention_check_ms: int = number(30_000, low=1, about="how often old segments are looked for")
+    processes: int = number(
+        1, low=1, high=256, about="share the listeners, to use more cores; before a RocketMQ cluster only"
+    )
+    process_port: int = number(
+        0, low=0, high=65_535, about="first of the ports at which each of several processes is reached; 0: any"
+    )
     drain_ms: int = number(5_000, low=0, about="what requests in progress get when the node stops")
 
     def __post_init__(self) -> None:

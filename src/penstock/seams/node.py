@@ -21,7 +21,8 @@ from penstock.seams.runtime import Runtime
 class NodeIdentity:
     """Who this node is: a stable number, a cluster id (22 characters), and the address each scheme advertises.
 
-    ``reached`` is where this very process is, by scheme; the same, unless several processes listen at one address.
+    ``reached`` is where this very process is, by scheme: the same, unless several processes share an address; then
+    ``siblings`` is where the others are.
 
     ``epoch`` grows with each start of the node on the same data, durably: a number made of it and of a counter was
     never given out before.
@@ -32,6 +33,7 @@ class NodeIdentity:
     advertised: Mapping[str, Endpoint]
     epoch: int
     reached: Mapping[str, Endpoint] = field(default_factory=dict)
+    siblings: Mapping[str, Sequence[Endpoint]] = field(default_factory=dict)
 
 
 Look = Callable[[], None]

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.config import ListenAddress, SnodeConfig, parse_listener
 from penstock.errors import ConfigError, PenstockError, UsageError
@@ -34,6 +34,9 @@ from penstock.snode.enodes.opening import open_enode
 from penstock.snode.services.journal import JournalService
 from penstock.snode.services.offsets import OffsetsService
 
+if TYPE_CHECKING:
+    from penstock.snode.processes import Place
+
 __all__ = ["Node"]
 
 _log = logging.getLogger("penstock.node")
@@ -44,7 +47,8 @@ _LEAST_S = 1.0
 class Node:
     """``store`` and ``listen`` are short for the same settings in ``config``. ``network`` None is TCP.
 
-    ``taps``, by scheme, see every frame and may delay, change or refuse it: for tests.
+    ``taps``, by scheme, see every frame and may delay, change or refuse it: for tests. ``place``: of one process among
+    several.
 
     >>> async with Node(store="memory:", listen=("kafka://127.0.0.1:0",)) as node:    # doctest: +SKIP
     ...     print(node.address("kafka"))
@@ -59,6 +63,7 @@ class Node:
         network: Network | None = None,
         taps: Mapping[str, Tap] | None = None,
         runtime: AsyncioRuntime | None = None,
+        place: Place | None = None,
     ) -> None:
         config = config or SnodeConfig(listen=(ListenAddress(USUAL, Endpoint("127.0.0.1", 0)),))
         if store is not None:
@@ -68,11 +73,13 @@ class Node:
             config = replace(config, listen=parsed)
         self.config = config
         self._network = network
+        self._place = place
         self._taps = dict(taps or {})
         self._runtime = self._given_runtime = runtime
         self._enode: OpenedEnode | None = None
         self._fronts: list[Front] = []
         self._listeners: dict[str, Listener] = {}
+        self._own_doors: list[Listener] = []
         self._advertised: dict[str, Endpoint] = {}
         self._reached: dict[str, Endpoint] = {}
         self._failure: Promise[BaseException] | None = None
@@ -136,10 +143,15 @@ class Node:
         offsets = OffsetsService(journals, _offsets_codec(), partitions=config.offsets_partitions)
         if enode.abilities.records:
             await offsets.load()
-        identity = NodeIdentity(own.node_id, own.cluster_id, self._advertised, own.epoch, self._reached)
+        siblings: dict[str, Sequence[Endpoint]] = {}
+        if self._place is not None and self._place.again:
+            siblings.update(self._place.siblings)
+        identity = NodeIdentity(own.node_id, own.cluster_id, self._advertised, own.epoch, self._reached, siblings)
         services = Services(identity, runtime, enode, offsets, journals, self._budget)
         for listen in config.listen:
             await self._open(listen, services)
+        if self._place is not None:  # those that start in the same moment would wait for each other
+            siblings.update(self._place.siblings)
         enode.keep_up()
 
     def _channel_of(self, dialect: Dialect[Any], *, idle_timeout_s: float | None = None) -> Channel[Any]:
@@ -161,9 +173,16 @@ class Node:
                 f"a node cannot serve {listen.scheme} from {self.store_url}: only its own protocol goes there",
                 hint="Leave that listener out, or keep its topics elsewhere: file:DIRECTORY, in another node",
             )
+        if self._place is not None and services.enode.relay(listen.scheme) is None:
+            raise ConfigError(
+                f"several processes cannot serve {listen} from {self.store_url} together",
+                hint="Leave --processes out, or listen only for the protocol of a cluster that keeps everything",
+            )
         front = opened(services, self.config)
         expected = self.config.advertised.get(listen.scheme, listen.endpoint)
-        if expected.port:
+        if self._place is not None:
+            self._reached[listen.scheme] = self._place.reached[listen.scheme]
+        elif expected.port:
             self._reached[listen.scheme] = expected
         await front.start()
         self._fronts.append(front)
@@ -174,11 +193,15 @@ class Node:
             listener = await serve(
                 front, listen.endpoint, options=options, network=self._network, tap=tap, budget=self._budget
             )
+            if self._place is not None:
+                own = self._place.doors[listen.scheme].own_address
+                door = await serve(front, own, options=options, network=self._network, tap=tap, budget=self._budget)
+                self._own_doors.append(door)
         except OSError as error:
             raise ConfigError(f"cannot listen on {listen}: {error.strerror or error}") from error
         self._listeners[listen.scheme] = listener
         self._advertised[listen.scheme] = self.config.advertised.get(listen.scheme, listener.endpoint)
-        self._reached[listen.scheme] = self._advertised[listen.scheme]
+        self._reached.setdefault(listen.scheme, self._advertised[listen.scheme])
 
     def _failed(self, error: BaseException) -> None:
         if self._failure is not None:
@@ -192,7 +215,7 @@ class Node:
         All of it takes ``drain_ms`` and little more; the next start scans logs that were not flushed by then. Stopping
         again does nothing. Raises WriteFailed if the store could not be closed cleanly.
         """
-        listeners, self._listeners = list(self._listeners.values()), {}
+        listeners, self._listeners = [*self._listeners.values(), *self._own_doors], {}
         fronts, self._fronts = self._fronts, []
         begun = time.monotonic()
         for listener in listeners:
@@ -212,7 +235,7 @@ class Node:
 
     async def abort(self) -> None:
         """Stop as a killed process would, for tests: clients are cut off, parked requests die, nothing is flushed."""
-        listeners, self._listeners = list(self._listeners.values()), {}
+        listeners, self._listeners = [*self._listeners.values(), *self._own_doors], {}
         self._fronts = []
         for listener in listeners:
             await listener.close(0)

@@ -1,4 +1,4 @@
-"""A node in several processes that share its addresses, so that it uses more than one core. For nodes that keep nothing.
+"""A node in several processes that share its addresses, to use more than one core. For nodes that keep nothing.
 
 This process only watches: it makes the sockets, forks one process a number, and puts another in the place of one that
 has died. Each is a node of its own (`run`), at the shared address and at one that is its alone, where the others hear
@@ -14,6 +14,7 @@ import selectors
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -38,11 +39,16 @@ _BEYOND_DRAIN_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One process's part: its sockets by scheme, and where it and the others are reached."""
+    """One process's part: its sockets by scheme, and where it and the others are reached.
 
+    ``lives`` can be read from when the process that watches is gone. ``again``: the others are there already.
+    """
+
+    lives: int
     doors: Mapping[str, Door]
     reached: Mapping[str, Endpoint]
     siblings: Mapping[str, Sequence[Endpoint]]
+    again: bool = False
 
 
 Work = Callable[[SnodeConfig, Place, Callable[[str], None]], int]
@@ -61,12 +67,13 @@ def run_processes(
             f"{config.processes} processes cannot keep {config.store} together: a log has one owner",
             hint="Leave --processes out, or keep topics in a cluster: --enode rocketmq://HOST:9876",
         )
-    listen, places = _places(config)
+    lives, life = os.pipe()
+    listen, places = _places(config, lives)
     share = replace(config, listen=listen, memory_bytes=max(config.memory_bytes // config.processes, 1 << 20))
-    return _Watch(share, places, work, ready).run(until_stdin_closes=until_stdin_closes)
+    return _Watch(share, places, work, ready, life).run(until_stdin_closes=until_stdin_closes)
 
 
-def _places(config: SnodeConfig) -> tuple[tuple[ListenAddress, ...], list[Place]]:
+def _places(config: SnodeConfig, lives: int) -> tuple[tuple[ListenAddress, ...], list[Place]]:
     """The listeners with the ports that they really have, and each process's part of them."""
     made: dict[str, list[Door]] = {}
     first = config.process_port
@@ -83,6 +90,7 @@ def _places(config: SnodeConfig) -> tuple[tuple[ListenAddress, ...], list[Place]
     }
     return listen, [
         Place(
+            lives,
             {scheme: found[number] for scheme, found in made.items()},
             {scheme: found[number] for scheme, found in reached.items()},
             {scheme: [*found[:number], *found[number + 1 :]] for scheme, found in reached.items()},
@@ -105,7 +113,7 @@ class _Running:
 
 class _Watch:
     def __init__(
-        self, config: SnodeConfig, places: Sequence[Place], work: Work, ready: Callable[[str], None]
+        self, config: SnodeConfig, places: Sequence[Place], work: Work, ready: Callable[[str], None], life: int
     ) -> None:
         self._config = config
         self._work = work
@@ -115,7 +123,7 @@ class _Watch:
         self._stopping = False
         self._code = 0
         self._selector = selectors.DefaultSelector()
-        self._lives, self._life = os.pipe()  # what is open while this process lives
+        self._life = life  # open while this process lives
         self._signals, self._signalled = os.pipe()
         self._words, self._word = os.pipe()
 
@@ -178,10 +186,22 @@ class _Watch:
 
     def _bury(self) -> None:
         for number, each in enumerate(self._running):
-            if not each.pid or os.waitpid(each.pid, os.WNOHANG)[0] == 0:
-                continue
-            # waitpid has taken its status with it; so it is asked for in one go.
-            raise AssertionError(number)
+            if each.pid:
+                pid, status = os.waitpid(each.pid, os.WNOHANG)
+                if pid:
+                    each.pid = 0
+                    self._ended(number, each, os.waitstatus_to_exitcode(status))
+
+    def _ended(self, number: int, each: _Running, code: int) -> None:
+        if self._stopping or not each.ready:  # it has said why it cannot start
+            self._code = self._code or (1 if code < 0 else code)
+            self._stopping = True
+            return
+        now = time.monotonic()
+        each.pause_s = _AGAIN_S if now - each.since > _STEADY_S else min(2 * each.pause_s, _AGAIN_MOST_S)
+        each.due = now + each.pause_s
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        _log.warning("process %d of %d %s, another one takes its place", number + 1, len(self._running), how)
 
     def _patience(self) -> float | None:
         if self._stopping:
@@ -196,4 +216,34 @@ class _Watch:
                     os.kill(each.pid, number)
 
     def _forked(self, number: int, place: Place) -> int:
-        raise NotImplementedError
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if not pid:
+            os._exit(self._serve(number, place))
+        return pid
+
+    def _serve(self, number: int, place: Place) -> int:
+        """In the new process: its exit code."""
+        try:
+            signal.set_wakeup_fd(-1)
+            for each in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+                signal.signal(each, signal.SIG_DFL)
+            self._selector.close()
+            for mine in (self._signals, self._signalled, self._words, self._life):
+                os.close(mine)
+            for running in self._running:
+                if running.place is not place:
+                    for door in running.place.doors.values():
+                        door.close()
+            place = replace(place, again=self._said)
+            return self._work(self._config, place, lambda text: self._say(number, text))
+        except BaseException:
+            traceback.print_exc()
+            return 1
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+
+    def _say(self, number: int, text: str) -> None:
+        os.write(self._word, f"{number} {text}\n".encode())

@@ -9,13 +9,23 @@ from collections.abc import Callable
 from penstock.config import SnodeConfig
 from penstock.errors import PenstockError
 from penstock.net.descriptors import raise_limit, tell_of_accept_once
+from penstock.net.doors import TcpThrough
 from penstock.snode.node import Node
+from penstock.snode.processes import Place
 
 __all__ = ["run"]
 
 
-async def run(config: SnodeConfig, *, ready: Callable[[Node], None], stop: asyncio.Event | None = None) -> None:
+async def run(
+    config: SnodeConfig,
+    *,
+    ready: Callable[[Node], None],
+    stop: asyncio.Event | None = None,
+    place: Place | None = None,
+) -> None:
     """Run a node until SIGTERM, SIGINT or ``stop``; ``ready`` is called once, when it listens.
+
+    With a ``place`` it is one process among several, and ends with the one that watches them.
 
     Raises the error that kept it from starting, or that ended a task which must not end.
     """
@@ -25,7 +35,11 @@ async def run(config: SnodeConfig, *, ready: Callable[[Node], None], stop: async
         loop.add_signal_handler(number, stop.set)
     raise_limit()
     tell_of_accept_once(loop)
-    async with Node(config) as node:
+    network = None
+    if place is not None:
+        loop.add_reader(place.lives, stop.set)
+        network = TcpThrough([each for door in place.doors.values() for each in (door.shared, door.own)])
+    async with Node(config, network=network, place=place) as node:
         ready(node)
         failed = asyncio.ensure_future(_wait(node, stop))
         await stop.wait()

@@ -18,9 +18,7 @@ _EVERY_S = 0.1
 class Owners:
     """Watches from entering the block to its end. ``others`` say what further members, not Java's, hold."""
 
-    def __init__(
-        self, topic: str, drivers: Sequence[Driver], others: Sequence[Callable[[], set[str]]] = ()
-    ) -> None:
+    def __init__(self, topic: str, drivers: Sequence[Driver], others: Sequence[Callable[[], set[str]]] = ()) -> None:
         self._topic = topic
         self._drivers = drivers
         self._others = others

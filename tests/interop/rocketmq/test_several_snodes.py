@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
 from tests.chaos.plain_sockets import free_port
 from tests.chaos.snode_process import SnodeProcess
+from tests.interop.peers.rocketmq_fixtures import RocketMQ
 from tests.interop.rocketmq.owners import Owners
 from tools.peers import rocketmq, rocketmq_clients
 from tools.peers.rocketmq_clients import Mail
@@ -20,8 +19,8 @@ WITHIN_S = 90.0
 
 
 @pytest.fixture(params=[pytest.param("4.9.7", marks=pytest.mark.long), "5.4.0"])
-def cluster(request: pytest.FixtureRequest, rocketmq_own: object) -> Iterator[rocketmq.Cluster]:
-    yield rocketmq_own(request.param)  # type: ignore[operator]
+def cluster(request: pytest.FixtureRequest, rocketmq_own: RocketMQ) -> rocketmq.Cluster:
+    return rocketmq_own(request.param)
 
 
 def snode(cluster: rocketmq.Cluster, port: int) -> SnodeProcess:
@@ -29,10 +28,7 @@ def snode(cluster: rocketmq.Cluster, port: int) -> SnodeProcess:
     return SnodeProcess(enode, f"rocketmq://127.0.0.1:{port}")
 
 
-def test_a_group_behind_two_snodes_is_one_and_stays_one_while_one_is_killed(
-    cluster: rocketmq.Cluster, tmp_path: Path
-) -> None:
-    del tmp_path
+def test_a_group_behind_two_snodes_is_one_and_stays_one_while_one_is_killed(cluster: rocketmq.Cluster) -> None:
     cluster.create_topic("t", 4)
     ports = [free_port(), free_port()]
     names = [f"127.0.0.1:{port}" for port in ports]

@@ -182,5 +182,6 @@ def test_topics_that_only_members_elsewhere_want_are_a_change() -> None:
     there.say(group("a", topics=("t", "u")), 1)
     assert ask(here, there, 1) == {G}
     found = here.subscription("g", "u")
-    assert found is not None and found.sub_string == "*"
+    assert found is not None
+    assert found.sub_string == "*"
     assert here.subscription("g", "v") is None

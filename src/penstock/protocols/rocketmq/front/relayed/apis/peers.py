@@ -20,4 +20,4 @@ async def tell(call: RelayedCall, header: m.NoFields) -> Reply:
         found = await peers.tell(asked, call.line)
         if not peers.stopping:
             return Reply(body=found)
-    raise Refused(Code.SERVICE_NOT_AVAILABLE, "this Snode stops")
+    raise Refused(Code.SYSTEM_ERROR, "this Snode stops")

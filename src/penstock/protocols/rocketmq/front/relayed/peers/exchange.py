@@ -142,7 +142,8 @@ class Peers:
 
     def _places(self) -> list[Endpoint]:
         """Where others are that are not asked yet."""
-        return sorted(self._finding.places - self._asked - {self._own})
+        siblings = self._identity.siblings.get("rocketmq", ())
+        return sorted({*self._finding.places, *siblings} - self._asked - {self._own})
 
     def _has_news(self, asked: m.AskPeer) -> bool:
         changed, self._changed_here = self._changed_here, set()
@@ -184,7 +185,7 @@ class Peers:
 
     async def _listen(self, place: Endpoint) -> None:
         """Ask one Snode again and again, for as long as it is known or answers."""
-        while place not in self._failing or place in self._finding.places:
+        while place not in self._failing or self._is_told(place):
             begun = self._now
             try:
                 news = await self._ask(place, _HOLD_S)
@@ -219,6 +220,9 @@ class Peers:
         self._wake()
         return True
 
+    def _is_told(self, place: Endpoint) -> bool:
+        return place in self._finding.places or place in self._identity.siblings.get("rocketmq", ())
+
     def _is_near(self, snode: str) -> bool:
         return not self.union.others[snode].silent
 
@@ -234,6 +238,8 @@ class Peers:
     def _fails(self, place: Endpoint, error: PenstockError) -> None:
         if place not in self._failing:
             self._failing[place] = self._now
+            if self.stopping:
+                return
             _log.warning("what the Snode at %s said stands for now, its clients are kept: %s", place, error)
         before = self._ids.pop(place, None)
         if before is not None:
@@ -249,6 +255,9 @@ class Peers:
                 self.changed(kind, group)
             if self._somebody or now - self._looked_s >= _LOOK_S or not self.union.own.name:
                 await self._look()
+            for place in self._places():
+                self._asked.add(place)
+                self._runtime.spawn(self._listen(place), f"hear the RocketMQ Snode at {place}")
             await self._runtime.sleep(_TICK_S)
 
     async def _look(self) -> None:
@@ -256,9 +265,6 @@ class Peers:
         own = self._own
         self.union.own.name = "" if own is None else str(own)
         self._somebody = await self._finding.look(own)
-        for place in self._places():
-            self._asked.add(place)
-            self._runtime.spawn(self._listen(place), f"hear the RocketMQ Snode at {place}")
         for place, since in list(self._failing.items()):
             if self._now - since > _STALE_S:
                 await self._finding.forget(place)
