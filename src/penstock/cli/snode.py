@@ -84,7 +84,7 @@ def arguments() -> argparse.ArgumentParser:
     add("--flush", default="os", help="os (survives kill -9), interval, or always (survives power loss)")
     add("--repair", action="store_true", help="start with a damaged log; what is cut off is kept beside it")
     add("--allow-remote", action="store_true", help="permit listeners that other machines can reach")
-    add("--processes", metavar="N", help="share the listeners, to use more cores; with --enode rocketmq:// only")
+    add("--processes", metavar="N", help="share the listeners, to use more cores; only with an --enode")
     add("--set", action="append", metavar="NAME=VALUE", help="any other node option; may be repeated")
     add(
         "--until-stdin-closes",

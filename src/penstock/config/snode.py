@@ -102,7 +102,7 @@ class SnodeConfig:
     )
     retention_check_ms: int = number(30_000, low=1, about="how often old segments are looked for")
     processes: int = number(
-        1, low=1, high=256, about="share the listeners, to use more cores; before a RocketMQ cluster only"
+        1, low=1, high=256, about="share the listeners, to use more cores; only before a cluster that keeps everything"
     )
     process_port: int = number(
         0, low=0, high=65_535, about="first of the ports at which each of several processes is reached; 0: any"

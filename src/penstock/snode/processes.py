@@ -65,7 +65,7 @@ def run_processes(
     if config.store.partition(":")[0] in _KEPT_HERE:
         raise ConfigError(
             f"{config.processes} processes cannot keep {config.store} together: a log has one owner",
-            hint="Leave --processes out, or keep topics in a cluster: --enode rocketmq://HOST:9876",
+            hint="Leave --processes out, or keep topics in a cluster: --enode",
         )
     lives, life = os.pipe()
     listen, places = _places(config, lives)

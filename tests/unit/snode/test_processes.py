@@ -1,0 +1,153 @@
+"""``penstock snode --processes``: one address, several processes, groups that are one, nobody left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from typing import Any
+
+import psutil
+import pytest
+
+from penstock.protocols.rocketmq import messages as m
+from penstock.protocols.rocketmq.framing import RocketFraming, command_of
+from penstock.protocols.rocketmq.methods import GET_CONSUMER_LIST_BY_GROUP, HEART_BEAT, SEND_MESSAGE_V2
+from penstock.protocols.rocketmq.rpc import read_answer, request
+from penstock.testing import Broker
+from tests import processes as others
+from tests.chaos.plain_sockets import Line, free_port
+from tests.eventually import comes_to
+
+PATIENCE_S = 30.0
+MEMBERS = 16
+
+
+class Snode:
+    """It runs in several processes."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        self.process = process
+        self.ready = process.stdout.readline()
+        self.port = int(self.ready.partition("127.0.0.1:")[2].partition(" ")[0])
+
+    @property
+    def workers(self) -> list[psutil.Process]:
+        return others.below(psutil.Process(self.process.pid))
+
+    def line(self) -> Line:
+        return Line(self.port, RocketFraming(answers=True))
+
+
+@contextmanager
+def snode(*words: str) -> Iterator[Snode]:
+    with Broker("memory:", listen=["rocketmq://127.0.0.1:0"]) as cluster:
+        command = [sys.executable, "-m", "penstock.cli", "snode", "--enode", cluster.url("rocketmq")]
+        listen = ["--listen", "rocketmq://127.0.0.1:0", "--until-stdin-closes", *words]
+        with subprocess.Popen(
+            [*command, *listen], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            watching = psutil.Process(process.pid)
+            try:
+                yield Snode(process)
+            finally:
+                others.end(watching)
+
+
+def asked(line: Line, method: Any, header: object, body: object = b"") -> Any:
+    """The answer."""
+    line.send(b"".join(request(method, header, body)(1)))
+    while command_of(frame := line.receive()).is_answer is False:
+        pass  # a notice
+    return read_answer(method, frame, accept=(0, 1))
+
+
+def beat(line: Line, name: str) -> None:
+    """A member of group g."""
+    wanted = (m.SubscriptionData(topic="t", sub_string="*", sub_version=1),)
+    group = m.ConsumerData(group_name="g", subscription_data_set=wanted)
+    asked(line, HEART_BEAT, m.NoFields(), m.HeartbeatData(client_id=name, consumer_data_set=(group,)))
+
+
+def members(line: Line) -> list[str]:
+    """Who is in group g."""
+    found = asked(line, GET_CONSUMER_LIST_BY_GROUP, m.OfGroup(consumer_group="g"))
+    return sorted(m.read_body(m.ConsumerIds, found.body).consumer_id_list) if found.code == 0 else []
+
+
+@pytest.mark.skipif(not hasattr(socket, "SO_REUSEPORT"), reason="this system cannot share a port")
+def test_members_at_several_processes_are_one_group_also_while_one_is_replaced() -> None:
+    names = sorted(f"c{number}" for number in range(MEMBERS))
+    with snode("--processes", "3") as running, ExitStack() as stack:
+        assert running.ready.endswith(" processes=3\n")
+        lines = [stack.enter_context(closing(running.line())) for _ in range(MEMBERS)]
+        for name, line in zip(names, lines, strict=True):
+            beat(line, name)
+        for line in lines:
+            comes_to(lambda line=line: members(line), names, PATIENCE_S)  # type: ignore[misc]
+        before = [each.pid for each in running.workers]
+        os.kill(before[0], signal.SIGKILL)
+        comes_to(lambda: len({each.pid for each in running.workers} - set(before)), 1, PATIENCE_S)
+        for _ in range(10):  # one of three of these is at the new one
+            with closing(running.line()) as line:
+                assert members(line) == names
+                sent = m.SendMessage(
+                    producer_group="p", topic="t", queue_id=0, sys_flag=0, born_timestamp=1, broker_name="penstock-1"
+                )
+                assert asked(line, SEND_MESSAGE_V2, sent, b"body").code == 0
+        workers = running.workers
+        running.process.send_signal(signal.SIGTERM)
+        assert running.process.wait(PATIENCE_S) == 0
+        assert [each for each in workers if each.is_running()] == []
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_all_processes_end_with_the_one_that_watches_them(how: signal.Signals) -> None:
+    with snode("--processes", "2") as running:
+        workers = running.workers
+        assert len(workers) == 2
+        running.process.send_signal(how)
+        running.process.wait(PATIENCE_S)
+        comes_to(lambda: [each for each in workers if each.is_running()], [], PATIENCE_S)
+
+
+def refused(*words: str) -> str:
+    """What it says instead of starting."""
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock.cli", "snode", *words],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    return done.stderr
+
+
+def test_processes_cannot_keep_a_log_together() -> None:
+    assert "a log has one owner" in refused("--store", "memory:", "--processes", "2")
+
+
+def test_a_port_that_another_snode_shares_among_its_own_processes_is_taken() -> None:
+    with snode("--processes", "2") as running:
+        words = ("--enode", f"rocketmq://127.0.0.1:{running.port}", "--processes", "2")
+        assert "cannot listen" in refused(*words, "--listen", f"rocketmq://127.0.0.1:{running.port}")
+
+
+def test_one_that_cannot_start_ends_all_and_says_why_once() -> None:
+    words = ("--enode", f"rocketmq://127.0.0.1:{free_port()}", "--listen", "rocketmq://127.0.0.1:0")
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock.cli", "snode", *words, "--processes", "2"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "start them first" in done.stderr
