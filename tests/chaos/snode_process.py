@@ -11,8 +11,8 @@ from types import TracebackType
 class SnodeProcess:
     """``penstock snode --enode``; started on entering the block, gone after it, or when this process is."""
 
-    def __init__(self, enode: str, listen: str) -> None:
-        self._words = ["--enode", enode, "--listen", listen, "--until-stdin-closes"]
+    def __init__(self, enode: str, listen: str, *words: str) -> None:
+        self._words = ["--enode", enode, "--listen", listen, "--until-stdin-closes", *words]
         self._process: subprocess.Popen[str] | None = None
 
     @property

@@ -7,8 +7,8 @@ from contextlib import ExitStack
 import pytest
 
 from tests.chaos.plain_sockets import free_port
-from tests.chaos.snode_process import SnodeProcess
 from tests.interop.peers.rocketmq_fixtures import RocketMQ
+from tests.interop.rocketmq.group_of_eight import snode_before
 from tests.interop.rocketmq.owners import Owners
 from tools.peers import rocketmq, rocketmq_clients
 from tools.peers.rocketmq_clients import Mail
@@ -23,17 +23,12 @@ def cluster(request: pytest.FixtureRequest, rocketmq_own: RocketMQ) -> rocketmq.
     return rocketmq_own(request.param)
 
 
-def snode(cluster: rocketmq.Cluster, port: int) -> SnodeProcess:
-    enode = f"rocketmq://{cluster.address.replace(';', ',')}"
-    return SnodeProcess(enode, f"rocketmq://127.0.0.1:{port}")
-
-
 def test_a_group_behind_two_snodes_is_one_and_stays_one_while_one_is_killed(cluster: rocketmq.Cluster) -> None:
     cluster.create_topic("t", 4)
     ports = [free_port(), free_port()]
     names = [f"127.0.0.1:{port}" for port in ports]
     with ExitStack() as running:
-        snodes = [running.enter_context(snode(cluster, port)) for port in ports]
+        snodes = [running.enter_context(snode_before(cluster, port)) for port in ports]
         members = [
             running.enter_context(rocketmq_clients.push(name, "g", "t", version=cluster.version)) for name in names
         ]

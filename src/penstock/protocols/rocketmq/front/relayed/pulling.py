@@ -42,6 +42,8 @@ def planned(around: Around, line: RelayedLine, asked: RemotingCommand, said: str
     flags = _number(fields, "sysFlag")
     changed = dict(fields)
     if not flags & PullFlag.INLINE:
+        if around.peers.settling is not None:
+            around.peers.settling.reads(group, line)
         changed["subscription"], changed["expressionType"] = _subscribed(around, group, topic, fields)
     if changed.get("expressionType", "TAG") in {"", "TAG"}:
         changed["subVersion"] = "0"

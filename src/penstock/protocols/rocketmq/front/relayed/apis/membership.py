@@ -53,7 +53,13 @@ async def unregister(call: RelayedCall, request: m.UnregisterClient) -> Reply:
 
 async def members(call: RelayedCall, request: m.OfGroup) -> Reply:
     """Serve get consumer list by group."""
-    found = call.shared.peers.consumers(request.consumer_group)
+    peers = call.shared.peers
+    if peers.waits(request.consumer_group):
+        raise Refused(
+            Code.SYSTEM_ERROR,
+            f"not all of {request.consumer_group} have beaten since this Snode started: they keep what they have",
+        )
+    found = peers.consumers(request.consumer_group)
     if not found:
         raise Refused(Code.SYSTEM_ERROR, f"no consumer for this group, {request.consumer_group}")
     return Reply(body=m.ConsumerIds(consumer_id_list=tuple(found)))

@@ -18,6 +18,7 @@ from penstock.protocols.rocketmq.enode.relay import RocketRelay
 from penstock.protocols.rocketmq.front.broker.groups import Clients
 from penstock.protocols.rocketmq.front.call import Line
 from penstock.protocols.rocketmq.front.relayed.peers.finding import Finding
+from penstock.protocols.rocketmq.front.relayed.peers.settling import Settling
 from penstock.protocols.rocketmq.front.relayed.peers.told import CONSUMER, Key
 from penstock.protocols.rocketmq.front.relayed.peers.union import Union
 from penstock.protocols.rocketmq.front.relayed.peers.words import group_here
@@ -61,6 +62,7 @@ class Peers:
         self.union = union
         self._identity = identity
         self.stopping = False
+        self.settling: Settling | None = None
         self._asked: set[Endpoint] = set()
         self._ids: dict[Endpoint, str] = {}
         self._failing: dict[Endpoint, float] = {}
@@ -81,6 +83,8 @@ class Peers:
         deaf = [f"{place} ({no.message})" for place, no in zip(places, heard, strict=True) if no is not None]
         if deaf:
             _log.warning("other Snodes do not answer yet, groups are without their members: %s", ", ".join(deaf))
+        if not any(told.groups for told in self.union.others.values()):
+            self.settling = Settling(self._clients, self._now, self._runtime.now_ms())
         self._runtime.spawn(self._keep_up(), "look after what other RocketMQ Snodes say")
 
     async def stop(self) -> None:
@@ -98,6 +102,10 @@ class Peers:
     def consumers(self, group: str) -> list[str]:
         """A consumer group's members at all Snodes, each once."""
         return list(dict.fromkeys([*self._clients.ids(group), *self.members(group)]))
+
+    def waits(self, group: str) -> bool:
+        """Whether it is too early to say who a group's members are."""
+        return self.settling is not None and self.settling.waits(group, self._now)
 
     def home_of(self, group: str, client_id: str) -> Endpoint | None:
         """Where the Snode is reached that a member is connected to; None where that is nowhere now."""
@@ -251,6 +259,7 @@ class Peers:
             now = self._now
             gone = self.union.expire(now)
             self._heard_of(gone)
+            self._settle(now)
             for kind, group in self.union.outdated(now):
                 self.changed(kind, group)
             if self._somebody or now - self._looked_s >= _LOOK_S or not self.union.own.name:
@@ -259,6 +268,12 @@ class Peers:
                 self._asked.add(place)
                 self._runtime.spawn(self._listen(place), f"hear the RocketMQ Snode at {place}")
             await self._runtime.sleep(_TICK_S)
+
+    def _settle(self, now: float) -> None:
+        if self.settling is not None:
+            self._heard_of(Key(CONSUMER, each) for each in self.settling.settled(now))
+            if self.settling.is_over(now):
+                self.settling = None
 
     async def _look(self) -> None:
         self._looked_s = self._now
