@@ -49,3 +49,27 @@ def test_a_group_behind_two_snodes_is_one_and_stays_one_while_one_is_killed(clus
         assert owners.settled() == []
         members[1].stop()
         members[0].wait(lambda driver: owners.count(driver) == 4, WITHIN_S)
+
+
+@pytest.mark.long
+def test_clients_whose_snode_is_gone_for_good_go_on_at_another_and_keep_their_queues(cluster: rocketmq.Cluster) -> None:
+    cluster.create_topic("t", 4)
+    ports = [free_port(), free_port()]
+    names = ";".join(f"127.0.0.1:{port}" for port in ports)
+    with ExitStack() as running:
+        snodes = [snode_before(cluster, port) for port in ports]
+        running.enter_context(snodes[0])
+        moving = running.enter_context(rocketmq_clients.push(names, "g", "t", version=cluster.version))
+        moving.wait_holding(5, WITHIN_S)  # one is for what comes again
+        running.enter_context(snodes[1])
+        other = running.enter_context(rocketmq_clients.push(names.split(";")[1], "g", "t", version=cluster.version))
+        owners = running.enter_context(Owners("t", [moving, other]))
+        for member in (moving, other):
+            member.wait(lambda driver: owners.count(driver) == 2, WITHIN_S)
+        owners.settled()
+        snodes[0].kill()
+        with rocketmq_clients.producer(names.split(";")[1], version=cluster.version) as sender:
+            sender.send([Mail("t", [b"%d" % row], queue=("broker-1", row % 4)) for row in range(20)])
+        moving.wait_messages(10, WITHIN_S)
+        assert sorted(moving.bodies + other.bodies) == sorted(b"%d" % row for row in range(20))
+        assert owners.settled() == []

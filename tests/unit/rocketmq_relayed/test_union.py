@@ -86,6 +86,15 @@ def test_members_of_a_silent_snode_stay_for_two_minutes_and_then_go() -> None:
     assert here.others == {}
 
 
+def test_who_stood_still_itself_does_not_take_all_others_for_dead() -> None:
+    here, there = union("here"), union("there")
+    there.say(group("a"), 0)
+    ask(here, there, 0)
+    here.was_away(500)
+    assert here.expire(501) == set()
+    assert members(here) == {"a"}
+
+
 def test_two_that_know_a_dead_snode_do_not_remind_each_other_of_it_for_ever() -> None:
     here, third, dead = union("here"), union("third"), union("dead")
     dead.say(group("a"), 0)

@@ -255,8 +255,12 @@ class Peers:
 
     async def _keep_up(self) -> None:
         await self._runtime.sleep(_SOON_S)
+        last = self._now
         while True:
             now = self._now
+            if now - last > SILENT_S:
+                self.union.was_away(now - last)
+            last = now
             gone = self.union.expire(now)
             self._heard_of(gone)
             self._settle(now)

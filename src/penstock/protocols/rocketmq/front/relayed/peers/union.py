@@ -139,6 +139,11 @@ class Union:
                 changed |= self._turn(told, silent=True)
         return changed
 
+    def was_away(self, seconds: float) -> None:
+        """This process stood still for so long (SIGSTOP, a machine that sleeps): others had no chance to be heard."""
+        for told in self.others.values():
+            told.heard += seconds
+
     def lose(self, other: str) -> set[Key]:
         """A Snode is not to be reached any more, or another one is in its place; the groups that are others now."""
         told = self.others.get(other)
