@@ -255,14 +255,9 @@ class Peers:
 
     async def _keep_up(self) -> None:
         await self._runtime.sleep(_SOON_S)
-        last = self._now
         while True:
             now = self._now
-            if now - last > SILENT_S:
-                self.union.was_away(now - last)
-            last = now
-            gone = self.union.expire(now)
-            self._heard_of(gone)
+            self._heard_of(self.union.expire(now))
             self._settle(now)
             for kind, group in self.union.outdated(now):
                 self.changed(kind, group)
@@ -271,7 +266,10 @@ class Peers:
             for place in self._places():
                 self._asked.add(place)
                 self._runtime.spawn(self._listen(place), f"hear the RocketMQ Snode at {place}")
+            before = self._now
             await self._runtime.sleep(_TICK_S)
+            if self._now - before > SILENT_S:
+                self.union.was_away(self._now - before)
 
     def _settle(self, now: float) -> None:
         if self.settling is not None:
