@@ -14,7 +14,7 @@ from penstock.protocols.rocketmq.framing import command_of
 from penstock.protocols.rocketmq.front import RocketFrontOptions
 from penstock.protocols.rocketmq.front.faults import Refused
 from penstock.protocols.rocketmq.front.naming import is_hidden, log_name, rocket_name
-from penstock.protocols.rocketmq.front.table import TABLE, handler
+from penstock.protocols.rocketmq.front.table import SNODE_PULL, TABLE, handler
 from penstock.protocols.rocketmq.methods import (
     DELETE_TOPIC_IN_BROKER,
     DELETE_TOPIC_IN_NAMESRV,
@@ -50,7 +50,7 @@ async def names(kit: Kit) -> list[str]:
 
 def test_every_row_has_a_method_and_a_handler() -> None:
     assert TABLE.keys() <= METHODS.keys()
-    assert all(callable(handler(code)) for code in TABLE)
+    assert all(callable(handler(name)) for name in (*TABLE.values(), SNODE_PULL))
 
 
 def test_every_queue_of_a_topic_is_at_the_one_broker() -> None:

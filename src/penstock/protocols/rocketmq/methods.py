@@ -99,10 +99,14 @@ GET_CONSUMER_RUNNING_INFO: Final = Method(307, "GET_CONSUMER_RUNNING_INFO", m.Of
 CONSUME_MESSAGE_DIRECTLY: Final = Method(309, "CONSUME_MESSAGE_DIRECTLY", m.ConsumeDirectly, _N)
 SEND_MESSAGE_V2: Final = Method(310, "SEND_MESSAGE_V2", m.SendMessage, m.Sent, letters=True)
 SEND_BATCH_MESSAGE: Final = Method(320, "SEND_BATCH_MESSAGE", m.SendMessage, m.Sent, letters=True)
+REGISTER_SNODE: Final = Method(350, "REGISTER_SNODE", m.RegisterSnode, _N)
 GET_TOPIC_CONFIG: Final = Method(351, "GET_TOPIC_CONFIG", m.OfTopic, _N, answer_body=m.TopicConfig)
 GET_SUBSCRIPTIONGROUP_CONFIG: Final = Method(
     352, "GET_SUBSCRIPTIONGROUP_CONFIG", m.OfGroupName, _N, answer_body=m.SubscriptionGroupConfig
 )
+GET_SNODE_CLUSTER_INFO: Final = Method(353, "GET_SNODE_CLUSTER_INFO", _N, _N, answer_body=m.SnodeClusterInfo)
+GET_SNODE_INFO: Final = Method(354, "GET_SNODE_INFO", m.OfSnodeCluster, _N, answer_body=m.SnodeClusterInfo)
+CREATE_RETRY_TOPIC: Final = Method(355, "CREATE_RETRY_TOPIC", m.CreateRetryTopic, _N)
 LITE_PULL_MESSAGE: Final = Method(361, "LITE_PULL_MESSAGE", m.PullMessage, m.Pulled)
 ASK_PEER: Final = Method(5_264_212, "ASK_PEER", _N, _N, m.AskPeer, m.TellPeer)
 """Not RocketMQ's, whose numbers do not go so far: one of our Snodes asks another one whose clients it has."""
@@ -111,3 +115,6 @@ METHODS: Final[dict[int, Method[Any, Any]]] = {
     each.code: each for each in list(globals().values()) if isinstance(each, Method)
 }
 """Every row, by its code."""
+
+SNODE_PULL_MESSAGE: Final = Method(351, "SNODE_PULL_MESSAGE", m.PullMessage, m.Pulled)
+"""The first Snode's, whose number 5.x gave to `GET_TOPIC_CONFIG` later: no row of its own (``front/meanings``)."""

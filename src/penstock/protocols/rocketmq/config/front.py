@@ -13,7 +13,9 @@ __all__ = ["RocketNodeConfig"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RocketNodeConfig:
-    """``rocketmq_cluster``: what RocketMQ's own brokers are called unless told. ``rocketmq_timeout_ms``: theirs, too;
+    """``rocketmq_cluster``: what RocketMQ's own brokers are called unless told. ``snode_name``: two Snodes may have one
+    ``node_id``, but never one address. ``register_snode_ms``: the first Snode's own; whoever keeps Snodes forgets one
+    after two minutes. ``rocketmq_timeout_ms``: theirs, too;
     clients beat every 30 seconds. ``transaction_check_ms``: how often it is looked for half messages that nobody has
     decided on; their producers are asked about those older than six seconds, and RocketMQ's own minute is what people
     wait for then. ``enode_timeout_ms``: less than the three seconds after which Java's clients give up, so that they
@@ -22,6 +24,13 @@ class RocketNodeConfig:
     """
 
     rocketmq_cluster: str = text("DefaultCluster", about="the name of the cluster that RocketMQ's clients are told")
+    snode_name: str = text("", about="what it is called among RocketMQ's Snodes; empty: by its number and address")
+    register_snode_ms: int = number(
+        30_000,
+        low=0,
+        high=60_000,
+        about="in front of a RocketMQ cluster: how often name servers are told of it; 0: never",
+    )
     rocketmq_timeout_ms: int = number(
         120_000, low=1_000, about="without a heartbeat for so long a RocketMQ client is out"
     )

@@ -155,9 +155,19 @@ class RocketRelay:
         said = ", ".join(map(str, self._names))
         raise UpstreamLost(f"no name server answers ({said}): {last.message if last else ''}") from last
 
+    @property
+    def names(self) -> Sequence[Endpoint]:
+        """The name servers, as they were given."""
+        return self._names
+
+    async def ask_name(self, name: Endpoint, request: Outgoing, *, lane: str = "") -> Frame:
+        """The answer of this one. Raises ConnectionLost, RequestTimeout, ProtocolViolation."""
+        connection = await self._connection(name, lane)
+        return await connection.call(request, timeout_s=self.timeout_s)
+
     async def ask_all_names(self, request: Outgoing) -> list[Frame]:
         """The answers of those that answer. Raises UpstreamLost where none does."""
-        found = await self.gather([self._ask_name(each, request) for each in self._names])
+        found = await self.gather([self.ask_name(each, request) for each in self._names])
         answers = [each for each in found if isinstance(each, Frame)]
         if not answers:
             raise UpstreamLost("no name server answers")
@@ -180,10 +190,6 @@ class RocketRelay:
         """What a broker sends of its own accord."""
         if self._heard is not None:
             self._heard(self.brokers.known(str(connection.endpoint)), frame)
-
-    async def _ask_name(self, name: Endpoint, request: Outgoing) -> Frame:
-        connection = await self._connection(name, "")
-        return await connection.call(request, timeout_s=self.timeout_s)
 
     async def _connection(self, endpoint: Endpoint, lane: str) -> Connection:
         return (await self._channel.reach(endpoint, lane, within_s=_CONNECT_S)).connection

@@ -11,6 +11,7 @@ from penstock.protocols.rocketmq.command import RemotingCommand
 from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.front.cluster import Cluster
 from penstock.protocols.rocketmq.front.options import RocketFrontOptions
+from penstock.protocols.rocketmq.front.snodes import Snodes
 from penstock.seams.beside import Beside, Turns
 from penstock.seams.enode import Enode
 from penstock.seams.framing import Buffers
@@ -38,6 +39,7 @@ class Connected:
     services: Services
     options: RocketFrontOptions
     clients: Clients
+    snodes: Snodes = field(default_factory=Snodes, kw_only=True)
 
     @property
     def now(self) -> float:

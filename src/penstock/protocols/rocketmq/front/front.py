@@ -93,6 +93,7 @@ class RocketFront:
 
     def expire(self) -> None:
         """Take out who has not been heard of for too long; the front does so by itself now and then."""
+        self.shared.snodes.expire(self.shared.now)
         for line in self.shared.clients.expire(self.shared.now):
             line.hang_up()
         self.shared.queue_locks.expire(self.shared.now)

@@ -22,6 +22,8 @@ def open_front(services: Services, config: SnodeConfig) -> RocketFront | Relayed
     own = config.front(RocketNodeConfig)
     options = RocketFrontOptions(
         cluster=own.rocketmq_cluster,
+        snode_name=own.snode_name,
+        register_snode_ms=own.register_snode_ms,
         auto_create_topics=config.auto_create_topics,
         client_timeout_ms=own.rocketmq_timeout_ms,
         check_every_ms=own.transaction_check_ms,

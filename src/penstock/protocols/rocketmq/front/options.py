@@ -16,6 +16,9 @@ class RocketFrontOptions:
     ``cluster``: the name of the cluster that clients are told. ``auto_create_topics``: a topic that a message is sent
     to is made, with as many queues as its producer wants, at most ``template_queues``.
 
+    ``snode_name``: what the node is called among Snodes; empty: by its number and address. ``register_snode_ms``: how
+    often a node before a cluster says at its name servers that it is a Snode; 0: never.
+
     ``client_timeout_ms``: without a heartbeat for so long a client is out of its groups; clients beat every 30 s.
     ``lock_timeout_ms``: a queue that an orderly consumer has locked is free again, unless locked anew.
     ``max_clients``: connections with a place in a group, over all groups.
@@ -34,6 +37,8 @@ class RocketFrontOptions:
     """
 
     cluster: str = "DefaultCluster"
+    snode_name: str = ""
+    register_snode_ms: int = 30_000
     auto_create_topics: bool = True
     template_queues: int = 8
     client_timeout_ms: int = 120_000

@@ -16,8 +16,7 @@ from penstock.protocols.rocketmq.front.apis.single import SINGLE
 from penstock.protocols.rocketmq.front.apis.single import send as single
 from penstock.protocols.rocketmq.front.call import Call, Line, Reply, Shared
 from penstock.protocols.rocketmq.front.faults import refusal
-from penstock.protocols.rocketmq.front.table import TABLE, handler
-from penstock.protocols.rocketmq.methods import METHODS
+from penstock.protocols.rocketmq.front.table import meant
 from penstock.protocols.rocketmq.rpc import answer, read_request
 from penstock.protocols.rocketmq.rpc import refusal as refused
 from penstock.seams.framing import Buffers, Frame
@@ -60,16 +59,19 @@ class RocketSession:
         """Its places in groups are gone, and so is what waits for its sake."""
         self.line.release()
         self._shared.clients.lost(self.line)
+        self._shared.snodes.lost(self.line)
         self._ended(self)
 
     async def _answer(self, asked: RemotingCommand) -> Buffers:
-        if asked.code not in TABLE:
+        found = meant(asked)
+        if found is None:
             return refused(asked, Code.REQUEST_CODE_NOT_SUPPORTED, f" request type {asked.code} not supported")
         try:
             if asked.code == SINGLE and (packed := await single(self._shared, asked)) is not None:
                 return (packed,)
-            header = read_request(METHODS[asked.code], asked)
-            said = await handler(asked.code)(Call(self._shared, self.line, asked), header)
+            method, serve = found
+            header = read_request(method, asked)
+            said = await serve(Call(self._shared, self.line, asked), header)
         except PenstockError as error:
             no = refusal(error)
             return refused(asked, no.code, no.message)

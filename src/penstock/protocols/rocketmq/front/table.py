@@ -8,11 +8,14 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
+from penstock.protocols.rocketmq.command import RemotingCommand
 from penstock.protocols.rocketmq.front.call import Handler
+from penstock.protocols.rocketmq.front.meanings import is_of_5x, is_snode_pull
+from penstock.protocols.rocketmq.methods import METHODS, SNODE_PULL_MESSAGE, Method
 
-__all__ = ["TABLE", "handler"]
+__all__ = ["SNODE_PULL", "TABLE", "handler", "meant"]
 
 TABLE: Final[Mapping[int, str]] = {
     10: "sending.send",
@@ -61,16 +64,32 @@ TABLE: Final[Mapping[int, str]] = {
     309: "relaying.consume",
     310: "sending.send",
     320: "sending.send",
+    350: "snodes.register",
     351: "brokers.topic_config",
     352: "groups.setting",
+    353: "snodes.known",
+    354: "snodes.of_cluster",
+    355: "snodes.retry_topic",
     361: "pulling.pull",
 }
 """Codes, and "module.function" below `apis`, imported with its first request."""
 
+SNODE_PULL: Final = "pulling.snode_pull"
+"""What 351 is where it reads."""
+
+
+def meant(asked: RemotingCommand) -> tuple[Method[Any, Any], Handler] | None:
+    """What a request is and who serves it; None for one that nobody does."""
+    if is_snode_pull(asked):
+        return SNODE_PULL_MESSAGE, handler(SNODE_PULL)
+    if asked.code not in TABLE or is_of_5x(asked):
+        return None
+    return METHODS[asked.code], handler(TABLE[asked.code])
+
 
 @functools.cache
-def handler(code: int) -> Handler:
-    """The handler of a code in the table."""
-    module, function = TABLE[code].split(".")
+def handler(name: str) -> Handler:
+    """The handler of a name in the table."""
+    module, function = name.split(".")
     found: Handler = getattr(importlib.import_module(f"penstock.protocols.rocketmq.front.apis.{module}"), function)
     return found

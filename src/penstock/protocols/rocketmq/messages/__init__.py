@@ -82,6 +82,11 @@ from penstock.protocols.rocketmq.messages.settings import SubscriptionGroups as 
 from penstock.protocols.rocketmq.messages.settings import Table as Table
 from penstock.protocols.rocketmq.messages.settings import TopicConfig as TopicConfig
 from penstock.protocols.rocketmq.messages.settings import TopicConfigs as TopicConfigs
+from penstock.protocols.rocketmq.messages.snodes import CreateRetryTopic as CreateRetryTopic
+from penstock.protocols.rocketmq.messages.snodes import OfSnodeCluster as OfSnodeCluster
+from penstock.protocols.rocketmq.messages.snodes import RegisterSnode as RegisterSnode
+from penstock.protocols.rocketmq.messages.snodes import SnodeClusterInfo as SnodeClusterInfo
+from penstock.protocols.rocketmq.messages.snodes import SnodeData as SnodeData
 
 __all__ = [
     "AskPeer",
@@ -98,6 +103,7 @@ __all__ = [
     "ConsumerOffsets",
     "ConsumerRunningInfo",
     "ConsumerStatus",
+    "CreateRetryTopic",
     "CreateTopic",
     "DataVersion",
     "Decision",
@@ -118,6 +124,7 @@ __all__ = [
     "OfGroupName",
     "OfProducers",
     "OfQueue",
+    "OfSnodeCluster",
     "OfTopic",
     "OffsetsOfQueue",
     "PeerGroup",
@@ -134,6 +141,7 @@ __all__ = [
     "QueryMessage",
     "QueueData",
     "QueueStats",
+    "RegisterSnode",
     "ResetOffset",
     "ResetOffsetsOfGroup",
     "Route",
@@ -142,6 +150,8 @@ __all__ = [
     "SendBack",
     "SendMessage",
     "Sent",
+    "SnodeClusterInfo",
+    "SnodeData",
     "StatsOfGroup",
     "StoreTime",
     "SubscriptionData",

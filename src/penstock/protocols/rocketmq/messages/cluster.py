@@ -12,6 +12,7 @@ from typing import Annotated
 
 from penstock.protocols.rocketmq.messages.declare import Int32, Int64, named
 from penstock.protocols.rocketmq.messages.membership import MessageQueue, SubscriptionData
+from penstock.protocols.rocketmq.messages.snodes import SnodeData
 
 __all__ = [
     "BrokerData",
@@ -94,10 +95,12 @@ class Route:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterInfo:
-    """The body of the answer to 106."""
+    """The body of the answer to 106. The Snode's branch says here, too, which Snodes there are."""
 
     broker_addr_table: dict[str, BrokerData] = field(default_factory=dict)
     cluster_addr_table: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    snode_table: dict[str, SnodeData] | None = None
+    snode_cluster: dict[str, tuple[str, ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

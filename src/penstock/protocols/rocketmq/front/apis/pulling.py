@@ -1,4 +1,4 @@
-"""Consumers: messages out of the log, and the wait for more of them. 11, 361.
+"""Consumers: messages out of the log, and the wait for more of them. 11, 361, and 351 as the first Snode means it.
 
 Source: Apache RocketMQ 4.9 and 5.x, ``PullMessageProcessor``, ``PullRequestHoldService``. A hold ends exactly when its
 client said, and is not ended by messages that the client does not want.
@@ -6,6 +6,7 @@ client said, and is not ended by messages that the client does not want.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,13 +21,14 @@ from penstock.protocols.rocketmq.front.call import Call, Reply
 from penstock.protocols.rocketmq.front.faults import Refused
 from penstock.seams.enode import TopicState
 
-__all__ = ["pull"]
+__all__ = ["pull", "snode_pull"]
 
 _FOUND: Final = "FOUND"
 _NO_MATCH: Final = "NO_MATCHED_MESSAGE"
 _AT_END: Final = "OFFSET_OVERFLOW_ONE"
 _BEYOND: Final = "OFFSET_OVERFLOW_BADLY"
 _BEFORE: Final = "OFFSET_TOO_SMALL"
+_SQL92: Final = "SQL92"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,17 @@ class _Asked:
 
 async def pull(call: Call, request: m.PullMessage) -> Reply:
     """Serve pull message; the answer comes when there is something, or the client's time is over."""
+    return await _pulled(call, request, _wanted)
+
+
+async def snode_pull(call: Call, request: m.PullMessage) -> Reply:
+    """Serve pull message of a Snode."""
+    return await _pulled(call, request, _wanted_by_snode)
+
+
+async def _pulled(
+    call: Call, request: m.PullMessage, wanted_of: Callable[[Call, m.PullMessage], Wanted | None]
+) -> Reply:
     shared = call.shared
     topic = await shared.cluster.known(request.topic)
     if not 0 <= request.queue_id < topic.partitions:
@@ -49,7 +62,7 @@ async def pull(call: Call, request: m.PullMessage) -> Reply:
             f"[{topic.partitions}] consumer:[{call.line.address}]",
         )
     partition = Partition(topic.name, request.queue_id)
-    wanted = _wanted(call, request)
+    wanted = wanted_of(call, request)
     if request.sys_flag & m.PullFlag.COMMIT and request.commit_offset >= 0:
         await shared.positions.set(request.consumer_group, partition, request.commit_offset)
     place = await shared.places.base(topic, request.queue_id)
@@ -105,6 +118,18 @@ def _wanted(call: Call, request: m.PullMessage) -> Wanted | None:
     if known.sub_version < request.sub_version:
         raise Refused(Code.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
     return wanted_by(known.sub_string, known.expression_type)
+
+
+def _wanted_by_snode(call: Call, request: m.PullMessage) -> Wanted | None:
+    """The same of a group that beats at its Snode, and may be unknown here. Raises Refused.
+
+    Then all comes, as at the first Snode's brokers, and clients leave out other tags themselves; they do not do that
+    with SQL92, which has to be in the pull.
+    """
+    inline = request.sys_flag & m.PullFlag.INLINE
+    if inline or request.consumer_group in call.shared.clients.consumers or request.expression_type == _SQL92:
+        return _wanted(call, request)
+    return None
 
 
 def _answer(offset: int, piece: Piece) -> Reply:

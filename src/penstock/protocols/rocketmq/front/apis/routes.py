@@ -13,6 +13,7 @@ from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.front.call import Call, Reply, Shared
 from penstock.protocols.rocketmq.front.cluster import TEMPLATE
 from penstock.protocols.rocketmq.front.faults import Refused
+from penstock.protocols.rocketmq.front.snodes import info, own
 
 __all__ = ["brokers", "route", "topics", "topics_of_cluster"]
 
@@ -46,9 +47,12 @@ async def brokers(call: Call, request: m.NoFields) -> Reply:
     """Serve get broker cluster info."""
     del request
     cluster = call.shared.cluster
+    snodes = info([own(call.shared), *call.shared.snodes.all])
     found = m.ClusterInfo(
         broker_addr_table={cluster.broker: _broker(call.shared)},
         cluster_addr_table={cluster.name: (cluster.broker,)},
+        snode_table=snodes.snode_table,
+        snode_cluster=snodes.snode_cluster,
     )
     return Reply(body=m.write_body(found, bare_numbers=True))
 

@@ -13,6 +13,7 @@ from penstock.protocols.rocketmq.front.relayed.apis.transactions import pass_on_
 from penstock.protocols.rocketmq.front.relayed.around import Around, Traffic
 from penstock.protocols.rocketmq.front.relayed.peers.opening import peers_of
 from penstock.protocols.rocketmq.front.relayed.producers import ProducerGroups
+from penstock.protocols.rocketmq.front.relayed.registering import Registering
 from penstock.protocols.rocketmq.front.relayed.retry_topics import RetryTopics
 from penstock.protocols.rocketmq.front.relayed.session import RelayedSession
 from penstock.protocols.rocketmq.methods import CHECK_TRANSACTION_STATE
@@ -55,6 +56,9 @@ class RelayedFront:
         await self.around.peers.start()
         self._runtime.spawn(self._expire(), "look which RocketMQ clients are gone")
         self._runtime.spawn(self.around.producers.beat_for_ever(), "tell RocketMQ's brokers of producer groups")
+        if every_ms := self.around.options.register_snode_ms:
+            registering = Registering(self.around).for_ever(every_ms / 1_000)
+            self._runtime.spawn(registering, "tell RocketMQ's name servers of this Snode")
 
     def session(self, peer: Peer) -> RelayedSession:
         session = RelayedSession(self.around, next(self._numbers), peer, self._sessions.discard)
@@ -70,6 +74,7 @@ class RelayedFront:
 
     def expire(self) -> None:
         """Take out who has not been heard of for too long; the front does so by itself now and then."""
+        self.around.snodes.expire(self.around.now)
         for line in self.around.clients.expire(self.around.now):
             line.hang_up()
 

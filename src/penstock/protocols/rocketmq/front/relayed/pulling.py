@@ -27,7 +27,7 @@ _GIVES: Final = frozenset({Code.SUCCESS, Code.PULL_NOT_FOUND, Code.PULL_RETRY_IM
 
 
 def is_pull(asked: RemotingCommand) -> bool:
-    """Whether it reads; 351 without an offset asks for a topic's configuration."""
+    """Whether it reads; 351 without an offset asks for a topic's configuration (``front/meanings``)."""
     return "queueOffset" in asked.fields
 
 

@@ -44,21 +44,28 @@ class RetryTopics:
         self._making.add(group)
         self._runtime.spawn(self._make(group), "make a RocketMQ group's retry topic")
 
-    async def _make(self, group: str) -> None:
+    async def ensure(self, group: str, *, only: str | None = None) -> None:
+        """Have it at every master, or at one broker's. Raises ServerError, UpstreamLost."""
         topic = f"{RETRY}{group}"
+        there = await self._having(topic)
+        masters = self._relay.brokers.masters()
+        wanted = [each for each in masters if each.name not in there and only in (None, each.name)]
+        made = await self._relay.gather([self._create(each, topic) for each in wanted])
+        done = {each.name for each, no in zip(wanted, made, strict=True) if no is None}
+        if len(self._there) >= _MOST:
+            self._there.clear()
+        self._there[group] = frozenset(there | done)
+        for no in made:
+            if no is not None:
+                raise no
+
+    async def _make(self, group: str) -> None:
         try:
-            there = await self._having(topic)
-            wanted = [each for each in self._relay.brokers.masters() if each.name not in there]
-            made = await self._relay.gather([self._create(each, topic) for each in wanted])
-            done = {each.name for each, no in zip(wanted, made, strict=True) if no is None}
-            if len(self._there) >= _MOST:
-                self._there.clear()
-            self._there[group] = frozenset(there | done)
-            for no in made:
-                if no is not None:
-                    raise no
+            await self.ensure(group)
         except PenstockError as error:
-            _log.warning("topic %s is not made yet, it is tried again with the next heartbeat: %s", topic, error)
+            _log.warning(
+                "topic %s%s is not made yet, it is tried again with the next heartbeat: %s", RETRY, group, error
+            )
         finally:
             self._making.discard(group)
 

@@ -18,6 +18,7 @@ from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.framing import RocketFraming, command_of
 from penstock.protocols.rocketmq.front.call import Reply
 from penstock.protocols.rocketmq.front.faults import Refused, refusal
+from penstock.protocols.rocketmq.front.meanings import is_of_5x, is_snode_pull
 from penstock.protocols.rocketmq.front.relayed import pulling
 from penstock.protocols.rocketmq.front.relayed.apis.asked import RelayedCall
 from penstock.protocols.rocketmq.front.relayed.apis.transactions import broker_of_end
@@ -89,6 +90,7 @@ class RelayedSession:
         """Its places in groups are gone, and so is what waits for its sake."""
         self.line.release()
         self._around.clients.lost(self.line)
+        self._around.snodes.lost(self.line)
         self._ended(self)
 
     # What goes on as it came.
@@ -97,7 +99,7 @@ class RelayedSession:
         """Written already; None for what has to wait for something first. Raises Refused."""
         if (
             asked.is_one_way
-            or (asked.code == _TWO_MEANINGS and not pulling.is_pull(asked))
+            or (asked.code == _TWO_MEANINGS and not is_snode_pull(asked))
             or WAYS.get(asked.code) not in _AT_ONCE
         ):
             return None
@@ -151,7 +153,7 @@ class RelayedSession:
 
     async def _served(self, asked: RemotingCommand) -> Buffers | Later[Buffers] | None:
         way = WAYS.get(asked.code)
-        if way is None:
+        if way is None or is_of_5x(asked):
             raise Refused(Code.REQUEST_CODE_NOT_SUPPORTED, f" request type {asked.code} not supported")
         if way in _GO_ON or (way is Way.EVERYWHERE and said_by(asked) is not None):
             return await self._gone_on(asked)

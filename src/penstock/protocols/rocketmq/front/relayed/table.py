@@ -37,6 +37,10 @@ class Way(Enum):
     ROUTE = "routes.route"
     CLUSTER = "routes.cluster"
     TELL = "peers.tell"
+    SNODE = "snodes.register"
+    SNODES = "snodes.known"
+    SNODES_OF = "snodes.of_cluster"
+    RETRY_TOPIC = "snodes.retry_topic"
 
 
 WAYS: Final[Mapping[int, Way]] = {
@@ -87,8 +91,12 @@ WAYS: Final[Mapping[int, Way]] = {
     310: Way.WRITE,
     315: Way.TURN,
     320: Way.WRITE,
+    350: Way.SNODE,
     351: Way.PULL,  # the first Snode's; without an offset it is 5.x's "get topic config"
     352: Way.TURN,
+    353: Way.SNODES,
+    354: Way.SNODES_OF,
+    355: Way.RETRY_TOPIC,
     361: Way.PULL,
     ASK_PEER.code: Way.TELL,
 }

@@ -14,6 +14,7 @@ from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.front.call import Reply
 from penstock.protocols.rocketmq.front.relayed.apis.asked import RelayedCall, agreed
 from penstock.protocols.rocketmq.front.relayed.around import Around
+from penstock.protocols.rocketmq.front.snodes import info, own
 from penstock.protocols.rocketmq.methods import GET_BROKER_CLUSTER_INFO, GET_ROUTEINFO_BY_TOPIC
 from penstock.protocols.rocketmq.rpc import request
 
@@ -37,7 +38,9 @@ async def cluster(call: RelayedCall, header: m.NoFields) -> Reply:
     told = m.read_body(m.ClusterInfo, agreed(frame).body)
     call.shared.relay.brokers.told(told)
     table = {name: _here(call.shared, each) for name, each in told.broker_addr_table.items()}
-    return Reply(body=m.write_body(replace(told, broker_addr_table=table), bare_numbers=True))
+    snodes = info([own(call.shared), *call.shared.snodes.all])
+    found = replace(told, broker_addr_table=table, snode_table=snodes.snode_table, snode_cluster=snodes.snode_cluster)
+    return Reply(body=m.write_body(found, bare_numbers=True))
 
 
 async def route_of(around: Around, topic: str) -> m.Route:
