@@ -15,6 +15,7 @@ from penstock.client import Admin, Consumer, Producer
 from penstock.config import OptionValue
 from penstock.errors import PenstockError
 from penstock.seams import NewTopic
+from penstock.testing import Broker
 from tests.eventually import comes_to
 from tests.interop.peers.rocketmq_fixtures import RocketMQ
 from tools.peers import rocketmq
@@ -75,6 +76,33 @@ def test_brokers_believe_who_signs(version: str, rocketmq_own: RocketMQ) -> None
             admin.create_topics([NewTopic("other", 1)])
 
 
+@pytest.mark.parametrize("version", rocketmq.VERSIONS)
+def test_a_snode_before_them_knows_its_clients_and_they_keep_their_names(version: str, rocketmq_own: RocketMQ) -> None:
+    own = rocketmq_own(version, account=("penstock", "12345678"))
+    signed = {"access_key": "penstock", "secret_key": "12345678"}
+    with Admin(f"rocketmq://{own.address}", **signed) as admin:
+        admin.create_topics([NewTopic("flow", 2), NewTopic("whole", 1), NewTopic("more", 1)])
+    keys = urlencode(signed)
+    cluster = f"rocketmq://{own.address}?{keys}"
+    # Whoever reaches this one has the node's rights; at that one clients sign, and go on as themselves.
+    with Broker(cluster, listen="rocketmq://127.0.0.1:0") as node:
+        everything_works(node.url("rocketmq"), "flow")
+    accounts = "penstock:12345678,stranger:12345678"
+    with Broker(cluster, listen="rocketmq://127.0.0.1:0", rocketmq_accounts=accounts) as node:
+        address = node.url("rocketmq")
+        transactions_work(address, "whole", keys)
+        everything_works(address, "more", keys)
+        # The node knows the stranger, and the brokers do not.
+        wrong = {"secret_key": "87654321"}, {"access_key": "nobody"}, {"access_key": "stranger"}
+        for each in wrong:
+            query = urlencode({**signed, **each})
+            with (
+                Producer(f"{address}?{query}", delivery_timeout_ms=2_000, request_timeout_ms=1_000) as producer,
+                pytest.raises(PenstockError, match=r"(?i)signature|acl|user|permission"),
+            ):
+                producer.send("more", b"x").result(10)
+
+
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 @pytest.mark.parametrize("version", rocketmq.VERSIONS)
 def test_connections_are_encrypted(version: str, rocketmq_own: RocketMQ, tmp_path: Path) -> None:
@@ -84,7 +112,11 @@ def test_connections_are_encrypted(version: str, rocketmq_own: RocketMQ, tmp_pat
     subprocess.run([*command, *names], check=True, capture_output=True)
     own = rocketmq_own(version, tls=(certificate, key))
     own.create_topic("flow", queues=2)
-    everything_works(f"rocketmq://{own.address}", "flow", urlencode({"tls": "true", "tls_ca_file": str(certificate)}))
+    query = urlencode({"tls": "true", "tls_ca_file": str(certificate)})
+    everything_works(f"rocketmq://{own.address}", "flow", query)
+    own.create_topic("more", queues=2)
+    with Broker(f"rocketmq://{own.address}?{query}", listen="rocketmq://127.0.0.1:0") as node:
+        everything_works(node.url("rocketmq"), "more")
     with (
         Admin(f"rocketmq://{own.address}", tls=True, first_contact_timeout_ms=2_000) as admin,
         pytest.raises(PenstockError, match=r"(?i)certificate"),

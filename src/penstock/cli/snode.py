@@ -58,6 +58,8 @@ def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="penstock snode",
         description="Serve topics to clients. Prints one line when ready; drains and stops on SIGTERM.",
+        epilog="An argument @FILE stands for the arguments in that file, one a line: secrets are not shown by ps then.",
+        fromfile_prefix_chars="@",
         allow_abbrev=False,
     )
     add = parser.add_argument
@@ -66,8 +68,9 @@ def arguments() -> argparse.ArgumentParser:
     kept.add_argument(
         "--enode",
         dest="store",
-        metavar="SCHEME://HOST:PORT[,HOST:PORT]",
-        help="a cluster that keeps everything, so that nothing is kept here: rocketmq://HOST:9876, its name servers",
+        metavar="SCHEME://HOST:PORT[,HOST:PORT][?OPTION=VALUE]",
+        help="a cluster that keeps everything, so that nothing is kept here: rocketmq://HOST:9876, its name servers;"
+        " access_key, secret_key, tls, tls_... are options as in a client's address",
     )
     add(
         "--listen",
@@ -117,7 +120,9 @@ def _work(config: SnodeConfig, place: Place, say: Callable[[str], None]) -> int:
 
 
 def _ready(node: Node) -> str:
-    return f"penstock snode ready: {', '.join(node.listening)} store={node.config.store}"
+    store = node.config.store
+    shown = store.partition("?")[0] if "://" in store else store  # what follows may be secret
+    return f"penstock snode ready: {', '.join(node.listening)} store={shown}"
 
 
 def _print(line: str) -> None:

@@ -7,19 +7,16 @@ protocol.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from penstock.config import ClientConfig, ProducerConfig, Settings
 from penstock.config.logs import whose_config
-from penstock.errors import ConfigError
 from penstock.net.options import TransportOptions
 from penstock.net.stopping import Stop
+from penstock.net.tls import client_context
 from penstock.protocols import address_of, protocol
 from penstock.seams import Dialect, LogClient, WireProtocol
 from penstock.seams.kept_offsets import KeepsOffsetsHere
-
-if TYPE_CHECKING:
-    import ssl
 
 __all__ = ["open_asyncio", "open_blocking", "protocol_of"]
 
@@ -83,27 +80,9 @@ def _transport(config: ClientConfig, tried_until: str = "") -> TransportOptions:
     return TransportOptions(
         whose=whose_config(config),
         tried_until=tried_until,
-        ssl=_tls(config) if config.tls else None,
+        ssl=client_context(config) if config.tls else None,
         tls_server_name=config.tls_server_name,
         connect_timeout_s=config.connect_timeout_ms / 1_000,
         reconnect_backoff_ms=config.reconnect_backoff_ms,
         reconnect_backoff_max_ms=config.reconnect_backoff_max_ms,
     )
-
-
-def _tls(config: ClientConfig) -> ssl.SSLContext:
-    """What servers have to show, and what we show. Raises ConfigError for files that cannot be read."""
-    import ssl
-
-    try:
-        context = ssl.create_default_context(cafile=config.tls_ca_file)
-        context.check_hostname = config.tls_check_server_name
-        if config.tls_certificate_file is not None:
-            # Without a password OpenSSL would ask whoever sits at the terminal.
-            context.load_cert_chain(config.tls_certificate_file, config.tls_key_file, config.tls_key_password or "")
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigError(
-            f"tls_ca_file, tls_certificate_file or tls_key_file cannot be read: {error}",
-            hint="They are PEM files; a key that asks for a password needs tls_key_password",
-        ) from None
-    return context

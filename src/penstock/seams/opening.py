@@ -11,7 +11,7 @@ from penstock.seams.enode import Enode
 from penstock.seams.runtime import Runtime
 
 if TYPE_CHECKING:
-    from penstock.config import SnodeConfig
+    from penstock.config import ClientConfig, SnodeConfig
 
 __all__ = ["ChannelOf", "EnodeIdentity", "OpenEnode", "OpenedEnode", "Surroundings"]
 
@@ -63,8 +63,11 @@ class OpenedEnode(Enode, Protocol):
 class ChannelOf(Protocol):
     """Makes connections to a cluster: they belong to who made them."""
 
-    def __call__(self, dialect: Dialect[Any], *, idle_timeout_s: float | None = None) -> Channel[Any]:
-        """``idle_timeout_s``: a connection that was silent for longer is made anew, before the server closes it."""
+    def __call__(
+        self, dialect: Dialect[Any], *, idle_timeout_s: float | None = None, tls: ClientConfig | None = None
+    ) -> Channel[Any]:
+        """``idle_timeout_s``: a connection that was silent for longer is made anew, before the server closes it.
+        ``tls``: with what ``tls_…`` of a client's options say, if its ``tls`` is set. Raises ConfigError."""
         ...
 
 

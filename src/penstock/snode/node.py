@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from penstock.config import ListenAddress, SnodeConfig, parse_listener
+from penstock.config import ClientConfig, ListenAddress, SnodeConfig, parse_listener
 from penstock.errors import ConfigError, PenstockError, UsageError
 from penstock.model import Endpoint
 from penstock.net.descriptors import connections_for
@@ -21,6 +21,7 @@ from penstock.net.network import Network
 from penstock.net.options import ListenerOptions, TransportOptions
 from penstock.net.runtime import AsyncioRuntime
 from penstock.net.server import Budget, Listener, Tap, serve
+from penstock.net.tls import client_context
 from penstock.protocols import USUAL, default_port, protocol, schemes
 from penstock.seams.channel import Channel, Dialect
 from penstock.seams.enode import Enode
@@ -154,11 +155,15 @@ class Node:
             siblings.update(self._place.siblings)
         enode.keep_up()
 
-    def _channel_of(self, dialect: Dialect[Any], *, idle_timeout_s: float | None = None) -> Channel[Any]:
+    def _channel_of(
+        self, dialect: Dialect[Any], *, idle_timeout_s: float | None = None, tls: ClientConfig | None = None
+    ) -> Channel[Any]:
         from penstock.net.asyncio_channel import AsyncioChannel  # the embedded log needs none
 
         usual = TransportOptions()
         options = usual if idle_timeout_s is None else replace(usual, idle_timeout_s=idle_timeout_s)
+        if tls is not None and tls.tls:
+            options = replace(options, ssl=client_context(tls), tls_server_name=tls.tls_server_name)
         return AsyncioChannel(dialect, options=options, network=self._network)
 
     async def _open(self, listen: ListenAddress, services: Services) -> None:

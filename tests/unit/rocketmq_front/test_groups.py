@@ -273,3 +273,18 @@ def test_subscriptions_are_tried_before_they_are_used(kind: str, does: bool) -> 
         assert (answer.code == 0) is does
 
     run(check)
+
+
+def test_a_group_that_nobody_has_made_is_refused_where_others_are_not_served() -> None:
+    async def check(kit: Kit) -> None:
+        await kit.put(b"x")
+        with pytest.raises(ServerError) as said:
+            await kit.pull()
+        assert said.value.code == Code.SUBSCRIPTION_GROUP_NOT_EXIST
+        await kit.ask(UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, NO, m.SubscriptionGroupConfig(group_name="g"))
+        assert [message.body for message in await kit.read()] == [b"x"]
+        await kit.ask(DELETE_SUBSCRIPTIONGROUP, m.DeleteGroup(group_name="g"))
+        with pytest.raises(ServerError, match="updateSubGroup"):
+            await kit.pull()
+
+    run(check, RocketFrontOptions(auto_create_groups=False))

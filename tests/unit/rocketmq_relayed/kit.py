@@ -177,7 +177,8 @@ class World:
             for name, places in self.addresses.items()
             for number in places
         }
-        config = SnodeConfig(store=f"rocketmq://{NAMES}", listen=(ListenAddress("rocketmq", HERE),), **options)
+        options = {"store": f"rocketmq://{NAMES}", **options}
+        config = SnodeConfig(listen=(ListenAddress("rocketmq", HERE),), **options)
         self.node = Node(config, network=self.network, runtime=AsyncioRuntime(self.bugs.append))
 
     @property

@@ -144,3 +144,33 @@ def test_a_client_that_leaves_is_not_waited_for() -> None:
         assert len(asyncio.all_tasks()) < 20
 
     run(test)
+
+
+def test_a_broker_that_name_servers_do_not_name_any_more_is_forgotten_in_time() -> None:
+    async def test(world: World) -> None:
+        client = await world.client()
+        gone = world.addresses.pop("b")
+        await passing(300)
+        assert (
+            await client.ask(30, topic="t", queueId=0, bname="b")
+        ).code == 0  # it may be a name server that is young
+        reached = len(world.network.reached)
+        await passing(330)
+        said = await client.ask(30, topic="t", queueId=0, bname="b")
+        assert (said.code, "no name server knows" in (said.remark or "")) == (14, True)
+        assert not [each for each in world.network.reached[reached:] if each.host == "broker-b"]
+        world.addresses["b"] = gone
+        await passing(2)
+        assert (await client.ask(30, topic="t", queueId=0, bname="b")).code == 0
+
+    run(test)
+
+
+def test_name_servers_that_know_no_broker_make_nobody_forget_one() -> None:
+    async def test(world: World) -> None:
+        world.addresses.clear()
+        await passing(700)
+        client = await world.client()
+        assert (await client.ask(30, topic="t", queueId=0, bname="b")).code == 0
+
+    run(test)

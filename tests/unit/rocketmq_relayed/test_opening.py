@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from penstock.cli.snode import arguments
@@ -16,7 +18,7 @@ def test_other_protocols_cannot_be_served_from_it() -> None:
             mixed.start()
 
 
-@pytest.mark.parametrize("url", ["rocketmq://names:9876/topic", "rocketmq://names:9876?tls=true", "rocketmq://"])
+@pytest.mark.parametrize("url", ["rocketmq://names:9876/topic", "rocketmq://"])
 def test_its_address_is_that_of_name_servers_alone(url: str) -> None:
     with pytest.raises(ConfigError, match="names no RocketMQ cluster"):
         Broker(url, listen="rocketmq://127.0.0.1:0").start()
@@ -33,3 +35,31 @@ def test_a_node_keeps_its_topics_or_stands_before_a_cluster() -> None:
     for words in ([], ["--enode", "rocketmq://names:9876", "--store", "memory:"]):
         with pytest.raises(SystemExit):
             arguments().parse_args(words)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ("pull_batch_size=3", "pull_batch_size means nothing in the address of a node's cluster"),
+        ("acess_key=k", "no option 'acess_key'"),
+        ("access_key=k", "there is access_key, but no secret_key"),
+        ("tls_ca_file=/none", "tls_ca_file is set, but tls is not"),
+        ("tls=true&tls_ca_file=/none", "cannot be read"),
+    ],
+)
+def test_its_address_may_say_who_asks_and_how_it_is_encrypted_and_nothing_else(options: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        Broker(f"rocketmq://127.0.0.1:1?{options}", listen="rocketmq://127.0.0.1:0").start()
+
+
+@pytest.mark.parametrize("written", ["access_key=k&secret_key=hush12", "accessKey=k&secretKey=hush12"])
+def test_a_secret_in_its_address_is_shown_to_nobody(written: str) -> None:
+    with pytest.raises(UpstreamLost) as said:
+        Broker(f"rocketmq://127.0.0.1:1?{written}", listen="rocketmq://127.0.0.1:0").start()
+    assert "hush12" not in f"{said.value}{said.value.__cause__}"
+
+
+def test_arguments_may_stand_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "arguments"
+    file.write_text("--enode\nrocketmq://names:9876?access_key=k&secret_key=s\n")
+    assert arguments().parse_args([f"@{file}"]).store == "rocketmq://names:9876?access_key=k&secret_key=s"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ __all__ = [
     "ONE_WAY",
     "RESPONSE",
     "VERSION",
+    "Framed",
     "RemotingCommand",
     "decode",
     "encode",
@@ -98,28 +99,40 @@ def encode(command: RemotingCommand) -> Buffers:
     return framed(command)(command.opaque)
 
 
-def framed(command: RemotingCommand) -> Callable[[int], Buffers]:
+class Framed:
+    """Writes a frame around any number; ``command`` is what it says, for whoever has to say it in another way."""
+
+    __slots__ = ("_after", "_before", "_compact", "command")
+
+    def __init__(self, command: RemotingCommand, before: bytes, after: bytes, compact: bool) -> None:
+        self.command = command
+        self._before = before
+        self._after = after
+        self._compact = compact
+
+    def __call__(self, number: int) -> Buffers:
+        said = _INT32.pack(number) if self._compact else b"%d" % number
+        before, after, body = self._before, self._after, self.command.body
+        size = len(before) + len(said) + len(after)
+        head = _WORD.pack(4 + size + len(body), self._compact << 24 | size) + before + said + after
+        return [head, body] if len(body) else [head]
+
+
+def framed(command: RemotingCommand) -> Framed:
     """Return what writes the frame around any number: for requests, whose number a connection chooses.
 
     Everything else is written here and now. Raises UsageError as `encode`.
     """
     compact = command.compact and -0x8000 <= command.code < 0x8000
     before, after = _compact(command) if compact else _json(command)
-    body, kind = command.body, compact << 24
+    body = command.body
     rest = len(before) + len(after)
     if rest + _LONGEST_NUMBER > MAX_HEADER_BYTES or 4 + rest + _LONGEST_NUMBER + len(body) > MAX_FRAME_BYTES:
         raise UsageError(
             f"a frame with {rest} bytes of header and {len(body)} of body; "
             f"{MAX_HEADER_BYTES} and {MAX_FRAME_BYTES} together are allowed"
         )
-
-    def write(number: int) -> Buffers:
-        said = _INT32.pack(number) if compact else b"%d" % number
-        size = rest + len(said)
-        head = _WORD.pack(4 + size + len(body), kind | size) + before + said + after
-        return [head, body] if len(body) else [head]
-
-    return write
+    return Framed(command, before, after, compact)
 
 
 def decode(frame: memoryview, *, max_header_bytes: int = MAX_HEADER_BYTES) -> RemotingCommand:

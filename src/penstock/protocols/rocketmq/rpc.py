@@ -19,13 +19,22 @@ from penstock.protocols.rocketmq.signing import Account, signed
 from penstock.seams.channel import Outgoing
 from penstock.seams.framing import Buffer, Buffers, Frame
 
-__all__ = ["Answered", "answer", "read_answer", "read_request", "refusal", "request"]
+__all__ = [
+    "UNSIGNED_KEY",
+    "UNSIGNED_KEY_VERSION",
+    "Answered",
+    "answer",
+    "read_answer",
+    "read_request",
+    "refusal",
+    "request",
+]
 
 Req = TypeVar("Req")
 Ans = TypeVar("Ans")
 
-_UNSIGNED_KEY: Final = "_UNIQUE_KEY_QUERY"
-_UNSIGNED_KEY_VERSION: Final = 399
+UNSIGNED_KEY: Final = "_UNIQUE_KEY_QUERY"
+UNSIGNED_KEY_VERSION: Final = 399
 _QUERY_MESSAGE: Final = 12
 
 
@@ -66,7 +75,7 @@ def request(
         # Brokers differ in whether this field is signed, but agree that it is not for whoever says an old version.
         without: Collection[str] = ()
         if method.code == _QUERY_MESSAGE:
-            version, without = _UNSIGNED_KEY_VERSION, (_UNSIGNED_KEY,)
+            version, without = UNSIGNED_KEY_VERSION, (UNSIGNED_KEY,)
         fields = signed(account, fields, content, without=without)
     return framed(
         RemotingCommand(method.code, 0, ONE_WAY if one_way else 0, fields, content, version=version, compact=compact)

@@ -10,7 +10,7 @@ from typing import Final
 
 from penstock.errors import ConfigError
 
-__all__ = ["DEAD_LETTER", "RETRY", "UNWRITABLE", "check_group", "check_topic", "is_internal", "is_retry"]
+__all__ = ["DEAD_LETTER", "RETRY", "UNWRITABLE", "check_group", "check_topic", "is_built_in", "is_internal", "is_retry"]
 
 RETRY: Final = "%RETRY%"
 DEAD_LETTER: Final = "%DLQ%"
@@ -28,6 +28,26 @@ UNWRITABLE: Final = frozenset(
     }
 )
 """Topics that brokers write to, and nobody else may."""
+_BUILT_IN: Final = frozenset(
+    {
+        "TOOLS_CONSUMER",
+        "FILTERSRV_CONSUMER",
+        "SELF_TEST_C_GROUP",
+        "CID_ONS-HTTP-PROXY",
+        "CID_ONSAPI_PULL",
+        "CID_ONSAPI_PERMISSION",
+        "CID_ONSAPI_OWNER",
+        "CID_SYS_RMQ_TRANS",
+    }
+)
+_OF_SYSTEM: Final = "CID_RMQ_SYS_"
+
+
+def is_built_in(group: str) -> bool:
+    """Whether brokers have this consumer group although nobody has made it."""
+    return group in _BUILT_IN or group.startswith(_OF_SYSTEM)
+
+
 _INTERNAL: Final = UNWRITABLE | {"TBW102", "BenchmarkTest", "RMQ_SYS_TRACE_TOPIC"}
 _INTERNAL_BEGIN: Final = (RETRY, DEAD_LETTER, "rmq_sys_", "RMQ_SYS_")
 

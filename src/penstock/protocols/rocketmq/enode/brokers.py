@@ -1,6 +1,7 @@
 """Brokers: which there are, by name and id, and where each is reached, as name servers said last.
 
-A name that name servers do not say any more keeps its last addresses: one that has just started knows no broker yet.
+A name that name servers do not say any more keeps its last addresses for ten minutes: one that has just started knows
+only those brokers that have said so already.
 What must not live here: asking, connecting.
 """
 
@@ -17,6 +18,7 @@ from penstock.protocols.rocketmq.records.ids import Host
 __all__ = ["MASTER", "Broker", "Brokers"]
 
 MASTER: Final = 0
+_FORGOTTEN_S: Final = 600.0
 _MOST: Final = 10_000
 """Brokers whose names are kept: who says more lies."""
 
@@ -34,15 +36,23 @@ class Brokers:
 
     def __init__(self) -> None:
         self._known: dict[str, dict[int, Endpoint]] = {}
+        self._said_s: dict[str, float] = {}
         self._names: dict[Endpoint, str] = {}
         self.clusters: Mapping[str, tuple[str, ...]] = {}
 
-    def told(self, info: m.ClusterInfo) -> None:
-        """What a name server says. Addresses that are none are passed over."""
+    def told(self, info: m.ClusterInfo, now_s: float) -> None:
+        """What a name server says. Addresses that are none are passed over, and so is one that knows no broker at all.
+
+        ``now_s`` is of a clock that never goes back.
+        """
         for name, broker in info.broker_addr_table.items():
             found = {number: at for number, text in broker.broker_addrs.items() if (at := endpoint_of(text))}
             if found and (name in self._known or len(self._known) < _MOST):
                 self._known[name] = found
+                self._said_s[name] = now_s
+        if info.broker_addr_table:
+            for name in [each for each, said_s in self._said_s.items() if now_s - said_s > _FORGOTTEN_S]:
+                del self._known[name], self._said_s[name]
         self.clusters = info.cluster_addr_table
         self._names = {at: name for name, places in self._known.items() for at in places.values()}
 

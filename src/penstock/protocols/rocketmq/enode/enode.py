@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from penstock.errors import PenstockError, Unsupported, UpstreamLost
 from penstock.model import Endpoint, Partition
 from penstock.protocols.rocketmq.dialect import RocketDialect
+from penstock.protocols.rocketmq.enode.credentials import Credentials
 from penstock.protocols.rocketmq.enode.relay import RocketRelay
 from penstock.seams.abilities import Abilities
 from penstock.seams.channel import Connection
@@ -23,12 +24,13 @@ from penstock.seams.opening import EnodeIdentity, Surroundings
 from penstock.seams.relay import Relay
 from penstock.seams.runtime import Promise
 
+if TYPE_CHECKING:
+    from penstock.config import ClientConfig
+
 __all__ = ["RocketEnode"]
 
 _log = logging.getLogger("penstock.node")
 
-_LOOK_S: Final = 10.0
-"""How often name servers are asked where brokers are; sooner, where one did not answer."""
 _SOON_S: Final = 1.0
 _IDLE_S: Final = 100.0
 """Brokers hang up on who was silent for two minutes."""
@@ -46,7 +48,10 @@ class _Dialect(RocketDialect):
 
 
 class RocketEnode:
-    """``penstock.seams.opening.OpenedEnode``. An answer of a broker may take ``timeout_s``."""
+    """``penstock.seams.opening.OpenedEnode``. An answer of a broker may take ``timeout_s``.
+
+    ``look_s``: how often name servers are asked where brokers are; sooner, where one did not answer.
+    """
 
     abilities = Abilities(
         records=False,
@@ -62,12 +67,22 @@ class RocketEnode:
     )
     near = False
 
-    def __init__(self, url: str, names: Sequence[Endpoint], around: Surroundings, timeout_s: float) -> None:
+    def __init__(
+        self,
+        url: str,
+        names: Sequence[Endpoint],
+        around: Surroundings,
+        timeout_s: float,
+        credentials: Credentials | None = None,
+        tls: ClientConfig | None = None,
+        look_s: float = 10.0,
+    ) -> None:
         self.url = url
         self._runtime = around.runtime
+        self._look_s = look_s
         dialect = _Dialect()
-        self._channel = around.channel_of(dialect, idle_timeout_s=_IDLE_S)
-        self._relay = dialect.relay = RocketRelay(self._channel, names, around.runtime.promise, timeout_s)
+        self._channel = around.channel_of(dialect, idle_timeout_s=_IDLE_S, tls=tls)
+        self._relay = dialect.relay = RocketRelay(self._channel, names, around.runtime.promise, timeout_s, credentials)
         # Nothing is remembered from one start to the next, so the clock has to say which one this is.
         self._started = around.runtime.now_ms() // 1_000
         self._node_id = around.config.node_id
@@ -104,7 +119,7 @@ class RocketEnode:
         lost = False
         while True:
             await self._runtime.sleep(_SOON_S)
-            if self._relay.looked_within(_LOOK_S):
+            if self._relay.looked_within(self._look_s):
                 continue
             try:
                 await self._relay.look()

@@ -14,6 +14,7 @@ from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation, Re
 from penstock.model import Endpoint
 from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.enode.brokers import Broker, Brokers
+from penstock.protocols.rocketmq.enode.credentials import Credentials
 from penstock.protocols.rocketmq.methods import GET_BROKER_CLUSTER_INFO
 from penstock.protocols.rocketmq.rpc import read_answer, request
 from penstock.seams.channel import Channel, Connection, Outgoing, Told
@@ -44,6 +45,7 @@ class RocketRelay:
         names: Sequence[Endpoint],
         new_promise: Callable[[], Promise[Any]],
         timeout_s: float,
+        credentials: Credentials | None = None,
     ) -> None:
         self._channel = channel
         self._new_promise = new_promise
@@ -53,6 +55,7 @@ class RocketRelay:
         self._heard: Heard | None = None
         self._looked_s = -1.0
         self.timeout_s = timeout_s
+        self._sign = (credentials or Credentials()).sign
         self.brokers = Brokers()
 
     # What `Relay` says.
@@ -85,7 +88,7 @@ class RocketRelay:
             told(self._lost(broker.name, answer) if isinstance(answer, PenstockError) else answer)
 
         try:
-            link.connection.tell(request, came, timeout_s=self.timeout_s + held_s, held_s=held_s)
+            link.connection.tell(self._sign(request), came, timeout_s=self.timeout_s + held_s, held_s=held_s)
         except ConnectionLost:
             return False
         return True
@@ -114,7 +117,7 @@ class RocketRelay:
         patience_s = (self.timeout_s if timeout_s is None else timeout_s) + held_s
         try:
             connection = await self._connection(broker.endpoint, lane)
-            return await connection.call(request, timeout_s=patience_s, held_s=held_s)
+            return await connection.call(self._sign(request), timeout_s=patience_s, held_s=held_s)
         except _LOST as error:
             raise self._lost(broker.name, error) from error
 
@@ -122,7 +125,7 @@ class RocketRelay:
         """Send what is never answered. Raises UpstreamLost where it could not be written."""
         try:
             connection = await self._connection(broker.endpoint, lane)
-            await connection.send(message)
+            await connection.send(self._sign(message))
         except _LOST as error:
             raise self._lost(broker.name, error) from error
 
@@ -147,7 +150,7 @@ class RocketRelay:
             at = self._current
             try:
                 connection = await self._connection(self._names[at], "")
-                return await connection.call(request, timeout_s=self.timeout_s)
+                return await connection.call(self._sign(request), timeout_s=self.timeout_s)
             except _LOST as error:
                 last = error
                 if self._current == at:
@@ -163,7 +166,7 @@ class RocketRelay:
     async def ask_name(self, name: Endpoint, request: Outgoing, *, lane: str = "") -> Frame:
         """The answer of this one. Raises ConnectionLost, RequestTimeout, ProtocolViolation."""
         connection = await self._connection(name, lane)
-        return await connection.call(request, timeout_s=self.timeout_s)
+        return await connection.call(self._sign(request), timeout_s=self.timeout_s)
 
     async def ask_all_names(self, request: Outgoing) -> list[Frame]:
         """The answers of those that answer. Raises UpstreamLost where none does."""
@@ -178,7 +181,11 @@ class RocketRelay:
         self._looked_s = self._channel.monotonic()
         frame = await self.ask_names(request(GET_BROKER_CLUSTER_INFO, m.NoFields()))
         answered = read_answer(GET_BROKER_CLUSTER_INFO, frame)
-        self.brokers.told(m.read_body(m.ClusterInfo, answered.command.body))
+        self.told(m.read_body(m.ClusterInfo, answered.command.body))
+
+    def told(self, info: m.ClusterInfo) -> None:
+        """What a name server says of brokers."""
+        self.brokers.told(info, self._channel.monotonic())
 
     def looked_within(self, seconds: float) -> bool:
         """Whether they were asked that short a time ago."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.model import Endpoint
 from penstock.protocols.rocketmq.command import RemotingCommand
 from penstock.protocols.rocketmq.error_codes import Code
+from penstock.protocols.rocketmq.front.admission import Admission, admission_of
 from penstock.protocols.rocketmq.front.cluster import Cluster
 from penstock.protocols.rocketmq.front.options import RocketFrontOptions
 from penstock.protocols.rocketmq.front.snodes import Snodes
@@ -40,6 +41,10 @@ class Connected:
     options: RocketFrontOptions
     clients: Clients
     snodes: Snodes = field(default_factory=Snodes, kw_only=True)
+    admission: Admission | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "admission", admission_of(self.options))
 
     @property
     def now(self) -> float:

@@ -20,7 +20,7 @@ from penstock.errors import (
 from penstock.protocols.rocketmq.error_codes import Code
 from penstock.wire.refusals import CodedRefusal, code_for
 
-__all__ = ["Refused", "refusal"]
+__all__ = ["Refused", "refusal", "unmade"]
 
 
 class Refused(CodedRefusal):
@@ -46,3 +46,11 @@ def refusal(error: PenstockError) -> Refused:
     if isinstance(error, Refused):
         return error
     return Refused(code_for(error, _ROWS, Code.SYSTEM_ERROR), error.message)
+
+
+def unmade(group: str) -> Refused:
+    """What brokers say of a group that is not there."""
+    return Refused(
+        Code.SUBSCRIPTION_GROUP_NOT_EXIST,
+        f"subscription group [{group[:255]}] does not exist: make it first (mqadmin updateSubGroup)",
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from penstock.columnar.plain_records import Stored
 from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.front.broker.delays import Delays, header_of
@@ -29,8 +27,6 @@ from penstock.seams.node import Services
 
 __all__ = ["RocketFront"]
 
-_EXPIRY_S: Final = 10.0
-
 
 class RocketFront:
     """``penstock.seams.front.Front``."""
@@ -46,7 +42,7 @@ class RocketFront:
         self.shared = Shared(
             services,
             options,
-            Clients(options.max_clients, options.client_timeout_ms / 1_000),
+            Clients(options.max_clients, options.client_timeout_ms / 1_000, notify=options.notify_members),
             cluster,
             Places(ledger, enode),
             QueueLocks(options.lock_timeout_ms / 1_000),
@@ -117,5 +113,5 @@ class RocketFront:
 
     async def _expire(self) -> None:
         while True:
-            await self._runtime.sleep(_EXPIRY_S)
+            await self._runtime.sleep(self.shared.options.housekeeping_ms / 1_000)
             self.expire()

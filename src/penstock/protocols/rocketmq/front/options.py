@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from penstock.model import Endpoint
 
@@ -22,6 +23,14 @@ class RocketFrontOptions:
     ``client_timeout_ms``: without a heartbeat for so long a client is out of its groups; clients beat every 30 s.
     ``lock_timeout_ms``: a queue that an orderly consumer has locked is free again, unless locked anew.
     ``max_clients``: connections with a place in a group, over all groups.
+
+    ``housekeeping_ms``: how often it is looked who was silent. ``notify_members``: members are told who comes and goes;
+    without that they find out when they look by themselves. ``auto_create_groups``: any name is a group; else only one
+    that somebody has made (200), others are refused what brokers make groups for. ``producer_beat_ms``: how often
+    brokers are told whose transactions they may ask about here.
+
+    ``accounts``: access keys of clients and their secrets; where there are some, everybody has to sign.
+    ``flow_requests`` and ``flow_kilobytes``: what is let in within a second (``flow``).
 
     ``transfer_messages`` and ``transfer_bytes``: the most that one answer to a pull carries; a single message that is
     larger is sent all the same. ``examined_messages``: so many are looked at, at most, for those that a filter wants.
@@ -44,6 +53,13 @@ class RocketFrontOptions:
     client_timeout_ms: int = 120_000
     lock_timeout_ms: int = 60_000
     max_clients: int = 10_000
+    housekeeping_ms: int = 10_000
+    notify_members: bool = True
+    auto_create_groups: bool = True
+    producer_beat_ms: int = 15_000
+    accounts: Mapping[str, str] = field(default_factory=dict, repr=False)
+    flow_requests: Mapping[str, int] = field(default_factory=dict)
+    flow_kilobytes: Mapping[str, int] = field(default_factory=dict)
     transfer_messages: int = 32
     transfer_bytes: int = 256 << 10
     examined_messages: int = 800

@@ -66,7 +66,10 @@ class RocketSession:
         found = meant(asked)
         if found is None:
             return refused(asked, Code.REQUEST_CODE_NOT_SUPPORTED, f" request type {asked.code} not supported")
+        shared = self._shared
         try:
+            if shared.admission is not None:
+                shared.admission.check(asked, shared.now)
             if asked.code == SINGLE and (packed := await single(self._shared, asked)) is not None:
                 return (packed,)
             method, serve = found

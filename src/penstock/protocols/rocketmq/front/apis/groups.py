@@ -14,10 +14,11 @@ from typing import Final
 from penstock.errors import PenstockError
 from penstock.model import Partition
 from penstock.protocols.rocketmq import messages as m
+from penstock.protocols.rocketmq.config.names import is_built_in
 from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.front.broker.groups import Member
 from penstock.protocols.rocketmq.front.call import Call, Line, OfConnected, Reply
-from penstock.protocols.rocketmq.front.faults import Refused
+from penstock.protocols.rocketmq.front.faults import Refused, unmade
 from penstock.protocols.rocketmq.front.naming import is_hidden, log_name, rocket_name
 from penstock.protocols.rocketmq.methods import RESET_CONSUMER_CLIENT_OFFSET
 from penstock.protocols.rocketmq.rpc import request as to_client
@@ -28,6 +29,7 @@ __all__ = [
     "connections",
     "create",
     "delete",
+    "made_group",
     "producers",
     "readers",
     "reset",
@@ -38,6 +40,13 @@ __all__ = [
 
 _KIND: Final = "group"
 _LONGEST_NAME: Final = 255
+
+
+def made_group(call: Call, group: str) -> None:
+    """Raises Refused for a group that nobody has made, where others are not served."""
+    shared = call.shared
+    if not (shared.options.auto_create_groups or is_built_in(group) or shared.ledger.get(_KIND, group) is not None):
+        raise unmade(group)
 
 
 async def create(call: Call, request: m.NoFields) -> Reply:

@@ -14,6 +14,7 @@ from penstock.errors import LogOffsetOutOfRange
 from penstock.model import Partition
 from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.error_codes import Code
+from penstock.protocols.rocketmq.front.apis.groups import made_group
 from penstock.protocols.rocketmq.front.broker.filters import Wanted, wanted_by
 from penstock.protocols.rocketmq.front.broker.messages import Dress
 from penstock.protocols.rocketmq.front.broker.reading import Limits, Piece
@@ -62,6 +63,7 @@ async def _pulled(
             f"[{topic.partitions}] consumer:[{call.line.address}]",
         )
     partition = Partition(topic.name, request.queue_id)
+    made_group(call, request.consumer_group)
     wanted = wanted_of(call, request)
     if request.sys_flag & m.PullFlag.COMMIT and request.commit_offset >= 0:
         await shared.positions.set(request.consumer_group, partition, request.commit_offset)

@@ -12,6 +12,7 @@ from penstock.model import Partition
 from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.config.names import DEAD_LETTER, RETRY
 from penstock.protocols.rocketmq.error_codes import Code
+from penstock.protocols.rocketmq.front.apis.groups import made_group
 from penstock.protocols.rocketmq.front.broker.headers import RECONSUMED
 from penstock.protocols.rocketmq.front.broker.messages import number_of
 from penstock.protocols.rocketmq.front.broker.own_topic import record_at
@@ -29,6 +30,7 @@ _SAYS_HOW_OFTEN_FROM: Final = 121
 async def send_back(call: Call, request: m.SendBack) -> Reply:
     """Serve consumer send message back."""
     shared = call.shared
+    made_group(call, request.group)
     found = await shared.places.find(request.offset)
     record = None if found is None else await record_at(shared.enode, *found)
     if found is None or record is None:

@@ -62,10 +62,13 @@ class ConsumerGroup:
 
 
 class Clients:
-    """Of one front. ``most`` places in groups at once; times are seconds of a clock that never goes back."""
+    """Of one front. ``most`` places in groups at once; times are seconds of a clock that never goes back. Without
+    ``notify`` nobody is told who comes and goes.
+    """
 
-    def __init__(self, most: int, timeout_s: float) -> None:
+    def __init__(self, most: int, timeout_s: float, *, notify: bool = True) -> None:
         self._most = most
+        self._notifies = notify
         self._timeout_s = timeout_s
         self._count = 0
         self._numbers = 0
@@ -179,6 +182,8 @@ class Clients:
 
     def notify(self, name: str) -> None:
         """Tell a consumer group's members here that it has others now, also elsewhere."""
+        if not self._notifies:
+            return
         header = m.OfGroup(consumer_group=name)
         self.tell_consumers(name, request(NOTIFY_CONSUMER_IDS_CHANGED, header, one_way=True))
 

@@ -19,6 +19,7 @@ from penstock.seams.runtime import Promise
 
 if TYPE_CHECKING:
     from penstock.protocols.rocketmq.front.relayed.peers import Peers
+    from penstock.protocols.rocketmq.front.relayed.made_groups import MadeGroups
     from penstock.protocols.rocketmq.front.relayed.producers import ProducerGroups
     from penstock.protocols.rocketmq.front.relayed.retry_topics import RetryTopics
 
@@ -90,6 +91,7 @@ class Around(Connected):
     retry_topics: RetryTopics
     peers: Peers
     traffic: Traffic
+    made_groups: MadeGroups
     suggested: Kept[tuple[str, str, str, str], int] = field(default_factory=lambda: Kept(100_000))
     checked: Kept[tuple[str, str], str] = field(default_factory=lambda: Kept(100_000))
     routes: Kept[str, Route] = field(default_factory=lambda: Kept(1_000))

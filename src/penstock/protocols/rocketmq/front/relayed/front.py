@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import Final
 
 from penstock.protocols.rocketmq.enode.relay import RocketRelay
 from penstock.protocols.rocketmq.framing import command_of
@@ -12,6 +11,7 @@ from penstock.protocols.rocketmq.front.options import RocketFrontOptions
 from penstock.protocols.rocketmq.front.relayed.apis.transactions import pass_on_check
 from penstock.protocols.rocketmq.front.relayed.around import Around, Traffic
 from penstock.protocols.rocketmq.front.relayed.peers.opening import peers_of
+from penstock.protocols.rocketmq.front.relayed.made_groups import MadeGroups
 from penstock.protocols.rocketmq.front.relayed.producers import ProducerGroups
 from penstock.protocols.rocketmq.front.relayed.registering import Registering
 from penstock.protocols.rocketmq.front.relayed.retry_topics import RetryTopics
@@ -23,8 +23,6 @@ from penstock.seams.node import Services
 
 __all__ = ["RelayedFront"]
 
-_EXPIRY_S: Final = 10.0
-
 
 class RelayedFront:
     """``penstock.seams.front.Front``."""
@@ -33,17 +31,19 @@ class RelayedFront:
         self._sessions: set[RelayedSession] = set()
         self._numbers = count()
         self._runtime = runtime = services.runtime
-        clients = Clients(options.max_clients, options.client_timeout_ms / 1_000)
+        clients = Clients(options.max_clients, options.client_timeout_ms / 1_000, notify=options.notify_members)
+        made = MadeGroups(relay, runtime, everything=options.auto_create_groups)
         who = f"penstock-{services.identity.node_id}@{runtime.random_bytes(4).hex()}"
         self.around = Around(
             services,
             options,
             clients,
             relay,
-            ProducerGroups(relay, clients, runtime, who),
-            RetryTopics(relay, runtime),
+            ProducerGroups(relay, clients, runtime, who, options.producer_beat_ms / 1_000),
+            RetryTopics(relay, runtime, made),
             peers_of(services, options, relay, clients),
             Traffic(options.max_under_way),
+            made,
         )
         relay.hear(self._heard)
 
@@ -87,5 +87,5 @@ class RelayedFront:
 
     async def _expire(self) -> None:
         while True:
-            await self._runtime.sleep(_EXPIRY_S)
+            await self._runtime.sleep(self.around.options.housekeeping_ms / 1_000)
             self.expire()

@@ -23,20 +23,20 @@ from penstock.seams.runtime import Runtime
 __all__ = ["ProducerGroups"]
 
 _log = logging.getLogger("penstock.node")
-_EVERY_S: Final = 15.0
 _TOGETHER: Final = 500
 _INNER: Final = "CLIENT_INNER_PRODUCER"
 """Every Java client says that it produces for this group, and it never does so in transactions."""
 
 
 class ProducerGroups:
-    """Of one front; ``who`` is the client id that brokers are told."""
+    """Of one front; ``who`` is the client id that brokers are told, ``every_s`` how often."""
 
-    def __init__(self, relay: RocketRelay, clients: Clients, runtime: Runtime, who: str) -> None:
+    def __init__(self, relay: RocketRelay, clients: Clients, runtime: Runtime, who: str, every_s: float) -> None:
         self._relay = relay
         self._clients = clients
         self._runtime = runtime
         self._who = who
+        self._every_s = every_s
 
     def joined(self, group: str) -> None:
         """Somebody beats for a group for the first time."""
@@ -46,7 +46,7 @@ class ProducerGroups:
     async def beat_for_ever(self) -> None:
         """Brokers forget who was silent for two minutes, and at once when the connection is gone."""
         while True:
-            await self._runtime.sleep(_EVERY_S)
+            await self._runtime.sleep(self._every_s)
             groups = sorted(self._clients.producers.keys() - {_INNER})
             for first in range(0, len(groups), _TOGETHER):
                 await self._beat(groups[first : first + _TOGETHER])

@@ -16,6 +16,7 @@ from penstock.protocols.rocketmq.config.names import RETRY
 from penstock.protocols.rocketmq.enode.brokers import Broker
 from penstock.protocols.rocketmq.enode.relay import RocketRelay
 from penstock.protocols.rocketmq.error_codes import Code
+from penstock.protocols.rocketmq.front.relayed.made_groups import MadeGroups
 from penstock.protocols.rocketmq.methods import GET_ROUTEINFO_BY_TOPIC, UPDATE_AND_CREATE_TOPIC
 from penstock.protocols.rocketmq.rpc import read_answer, request
 from penstock.seams.runtime import Runtime
@@ -30,8 +31,9 @@ _READ_WRITE: Final = int(m.Perm.READ | m.Perm.WRITE)
 class RetryTopics:
     """Of one front. What did not work is tried again with the group's next heartbeat."""
 
-    def __init__(self, relay: RocketRelay, runtime: Runtime) -> None:
+    def __init__(self, relay: RocketRelay, runtime: Runtime, made: MadeGroups) -> None:
         self._relay = relay
+        self._made = made
         self._runtime = runtime
         self._there: dict[str, frozenset[str]] = {}
         self._making: set[str] = set()
@@ -61,6 +63,7 @@ class RetryTopics:
 
     async def _make(self, group: str) -> None:
         try:
+            await self._made.need(group)
             await self.ensure(group)
         except PenstockError as error:
             _log.warning(

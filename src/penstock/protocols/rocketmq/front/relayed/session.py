@@ -76,6 +76,8 @@ class RelayedSession:
                 heard(asked)
             return None
         try:
+            if self._around.admission is not None:
+                self._around.admission.check(asked, self._around.now)
             later = self._at_once(asked)
             if later is not None:
                 return later
@@ -101,6 +103,7 @@ class RelayedSession:
             asked.is_one_way
             or (asked.code == _TWO_MEANINGS and not is_snode_pull(asked))
             or WAYS.get(asked.code) not in _AT_ONCE
+            or not self._around.made_groups.serves(asked)
         ):
             return None
         try:
@@ -130,6 +133,7 @@ class RelayedSession:
         """The same with time. Raises Refused, UpstreamLost."""
         around, line = self._around, self.line
         way = WAYS[asked.code]
+        await around.made_groups.check(asked)
         plan = self._planned(asked)
         if plan is None:
             broker = await looked_up(around, asked, said_by(asked), standby=way not in _WRITES)

@@ -36,7 +36,7 @@ async def cluster(call: RelayedCall, header: m.NoFields) -> Reply:
     del header
     frame = await call.shared.relay.ask_names(request(GET_BROKER_CLUSTER_INFO, m.NoFields()))
     told = m.read_body(m.ClusterInfo, agreed(frame).body)
-    call.shared.relay.brokers.told(told)
+    call.shared.relay.told(told)
     table = {name: _here(call.shared, each) for name, each in told.broker_addr_table.items()}
     snodes = info([own(call.shared), *call.shared.snodes.all])
     found = replace(told, broker_addr_table=table, snode_table=snodes.snode_table, snode_cluster=snodes.snode_cluster)

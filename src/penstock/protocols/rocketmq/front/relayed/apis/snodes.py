@@ -23,5 +23,7 @@ async def retry_topic(call: RelayedCall, request: m.CreateRetryTopic) -> Reply:
     name = None if said is None else relay.brokers.known(said)
     if said is not None and name is None:
         raise Refused(Code.SERVICE_NOT_AVAILABLE, f"no name server knows a broker {said[:100]!r}")
-    await around.retry_topics.ensure(group_of(request), only=name)
+    group = group_of(request)
+    await around.made_groups.need(group)
+    await around.retry_topics.ensure(group, only=name)
     return Reply()
