@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penstock.config import SnodeConfig
 from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.command import RemotingCommand
 from penstock.protocols.rocketmq.config import RocketNodeConfig
@@ -120,3 +124,15 @@ def test_brokers_and_producers_are_looked_after_as_often_as_it_was_said() -> Non
         assert (beats, 3 <= looks <= 6) == (1 + 4, True)
 
     run(test, fronts=fronts(producer_beat_ms=5_000, enode_look_ms=5_000))
+
+
+def test_every_option_that_one_of_the_first_snode_s_became_is_there() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs/node/first-snode.md").read_text(encoding="utf-8")
+    table = page.partition("## Its configuration")[2].partition("##")[0]
+    named = [
+        name
+        for row in table.splitlines()
+        for name in re.findall(r"`(\w+)`", row.rpartition("| ")[0].partition(" | ")[2])
+    ]
+    assert len(named) > 8
+    assert set(named) <= {option.name for config in (SnodeConfig, RocketNodeConfig) for option in fields(config)}

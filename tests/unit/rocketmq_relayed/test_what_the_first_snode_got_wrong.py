@@ -49,7 +49,9 @@ def test_a_heartbeat_is_answered_as_done() -> None:
 
 def test_an_empty_long_poll_is_answered() -> None:
     async def test(world: World) -> None:
-        nothing = RemotingCommand(19, fields={"nextBeginOffset": "5", "minOffset": "0", "maxOffset": "5"}, remark="none")
+        nothing = RemotingCommand(
+            19, fields={"nextBeginOffset": "5", "minOffset": "0", "maxOffset": "5"}, remark="none"
+        )
         world.serve(lambda server, asked: nothing)
         client = await world.client()
         await groups(client, "g")
@@ -110,7 +112,9 @@ def test_settings_of_groups_are_kept_by_every_enode() -> None:
 
 
 @pytest.mark.parametrize("by", FILES)
-@pytest.mark.parametrize(("code", "found"), [(14, "offset"), (29, "offset"), (30, "offset"), (31, "offset"), (32, "timestamp")])
+@pytest.mark.parametrize(
+    ("code", "found"), [(14, "offset"), (29, "offset"), (30, "offset"), (31, "offset"), (32, "timestamp")]
+)
 def test_whatever_is_asked_of_a_queue_is_answered(code: int, found: str, by: str) -> None:
     async def test(world: World) -> None:
         world.serve(lambda server, asked: ok(fields={found: "7"}), "a:0")
