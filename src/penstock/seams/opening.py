@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from penstock.seams.channel import Channel, Dialect
 from penstock.seams.enode import Enode
+from penstock.seams.node import Offsets
 from penstock.seams.runtime import Runtime
 
 if TYPE_CHECKING:
     from penstock.config import ClientConfig, SnodeConfig
 
-__all__ = ["ChannelOf", "EnodeIdentity", "OpenEnode", "OpenedEnode", "Surroundings"]
+__all__ = ["ChannelOf", "EnodeIdentity", "KeepsOffsets", "OpenEnode", "OpenedEnode", "Surroundings"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,18 @@ class OpenedEnode(Enode, Protocol):
 
     def abandon(self) -> None:
         """Let go as a killed process would, for tests."""
+        ...
+
+
+@runtime_checkable
+class KeepsOffsets(Protocol):
+    """An enode whose cluster keeps committed offsets itself, where its own tools look for them.
+
+    A node before it keeps its journals in memory: such a cluster has nowhere to keep them that does not forget.
+    """
+
+    def offsets_with(self, rest: Offsets) -> Offsets:
+        """The offsets service over the cluster; ``rest`` keeps what a cluster has no place for."""
         ...
 
 

@@ -29,7 +29,7 @@ from penstock.seams.front import Front
 from penstock.seams.journal import OWN_TOPICS
 from penstock.seams.node import NodeIdentity, Services
 from penstock.seams.offsets import OffsetsCodec
-from penstock.seams.opening import OpenedEnode, Surroundings
+from penstock.seams.opening import KeepsOffsets, OpenedEnode, Surroundings
 from penstock.seams.runtime import Promise
 from penstock.snode.enodes.opening import open_enode
 from penstock.snode.services.journal import JournalService
@@ -140,10 +140,12 @@ class Node:
             _log.warning("%s", found)
         own = enode.identity
         whose = f"{OWN_TOPICS}{own.node_id}" if own.shared else ""
-        journals = JournalService(enode, runtime, whose=whose)
-        offsets = OffsetsService(journals, _offsets_codec(), partitions=config.offsets_partitions)
+        beside = open_enode("memory:", Surroundings(runtime, config, self._channel_of))
+        journals = JournalService(beside if isinstance(enode, KeepsOffsets) else enode, runtime, whose=whose)
+        own_offsets = OffsetsService(journals, _offsets_codec(), partitions=config.offsets_partitions)
         if enode.abilities.records:
-            await offsets.load()
+            await own_offsets.load()
+        offsets = enode.offsets_with(own_offsets) if isinstance(enode, KeepsOffsets) else own_offsets
         siblings: dict[str, Sequence[Endpoint]] = {}
         if self._place is not None and self._place.again:
             siblings.update(self._place.siblings)

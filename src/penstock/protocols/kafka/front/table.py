@@ -38,8 +38,9 @@ Single = Callable[[Shared, Line, memoryview], Awaitable[Pieces | None]]
 """Answers a request from its bytes, or leaves it to the handler by None; then nothing was done of it."""
 
 
-_TOPICS, _OPTIONS, _SIZES, _DELETION, _SEQUENCES, _EPOCHS, _TRANSACTIONS = (
-    frozenset({each}) for each in ("topics", "options", "sizes", "deletion", "sequences", "epochs", "transactions")
+_TOPICS, _OPTIONS, _SIZES, _DELETION, _SEQUENCES, _NUMBERED, _EPOCHS, _TRANSACTIONS = (
+    frozenset({each})
+    for each in ("topics", "options", "sizes", "deletion", "sequences", "numbered", "epochs", "transactions")
 )
 TABLE: Final[Mapping[int, Row]] = {
     # Versions 0-2 carry message formats that nobody may produce any more; they are answered with an error (KAFKA-18659:
@@ -61,7 +62,7 @@ TABLE: Final[Mapping[int, Row]] = {
     19: Row("topics.create_topics", 0, 7, _TOPICS),
     20: Row("topics.delete_topics", 0, 6, _TOPICS),
     21: Row("topics.delete_records", 0, 2, _DELETION),
-    22: Row("init_producer_id.init_producer_id", 0, 5, _SEQUENCES),
+    22: Row("init_producer_id.init_producer_id", 0, 5, _NUMBERED),
     23: Row("cluster.offset_for_leader_epoch", 0, 4, _EPOCHS),
     24: Row("transactions.add_partitions", 0, 3, _TRANSACTIONS),
     25: Row("transactions.add_offsets", 0, 4, _TRANSACTIONS),

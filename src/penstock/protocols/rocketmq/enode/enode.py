@@ -1,7 +1,7 @@
 """A RocketMQ cluster as an enode: topics, messages and offsets stay at its brokers; a node keeps nothing.
 
-Only what the RocketMQ front hands on goes there (`RocketRelay`). The neutral form, batches of records that any front
-could ask for, is not served: `Abilities.records` says so, and a node refuses other listeners over it.
+RocketMQ's own front hands frames on (`RocketRelay`); all others ask in the neutral form, which is put together here:
+numbers of partitions (`topics`), messages as batches of records (`writing`, `reading`), groups' offsets (`offsets`).
 """
 
 from __future__ import annotations
@@ -9,17 +9,26 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.errors import PenstockError, Unsupported, UpstreamLost
 from penstock.model import Endpoint, Partition
 from penstock.protocols.rocketmq.dialect import RocketDialect
+from penstock.protocols.rocketmq.enode.arrivals import Arrivals
+from penstock.protocols.rocketmq.enode.asking import Asking
 from penstock.protocols.rocketmq.enode.credentials import Credentials
+from penstock.protocols.rocketmq.enode.ends import Ends
+from penstock.protocols.rocketmq.enode.finding import Finding
+from penstock.protocols.rocketmq.enode.offsets import BrokerOffsets
+from penstock.protocols.rocketmq.enode.reading import Reading
 from penstock.protocols.rocketmq.enode.relay import RocketRelay
+from penstock.protocols.rocketmq.enode.topics import Topics
+from penstock.protocols.rocketmq.enode.writing import Writing
 from penstock.seams.abilities import Abilities
 from penstock.seams.channel import Connection
 from penstock.seams.enode import Appended, Batch, Budget, Extent, Fetched, FetchPart, Place, Room, TopicState, Writer
 from penstock.seams.framing import Frame
+from penstock.seams.node import Offsets
 from penstock.seams.opening import EnodeIdentity, Surroundings
 from penstock.seams.relay import Relay
 from penstock.seams.runtime import Promise
@@ -54,14 +63,11 @@ class RocketEnode:
     """
 
     abilities = Abilities(
-        records=False,
         sequences=False,
         transactions=False,
         epochs=False,
         compaction=False,
         deletion=False,
-        times=False,
-        topics=False,
         options=False,
         sizes=False,
     )
@@ -83,6 +89,14 @@ class RocketEnode:
         dialect = _Dialect()
         self._channel = around.channel_of(dialect, idle_timeout_s=_IDLE_S, tls=tls)
         self._relay = dialect.relay = RocketRelay(self._channel, names, around.runtime.promise, timeout_s, credentials)
+        runtime = around.runtime
+        self._asking = asking = Asking(self._relay)
+        self._topics = topics = Topics(asking, runtime)
+        ends = Ends(runtime.monotonic)
+        self._writing = Writing(asking, topics, ends, runtime)
+        self._reading = Reading(asking, topics, ends, runtime)
+        self._finding = Finding(self._reading, runtime)
+        self._arrivals = Arrivals(self._reading, topics, runtime)
         # Nothing is remembered from one start to the next, so the clock has to say which one this is.
         self._started = around.runtime.now_ms() // 1_000
         self._node_id = around.config.node_id
@@ -129,31 +143,31 @@ class RocketEnode:
                     _log.warning("cannot ask where RocketMQ's brokers are, going on with what is known: %s", error)
                 lost = True
 
-    # The neutral form.
+    # Topics.
 
     async def topics(self) -> Sequence[TopicState]:
-        _no()
+        return await self._topics.all()
 
     async def topic(self, name: str) -> TopicState | None:
-        _no()
+        return await self._topics.topic(name)
 
     async def topic_by_id(self, topic_id: bytes) -> TopicState | None:
-        _no()
+        return await self._topics.by_id(topic_id)
 
     async def places(self, topic: str) -> Sequence[Place]:
-        _no()
+        return [Place(0, queue.number, queue.broker) for queue in await self._topics.queues(topic)]
 
     async def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> TopicState:
-        _no()
+        return await self._topics.create(name, partitions, config)
 
     async def delete_topic(self, name: str) -> None:
-        _no()
+        await self._topics.delete(name)
 
     async def add_partitions(self, name: str, total: int) -> None:
-        _no()
+        await self._topics.grow(name, total)
 
     async def set_config(self, name: str, config: Mapping[str, str]) -> None:
-        _no()
+        self.abilities.need("options")
 
     async def defaults(self) -> Mapping[str, str]:
         return {}
@@ -162,51 +176,55 @@ class RocketEnode:
         return {}
 
     async def set_defaults(self, defaults: Mapping[str, str], said: Mapping[str, Mapping[str, str]]) -> None:
-        _no()
+        self.abilities.need("options")
+
+    # Writing.
 
     async def append(self, partition: Partition, batch: Batch) -> Appended:
-        _no()
+        return await self._writing.append(partition, batch)
 
     async def append_all(self, batches: Sequence[tuple[Partition, Batch]]) -> list[Appended | PenstockError]:
-        return [_unsupported() for _ in batches]
+        return await self._writing.append_all(batches)
 
     async def delete_records(self, partition: Partition, before: int) -> int:
-        _no()
+        raise Unsupported("a RocketMQ broker deletes by age only", hint="Set its fileReservedTime")
+
+    # Reading.
 
     async def fetch(self, parts: Sequence[FetchPart], budget: Budget) -> list[Fetched | PenstockError]:
-        return [_unsupported() for _ in parts]
+        return await self._reading.fetch(parts, budget)
 
     async def extents(self, partitions: Sequence[Partition]) -> list[Extent | PenstockError]:
-        return [_unsupported() for _ in partitions]
+        return await self._reading.extents(partitions)
 
     async def epoch_end(self, partition: Partition, epoch: int, *, leader_epoch: int = -1) -> tuple[int, int]:
-        _no()
+        raise Unsupported("a RocketMQ cluster has no leader epochs")
 
     async def offset_for_time(self, partition: Partition, timestamp_ms: int) -> tuple[int, int] | None:
-        _no()
+        return await self._finding.at(await self._topics.home(partition), timestamp_ms)
 
     async def max_timestamp(self, partition: Partition) -> tuple[int, int] | None:
-        _no()
+        raise Unsupported("a RocketMQ broker does not know its largest time of birth")
 
     async def writers(self, partition: Partition) -> Sequence[Writer]:
         return []
 
     async def size(self, partition: Partition) -> int:
-        _no()
+        raise Unsupported("a RocketMQ broker does not tell how many bytes a queue has")
 
     async def room(self) -> Room:
         return Room(self.url, -1, -1)
 
+    # Waiting.
+
     def arrival(self, known: Mapping[Partition, int]) -> Promise[None]:
-        _no()
+        return self._arrivals.wait(known)
 
-    def forget_arrival(self, promise: Promise[Any]) -> None:
-        promise.set(None)
+    def forget_arrival(self, promise: Promise[None]) -> None:
+        self._arrivals.forget(promise)
 
+    # Groups.
 
-def _no() -> NoReturn:
-    raise _unsupported()
-
-
-def _unsupported() -> Unsupported:
-    return Unsupported("topics of a RocketMQ cluster are reached through RocketMQ's own protocol only")
+    def offsets_with(self, rest: Offsets) -> Offsets:
+        """``penstock.seams.opening.KeepsOffsets``."""
+        return BrokerOffsets(rest, self._asking, self._topics, self._runtime)

@@ -90,7 +90,7 @@ class Kind(enum.IntEnum):
     CODED = 4
 
 
-CODED: Final = (b"penstock.headers", b"penstock.key", b"penstock.value")
+CODED: Final = (b"penstock.headers", b"penstock.key", b"penstock.value", b"penstock.timestamp")
 
 _OWN: Final = [
     "1ST_POP_TIME",

@@ -27,7 +27,8 @@ from penstock.protocols.rocketmq.kernels.interface import LEAST_BYTES, STORED_CO
 from penstock.protocols.rocketmq.records.batches import IN_BATCH, is_inner_batch, unwrapped
 from penstock.protocols.rocketmq.records.compression import COMPRESSED, inflated
 from penstock.protocols.rocketmq.records.facts import with_facts
-from penstock.protocols.rocketmq.records.properties import Said, read_record
+from penstock.protocols.rocketmq.records.kept import with_kept
+from penstock.protocols.rocketmq.records.properties import Said, read_record, sent_ms
 from penstock.protocols.rocketmq.records.stored import WORDS, read_stored, write_stored
 
 __all__ = ["MAX_INFLATED_BYTES", "Decoded", "decode"]
@@ -61,13 +62,15 @@ def decode(
     columns: Sequence[str] | None = None,
     tags: Collection[str] = (),
     node: str | None = None,
+    kept: bool = False,
     check_crcs: bool = True,
 ) -> Decoded:
     """Decode the messages of one queue from the bodies of answers to pulls, in their order.
 
     Only offsets from ``start`` on and before ``stop`` count. ``columns`` names record columns (topic and partition are
     ignored here); None means all. ``tags`` are compared once more, because brokers compare hashes only. With a ``node``
-    (a broker's name) headers are every property, and what else is known of a message (`facts.FACTS`).
+    (a broker's name) headers are every property, and what else is known of a message (`facts.FACTS`). With ``kept``
+    they are what a node's own log keeps of a message (`kept`).
 
     Raises ProtocolViolation for messages whose structure is wrong, CorruptBatch by a checksum or a body that cannot be
     inflated; nothing is returned then.
@@ -79,7 +82,7 @@ def decode(
     if tags:
         messages.keep(messages.tagged({tag.encode() for tag in tags}))
     names = record_columns(columns)
-    batch = pa.RecordBatch.from_arrays([messages.column(name, node) for name in names], schema=schema(names))
+    batch = pa.RecordBatch.from_arrays([messages.column(name, node, kept=kept) for name in names], schema=schema(names))
     return Decoded(batch, there, before - len(messages.table))
 
 
@@ -134,7 +137,7 @@ class _Messages:
         places = zip(found.tag_at.tolist(), found.tag_sizes.tolist(), strict=True)
         return np.fromiter((bytes(view[at : at + size]) in tags for at, size in places), np.bool_, len(self.table))
 
-    def column(self, name: str, node: str | None) -> pa.Array:
+    def column(self, name: str, node: str | None, *, kept: bool = False) -> pa.Array:
         """Build one column."""
         rows = len(self.table)
         if name == "value":
@@ -142,10 +145,9 @@ class _Messages:
         if name == "key":
             return self._keys()
         if name == "headers":
-            return self._headers(node)
+            return self._headers(node, kept=kept)
         if name == "timestamp":
-            born = np.clip(self.table[:, Stored.BORN_MS], -_LAST_MS, _LAST_MS) * 1000
-            return arrays.numbers(TYPES[name], rows, born)
+            return arrays.numbers(TYPES[name], rows, np.clip(self._times(), -_LAST_MS, _LAST_MS) * 1000)
         if name == "timestampType":
             return arrays.numbers(TYPES[name], rows, np.full(rows, _CREATE_TIME, np.int32))
         return arrays.numbers(TYPES[name], rows, np.ascontiguousarray(self.table[:, Stored.QUEUE_OFFSET]))
@@ -183,18 +185,33 @@ class _Messages:
         at = self.table[:, Stored.BODY_AT].astype(np.int32)
         return self._gathered(pa.binary(), at, _ends(self.table[:, Stored.BODY_SIZE]))
 
+    def _times(self) -> Int64s:
+        """Milliseconds: of birth, or what one of a batch says of itself."""
+        born = self.table[:, Stored.BORN_MS]
+        if not (coded := self._plain_properties.coded).any():
+            return born
+        view, times = self._data.data, born.copy()
+        for row in np.flatnonzero(coded).tolist():
+            at, size = self.table[row, [Stored.PROPERTIES_AT, Stored.PROPERTIES_SIZE]].tolist()
+            said = sent_ms(bytes(view[at : at + size]))
+            if said is not None and abs(said) < 1 << 63:
+                times[row] = said
+        return times
+
     def _keys(self) -> pa.Array:
         if self._said is not None:
             return arrays.binary_of([said.key for said in self._said])
         return self._gathered(pa.binary(), self._plain_properties.key_at, self._plain_properties.key_ends)
 
-    def _headers(self, node: str | None) -> pa.Array:
-        every = node is not None
+    def _headers(self, node: str | None, *, kept: bool) -> pa.Array:
+        every = kept or node is not None
         if self._said is not None:
             said = self._read(every=True) if every else self._said
             headers = arrays.headers_of([each.headers for each in said])
         else:
             headers = self._walked_headers(every)
+        if kept:
+            return with_kept(headers, self.table)
         return headers if node is None else with_facts(headers, self.table, node)
 
     def _walked_headers(self, every: bool) -> pa.Array:

@@ -18,12 +18,14 @@ from penstock.protocols.rocketmq.kernels.interface import CODED, KIND_OF, Kind
 
 __all__ = [
     "MAX_PROPERTIES_BYTES",
+    "TIMESTAMP",
     "Headers",
     "Said",
     "entries",
     "format_properties",
     "parse_properties",
     "read_record",
+    "sent_ms",
     "write_record",
 ]
 
@@ -31,12 +33,13 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 MAX_PROPERTIES_BYTES: Final = 32_767
 
-_CODED_HEADERS, _CODED_KEY, _CODED_VALUE = (name.decode() for name in CODED)
+_CODED_HEADERS, _CODED_KEY, _CODED_VALUE, TIMESTAMP = (name.decode() for name in CODED)
 _NAME_END: Final = "\x01"
 _VALUE_END: Final = "\x02"
 _NO_BYTES: Final = b"empty"
 """A property has a value; this one is no base64, whose length is never 4 n + 1."""
 _SIZE: Final = struct.Struct(">i")
+_LONGEST_NUMBER: Final = 19
 _FROM_USERS: Final = frozenset({"DELAY", "TIMER_DELAY_MS", "TIMER_DELAY_SEC", "TIMER_DELIVER_MS"})
 """RocketMQ's own properties that a producer's application sets: headers of their names become them."""
 
@@ -119,7 +122,7 @@ def read_record(properties: bytes, body: bytes, *, every: bool = False) -> Said:
                 coded_headers = _unpacked(value)
             elif name == CODED[1]:
                 coded_key = _decoded(value)
-            else:
+            elif name == CODED[2]:
                 marked = value
             continue
         if kind == Kind.KEY:
@@ -131,6 +134,14 @@ def read_record(properties: bytes, body: bytes, *, every: bool = False) -> Said:
         headers = coded_headers + (own if every else [])
     value_read = None if marked == b"null" else b"" if marked == b"empty" else body
     return Said(coded_key if coded_key is not None else key, value_read, headers)
+
+
+def sent_ms(properties: bytes) -> int | None:
+    """Return the record's time in milliseconds where it is not the message's: a batch has one time of birth only."""
+    text = dict(entries(properties)).get(CODED[3], b"")
+    if len(text) > _LONGEST_NUMBER or not text.removeprefix(b"-").isdigit():
+        return None
+    return int(text)
 
 
 def _is_sent(name: str, key: bytes | None) -> bool:

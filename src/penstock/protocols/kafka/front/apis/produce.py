@@ -223,7 +223,7 @@ def _check_transactional(transactional_id: str | None, header: BatchHeader) -> N
 
 def _check_abilities(abilities: Abilities, header: BatchHeader) -> None:
     """What brokers say whose log is in a format that knows no producers, where the log behind knows none."""
-    if not abilities.sequences and header.producer_id >= 0:
+    if not abilities.numbered and header.producer_id >= 0:
         raise Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "the log behind this node has no sequence numbers")
     if not abilities.transactions and header.transactional:
         raise Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "the log behind this node has no transactions")

@@ -123,7 +123,7 @@ def _length(body: memoryview, at: int) -> tuple[int, int]:
 
 def _checked(shared: Shared, records: memoryview, rules: Rules) -> Checked | None:
     batch = check_single(records, rules)
-    if batch is not None and batch.header.producer_id >= 0 and not shared.enode.abilities.sequences:
+    if batch is not None and batch.header.producer_id >= 0 and not shared.enode.abilities.numbered:
         return None
     return batch
 

@@ -13,12 +13,12 @@ from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.config.names import DEAD_LETTER, RETRY
 from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.front.apis.groups import made_group
-from penstock.protocols.rocketmq.front.broker.headers import RECONSUMED
 from penstock.protocols.rocketmq.front.broker.messages import number_of
 from penstock.protocols.rocketmq.front.broker.own_topic import record_at
 from penstock.protocols.rocketmq.front.call import Call, Reply
 from penstock.protocols.rocketmq.front.faults import Refused
 from penstock.protocols.rocketmq.front.naming import rocket_name
+from penstock.protocols.rocketmq.records.beside import RECONSUMED
 from penstock.protocols.rocketmq.records.ids import offset_id
 
 __all__ = ["send_back"]

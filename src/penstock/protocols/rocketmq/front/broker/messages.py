@@ -14,30 +14,28 @@ from typing import Final
 
 from penstock.columnar.plain_records import Stored
 from penstock.errors import UsageError
-from penstock.protocols.rocketmq.front.broker.headers import FLAG, NUMBERS, PREPARED, RECONSUMED, SYS_FLAG
 from penstock.protocols.rocketmq.front.broker.quick_stored import quick_stored
 from penstock.protocols.rocketmq.kernels.interface import KIND_OF, Kind
+from penstock.protocols.rocketmq.records.beside import FLAG, NOT_KEPT, NUMBERS, PREPARED, RECONSUMED, SYS_FLAG
 from penstock.protocols.rocketmq.records.ids import Host
 from penstock.protocols.rocketmq.records.properties import (
     MAX_PROPERTIES_BYTES,
+    TIMESTAMP,
     format_properties,
     read_record,
+    sent_ms,
     write_record,
 )
 from penstock.protocols.rocketmq.records.stored import StoredMessage, write_stored
 
-__all__ = ["Dress", "number_of", "properties_of", "record_of"]
-
-_NOT_KEPT: Final = frozenset(
-    {"CLUSTER", "CONSUME_START_TIME", "KEYS", "MAX_OFFSET", "MIN_OFFSET", "MSG_REGION", "TRACE_ON", "WAIT"}
-)
-"""What brokers and clients add anew, or mean for one send; and the key, which has a place of its own."""
+__all__ = ["Dress", "number_of", "parted", "properties_of", "record_of"]
 
 _OWN: Final = frozenset(
-    name.decode() for name, kind in KIND_OF.items() if kind is Kind.OWN and name.decode() not in _NOT_KEPT
+    name.decode() for name, kind in KIND_OF.items() if kind is Kind.OWN and name.decode() not in NOT_KEPT
 )
 _FROM_USERS: Final = frozenset({"DELAY", "TIMER_DELAY_MS", "TIMER_DELAY_SEC", "TIMER_DELIVER_MS"})
 _NO_BODY: Final = b"\0"
+_TIMED: Final = TIMESTAMP.encode()
 _PLACE_MASK: Final = (1 << 63) - 1
 
 
@@ -52,14 +50,15 @@ def record_of(
 ) -> Stored:
     """The record of a message, whose ``body`` is not compressed; ``more`` are numbers for headers of their names."""
     said = read_record(properties, body, every=True)
-    headers = [pair for pair in said.headers if pair[0] not in _NOT_KEPT]
+    headers = [pair for pair in said.headers if pair[0] not in NOT_KEPT]
     if flag:
         headers.append((FLAG, b"%d" % flag))
     if reconsumed:
         headers.append((RECONSUMED, b"%d" % reconsumed))
     if more:
         headers += [(name, b"%d" % value) for name, value in more.items()]
-    return Stored(0, born_ms, True, said.key, said.value, tuple(headers))
+    sent = sent_ms(properties) if _TIMED in properties else None
+    return Stored(0, born_ms if sent is None else sent, True, said.key, said.value, tuple(headers))
 
 
 def number_of(record: Stored, name: str) -> int:
@@ -117,12 +116,12 @@ class Dress:
         )
 
 
-def properties_of(record: Stored, cluster: str) -> str:
-    """What a record's message has beside its body; of more than fits, the first ones."""
+def parted(record: Stored) -> tuple[list[tuple[str, bytes | None]], list[tuple[str, str]]]:
+    """A record's headers: those that anybody may have, and those that become RocketMQ's own properties."""
     own: list[tuple[str, str]] = []
     headers: list[tuple[str, bytes | None]] = []
     for name, value in record.headers:
-        if name in NUMBERS or name in _NOT_KEPT:
+        if name in NUMBERS or name in NOT_KEPT:
             continue
         if name in _OWN and name not in _FROM_USERS:
             text = _plain(value)
@@ -130,6 +129,12 @@ def properties_of(record: Stored, cluster: str) -> str:
                 own.append((name, text))
             continue
         headers.append((name, value))
+    return headers, own
+
+
+def properties_of(record: Stored, cluster: str) -> str:
+    """What a record's message has beside its body; of more than fits, the first ones."""
+    headers, own = parted(record)
     own.append(("CLUSTER", cluster))
     try:
         return format_properties([*write_record(record.key, record.value, headers), *own])

@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 from penstock.columnar.plain_records import Stored
-from penstock.protocols.rocketmq.front.broker.headers import NUMBERS
 from penstock.protocols.rocketmq.kernels.interface import LEAST_BYTES, MAGIC_1
+from penstock.protocols.rocketmq.records.beside import NUMBERS
 from penstock.protocols.rocketmq.records.properties import MAX_PROPERTIES_BYTES
 from penstock.protocols.rocketmq.records.stored import AFTER_HOSTS, FIXED
 

@@ -17,12 +17,12 @@ from penstock.errors import PenstockError
 from penstock.model import Partition
 from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.front.broker.delays import Deliver, header_of
-from penstock.protocols.rocketmq.front.broker.headers import PREPARED, SYS_FLAG
 from penstock.protocols.rocketmq.front.broker.messages import number_of
 from penstock.protocols.rocketmq.front.broker.own_topic import OwnTopic, record_at
 from penstock.protocols.rocketmq.front.faults import Refused
 from penstock.protocols.rocketmq.front.ledger import Ledger
 from penstock.protocols.rocketmq.messages import Decision
+from penstock.protocols.rocketmq.records.beside import PREPARED, SYS_FLAG
 from penstock.seams.enode import Enode
 from penstock.seams.runtime import Runtime
 

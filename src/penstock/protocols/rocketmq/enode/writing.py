@@ -1,0 +1,173 @@
+"""Batches into queues: one request a queue at a time, with what waits meanwhile in the next one.
+
+A broker works a connection's requests off side by side, so that order is kept by waiting for each answer. Nothing tells
+a broker that it has a message already: where an answer is lost, who sends it again has it twice.
+What must not live here: what a message looks like.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from penstock.columnar.batch import batches
+from penstock.errors import PenstockError, Unsupported
+from penstock.model import Codec, Partition
+from penstock.protocols.rocketmq import messages as m
+from penstock.protocols.rocketmq.config.names import DEAD_LETTER, RETRY
+from penstock.protocols.rocketmq.enode.asking import Asking
+from penstock.protocols.rocketmq.enode.converting import Lump, lumps, messages_of
+from penstock.protocols.rocketmq.enode.ends import Ends
+from penstock.protocols.rocketmq.enode.topics import Home, Topics
+from penstock.protocols.rocketmq.error_codes import Code
+from penstock.protocols.rocketmq.methods import SEND_BATCH_MESSAGE
+from penstock.seams.enode import Appended, Batch, bytes_of
+from penstock.seams.framing import Buffer
+from penstock.seams.locks import Locks
+from penstock.seams.runtime import Promise, Runtime
+
+__all__ = ["NODE_GROUP", "Writing"]
+
+NODE_GROUP: Final = "PENSTOCK_SNODE"
+"""In whose name a node writes and reads for clients of other protocols."""
+
+_STORED: Final = (Code.SUCCESS, Code.FLUSH_DISK_TIMEOUT, Code.SLAVE_NOT_AVAILABLE, Code.FLUSH_SLAVE_TIMEOUT)
+"""The last three: stored, though not yet as safely as the broker should; taken as Java's producers take it."""
+_REQUEST_BYTES: Final = 1 << 20
+_AT_ONCE_BYTES: Final = 64 << 10
+"""Larger batches, and compressed ones, are converted beside the loop."""
+_SAID_OF_ALL: Final = "WAIT\x01true"
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """``penstock.seams.enode.Appended``."""
+
+    base_offset: int
+    last_offset: int
+    append_time_ms: int = -1
+    log_start_offset: int = -1
+    duplicate: bool = False
+
+
+@dataclass(slots=True)
+class _Entry:
+    """One batch: where it begins in its group's first lump, and whom to tell."""
+
+    first: int
+    count: int
+    told: Promise[Stored | PenstockError]
+
+
+@dataclass(slots=True)
+class _Group:
+    """What goes together: one lump of several batches, or several lumps of one large batch."""
+
+    lumps: list[Lump]
+    entries: list[_Entry] = field(default_factory=list)
+
+    def takes(self, lump: Lump) -> bool:
+        """Whether there is room for it."""
+        return len(self.lumps) == 1 and len(self.lumps[0].body) + len(lump.body) <= _REQUEST_BYTES
+
+
+class Writing:
+    """One an enode."""
+
+    def __init__(self, asking: Asking, topics: Topics, ends: Ends, runtime: Runtime) -> None:
+        self._asking = asking
+        self._topics = topics
+        self._ends = ends
+        self._runtime = runtime
+        self._turns: Locks[Home] = Locks(runtime.promise)
+        self._waiting: dict[Home, deque[_Group]] = {}
+
+    async def append(self, partition: Partition, batch: Batch) -> Appended:
+        """Raises what `append_all` puts in its place."""
+        (result,) = await self.append_all(((partition, batch),))
+        if isinstance(result, PenstockError):
+            raise result
+        return result
+
+    async def append_all(self, batches_of: Sequence[tuple[Partition, Batch]]) -> list[Appended | PenstockError]:
+        """Queues side by side; batches of one queue in their order."""
+        promises: list[Promise[Stored | PenstockError] | PenstockError] = []
+        for partition, batch in batches_of:
+            try:
+                promises.append(await self._queued(partition, bytes_of(batch)))
+            except PenstockError as error:
+                promises.append(error)
+        return [each if isinstance(each, PenstockError) else await each for each in promises]
+
+    async def _queued(self, partition: Partition, batch: Buffer) -> Promise[Stored | PenstockError]:
+        home = await self._topics.home(partition)
+        if home.topic.startswith((RETRY, DEAD_LETTER)):
+            raise Unsupported(
+                "what a group could not consume is written by its members only", topic=partition.topic,
+                hint="Write to the topic itself",
+            )  # fmt: skip
+        async with self._turns.held(home):
+            groups = self._waiting.get(home)
+            last = groups[-1] if groups else None
+            work = partial(_converted, batch, partition.topic, last.lumps[0].born_ms if last else None)
+            large = len(batch) > _AT_ONCE_BYTES or any(each.codec is not Codec.NONE for each in batches(batch))
+            found = await self._runtime.in_thread(work) if large else work()
+            return self._take(home, found)
+
+    def _take(self, home: Home, found: list[Lump]) -> Promise[Stored | PenstockError]:
+        told: Promise[Stored | PenstockError] = self._runtime.promise()
+        groups = self._waiting.get(home)
+        begins = groups is None
+        if groups is None:
+            groups = self._waiting[home] = deque()
+        last = groups[-1] if groups else None
+        count = sum(lump.messages for lump in found)
+        if last is not None and len(found) == 1 and last.lumps[0].born_ms == found[0].born_ms and last.takes(found[0]):
+            (there,) = last.lumps
+            last.lumps = [Lump(there.body + found[0].body, there.messages + count, there.born_ms)]
+            last.entries.append(_Entry(there.messages, count, told))
+        else:
+            groups.append(_Group(found, [_Entry(0, count, told)]))
+        if begins:
+            self._runtime.spawn(self._drain(home, groups), f"write to {home.topic} at {home.queue.broker}")
+        return told
+
+    async def _drain(self, home: Home, groups: deque[_Group]) -> None:
+        while groups:
+            group = groups.popleft()
+            try:
+                bases = [await self._send(home, lump) for lump in group.lumps]
+            except PenstockError as error:
+                for entry in group.entries:
+                    entry.told.set(error)
+                continue
+            last = bases[-1] + group.lumps[-1].messages
+            self._ends.note(home, last)
+            for entry in group.entries:
+                base = bases[0] + entry.first
+                entry.told.set(Stored(base, base + entry.count - 1 if len(bases) == 1 else last - 1))
+        del self._waiting[home]
+
+    async def _send(self, home: Home, lump: Lump) -> int:
+        """The offset of the first message."""
+        header = m.SendMessage(
+            producer_group=NODE_GROUP,
+            topic=home.topic,
+            queue_id=home.queue.number,
+            sys_flag=0,
+            born_timestamp=lump.born_ms,
+            properties=_SAID_OF_ALL,
+            batch=True,
+            broker_name=home.queue.broker,
+        )
+        answer = await self._asking.broker(
+            home.queue.broker, SEND_BATCH_MESSAGE, header, lump.body, accept=_STORED, lane="append"
+        )
+        return answer.header.queue_offset
+
+
+def _converted(batch: Buffer, topic: str, born_ms: int | None) -> list[Lump]:
+    return list(lumps(messages_of(batch, topic), _REQUEST_BYTES, born_ms))
