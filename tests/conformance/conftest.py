@@ -105,15 +105,15 @@ def rocketmq_front() -> Iterator[Log]:
         yield Log(broker.url("rocketmq"))
 
 
-def before(cluster: Opening) -> Opening:
-    """The same cluster with a Snode before it, which keeps nothing."""
+def before(cluster: Opening, scheme: str = "rocketmq") -> Opening:
+    """The same cluster with a Snode before it, which keeps nothing, for clients of that protocol."""
 
     @contextmanager
     def opened() -> Iterator[Log]:
         with cluster() as behind:
             names = behind.address.replace(";", ",")
-            with Broker(names, listen="rocketmq://127.0.0.1:0") as broker:
-                yield Log(broker.url("rocketmq"))
+            with Broker(names, listen=f"{scheme}://127.0.0.1:0", auto_create_topics=scheme != "kafka") as broker:
+                yield Log(broker.url(scheme))
 
     return opened
 
@@ -203,6 +203,8 @@ ROCKETMQ_LACKS = {
 ROCKETMQ_FRONT_LACKS = {
     ability: why for ability, why in ROCKETMQ_LACKS.items() if ability is not Ability.FINDS_OWN_TIMES
 }
+KAFKA_OVER_ROCKETMQ_LACKS = {
+}
 TOY_LACKS = {
     Ability.FORGETS_OFFSETS: "a toy forgets a group as a whole",
     Ability.REMOVES_MEMBERS: "members come by their heartbeats, and go without them",
@@ -222,6 +224,14 @@ LOGS: dict[str, Row] = {
     "real rocketmq 5.4": Row(real_rocketmq("5.4.0"), ROCKETMQ_LACKS, ours=False, short={"test_records_come_back"}),
     "real rocketmq 4.9 snode": Row(before(real_rocketmq("4.9.7")), ROCKETMQ_LACKS, ours=False, short=()),
     "real rocketmq 5.4 snode": Row(before(real_rocketmq("5.4.0")), ROCKETMQ_LACKS, ours=False, short=()),
+    "kafka over real rocketmq 4.9": Row(
+        before(real_rocketmq("4.9.7"), "kafka"), KAFKA_OVER_ROCKETMQ_LACKS, ours=False, short=()
+    ),
+    "kafka over real rocketmq 5.4": Row(
+        before(real_rocketmq("5.4.0"), "kafka"), KAFKA_OVER_ROCKETMQ_LACKS, ours=False, short=()
+    ),
+    "kafka over rocketmq": Row(before(rocketmq_front, "kafka"), KAFKA_OVER_ROCKETMQ_LACKS),
+    "tubemq over rocketmq": Row(before(rocketmq_front, "tubemq"), TUBEMQ_LACKS),
     "rocketmq": Row(rocketmq_front, ROCKETMQ_FRONT_LACKS),
     "rocketmq snode": Row(before(rocketmq_front), ROCKETMQ_FRONT_LACKS),
     "rocketmq far": Row(far(rocketmq_front, LATE), ROCKETMQ_FRONT_LACKS),

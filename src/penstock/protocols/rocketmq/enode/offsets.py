@@ -32,7 +32,7 @@ from penstock.seams.runtime import Runtime
 __all__ = ["BrokerOffsets"]
 
 _NOWHERE: Final = -1
-"""What stands for an offset that was taken away: brokers forget a group as a whole only."""
+"""Of a queue in which a group has nothing: brokers of 4.9 and 5.x take it, and answer 14 then as before any commit."""
 
 
 class BrokerOffsets:
@@ -50,7 +50,12 @@ class BrokerOffsets:
     async def groups(self) -> list[str]:
         """All that have offsets at a broker, whichever protocol their members speak."""
         tables = await self._of_all([broker.name for broker in self._asking.masters()])
-        names = {key.partition("@")[2] for table in tables for key in table}
+        names = {
+            key.partition("@")[2]
+            for table in tables
+            for key, offsets in table.items()
+            if max(offsets.values(), default=_NOWHERE) > _NOWHERE
+        }
         return sorted(group_of(name) for name in names if name and name != NODE_GROUP)
 
     async def committed(self, group: str) -> Mapping[Partition, Committed]:
@@ -80,14 +85,19 @@ class BrokerOffsets:
     async def commit(self, group: str, offsets: Mapping[Partition, Committed], look: Look | None = None) -> None:
         """Raises UpstreamLost and its kin; some of them may be committed then."""
         async with self._turns.held(group):
-            await self._put(group, {partition: each.offset for partition, each in offsets.items()}, look)
+            homes = [(await self._topics.home(partition), each.offset) for partition, each in offsets.items()]
+            if look is not None:
+                look()
+            await self._put(group, homes)
 
     async def forget(self, group: str, which: Which, look: Look | None = None) -> None:
-        """All of a group's, or by an offset that means nowhere."""
+        """By an offset that means nowhere: brokers take away nothing less than a group."""
         async with self._turns.held(group):
-            known = await self.committed(group)
-            gone = {partition: _NOWHERE for partition, each in known.items() if which(partition, each)}
-            await self._put(group, gone, look)
+            known = (await self.committed(group)).items()
+            homes = [(await self._topics.home(partition), partition, each) for partition, each in known]
+            if look is not None:
+                look()
+            await self._put(group, [(home, _NOWHERE) for home, partition, each in homes if which(partition, each)])
 
     async def expire(self, group: str, which: Which) -> None:
         """Brokers do not say when something was committed, and drop by themselves what is of topics that are gone."""
@@ -106,13 +116,10 @@ class BrokerOffsets:
                 await self._asking.broker(broker.name, DELETE_SUBSCRIPTIONGROUP, header)
                 self._tables.forget(broker.name)
 
-    async def _put(self, group: str, offsets: Mapping[Partition, int], look: Look | None) -> None:
+    async def _put(self, group: str, offsets: Sequence[tuple[Home, int]]) -> None:
         """All side by side; then the first error, if there is one."""
-        homes = [(await self._topics.home(partition), offset) for partition, offset in offsets.items()]
-        if look is not None:
-            look()
         name = rocket_group(group)
-        for done in await self._asking.gather([self._update(name, home, offset) for home, offset in homes]):
+        for done in await self._asking.gather([self._update(name, home, offset) for home, offset in offsets]):
             if isinstance(done, PenstockError):
                 raise done
 

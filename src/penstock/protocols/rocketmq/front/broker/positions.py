@@ -30,3 +30,7 @@ class Positions:
         if await self.of(group, partition) != offset:
             committed = Committed(offset, timestamp_ms=self._now_ms())
             await self._offsets.commit(group, {partition: committed})
+
+    async def forget(self, group: str, partition: Partition) -> None:
+        """Take it away. Raises StoreError."""
+        await self._offsets.forget(group, lambda each, _: each == partition)
