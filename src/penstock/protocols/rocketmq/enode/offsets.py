@@ -8,13 +8,14 @@ What must not live here: who may commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from penstock.errors import PenstockError, Unsupported
 from penstock.model import Committed, Partition
 from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.config.names import is_internal
+from penstock.protocols.rocketmq.config.names import RETRY, is_internal
 from penstock.protocols.rocketmq.enode.asking import Asking
 from penstock.protocols.rocketmq.enode.groups import group_of, rocket_group
 from penstock.protocols.rocketmq.enode.numbering import Queue
@@ -23,6 +24,7 @@ from penstock.protocols.rocketmq.enode.topics import Home, Topics
 from penstock.protocols.rocketmq.enode.writing import NODE_GROUP
 from penstock.protocols.rocketmq.methods import (
     DELETE_SUBSCRIPTIONGROUP,
+    UPDATE_AND_CREATE_TOPIC,
     UPDATE_CONSUMER_OFFSET,
 )
 from penstock.seams.locks import Locks
@@ -31,6 +33,8 @@ from penstock.seams.runtime import Runtime
 
 __all__ = ["BrokerOffsets"]
 
+_log = logging.getLogger("penstock.node")
+_MOST_SHOWN: Final = 100_000
 _NOWHERE: Final = -1
 """Of a queue in which a group has nothing: brokers of 4.9 and 5.x take it, and answer 14 then as before any commit."""
 
@@ -44,6 +48,7 @@ class BrokerOffsets:
         self._topics = topics
         self._turns: Locks[str] = Locks(runtime.promise)
         self._tables = OffsetTables(asking, runtime)
+        self._shown: set[str] = set()
 
     # Looking.
 
@@ -89,6 +94,7 @@ class BrokerOffsets:
             if look is not None:
                 look()
             await self._put(group, homes)
+            await self._show(rocket_group(group), {home.queue.broker for home, _ in homes})
 
     async def forget(self, group: str, which: Which, look: Look | None = None) -> None:
         """By an offset that means nowhere: brokers take away nothing less than a group."""
@@ -130,6 +136,20 @@ class BrokerOffsets:
         )
         await self._asking.of_group(broker, name, UPDATE_CONSUMER_OFFSET, header)
         self._tables.note(broker, f"{topic}@{name}", number, offset)
+
+    async def _show(self, name: str, brokers: Collection[str]) -> None:
+        """Have operators' tools find the group: they look for it where its retry topic is, which brokers make when they
+        hear of a member. Where that may not be done, its offsets count all the same."""
+        if name in self._shown or len(self._shown) >= _MOST_SHOWN:
+            return
+        self._shown.add(name)
+        header = m.CreateTopic(topic=RETRY + name, read_queue_nums=1, write_queue_nums=1)
+        try:
+            if not await self._topics.there(RETRY + name):
+                for broker in sorted(brokers):
+                    await self._asking.broker(broker, UPDATE_AND_CREATE_TOPIC, header)
+        except PenstockError as error:
+            _log.info("group %s is not made known to those who look for it by its retry topic: %s", name, error)
 
     # What is the node's own.
 

@@ -111,6 +111,10 @@ class Topics:
             self._ids[topic.id] = name
         return topic
 
+    async def there(self, rocket_topic: str) -> bool:
+        """Whether a name server knows a topic, by RocketMQ's name for it."""
+        return await self._fresh(rocket_topic) is not None
+
     async def by_id(self, topic_id: bytes) -> Topic | None:
         """One, by the id made of its name."""
         if topic_id not in self._ids:
