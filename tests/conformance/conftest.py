@@ -203,8 +203,6 @@ ROCKETMQ_LACKS = {
 ROCKETMQ_FRONT_LACKS = {
     ability: why for ability, why in ROCKETMQ_LACKS.items() if ability is not Ability.FINDS_OWN_TIMES
 }
-KAFKA_OVER_ROCKETMQ_LACKS = {
-}
 TOY_LACKS = {
     Ability.FORGETS_OFFSETS: "a toy forgets a group as a whole",
     Ability.REMOVES_MEMBERS: "members come by their heartbeats, and go without them",
@@ -224,13 +222,9 @@ LOGS: dict[str, Row] = {
     "real rocketmq 5.4": Row(real_rocketmq("5.4.0"), ROCKETMQ_LACKS, ours=False, short={"test_records_come_back"}),
     "real rocketmq 4.9 snode": Row(before(real_rocketmq("4.9.7")), ROCKETMQ_LACKS, ours=False, short=()),
     "real rocketmq 5.4 snode": Row(before(real_rocketmq("5.4.0")), ROCKETMQ_LACKS, ours=False, short=()),
-    "kafka over real rocketmq 4.9": Row(
-        before(real_rocketmq("4.9.7"), "kafka"), KAFKA_OVER_ROCKETMQ_LACKS, ours=False, short=()
-    ),
-    "kafka over real rocketmq 5.4": Row(
-        before(real_rocketmq("5.4.0"), "kafka"), KAFKA_OVER_ROCKETMQ_LACKS, ours=False, short=()
-    ),
-    "kafka over rocketmq": Row(before(rocketmq_front, "kafka"), KAFKA_OVER_ROCKETMQ_LACKS),
+    "kafka over real rocketmq 4.9": Row(before(real_rocketmq("4.9.7"), "kafka"), ours=False, short=()),
+    "kafka over real rocketmq 5.4": Row(before(real_rocketmq("5.4.0"), "kafka"), ours=False, short=()),
+    "kafka over rocketmq": Row(before(rocketmq_front, "kafka")),
     "tubemq over rocketmq": Row(before(rocketmq_front, "tubemq"), TUBEMQ_LACKS),
     "rocketmq": Row(rocketmq_front, ROCKETMQ_FRONT_LACKS),
     "rocketmq snode": Row(before(rocketmq_front), ROCKETMQ_FRONT_LACKS),

@@ -7,15 +7,24 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.snode import arguments
+from penstock.client import Consumer, Producer
 from penstock.errors import ConfigError, UpstreamLost
 from penstock.testing import Broker
 
 
-def test_other_protocols_cannot_be_served_from_it() -> None:
+def test_clients_of_all_protocols_are_served_from_it_side_by_side() -> None:
     with Broker(listen="rocketmq://127.0.0.1:0") as cluster:
-        mixed = Broker(cluster.url("rocketmq"), listen=["rocketmq://127.0.0.1:0", "kafka://127.0.0.1:0"])
-        with pytest.raises(ConfigError, match=r"cannot serve kafka from rocketmq://.*own protocol"):
-            mixed.start()
+        listen = [f"{scheme}://127.0.0.1:0" for scheme in ("rocketmq", "kafka", "tubemq")]
+        with Broker(cluster.url("rocketmq"), listen=listen) as snode:
+            snode.create_topic("flow")
+            for scheme in ("rocketmq", "kafka", "tubemq"):
+                with Producer(snode.url(scheme)) as producer:
+                    producer.send("flow", scheme.encode(), partition=0).result(20)
+            with Consumer(f"{cluster.url('rocketmq')}/flow", auto_offset_reset="earliest") as consumer:
+                found: list[bytes | None] = []
+                while len(found) < 3:
+                    found += [record.value for record in consumer.poll(10)]
+            assert found == [b"rocketmq", b"kafka", b"tubemq"]
 
 
 @pytest.mark.parametrize("url", ["rocketmq://names:9876/topic", "rocketmq://"])

@@ -33,14 +33,16 @@ class Finding:
     async def at(self, home: Home, timestamp_ms: int) -> tuple[int, int] | None:
         """(offset, time in ms) of the first record that is not before ``timestamp_ms``."""
         start, end = await self._reading.bounds(home)
-        at = await self._stored_since(home, timestamp_ms - _SKEW_MS, start, end)
+        at, looked = await self._stored_since(home, timestamp_ms - _SKEW_MS, start, end), False
         while at < end:
-            pulled = await self._reading.follow(home, await self._reading.pull(home, at), _LUMP_BYTES)
+            pulled = [await self._reading.pull(home, at)]
+            if looked:  # it is not among the first few: the rest goes faster in large pieces
+                pulled = await self._reading.follow(home, pulled[0], _LUMP_BYTES)
             bodies = [got.body for got in pulled if len(got.body)]
             found = await self._runtime.in_thread(partial(_first, bodies, at, timestamp_ms)) if bodies else None
             if found is not None or pulled[-1].next_offset <= at:
                 return found
-            at = pulled[-1].next_offset
+            at, looked = pulled[-1].next_offset, True
         return None
 
     async def _stored_since(self, home: Home, since_ms: int, start: int, end: int) -> int:

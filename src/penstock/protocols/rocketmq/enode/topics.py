@@ -199,9 +199,10 @@ class Topics:
             raise InvalidTopicName(f"{error.message}: {error.hint}", topic=name) from error
         if config:
             raise InvalidTopicConfig(
-                f"topics of a RocketMQ cluster have no {', '.join(sorted(config))} of their own", topic=name,
-                hint="Leave it out: brokers decide for all topics (fileReservedTime)",
-            )  # fmt: skip
+                f"topics of a RocketMQ cluster have no {', '.join(sorted(config))} of their own: leave it out, "
+                "brokers decide for all topics (fileReservedTime)",
+                topic=name,
+            )
         if partitions < 1:
             raise InvalidPartitionCount(f"{partitions} partitions", topic=name)
         if await self._fresh(rocket_name(name), again=True) is not None:
