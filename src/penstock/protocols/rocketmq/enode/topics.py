@@ -151,9 +151,9 @@ class Topics:
         number = None if known is None else known.number(queue)
         return None if number is None else Partition(name, number)
 
-    def forget(self, name: str) -> None:
+    def forget(self, rocket_topic: str) -> None:
         """Ask anew before the next answer about it; numbers stay."""
-        known = self._known.get(rocket_name(name))
+        known = self._known.get(rocket_topic)
         if known is not None:
             known.since_s = float("-inf")
 

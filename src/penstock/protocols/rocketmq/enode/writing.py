@@ -141,6 +141,7 @@ class Writing:
             try:
                 bases = [await self._send(home, lump) for lump in group.lumps]
             except PenstockError as error:
+                self._topics.forget(home.topic)
                 for entry in group.entries:
                     entry.told.set(error)
                 continue
@@ -156,6 +157,7 @@ class Writing:
         header = m.SendMessage(
             producer_group=NODE_GROUP,
             topic=home.topic,
+            default_topic=home.topic,  # so that a topic that was deleted is not made anew by this
             queue_id=home.queue.number,
             sys_flag=0,
             born_timestamp=lump.born_ms,
