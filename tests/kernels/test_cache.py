@@ -51,6 +51,20 @@ def test_without_a_home_it_is_a_temporary_folder_or_sparks_own(
     assert not caplog.messages  # once a machine
 
 
+def test_code_that_was_compiled_with_another_table_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "a_home_of_kernels"
+    (home / "_numba").mkdir(parents=True)
+    for file in ("__init__.py", "interface.py", "_numba/__init__.py"):
+        (home / file).write_text("NAMES = ('a',)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    before = cache._digest(home.name)
+    assert cache._digest(home.name) == before
+    (home / "interface.py").write_text("NAMES = ('a', 'b')\n")
+    assert cache._digest(home.name) != before
+
+
 def test_nowhere(tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     assert kept("k", {"HOME": str(blocked(tmp_path))}) is None
     monkeypatch.setattr(cache, "kept", lambda *_: None)

@@ -171,7 +171,10 @@ def _digest(home: str) -> str:
         version = __import__("numba").__version__
     digest = hashlib.sha256(version.encode())
     for package in dict.fromkeys((MAIN, home)):
-        sources = [each for each in files(package).joinpath("_numba").iterdir() if each.name.endswith(".py")]
+        # Tables of the interface are compiled in: code of an older one beside code of this one reads past its columns.
+        beside = [each for each in files(package).iterdir() if each.name == "interface.py"]
+        compiled = [each for each in files(package).joinpath("_numba").iterdir() if each.name.endswith(".py")]
+        sources = [*beside, *compiled]
         for source in sorted(sources, key=lambda each: each.name):
             digest.update(source.read_bytes())
     return digest.hexdigest()[:16]
