@@ -34,6 +34,7 @@ def snode(words: Sequence[str]) -> None:
         config = snode_config(
             {
                 "store": given.store,
+                "journals": given.journals,
                 "listen": given.listen or [_DEFAULT_LISTENER],
                 "advertised": given.advertise,
                 "flush": given.flush,
@@ -69,8 +70,13 @@ def arguments() -> argparse.ArgumentParser:
         "--enode",
         dest="store",
         metavar="SCHEME://HOST:PORT[,HOST:PORT][?OPTION=VALUE]",
-        help="a cluster that keeps everything, so that nothing is kept here: rocketmq://HOST:9876, its name servers;"
-        " access_key, secret_key, tls, tls_... are options as in a client's address",
+        help="a cluster that keeps everything, so that nothing is kept here: rocketmq://HOST:9876, its name servers; "
+        "tubemq://HOST:8715, its masters; access_key, secret_key, tls, tls_... are options as in a client's address",
+    )
+    add(
+        "--journals",
+        metavar="file:DIRECTORY",
+        help="beside a cluster: what the node itself remembers (groups, offsets) is kept there, not in the cluster",
     )
     add(
         "--listen",

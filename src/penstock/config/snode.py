@@ -57,6 +57,8 @@ class SnodeConfig:
     address clients are told per scheme, where it is another one. ``fronts``: the options of
     protocols' own, an object each.
 
+    ``journals``: what the node itself remembers (groups, offsets) goes there instead of into the cluster: for clusters
+    that keep nothing for good, and for people who want nothing of the node in theirs.
     ``node_id`` 1: a single node, and 0 is what clients take for "unknown" here and there; of several nodes whose topics
     one cluster keeps, each needs another one, and the same again when it comes back: what it remembers is found by it.
     ``default_partitions`` 1: order over a whole topic until somebody asks for more; ``auto_create_topics`` as Kafka's
@@ -79,6 +81,7 @@ class SnodeConfig:
     listen: tuple[ListenAddress, ...] = ()
     advertised: Mapping[str, Endpoint] = field(default_factory=dict)
     fronts: tuple[object, ...] = ()
+    journals: str = text("", about="beside a cluster: where the node keeps groups' offsets itself, file:DIRECTORY")
     node_id: int = number(1, low=0, about="this node's id as clients are told")
     default_partitions: int = number(1, low=1, high=100_000, about="of a topic whose creator does not say")
     auto_create_topics: bool = flag(True, about="a topic that is asked for is made")
@@ -136,6 +139,11 @@ class SnodeConfig:
                     f"{listener} listens everywhere, but nobody can connect to {listener.endpoint.host!r}",
                     hint=f"Say which address clients shall use: advertised {listener.scheme}://HOST:PORT",
                 )
+        if self.journals and "://" not in self.store:
+            raise ConfigError(
+                f"journals are kept beside a cluster, and {self.store} is none",
+                hint="Leave journals out: they lie there",
+            )
         if self.flush not in _FLUSH:
             raise ConfigError(f"flush is {self.flush!r}, expected one of {', '.join(_FLUSH)}")
         for scheme in self.advertised:

@@ -20,8 +20,9 @@ class Abilities:
     batches of open transactions are kept from readers of committed records, and markers end them. ``epochs``: leader
     epochs, and where each ended. ``compaction``: of topics by key. ``deletion`` of records before topics' limits do it.
     ``times``: offsets are found by time, and exactly, for no protocol has a word for "about there": an enode whose
-    cluster finds some place near by reads on from it. ``topics``: made, grown and deleted from here; ``options`` of
-    them changed. ``sizes`` in bytes, and what room there is.
+    cluster finds some place near by reads on from it. ``groups``: where groups stand is kept, here or in journals
+    beside it. ``topics``: made, grown and deleted from here; ``options`` of them changed. ``sizes`` in bytes, and what
+    room there is.
     """
 
     records: bool = True
@@ -32,6 +33,7 @@ class Abilities:
     compaction: bool = True
     deletion: bool = True
     times: bool = True
+    groups: bool = True
     topics: bool = True
     options: bool = True
     sizes: bool = True

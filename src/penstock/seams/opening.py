@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from penstock.seams.channel import Channel, Dialect
 from penstock.seams.enode import Enode
+from penstock.seams.journal import Journals
 from penstock.seams.node import Offsets
 from penstock.seams.runtime import Runtime
 
@@ -86,11 +87,13 @@ class ChannelOf(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What an enode is opened in."""
+    """What an enode is opened in. ``journals``: where the node keeps what it remembers itself, if that is beside the
+    enode (None: with it)."""
 
     runtime: Runtime
     config: SnodeConfig
     channel_of: ChannelOf
+    journals: Journals | None = None
 
 
 OpenEnode = Callable[[str, Surroundings], OpenedEnode]

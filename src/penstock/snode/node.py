@@ -78,6 +78,7 @@ class Node:
         self._taps = dict(taps or {})
         self._runtime = self._given_runtime = runtime
         self._enode: OpenedEnode | None = None
+        self._journals: OpenedEnode | None = None
         self._fronts: list[Front] = []
         self._listeners: dict[str, Listener] = {}
         self._own_doors: list[Listener] = []
@@ -135,17 +136,21 @@ class Node:
         config = self.config
         runtime = self._runtime = self._runtime or AsyncioRuntime(self._failed)
         self._failure = runtime.promise()
-        enode = self._enode = open_enode(config.store, Surroundings(runtime, config, self._channel_of))
+        beside = await self._open_journals(runtime)
+        enode = self._enode = open_enode(config.store, Surroundings(runtime, config, self._channel_of, beside))
         for found in await enode.start():
             _log.warning("%s", found)
         own = enode.identity
         whose = f"{OWN_TOPICS}{own.node_id}" if own.shared else ""
-        beside = open_enode("memory:", Surroundings(runtime, config, self._channel_of))
-        journals = JournalService(beside if isinstance(enode, KeepsOffsets) else enode, runtime, whose=whose)
+        keeper = enode if isinstance(enode, KeepsOffsets) and beside is None else None
+        if keeper is not None:
+            memory = open_enode("memory:", Surroundings(runtime, config, self._channel_of))
+            beside = JournalService(memory, runtime, whose=whose)
+        journals = beside or _journals_in(enode, runtime)
         own_offsets = OffsetsService(journals, _offsets_codec(), partitions=config.offsets_partitions)
         if enode.abilities.records:
             await own_offsets.load()
-        offsets = enode.offsets_with(own_offsets) if isinstance(enode, KeepsOffsets) else own_offsets
+        offsets = own_offsets if keeper is None else keeper.offsets_with(own_offsets)
         siblings: dict[str, Sequence[Endpoint]] = {}
         if self._place is not None and self._place.again:
             siblings.update(self._place.siblings)
@@ -156,6 +161,17 @@ class Node:
         if self._place is not None:  # those that start in the same moment would wait for each other
             siblings.update(self._place.siblings)
         enode.keep_up()
+
+    async def _open_journals(self, runtime: AsyncioRuntime) -> JournalService | None:
+        """Where the node's own journals are, if that is not where its data is."""
+        if not self.config.journals:
+            return None
+        kept = open_enode(self.config.journals, Surroundings(runtime, self.config, self._channel_of))
+        self._journals = kept
+        for found in await kept.start():
+            _log.warning("%s", found)
+        kept.keep_up()
+        return _journals_in(kept, runtime)
 
     def _channel_of(
         self, dialect: Dialect[Any], *, idle_timeout_s: float | None = None, tls: ClientConfig | None = None
@@ -237,8 +253,14 @@ class Node:
         if runtime is not None:
             await runtime.stop()
         enode, self._enode = self._enode, None
-        if enode is not None:
-            await enode.close(max(_LEAST_S, self.config.drain_ms / 1_000 - (time.monotonic() - begun)))
+        kept, self._journals = self._journals, None
+        left_s = max(_LEAST_S, self.config.drain_ms / 1_000 - (time.monotonic() - begun))
+        try:
+            if enode is not None:
+                await enode.close(left_s)
+        finally:
+            if kept is not None:
+                await kept.close(left_s)
 
     async def abort(self) -> None:
         """Stop as a killed process would, for tests: clients are cut off, parked requests die, nothing is flushed."""
@@ -252,8 +274,10 @@ class Node:
         if runtime is not None:
             await runtime.stop()
         enode, self._enode = self._enode, None
-        if enode is not None:
-            enode.abandon()
+        kept, self._journals = self._journals, None
+        for each in (enode, kept):
+            if each is not None:
+                each.abandon()
 
     async def __aenter__(self) -> Node:
         await self.start()
@@ -263,6 +287,12 @@ class Node:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.stop()
+
+
+def _journals_in(enode: OpenedEnode, runtime: AsyncioRuntime) -> JournalService:
+    """Journals as topics of an enode; where others have topics, too, under names that nobody else takes."""
+    own = enode.identity
+    return JournalService(enode, runtime, whose=f"{OWN_TOPICS}{own.node_id}" if own.shared else "")
 
 
 def _offsets_codec() -> OffsetsCodec:

@@ -35,6 +35,9 @@ _GROUP, _TRANSACTION = 0, 1
 _MANY_KEYS_SINCE = 4
 _NOT_FOUND_SINCE = 6
 _CLASSIC = "classic"
+_NO_GROUPS = (
+    "the log behind this node keeps no groups: start the node with --journals file:DIRECTORY, where they go then"
+)
 
 
 async def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
@@ -47,6 +50,9 @@ async def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindC
     message = "" if many else ErrorCode.NONE.name  # as a real broker says that nothing is wrong
     if code:
         message = f"coordinators of type {request.key_type} are unknown"
+    elif request.key_type == _GROUP and not shared.enode.abilities.groups:
+        # Of all codes the one that consumers give up on, and show: others they would ask on for ever.
+        code, message = ErrorCode.GROUP_AUTHORIZATION_FAILED, _NO_GROUPS
     if not many:
         return FindCoordinatorResponse(error_code=code, error_message=message, node_id=node, host=host, port=port)
     found = [
