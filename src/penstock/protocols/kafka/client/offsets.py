@@ -23,10 +23,14 @@ from penstock.seams.client import FoundOffset
 __all__ = ["find_offsets"]
 
 _WHAT = "asking for an offset failed"
+_NO_TIMES = 43
+"""UNSUPPORTED_FOR_MESSAGE_FORMAT: said of logs whose records have no times, or that are not looked through by them."""
 
 
 async def find_offsets(cluster: Cluster, wanted: Mapping[Partition, OffsetSpec]) -> dict[Partition, FoundOffset]:
-    """The offset of each partition, from its leader. Raises ServerError, ConnectionLost, RequestTimeout."""
+    """The offset of each partition, from its leader.
+
+    Raises ServerError, ConnectionLost, RequestTimeout, UsageError for times where the log knows none."""
     timestamps = {partition: _timestamp(spec) for partition, spec in wanted.items()}
 
     async def ask(node: Node, partitions: Sequence[Partition]) -> dict[Partition, FoundOffset | PenstockError]:
@@ -85,6 +89,13 @@ def _outcome(
             partition = Partition(topic.name, each.partition_index)
             if each.error_code == NONE:
                 outcome[partition] = FoundOffset(each.offset, each.timestamp, each.leader_epoch)
+            elif each.error_code == _NO_TIMES:
+                outcome[partition] = UsageError(
+                    "the log has no offsets by time",
+                    topic=topic.name,
+                    partition=each.partition_index,
+                    hint="Ask for the earliest or the latest offset; or say an offset",
+                )
             else:
                 outcome[partition] = error_for(each.error_code, _WHAT, topic=topic.name, partition=each.partition_index)
     return outcome
