@@ -1,4 +1,4 @@
-"""How TubeMQ is registered: its client and its front, imported when one of them is made."""
+"""How TubeMQ is registered: its client, its front and its enode, imported when one of them is made."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from penstock.protocols.tubemq.config import ADDED
 from penstock.protocols.tubemq.needs import EXTRA, GREETING
 from penstock.seams import ChannelFactory, Front, LogClient, Services, WireProtocol
 from penstock.seams.faults import Wording
+from penstock.seams.opening import OpenedEnode, Surroundings
 
 if TYPE_CHECKING:
     from penstock.config import ClientConfig, OptionValue, SnodeConfig
@@ -32,6 +33,11 @@ def _front(services: Services, config: SnodeConfig) -> Front:
     return opened
 
 
+def _enode(url: str, around: Surroundings) -> OpenedEnode:
+    opened: OpenedEnode = import_module(f"{_HERE}.enode").open_enode(url, around)
+    return opened
+
+
 def _faults() -> Wording:
     made: Wording = import_module(f"{_HERE}.faults").TubeWording()
     return made
@@ -48,6 +54,7 @@ PROTOCOL = WireProtocol(
         "producer": (*_ALWAYS, f"{_HERE}.records.encoding"),
     },
     kernels=f"{_HERE}.kernels",
+    enode=_enode,
     faults=_faults,
     greeting=GREETING,
     title="TubeMQ",

@@ -49,6 +49,10 @@ class TubeAdmin:
         for topic in topics:
             await self._wait_for(topic.name, max(topic.partitions, 1))
 
+    async def brokers_online(self) -> int:
+        """How many a topic made now would be on."""
+        return len(await self._web.brokers())
+
     async def delete_topics(self, names: Collection[str]) -> None:
         """Close them for everybody, then delete them with their messages."""
         for name in names:

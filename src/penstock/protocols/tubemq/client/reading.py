@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.protocols.tubemq.client.shared import Shared
     from penstock.protocols.tubemq.records import Decoded
 
-__all__ = ["Polling", "TubeFetched", "decoded"]
+__all__ = ["Polling", "TubeFetched", "damage", "decoded"]
 
 
 class TubeFetched:
@@ -90,14 +90,19 @@ def decoded(
         error.topic, error.partition = partition.topic, partition.id
         raise
     if found.corrupt:
-        raise CorruptBatch(
-            f"{found.corrupt} of {batch.messages.count} messages are damaged (checksum or length of attributes)",
-            topic=partition.topic,
-            partition=partition.id,
-            offset=batch.offset + INDEX_BYTES * found.first_corrupt,
-            node=partition.node,
-        )
+        raise damage(found, batch, partition)
     return found
+
+
+def damage(found: Decoded, batch: Batch, partition: Partition) -> CorruptBatch:
+    """The error for a batch of which not all could be decoded."""
+    return CorruptBatch(
+        f"{found.corrupt} of {batch.messages.count} messages are damaged (checksum or length of attributes)",
+        topic=partition.topic,
+        partition=partition.id,
+        offset=batch.offset + INDEX_BYTES * found.first_corrupt,
+        node=partition.node,
+    )
 
 
 class Polling:

@@ -142,8 +142,11 @@ class TubeSender:
         """Encode rows; messages are never compressed. Raises UsageError."""
         del codec
         check_topic(partition.topic)
-        payloads = encode_few(rows) if isinstance(rows, FewRows) else self._encode(rows)
-        packed = TubePacked(partition, payloads, [-1] * rows.num_rows)
+        return self.packed(partition, encode_few(rows) if isinstance(rows, FewRows) else self._encode(rows))
+
+    def packed(self, partition: Partition, payloads: AnyPayloads) -> TubePacked:
+        """Encoded messages to be sent; those that the topic does not take are refused."""
+        packed = TubePacked(partition, payloads, [-1] * len(payloads))
         limits = self._shared.placements.max_message_bytes
         limit = limits.get(partition.topic) or limits.get("") or MAX_MESSAGE_BYTES
         for row, size in enumerate(payloads.sizes()):

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.columnar import decode_v2
-from penstock.model import TimestampType
 from penstock.protocols.tubemq import records
+from penstock.protocols.tubemq.records.log_times import without_log_times
 from penstock.seams.framing import Buffer
 
 __all__ = ["Bulk", "bulk_of"]
@@ -60,16 +59,6 @@ def bulk_of(
     lengths = pc.fill_null(pc.binary_length(rows.column("value")), 0).to_numpy(zero_copy_only=False)
     sizes = np.cumsum(lengths[:count].astype(np.int64) + record_bytes)
     count = min(count, int(np.searchsorted(sizes, most_bytes)) + 1)
-    payloads = records.encode(_without_log_times(rows.slice(0, count)))
+    payloads = records.encode(without_log_times(rows.slice(0, count)))
     encoded = records.write_messages(payloads, np.ascontiguousarray(offsets[:count], np.int64))
     return Bulk(int(offsets[0]), count, encoded, int(sizes[count - 1]))
-
-
-def _without_log_times(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Times that no producer said are left out, as they came."""
-    by_log = pc.equal(rows.column("timestampType"), int(TimestampType.LOG_APPEND))
-    if not pc.any(by_log).as_py():
-        return rows
-    at = rows.schema.get_field_index("timestamp")
-    times = pc.if_else(by_log, pa.scalar(None, rows.schema.field(at).type), rows.column(at))
-    return rows.set_column(at, rows.schema.field(at), times)

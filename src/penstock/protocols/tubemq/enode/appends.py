@@ -1,0 +1,154 @@
+"""Appends: batches of records become messages, one request each, in the order in which they were called.
+
+One round at a time a partition: while it is under way the next batches gather, and go together, hundreds of requests in
+one write. What is stored is not sent again; what is in doubt is, so it may be stored twice (``allow_duplicates``).
+A broker's answer tells each message's place. That is its offset where its store has one partition. Elsewhere it is not
+(`spots`), and where others wrote in between no one number says where a batch is: then -1 is told, "not known".
+Source: Apache InLong TubeMQ 2.x, broker method 13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.errors import PenstockError
+from penstock.model import Partition
+from penstock.protocols.tubemq.client.sender import TubePacked, TubeSender
+from penstock.protocols.tubemq.enode.translation import rows_of
+from penstock.protocols.tubemq.partition_ids import INDEX_BYTES
+from penstock.seams.enode import Batch, bytes_of
+from penstock.seams.retry import Retry
+from penstock.seams.runtime import Promise, Runtime
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from penstock.protocols.tubemq.client.shared import Shared
+
+__all__ = ["Appends", "Stored"]
+
+_ROUND_BYTES: Final = 4 << 20
+_ROUND_ROWS: Final = 2_000
+"""What a broker stores in less than a second: whoever waits for a batch should not wait for many others' first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """``penstock.seams.enode.Appended``; offsets -1 where they are not known."""
+
+    base_offset: int
+    last_offset: int
+    append_time_ms: int = -1
+    log_start_offset: int = -1
+    duplicate: bool = False
+
+
+@dataclass(slots=True)
+class _Waiting:
+    rows: pa.RecordBatch
+    stored: Promise[Stored | PenstockError]
+
+
+class Appends:
+    """``written`` is told of each partition (the cluster's) that has more now."""
+
+    def __init__(self, shared: Shared, runtime: Runtime, written: Callable[[Partition], None]) -> None:
+        self._shared = shared
+        self._runtime = runtime
+        self._written = written
+        self.sender = TubeSender(shared)
+        self._lines: dict[Partition, list[_Waiting]] = {}
+
+    def put(self, home: Partition, batch: Batch) -> Promise[Stored | PenstockError]:
+        """Have a batch stored behind all that were put before. Raises CorruptBatch."""
+        rows = rows_of(bytes_of(batch))
+        waiting = _Waiting(rows, self._runtime.promise())
+        if not rows.num_rows:
+            waiting.stored.set(Stored(-1, -1))
+            return waiting.stored
+        line = self._lines.get(home)
+        if line is None:
+            self._lines[home] = [waiting]
+            self._runtime.spawn(self._run(home), f"write to {home}")
+        else:
+            line.append(waiting)
+        return waiting.stored
+
+    async def _run(self, home: Partition) -> None:
+        try:
+            while line := self._lines[home]:
+                chosen = _round(line)
+                del line[: len(chosen)]
+                self._answer(home, chosen, await self._store(home, [each.rows for each in chosen]))
+        finally:
+            del self._lines[home]
+
+    async def _store(self, home: Partition, parts: Sequence[pa.RecordBatch]) -> TubePacked | PenstockError:
+        """What became of each row, or why nothing did."""
+        import pyarrow as pa
+
+        from penstock.protocols.tubemq.records import encode
+
+        packed: TubePacked | None = None
+        retry = Retry(self._shared.channel, self._shared.options)
+        while True:
+            try:
+                await self._shared.topics.topics([home.topic])
+                node = await self._shared.topics.leader(home)
+                if packed is None:  # only now the topic's largest message is known
+                    packed = self.sender.packed(
+                        home, encode(pa.Table.from_batches(parts).combine_chunks().to_batches()[0])
+                    )
+                timeout_s = self._shared.options.rpc_timeout_ms / 1_000
+                (sent,) = await self.sender.send(node, [packed], acks=1, timeout_s=timeout_s)
+                if sent.error is None:
+                    return packed
+                raise sent.error
+            except PenstockError as error:
+                trouble = error
+            try:
+                if packed is not None and await self.sender.recover(packed, trouble) is None:
+                    return _refuse_rest(packed, trouble)
+                await retry.after(trouble)
+            except PenstockError as error:
+                return error if packed is None else _refuse_rest(packed, error)
+
+    def _answer(self, home: Partition, chosen: Sequence[_Waiting], outcome: TubePacked | PenstockError) -> None:
+        alone = self._shared.placements.alone_in_store(home)
+        row = 0
+        for each in chosen:
+            rows = range(row, row + each.rows.num_rows)
+            row = rows.stop
+            each.stored.set(outcome if isinstance(outcome, PenstockError) else _stored(outcome, rows, alone))
+        self._written(home)
+
+
+def _round(line: Sequence[_Waiting]) -> list[_Waiting]:
+    chosen: list[_Waiting] = []
+    size = rows = 0
+    for each in line:
+        size += each.rows.nbytes
+        rows += each.rows.num_rows
+        if chosen and (size > _ROUND_BYTES or rows > _ROUND_ROWS):
+            break
+        chosen.append(each)
+    return chosen
+
+
+def _refuse_rest(packed: TubePacked, error: PenstockError) -> TubePacked:
+    for row in packed.open_rows():
+        packed.refused[row] = error
+    return packed
+
+
+def _stored(packed: TubePacked, rows: range, alone: bool) -> Stored | PenstockError:
+    refused: Any = next((packed.refused[row] for row in rows if row in packed.refused), None)
+    if refused is not None:
+        error: PenstockError = refused
+        return error
+    first, last = packed.offsets[rows.start], packed.offsets[rows.stop - 1]
+    if not alone or last - first != INDEX_BYTES * (len(rows) - 1):
+        return Stored(-1, -1)
+    return Stored(first // INDEX_BYTES, last // INDEX_BYTES)

@@ -1,0 +1,312 @@
+"""A TubeMQ cluster as an enode: topics and messages stay at its brokers, fronts of every protocol read and write them.
+
+This only puts the parts together: `catalog` says which partition is where, `partition_log` reads, `appends` writes,
+`arriving` waits, `topic_changes` asks the web API. See ``README.md`` for what cannot be.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from penstock.errors import PenstockError, Unsupported, UpstreamLost
+from penstock.model import Partition
+from penstock.protocols.tubemq.client.client import TubeClient
+from penstock.protocols.tubemq.enode.appends import Appends
+from penstock.protocols.tubemq.enode.arriving import Arriving
+from penstock.protocols.tubemq.enode.catalog import Catalog
+from penstock.protocols.tubemq.enode.chunks import Chunks
+from penstock.protocols.tubemq.enode.faults import as_store_says
+from penstock.protocols.tubemq.enode.partition_log import PartitionLog
+from penstock.protocols.tubemq.enode.topic_changes import TopicChanges
+from penstock.protocols.tubemq.enode.translation import batch_of, load
+from penstock.seams.abilities import Abilities
+from penstock.seams.enode import Appended, Batch, Budget, Extent, Fetched, FetchPart, Place, Room, TopicState, Writer
+from penstock.seams.locks import Locks
+from penstock.seams.opening import EnodeIdentity, Surroundings
+from penstock.seams.relay import Relay
+from penstock.seams.runtime import Promise
+
+if TYPE_CHECKING:
+    from penstock.config.address import Address
+    from penstock.protocols.tubemq.client.options import TubeOptions
+
+__all__ = ["TubeEnode"]
+
+T = TypeVar("T")
+_log = logging.getLogger("penstock.node")
+
+_AT_ONCE: Final = 16
+"""Partitions of one request that are read side by side; each may bring a MiB before the budget is looked at."""
+_LETTERS: Final = 22
+_LOOK_S: Final = 30.0
+
+
+class TubeEnode:
+    """``penstock.seams.opening.OpenedEnode``."""
+
+    near = False
+
+    def __init__(self, address: Address, reading: TubeOptions, writing: TubeOptions, around: Surroundings) -> None:
+        self.url = str(address)
+        self._runtime = around.runtime
+        self._reader = TubeClient(around.channel_of, address.endpoints, reading)
+        self._writer = TubeClient(around.channel_of, address.endpoints, writing)
+        self._catalog = Catalog(self._reader.shared, around.journals, Locks(around.runtime.promise))
+        self._changes = TopicChanges(self._reader.admin(), self._catalog)
+        self._turns: Locks[Partition] = Locks(around.runtime.promise)
+        self._chunks = Chunks()
+        self._logs: dict[Partition, PartitionLog] = {}
+        self._arriving = Arriving(around.runtime, self._grows, reading.tube.not_found_wait_ms / 1_000)
+        self._appends = Appends(self._writer.shared, around.runtime, self._arriving.changed)
+        self._lists = bool(reading.tube.admin_address)
+        self.abilities = _abilities(topics=self._lists, groups=around.journals is not None)
+        # Nothing is remembered from one start to the next, so the clock has to say which one this is.
+        started = around.runtime.now_ms() // 1_000
+        digest = hashlib.sha256(self.url.encode()).hexdigest()[:_LETTERS]
+        self.identity = EnodeIdentity(around.config.node_id, digest, started)
+
+    async def start(self) -> list[str]:
+        """Raises UpstreamLost where no master answers, and what keeps the node's own journal from being read."""
+        await self._runtime.in_thread(load)
+        await self._catalog.load()
+        try:
+            await self._appends.sender.open()
+        except PenstockError as error:
+            raise UpstreamLost(
+                f"no master of {self.url} takes this node as a producer: {error.message}",
+                hint="Give the addresses of TubeMQ's masters (tubemq://HOST:8715), and start them first",
+            ) from error
+        found = []
+        if not self._lists:
+            found.append("without admin_address a TubeMQ cluster's topics can be used, but neither listed nor made")
+        if not self.abilities.groups:
+            found.append(
+                "without --journals groups' offsets are refused, and partitions are numbered anew at each start"
+            )
+        return found
+
+    def keep_up(self) -> None:
+        self._runtime.spawn(self._beat_for_ever(), "tell TubeMQ's master that this node is there")
+        self._runtime.spawn(self._look_for_ever(), "ask TubeMQ's master where partitions are")
+
+    async def close(self, within_s: float) -> None:
+        for each in self._logs.values():
+            await each.close()
+        for client in (self._reader, self._writer):
+            await client.close()
+
+    def abandon(self) -> None:
+        return
+
+    def relay(self, scheme: str) -> Relay | None:
+        """None: TubeMQ's own clients go by batches, too, for its servers are spoken to in this node's name."""
+        return None
+
+    # Topics.
+
+    async def topics(self) -> Sequence[TopicState]:
+        names = self._catalog.known()
+        if self._lists:
+            try:
+                names = [*await self._reader.admin().topics(None, fresh=False)]
+            except PenstockError as error:
+                _log.warning("the web API of TubeMQ's masters does not answer, going on with what is known: %s", error)
+        await self._told(self._catalog.look(names))
+        found = [await self._told(self._catalog.topic(name)) for name in names]
+        return [each for each in found if each is not None]
+
+    async def topic(self, name: str) -> TopicState | None:
+        return await self._told(self._catalog.topic(name))
+
+    async def topic_by_id(self, topic_id: bytes) -> TopicState | None:
+        return self._catalog.by_id(topic_id)
+
+    async def places(self, topic: str) -> Sequence[Place]:
+        await self._told(self._catalog.look([topic]))
+        return [Place(0, home.id, home.node) for home in self._catalog.homes(topic)]
+
+    async def create_topic(self, name: str, partitions: int, config: Mapping[str, str]) -> TopicState:
+        return await self._told(self._changes.create(name, partitions, config))
+
+    async def delete_topic(self, name: str) -> None:
+        homes = self._catalog.homes(name)
+        await self._told(self._changes.delete(name))
+        for home in homes:
+            self._chunks.forget(home)
+            self._logs.pop(home, None)
+            self._arriving.changed(home)
+
+    async def add_partitions(self, name: str, total: int) -> None:
+        await self._told(self._changes.grow(name, total))
+
+    async def set_config(self, name: str, config: Mapping[str, str]) -> None:
+        self.abilities.need("options")
+
+    async def defaults(self) -> Mapping[str, str]:
+        return {}
+
+    async def node_options(self) -> Mapping[str, Mapping[str, str]]:
+        return {}
+
+    async def set_defaults(self, defaults: Mapping[str, str], said: Mapping[str, Mapping[str, str]]) -> None:
+        self.abilities.need("options")
+
+    # Writing.
+
+    async def append(self, partition: Partition, batch: Batch) -> Appended:
+        (stored,) = await self.append_all([(partition, batch)])
+        if isinstance(stored, PenstockError):
+            raise stored
+        return stored
+
+    async def append_all(self, batches: Sequence[tuple[Partition, Batch]]) -> list[Appended | PenstockError]:
+        lines = [await self._put(*each) for each in batches]
+        found: list[Appended | PenstockError] = []
+        for (partition, _), line in zip(batches, lines, strict=True):
+            stored = line if isinstance(line, PenstockError) else await line
+            found.append(as_store_says(stored, partition) if isinstance(stored, PenstockError) else stored)
+        return found
+
+    async def _put(self, partition: Partition, batch: Batch) -> Promise[Any] | PenstockError:
+        """In the order of the calls: nothing is waited for where the partition is known."""
+        try:
+            return self._appends.put(await self._catalog.home(partition), batch)
+        except PenstockError as error:
+            return error
+
+    async def delete_records(self, partition: Partition, before: int) -> int:
+        raise Unsupported("TubeMQ deletes messages by age only", hint="Set the topic's deletePolicy at its masters")
+
+    # Reading.
+
+    async def fetch(self, parts: Sequence[FetchPart], budget: Budget) -> list[Fetched | PenstockError]:
+        found: list[Fetched | PenstockError] = []
+        for at in range(0, len(parts), _AT_ONCE):
+            lump = parts[at : at + _AT_ONCE]
+            found += await self._all([self._fetch(part, budget) for part in lump], [each.partition for each in lump])
+        return found
+
+    async def _fetch(self, part: FetchPart, budget: Budget) -> Fetched:
+        log = await self._log(part.partition)
+        if budget.left <= 0 and budget.taken:
+            end = max(part.offset, log.grown_to)
+            return Fetched(b"", part.offset, max(log.start, 0), end, end, 0)
+        if log.start < 0:
+            await log.ends()
+        piece = await log.read(part.offset, max(min(part.max_bytes, budget.left), 1))
+        data = b"" if piece.rows is None else batch_of(piece.rows)
+        if data:
+            budget.take(data)
+        return Fetched(data, piece.until, log.start, piece.end, piece.end, 0)
+
+    async def extents(self, partitions: Sequence[Partition]) -> list[Extent | PenstockError]:
+        return await self._all([self._extent(each) for each in partitions], partitions)
+
+    async def _extent(self, partition: Partition) -> Extent:
+        start, end = await (await self._log(partition)).ends()
+        return Extent(start, end, end, 0)
+
+    async def epoch_end(self, partition: Partition, epoch: int, *, leader_epoch: int = -1) -> tuple[int, int]:
+        raise Unsupported("TubeMQ has no leader epochs")
+
+    async def offset_for_time(self, partition: Partition, timestamp_ms: int) -> tuple[int, int] | None:
+        raise Unsupported("TubeMQ does not find messages by time", hint="Begin at the earliest or the latest offset")
+
+    async def max_timestamp(self, partition: Partition) -> tuple[int, int] | None:
+        raise Unsupported("TubeMQ does not know its messages' times")
+
+    async def writers(self, partition: Partition) -> Sequence[Writer]:
+        return []
+
+    async def size(self, partition: Partition) -> int:
+        raise Unsupported("TubeMQ does not tell how large a partition is")
+
+    async def room(self) -> Room:
+        return Room(self.url, -1, -1)
+
+    # Waiting.
+
+    def arrival(self, known: Mapping[Partition, int]) -> Promise[None]:
+        waited: dict[Partition, int] = {}
+        news = False
+        for partition, end in known.items():
+            homes = self._catalog.homes(partition.topic)
+            if 0 <= partition.id < len(homes):
+                waited[homes[partition.id]] = end
+                log = self._logs.get(homes[partition.id])
+                news = news or (log is not None and log.grown_to > end)
+        promise = self._arriving.wait(waited)
+        if news:
+            promise.set(None)
+        return promise
+
+    def forget_arrival(self, promise: Promise[None]) -> None:
+        self._arriving.forget(promise)
+
+    async def _grows(self, home: Partition) -> bool:
+        log = self._logs.get(home)
+        return True if log is None else await log.grows()
+
+    # The rest.
+
+    async def _log(self, partition: Partition) -> PartitionLog:
+        home = await self._catalog.home(partition)
+        log = self._logs.get(home)
+        if log is None:
+            log = self._logs[home] = PartitionLog(self._reader.shared, home, self._chunks, self._turns)
+        return log
+
+    async def _told(self, work: Awaitable[T]) -> T:
+        try:
+            return await work
+        except PenstockError as error:
+            raise as_store_says(error) from error
+
+    async def _all(self, work: Sequence[Any], partitions: Sequence[Partition]) -> list[Any]:
+        answers = await self._reader.shared.channel.gather(work)
+        for answer in answers:
+            if isinstance(answer, BaseException) and not isinstance(answer, PenstockError):
+                raise answer
+        return [
+            as_store_says(answer, partition) if isinstance(answer, PenstockError) else answer
+            for answer, partition in zip(answers, partitions, strict=True)
+        ]
+
+    async def _beat_for_ever(self) -> None:
+        failed = False
+        while True:
+            await self._runtime.sleep(self._appends.sender.beat_interval_s)
+            try:
+                await self._appends.sender.beat()
+                failed = False
+            except PenstockError as error:
+                if not failed:
+                    _log.warning("TubeMQ's masters do not hear this node, going on with what is known: %s", error)
+                failed = True
+
+    async def _look_for_ever(self) -> None:
+        """Partitions that come, and the visit tokens that masters change every few minutes, are heard of so."""
+        while True:
+            await self._runtime.sleep(_LOOK_S)
+            try:
+                await self._catalog.look(self._catalog.known(), fresh=True)
+            except PenstockError as error:
+                _log.info("TubeMQ's masters do not tell where partitions are: %s", error)
+
+
+def _abilities(*, topics: bool, groups: bool) -> Abilities:
+    return Abilities(
+        sequences=False,
+        transactions=False,
+        epochs=False,
+        compaction=False,
+        deletion=False,
+        times=False,
+        groups=groups,
+        topics=topics,
+        options=False,
+        sizes=False,
+    )
