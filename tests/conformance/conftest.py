@@ -26,7 +26,7 @@ from tests.conformance.fake_log import FakeLogs
 from tests.late_enode import LateEnode, Plan
 from tests.toy.cluster import toy_cluster
 from tests.toy.registration import PROTOCOL as TOY
-from tools.peers import kafka
+from tools.peers import kafka, tubemq
 from tools.peers.maven import Unavailable
 
 _names = itertools.count(1)
@@ -37,9 +37,15 @@ CONSUMER: dict[str, Any] = {"heartbeat_interval_ms": 50, "fetch_max_wait_ms": 10
 
 @dataclass(frozen=True)
 class Log:
-    """Where a log is, and how tests make topics of their own in it."""
+    """Where a log is, and how tests make topics of their own in it. ``asked``: what its producers have to be told."""
 
     address: str
+    asked: str = ""
+
+    @property
+    def writing(self) -> str:
+        """The address for a producer."""
+        return f"{self.address}/?{self.asked}" if self.asked else self.address
 
     def topic(self, partitions: int = 1) -> str:
         """A fresh topic of at least so many partitions: what a node of several gets, each of them gets."""
@@ -116,6 +122,38 @@ def before(cluster: Opening, scheme: str = "rocketmq") -> Opening:
                 yield Log(broker.url(scheme))
 
     return opened
+
+
+def over(cluster: Opening) -> Opening:
+    """Kafka's front over a TubeMQ cluster; groups are the node's own."""
+
+    @contextmanager
+    def opened() -> Iterator[Log]:
+        with cluster() as behind:
+            kept = {"journals": "memory:", "auto_create_topics": False, "offsets_partitions": 2}
+            with Broker(behind.address, **kept) as broker:  # type: ignore[arg-type]
+                yield Log(broker.address, "enable_idempotence=false")
+
+    return opened
+
+
+@contextmanager
+def tubemq_with_web() -> Iterator[Log]:
+    with tubemq_front() as log:
+        yield Log(f"{log.address}?admin_address={log.address.partition('://')[2]}")
+
+
+@contextmanager
+def real_tubemq() -> Iterator[Log]:
+    """Two brokers, so that a topic's partitions lie on several."""
+    with ExitStack() as stack:
+        home = Path(stack.enter_context(TemporaryDirectory()))
+        try:
+            cluster = stack.enter_context(tubemq.cluster(home, brokers=2))
+        except Unavailable as reason:
+            pytest.skip(f"no TubeMQ: {reason}")
+        web = f"{cluster.master.host}:{cluster.master.web_port}"
+        yield Log(f"{cluster.url}?admin_address={web}&admin_token={tubemq.TOKEN}")
 
 
 @contextmanager
@@ -209,6 +247,11 @@ TOY_LACKS = {
     Ability.TAKES_INSTANCE_IDS: "members work out by themselves what they read: nobody could put one out",
 }
 
+OVER_TUBEMQ_LACKS = {
+    Ability.FINDS_TIMES: "TubeMQ's brokers do not look for times",
+    Ability.FINDS_OWN_TIMES: "nor for any other",
+}
+
 LATE = Plan(1, latest_s=0.001)
 LOSSY = Plan(2, latest_s=0.001, lost_answers=2, lost_requests=2)
 """Clients are the library's own, which try again; so every test holds, only later."""
@@ -217,6 +260,8 @@ LOGS: dict[str, Row] = {
     "fake": Row(in_memory, {Ability.REMOVES_MEMBERS: "its members leave by themselves"}),
     "kafka": Row(kafka_front),
     "kafka far": Row(far(kafka_front, LOSSY)),
+    "kafka over tubemq": Row(over(tubemq_with_web), OVER_TUBEMQ_LACKS),
+    "kafka over real tubemq": Row(over(real_tubemq), OVER_TUBEMQ_LACKS, ours=False, short=()),
     "real kafka": Row(real_kafka, ours=False),
     "real rocketmq 4.9": Row(real_rocketmq("4.9.7"), ROCKETMQ_LACKS, ours=False, short=()),
     "real rocketmq 5.4": Row(real_rocketmq("5.4.0"), ROCKETMQ_LACKS, ours=False, short={"test_records_come_back"}),

@@ -23,7 +23,7 @@ def fill(log: Log, topic: str, first: int, end: int, partition: Partition | None
     """Numbers ``[first, end)``, dealt out to the topic's partitions in turn, or all to one; a second apart in time."""
     partitions = log.partitions(topic)
     places = list(range(len(partitions))) if partition is None else [partitions.index(partition)]
-    with Producer(log.address) as producer:
+    with Producer(log.writing) as producer:
         sent = [
             producer.send(topic, b"%d" % number, partition=places[number % len(places)], timestamp_ms=1_000 * number)
             for number in range(first, end)

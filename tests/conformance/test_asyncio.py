@@ -15,7 +15,7 @@ def test_a_journey_there_and_back(log: Log, group: str) -> None:
     topic = f"async_{group}".replace("-", "_")
 
     async def journey() -> list[bytes | None]:
-        async with AsyncAdmin(log.address) as admin, AsyncProducer(log.address) as producer:
+        async with AsyncAdmin(log.address) as admin, AsyncProducer(log.writing) as producer:
             await admin.create_topics([NewTopic(topic, 1)])
             partition = (await admin.topics([topic]))[topic].partitions[0].partition
             one = await producer.send(topic, b"one", b"key", partition=0)

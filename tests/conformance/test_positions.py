@@ -127,6 +127,6 @@ def test_new_partitions_are_found_and_read_from_their_beginning(log: Log) -> Non
         admin.add_partitions(topic, 3)
         added = [place for place, each in enumerate(log.partitions(topic)) if each not in before]
         assert len(added) >= 2
-        with Producer(log.address) as producer:
+        with Producer(log.writing) as producer:
             producer.send(topic, b"late", partition=added[-1]).result(10)
         assert values(read(consumer, 1)) == [b"late"]

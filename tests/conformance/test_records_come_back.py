@@ -28,7 +28,7 @@ def per_partition(consumer: Consumer, count: int) -> dict[Partition, list[bytes]
 def test_every_codec_brings_back_the_same_bytes(log: Log, codec: str) -> None:
     topic = log.topic()
     sent = [b"%d" % number * (number % 50) for number in range(500)]
-    with Producer(log.address, compression=codec) as producer:
+    with Producer(log.writing, compression=codec) as producer:
         deliveries = [producer.send(topic, value, partition=0) for value in sent]
         offsets = [delivery.result(10).offset for delivery in deliveries]
     assert offsets == sorted(set(offsets))
@@ -41,7 +41,7 @@ def test_every_codec_brings_back_the_same_bytes(log: Log, codec: str) -> None:
 @needs(Ability.COUNTS_RECORDS)
 def test_offsets_count_records(log: Log) -> None:
     topic = log.topic()
-    with Producer(log.address, batch_size_bytes=300) as producer:
+    with Producer(log.writing, batch_size_bytes=300) as producer:
         deliveries = [producer.send(topic, b"%d" % number, partition=0) for number in range(100)]
         assert [delivery.result(10).offset for delivery in deliveries] == list(range(100))
 
@@ -49,7 +49,7 @@ def test_offsets_count_records(log: Log) -> None:
 def test_keys_headers_and_times_come_back(log: Log) -> None:
     topic = log.topic()
     repeated = [("a", b"1"), ("a", b"2"), ("b", b"\x00\xff"), ("c", b"a,b=c#d$")]
-    with Producer(log.address) as producer:
+    with Producer(log.writing) as producer:
         producer.send(topic, b"u", b"key", timestamp_ms=1_700_000_000_001, partition=0)
         producer.send(topic, b"v", b"\x00\xff", headers=repeated, timestamp_ms=1_700_000_000_002, partition=0)
         producer.send(topic, b"w", headers={"source": "départ".encode()}, timestamp_ms=1_700_000_000_003, partition=0)
@@ -64,7 +64,7 @@ def test_keys_headers_and_times_come_back(log: Log) -> None:
 def test_nulls_and_empties_are_kept_apart(log: Log) -> None:
     topic = log.topic()
     headers = [("b", None), ("", b"")]
-    with Producer(log.address) as producer:
+    with Producer(log.writing) as producer:
         producer.send(topic, None, b"key", partition=0)
         producer.send(topic, b"", None, partition=0)
         producer.send(topic, b"v", b"", headers=headers, partition=0)
@@ -77,7 +77,7 @@ def test_nulls_and_empties_are_kept_apart(log: Log) -> None:
 def test_each_partition_keeps_the_order_of_sending(log: Log) -> None:
     topic = log.topic(4)
     partitions = log.partitions(topic)
-    with Producer(log.address, linger_ms=0, batch_size_bytes=300) as producer:
+    with Producer(log.writing, linger_ms=0, batch_size_bytes=300) as producer:
         for number in range(2_000):
             producer.send(topic, b"%d" % number, partition=number % len(partitions))
     with Consumer(log.at(topic), **CONSUMER) as consumer:
@@ -89,7 +89,7 @@ def test_each_partition_keeps_the_order_of_sending(log: Log) -> None:
 def test_equal_keys_go_to_one_partition_whichever_way_they_are_sent(log: Log) -> None:
     topic = log.topic(5)
     keys = [b"key-%d" % (number % 40) for number in range(400)]
-    with Producer(log.address) as producer:
+    with Producer(log.writing) as producer:
         for key in keys:
             producer.send(topic, key, key)
         producer.send_batch(topic, pa.table({"key": keys, "value": keys}))
@@ -116,7 +116,7 @@ def test_a_table_comes_back_as_columns_at_the_offsets_that_were_told(log: Log) -
             "partition": pa.array([n % count for n in range(rows)], pa.int32()),
         }
     )
-    with Producer(log.address, batch_size_bytes=10_000, compression="lz4") as producer:
+    with Producer(log.writing, batch_size_bytes=10_000, compression="lz4") as producer:
         spans = producer.send_batch(topic, table).result(20)
     assert {Partition.of(span) for span in spans} == set(partitions)
     with RangeReader(log.address) as reader:
@@ -137,7 +137,7 @@ def test_a_table_comes_back_as_columns_at_the_offsets_that_were_told(log: Log) -
 def test_a_range_is_exactly_what_was_asked_for(log: Log) -> None:
     topic = log.topic()
     partition = log.partitions(topic)[0]
-    with Producer(log.address, batch_size_bytes=400) as producer:
+    with Producer(log.writing, batch_size_bytes=400) as producer:
         sent = [producer.send(topic, b"%d" % number, partition=0) for number in range(1_000)]
         offsets = [each.result(20).offset for each in sent]
     with RangeReader(log.address) as reader:

@@ -28,7 +28,7 @@ PICKLER = CloudPickleSerializer()
 
 
 def write(log: Log, topic: str, first: int, count: int) -> None:
-    with Producer(log.address) as producer:
+    with Producer(log.writing) as producer:
         values = pa.array([b"%d" % number for number in range(first, first + count)], pa.binary())
         times = pa.array([datetime.now(UTC)] * count, pa.timestamp("ms", "UTC"))
         producer.send_batch(topic, pa.table({"key": values, "value": values, "timestamp": times})).result()

@@ -73,7 +73,7 @@ def test_a_question_for_a_time_is_refused(log: Log) -> None:
 def test_times_that_are_looked_for_are_those_of_storing(log: Log) -> None:
     topic = log.topic(1)
     (partition,) = log.partitions(topic)[:1]
-    with Producer(log.address) as producer:
+    with Producer(log.writing) as producer:
         offset = producer.send(topic, b"old", partition=0, timestamp_ms=1_000).result(10).offset
     with Consumer(log.address, **CONSUMER) as consumer:
         found = consumer.offsets_for_times({partition: 99_000})[partition]

@@ -28,7 +28,7 @@ def content(records: list[Record]) -> list[tuple[object, ...]]:
 
 def test_batches_go_from_topic_to_topic_as_they_are(log: Log) -> None:
     source, target = log.topic(3), log.topic(2)
-    with Producer(log.address) as producer:
+    with Producer(log.writing) as producer:
         for number in range(90):
             producer.send(
                 source, b"%d" % number, b"k%d" % (number % 7) if number % 5 else None, partition=number % 3,
@@ -36,7 +36,7 @@ def test_batches_go_from_topic_to_topic_as_they_are(log: Log) -> None:
             )  # fmt: skip
     with Consumer(log.at(source), **CONSUMER) as consumer:
         batches = polled(consumer, 90)
-    with Producer(log.address) as producer:
+    with Producer(log.writing) as producer:
         for form in FORMS:
             for batch in batches:
                 producer.send_batch(target, form(batch))
