@@ -49,10 +49,6 @@ class TubeAdmin:
         for topic in topics:
             await self._wait_for(topic.name, max(topic.partitions, 1))
 
-    async def brokers_online(self) -> int:
-        """How many a topic made now would be on."""
-        return len(await self._web.brokers())
-
     async def delete_topics(self, names: Collection[str]) -> None:
         """Close them for everybody, then delete them with their messages."""
         for name in names:
@@ -183,13 +179,14 @@ class TubeAdmin:
             )  # fmt: skip
 
     async def _deploy(self, topic: NewTopic, brokers: Sequence[str]) -> None:
-        """As many partitions on each broker, one more on the first ones where that does not come out even."""
+        """As many partitions on each broker, one more on the first ones where that does not come out even; all in one
+        store, unless ``numPartitions`` says how many share one."""
         total = max(topic.partitions, 1)
         each, more = divmod(total, len(brokers))
         for place, broker in enumerate(brokers):
             partitions = each + (place < more)
             if partitions:
-                settings = {"numTopicStores": 1, "numPartitions": partitions, **(topic.config or {})}
+                settings = _shape(partitions, topic.config or {})
                 await self._web.change("admin_add_topic_deploy_info", topicName=topic.name, brokerId=broker, **settings)
 
     async def _wait_for(self, name: str, partitions: int) -> None:
@@ -227,6 +224,14 @@ class TubeAdmin:
         """One row a broker."""
         rows = await self._web.ask("admin_query_topic_info", topicName=check_topic(name))
         return list_in(rows[0], "topicInfo") if rows else []
+
+
+def _shape(partitions: int, config: Mapping[str, str]) -> dict[str, object]:
+    """What a broker is told that is to have so many of a topic's partitions."""
+    shared = config.get("numPartitions", "")
+    if "numTopicStores" not in config and shared.isdecimal() and int(shared) and not partitions % int(shared):
+        return {"numTopicStores": partitions // int(shared), **config}
+    return {"numTopicStores": 1, "numPartitions": partitions, **config}
 
 
 def _growth(name: str, rows: Sequence[Row], total: int) -> Mapping[str, int]:

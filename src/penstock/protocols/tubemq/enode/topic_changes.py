@@ -1,7 +1,6 @@
 """Making, growing and deleting topics, which takes the masters' web API (``admin_address``).
 
-What is made here has one partition a store, for there offsets are places and nothing has to be counted; where brokers
-cannot be given the same number each, their partitions share a store.
+What is made here has one partition a store, for there offsets are places and nothing has to be counted.
 """
 
 from __future__ import annotations
@@ -56,11 +55,8 @@ class TopicChanges:
         settings = _settings(config)
         if await self._catalog.topic(name) is not None:
             raise TopicExists(f"there is a topic {name}", topic=name)
-        brokers = max(await self._admin.brokers_online(), 1)
-        if partitions % brokers == 0 or partitions < brokers:
-            settings |= {"numTopicStores": str(-(-partitions // brokers)), "numPartitions": "1"}
         try:
-            await self._admin.create_topics([NewTopic(name, partitions, config=settings)])
+            await self._admin.create_topics([NewTopic(name, partitions, config={**settings, "numPartitions": "1"})])
         except ServerError as error:
             if await self._there(name):
                 raise TopicExists(f"there is a topic {name}", topic=name) from error
