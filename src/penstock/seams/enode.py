@@ -65,7 +65,8 @@ class Place(NamedTuple):
 
 
 class Appended(Protocol):
-    """Where a batch went. ``append_time_ms`` is -1 unless the log stamps its own time."""
+    """Where a batch went. ``append_time_ms`` is -1 unless the log stamps its own time; offsets are -1 where a cluster
+    does not tell them."""
 
     @property
     def base_offset(self) -> int: ...

@@ -72,7 +72,7 @@ def _stored(offset: int, now_ms: int) -> SendMessageResponseB2P:
         require_auth=False,
         message_id=offset,
         append_time=now_ms,
-        append_offset=to_wire(offset),
+        append_offset=to_wire(offset) if offset >= 0 else -1,
     )
 
 

@@ -47,7 +47,7 @@ class Writing:
     ) -> None:
         """Have a message of about ``size`` bytes stored after all that were put before. Raises Refused.
 
-        ``written`` is called with its offset, or with what went wrong; it raises nothing.
+        ``written`` is called with its offset (-1: not known), or with what went wrong; it raises nothing.
         """
         if self._bytes + size > self._most_bytes:
             raise Refused(Code.SERVER_RECEIVE_OVERFLOW, "Put message failed, too many messages are being written")
@@ -78,7 +78,7 @@ class Writing:
         for (_, taken), result in zip(rounds, results, strict=True):
             for row, each in enumerate(taken):
                 self._bytes -= each.size
-                each.written(result if isinstance(result, PenstockError) else result.base_offset + row)
+                each.written(result if isinstance(result, PenstockError) else _offset_of(result, row))
 
     async def _append(self, batches: Sequence[tuple[Partition, Buffer]]) -> list[Appended | PenstockError]:
         packed: list[tuple[Partition, Buffer]] = []
@@ -116,3 +116,8 @@ class Writing:
         if count < len(waiting):
             self._waiting[partition] = waiting[count:]
         return waiting[:count]
+
+
+def _offset_of(stored: Appended, row: int) -> int:
+    """Where a row went; -1 where the enode does not know."""
+    return stored.base_offset + row if stored.base_offset >= 0 else -1
