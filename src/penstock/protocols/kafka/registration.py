@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from penstock.protocols.kafka.client import KafkaOptions
     from penstock.seams import Front, OffsetsCodec, Services
     from penstock.seams.faults import Wording
+    from penstock.seams.opening import OpenedEnode, Surroundings
 
 __all__ = ["PROTOCOL"]
 
@@ -49,6 +50,12 @@ def _front(services: Services, config: SnodeConfig) -> Front:
         ),
     )
     return KafkaFront(services, options)
+
+
+def _enode(url: str, around: Surroundings) -> OpenedEnode:
+    from penstock.protocols.kafka.enode import open_enode
+
+    return open_enode(url, around)
 
 
 def _options(config: ClientConfig, extra: Mapping[str, OptionValue]) -> KafkaOptions:
@@ -108,6 +115,7 @@ PROTOCOL = WireProtocol(
     ADDED,
     _offsets,
     exact_times=True,
+    enode=_enode,
     faults=_faults,
     title="Kafka",
     loads={role: (f"{_HERE}.client", *modules) for role, modules in _LOADS.items()},

@@ -44,6 +44,8 @@ class Cluster:
         self._channel = calls.channel
         self._options = calls.options
         self._bootstrap = tuple(bootstrap)
+        self.cluster_id = ""
+        """As brokers said it last; "" before."""
         self._nodes: dict[int, Node] = {}
         self._controller = -1
         self._topics: dict[str, TopicInfo] = {}
@@ -62,6 +64,10 @@ class Cluster:
         if wanted:
             await self._refresh(wanted)
         return {name: self._topics[name] for name in names if name in self._topics}
+
+    def at_hand(self, name: str) -> TopicInfo | None:
+        """A topic that was told of lately and is not in doubt; None where somebody has to be asked."""
+        return None if self._routing.due((name,)) else self._topics.get(name)
 
     def leader(self, partition: Partition) -> Node | None:
         """Who leads it as far as is known; None after ``distrust`` until its topic was asked for again."""
@@ -186,6 +192,7 @@ class Cluster:
             each.node_id: Node(str(each.node_id), Endpoint(each.host, each.port), each.rack) for each in answer.brokers
         }
         self._controller = answer.controller_id
+        self.cluster_id = answer.cluster_id or self.cluster_id
         if names is None:
             self._routing.told_all()
             for gone in self._topics.keys() - {topic.name for topic in answer.topics}:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from penstock.errors import PenstockError
 from penstock.protocols.kafka.front.call import Shared
 from penstock.protocols.kafka.front.fetch_sessions import FetchSessions
 from penstock.protocols.kafka.front.group_keeper import GroupKeeper
 from penstock.protocols.kafka.front.options import KafkaFrontOptions
-from penstock.protocols.kafka.front.producer_ids import ProducerIds
+from penstock.protocols.kafka.front.producer_ids import GivesProducerIds, ProducerIds
 from penstock.protocols.kafka.front.session import KafkaSession
 from penstock.protocols.kafka.front.table import offered
 from penstock.protocols.kafka.front.transaction_keeper import TransactionKeeper
@@ -20,6 +21,7 @@ from penstock.seams.node import Services
 __all__ = ["KafkaFront"]
 
 _log = logging.getLogger("penstock.node")
+_SCHEME: Final = "kafka"
 
 
 class KafkaFront:
@@ -29,7 +31,9 @@ class KafkaFront:
         self._sessions: set[KafkaSession] = set()
         options = options or KafkaFrontOptions()
         runtime = services.runtime
-        ids = ProducerIds(services.identity.epoch)
+        behind: object = services.enode.relay(_SCHEME)
+        asked = behind.producer_id if isinstance(behind, GivesProducerIds) else None
+        ids = ProducerIds(services.identity.epoch, asked)
         self._shared = Shared(
             services,
             options,
@@ -49,7 +53,7 @@ class KafkaFront:
 
     @property
     def scheme(self) -> str:
-        return "kafka"
+        return _SCHEME
 
     async def start(self) -> None:
         """Take over groups and transactions from the log. Raises ProtocolViolation where their records are damaged."""

@@ -18,7 +18,7 @@ _FENCED_SINCE = 4
 async def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse:
     """Serve InitProducerId: a new id, or for a transactional id its own, in a new epoch."""
     if request.transactional_id is None:
-        return InitProducerIdResponse(producer_id=call.shared.producer_ids.new(), producer_epoch=0)
+        return await _idempotent(call)
     if not request.transactional_id or (request.producer_id < 0) != (request.producer_epoch < 0):
         return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_id=-1, producer_epoch=-1)
     if not call.shared.enode.abilities.transactions:
@@ -34,3 +34,10 @@ async def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitPr
     if code is ErrorCode.PRODUCER_FENCED and call.version < _FENCED_SINCE:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     return InitProducerIdResponse(error_code=code, producer_id=producer_id, producer_epoch=epoch)
+
+
+async def _idempotent(call: Call) -> InitProducerIdResponse:
+    try:
+        return InitProducerIdResponse(producer_id=await call.shared.producer_ids.idempotent(), producer_epoch=0)
+    except PenstockError:
+        return InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, producer_id=-1, producer_epoch=-1)
