@@ -204,6 +204,19 @@ def over_toy_nodes(*, hand_on: bool) -> Iterator[Log]:
         yield Log(node.url("toy"))
 
 
+def over_kafka(scheme: str) -> Opening:
+    """A node that speaks this protocol, and keeps its topics in a real Kafka cluster."""
+
+    @contextmanager
+    def opened() -> Iterator[Log]:
+        with real_kafka() as behind:
+            listen = f"{scheme}://127.0.0.1:0"
+            with Broker(behind.address, listen=listen, auto_create_topics=False, offsets_partitions=4) as node:
+                yield Log(node.url(scheme))
+
+    return opened
+
+
 TUBEMQ_LACKS = {
     Ability.COUNTS_RECORDS: "an offset is a place in an index, of 28 bytes a record",
     Ability.COMMITS_ANY_OFFSET: "a broker hands out a batch, and waits until the whole of it is confirmed",
@@ -263,6 +276,9 @@ LOGS: dict[str, Row] = {
     "kafka over tubemq": Row(over(tubemq_with_web), OVER_TUBEMQ_LACKS),
     "kafka over real tubemq": Row(over(real_tubemq), OVER_TUBEMQ_LACKS, ours=False, short=()),
     "real kafka": Row(real_kafka, ours=False),
+    "kafka over real kafka": Row(over_kafka("kafka"), ours=False, short=()),
+    "tubemq over real kafka": Row(over_kafka("tubemq"), TUBEMQ_LACKS, ours=False, short=()),
+    "rocketmq over real kafka": Row(over_kafka("rocketmq"), ROCKETMQ_FRONT_LACKS, ours=False, short=()),
     "real rocketmq 4.9": Row(real_rocketmq("4.9.7"), ROCKETMQ_LACKS, ours=False, short=()),
     "real rocketmq 5.4": Row(real_rocketmq("5.4.0"), ROCKETMQ_LACKS, ours=False, short={"test_records_come_back"}),
     "real rocketmq 4.9 snode": Row(before(real_rocketmq("4.9.7")), ROCKETMQ_LACKS, ours=False, short=()),
