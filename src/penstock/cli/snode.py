@@ -70,8 +70,9 @@ def arguments() -> argparse.ArgumentParser:
         "--enode",
         dest="store",
         metavar="SCHEME://HOST:PORT[,HOST:PORT][?OPTION=VALUE]",
-        help="a cluster that keeps everything, so that nothing is kept here: rocketmq://HOST:9876, its name servers; "
-        "tubemq://HOST:8715, its masters; access_key, secret_key, tls, tls_... are options as in a client's address",
+        help="a cluster that keeps everything, so that nothing is kept here: kafka://HOST:9092; rocketmq://HOST:9876, "
+        "its name servers; tubemq://HOST:8715, its masters; access_key, secret_key, tls, tls_... are options as in a "
+        "client's address",
     )
     add(
         "--journals",

@@ -77,7 +77,7 @@ class SnodeConfig:
     ``process_port``: on which they reach each other, and other nodes of the cluster each of them; a firewall may care.
     """
 
-    store: str = text("memory:", about="memory:, file:DIRECTORY, or a cluster: rocketmq://HOST:9876")
+    store: str = text("memory:", about="memory:, file:DIRECTORY, or a cluster: kafka://HOST:9092, rocketmq://HOST:9876")
     listen: tuple[ListenAddress, ...] = ()
     advertised: Mapping[str, Endpoint] = field(default_factory=dict)
     fronts: tuple[object, ...] = ()
