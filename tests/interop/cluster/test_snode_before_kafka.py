@@ -37,14 +37,16 @@ class At:
 def test_a_killed_broker_takes_nothing_and_doubles_nothing(kafka_cluster: Cluster) -> None:
     topic = "killed-behind"
     kafka_cluster.create_topic(topic, PARTITIONS, min_insync_replicas="2")
-    with Broker(kafka_cluster.address, offsets_partitions=2, auto_create_topics=False) as node:
-        with writing(At(node.address), topic, delivery_timeout_ms=60_000) as written:  # type: ignore[arg-type]
-            written.await_more(200)
-            leader = kafka_cluster.leader(topic)
-            kafka_cluster.kill(leader)
-            written.await_more(500)
-            kafka_cluster.start(leader)
-            written.await_more(200)
+    with (
+        Broker(kafka_cluster.address, offsets_partitions=2, auto_create_topics=False) as node,
+        writing(At(node.address), topic, delivery_timeout_ms=60_000) as written,  # type: ignore[arg-type]
+    ):
+        written.await_more(200)
+        leader = kafka_cluster.leader(topic)
+        kafka_cluster.kill(leader)
+        written.await_more(500)
+        kafka_cluster.start(leader)
+        written.await_more(200)
     kafka_cluster.await_in_sync(topic)
     assert stored(kafka_cluster, topic, PARTITIONS).items() >= written.acknowledged.items()
 

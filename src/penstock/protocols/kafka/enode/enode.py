@@ -96,6 +96,7 @@ class KafkaEnode:
         return
 
     async def close(self, within_s: float) -> None:
+        del within_s  # fronts have answered, or given up; what is under way is at the brokers
         await self._channel.close()
 
     def abandon(self) -> None:

@@ -1,7 +1,8 @@
 """Appends: one line a partition, one batch of it under way, so that batches are stored in the order of the calls.
 
 Kafka keeps order among several batches of one producer by their numbers, but not among producers, and what fronts
-write here is of many. A line goes on with the next batch when the one before is stored, or given up.
+write here is of many. A line goes on when the batch before is stored, or given up; what has gathered meanwhile goes as
+one batch, where nobody numbered or compressed it (`merging`).
 
 A batch without a producer gets the node's own, and a number: the one copy, because the caller's bytes are not ours to
 change. One that comes with a producer's id goes as it is, and the cluster checks that producer's sequence. Both may be
@@ -22,20 +23,21 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from penstock.columnar.batch import CRC_START, BatchHeader
+from penstock.columnar.batch import APPEND_TIME, CRC_START, BatchHeader, parse_header
 from penstock.columnar.buffers import crc32c
 from penstock.columnar.checked import Checked
-from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation, RequestTimeout, ServerError
+from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation, RequestTimeout, ServerError, UpstreamLost
 from penstock.model import Partition
 from penstock.protocols.kafka.client.routing import note_error
 from penstock.protocols.kafka.client.sequences import NOT_IDEMPOTENT, ProducerIdentity
 from penstock.protocols.kafka.enode.asking import Asking
 from penstock.protocols.kafka.enode.couriers import Couriers
 from penstock.protocols.kafka.enode.identity import Identity
+from penstock.protocols.kafka.enode.merging import count_that_fit, merged
 from penstock.protocols.kafka.enode.refusals import as_log_says, is_final
 from penstock.protocols.kafka.errors import NONE, error_for
 from penstock.protocols.kafka.messages.produce import ProduceResponsePartition
@@ -52,6 +54,7 @@ for thirty."""
 
 _PRODUCER: Final = struct.Struct(">qhi")  # producer id, epoch, base sequence
 _PRODUCER_AT: Final = 43
+_ATTRIBUTES: Final = struct.Struct(">h")  # the first that the checksum covers
 _CRC_AT: Final = 17
 _SEQUENCES: Final = 1 << 31
 _OUT_OF_ORDER, _DUPLICATE, _INVALID_EPOCH, _UNKNOWN_PRODUCER = 45, 46, 47, 59
@@ -111,12 +114,6 @@ class Writing:
         told = [self._put(partition, batch) for partition, batch in batches]
         return [each if isinstance(each, PenstockError) else await each for each in told]
 
-    async def drained(self, within_s: float) -> None:
-        """Return when nothing waits any more, or that time is over."""
-        until = self._runtime.monotonic() + within_s
-        while any(line.moves for line in self._lines.values()) and self._runtime.monotonic() < until:
-            await self._runtime.sleep(0.01)
-
     def _put(self, partition: Partition, batch: Batch) -> Promise[Appended | PenstockError] | PenstockError:
         try:
             checked = batch if isinstance(batch, Checked) else Checked(batch)
@@ -133,12 +130,31 @@ class Writing:
     async def _move(self, partition: Partition, line: _Line) -> None:
         try:
             while line.waiting:
-                batch = line.waiting[0]
-                outcome = await self._stored(partition, line, batch)
-                line.waiting.popleft()
-                batch.told.set(outcome)
+                count = count_that_fit(each.header for each in line.waiting)
+                taken = [line.waiting[at] for at in range(count)]
+                for each, outcome in zip(taken, await self._together(partition, line, taken), strict=True):
+                    line.waiting.popleft()
+                    each.told.set(outcome)
         finally:
             line.moves = False
+
+    async def _together(
+        self, partition: Partition, line: _Line, taken: Sequence[_Waiting]
+    ) -> list[Appended | PenstockError]:
+        """What became of each; where they are refused as one batch, each gets its own try."""
+        if len(taken) > 1:
+            try:
+                data = merged((each.header, each.data) for each in taken)
+            except PenstockError:
+                pass  # one of them is none: it is told by itself
+            else:
+                whole = _Waiting(data, parse_header(data), taken[0].told, min(each.until_s for each in taken))
+                stored = await self._stored(partition, line, whole)
+                if not isinstance(stored, PenstockError):
+                    return list(_parts(stored, taken))
+                if isinstance(stored, UpstreamLost):
+                    return [stored] * len(taken)
+        return [await self._stored(partition, line, each) for each in taken]
 
     async def _stored(self, partition: Partition, line: _Line, batch: _Waiting) -> Appended | PenstockError:
         """Send it until it is stored or refused, or its time is over."""
@@ -184,6 +200,8 @@ class Writing:
             line.identity, line.next = current, 0
         data = bytearray(batch.data)
         _PRODUCER.pack_into(data, _PRODUCER_AT, current.producer_id, current.epoch, line.next)
+        # Brokers refuse a producer's batch that says its times are the log's; which they are is the topic's to say.
+        _ATTRIBUTES.pack_into(data, CRC_START, batch.header.attributes & ~APPEND_TIME)
         struct.pack_into(">I", data, _CRC_AT, crc32c(data, CRC_START))
         batch.data, batch.identity = data, current
 
@@ -206,6 +224,15 @@ class Writing:
                 await self._identity.next_epoch(batch.identity)
             except PenstockError:
                 line.identity = NOT_IDEMPOTENT
+
+
+def _parts(stored: Appended, taken: Sequence[_Waiting]) -> Iterator[Stored]:
+    """Where each of several batches is that were stored as one."""
+    base = stored.base_offset
+    for each in taken:
+        last = base + each.header.last_offset_delta
+        yield Stored(base, last, stored.append_time_ms, stored.log_start_offset, stored.duplicate)
+        base = last + 1
 
 
 @dataclass(frozen=True, slots=True)
