@@ -131,12 +131,18 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         self._queued = 0
         self._end: PenstockError | None = None
         self._any_came = False
+        self.received = self.sent = 0
         self.gone: asyncio.Future[None] = self._loop.create_future()
 
     @property
     def endpoint(self) -> Endpoint:
         """Where it leads."""
         return self._endpoint
+
+    @property
+    def under_way(self) -> int:
+        """Requests that are not answered yet."""
+        return len(self._pending)
 
     @property
     def closed(self) -> bool:
@@ -237,6 +243,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._any_came = True
+        self.received += nbytes
         if self._end is not None:
             return
         self._silence.heard(self._loop.time())
@@ -281,6 +288,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         assert self._transport is not None
         self._last_used = self._loop.time()
         for buffer in join_small(buffers):
+            self.sent += len(buffer)
             self._transport.write(buffer)
 
     def _await_answer(self, held_s: float) -> None:

@@ -52,7 +52,7 @@ class Budget:
     """One a node, for all its listeners."""
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
+        self.limit = limit
         self._held: dict[Holder, int] = {}
         self._used = 0
         self._exhausted = False
@@ -63,7 +63,7 @@ class Budget:
     @property
     def free(self) -> int:
         """Bytes that are left; never below 0."""
-        return max(0, self._limit - self._used)
+        return max(0, self.limit - self._used)
 
     @property
     def used(self) -> int:
@@ -100,7 +100,7 @@ class Budget:
         self._judge()
 
     def _judge(self) -> None:
-        exhausted = self._used >= (self._limit if not self._exhausted else self._limit * 7 // 8)
+        exhausted = self._used >= (self.limit if not self._exhausted else self.limit * 7 // 8)
         if exhausted == self._exhausted:
             return
         self._exhausted = exhausted
@@ -132,7 +132,7 @@ class Budget:
             _log.warning(
                 "requests and unread answers took all of %d bytes (memory_bytes); "
                 "hung up on %d clients that neither sent nor read on",
-                self._limit,
+                self.limit,
                 self._hung_up,
             )
             self._hung_up = 0

@@ -50,6 +50,7 @@ class Outgoing:
         "_transport",
         "_turn",
         "held",
+        "sent",
     )
 
     def __init__(
@@ -68,6 +69,8 @@ class Outgoing:
         self._end: Callable[[], None] | None = None
         self.held = 0
         """Bytes in memory that wait here, not counting the transport's."""
+        self.sent = 0
+        """Bytes that were given to the transport."""
         transport.set_write_buffer_limits(high=high_water)
 
     @property
@@ -107,7 +110,9 @@ class Outgoing:
     def _write_gathered(self) -> None:
         if self._gathered:
             gathered, self._gathered = self._gathered, []
-            self.held -= sum(map(len, gathered))
+            size = sum(map(len, gathered))
+            self.held -= size
+            self.sent += size
             for buffer in join_small(gathered):
                 self._transport.write(buffer)
 
@@ -159,6 +164,7 @@ class Outgoing:
         with memoryview(lump) as space, space[: self._lump()] as room:
             count = self._fill(room)
         self._turn.spend(count)
+        self.sent += count
         self._transport.write(memoryview(lump)[:count])
         self._turn.lumps.give_back(lump)
 

@@ -14,7 +14,7 @@ import logging
 import socket
 from collections import deque
 from collections.abc import Awaitable
-from typing import Protocol, cast
+from typing import cast
 
 from penstock.errors import PenstockError
 from penstock.model import Endpoint
@@ -24,13 +24,14 @@ from penstock.net._buffers import Intake, allocate_mapped
 from penstock.net._late import Late
 from penstock.net._lumps import LUMP_BYTES
 from penstock.net._outgoing import Outgoing
+from penstock.net._owner import Owner
 from penstock.net._taps import Tap
 from penstock.net.options import ListenerOptions
 from penstock.seams.framing import Frame, Pieces
 from penstock.seams.front import Front, Peer, Session
 from penstock.seams.later import Later, arrived
 
-__all__ = ["Owner", "ServerConnection"]
+__all__ = ["ServerConnection"]
 
 _log = logging.getLogger("penstock.node")
 _FLUSH_SECONDS = 2.0
@@ -40,13 +41,6 @@ _LUMPS = 64
 """An answer takes no more than so much of the memory that is left."""
 _RECEIVED_LATE = 16 * 1024
 """When enough has been moved in this turn of the loop."""
-
-
-class Owner(Protocol):
-    """What a connection needs of its listener."""
-
-    def admit(self, connection: ServerConnection) -> bool: ...
-    def forget(self, connection: ServerConnection) -> None: ...
 
 
 class ServerConnection(asyncio.BufferedProtocol):
@@ -73,7 +67,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.tasks: set[asyncio.Task[None]] = set()
         self._last_heard = self.progressed = self._loop.time()
         self._serving_bytes = 0
-        self._holds = self._moved_from = 0
+        self._holds = self._moved_from = self.received = 0
         self._transport: asyncio.Transport
         self._peer: Peer
         self._session: Session | None = None
@@ -111,6 +105,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         if self._closing:
             return
+        self.received += nbytes
         if nbytes >= _RECEIVED_LATE:
             self._budget.turn.spend(nbytes)
         self._outgoing.gather()  # what is answered at once goes out together
@@ -181,6 +176,11 @@ class ServerConnection(asyncio.BufferedProtocol):
         return min(LUMP_BYTES, max(LITTLE, self._budget.free // _LUMPS))
 
     # What the listener calls.
+
+    @property
+    def sent(self) -> int:
+        """Bytes of answers that the system has taken."""
+        return self._outgoing.sent if self._session else 0
 
     def idle_since(self, now: float) -> float:
         """Seconds without a frame, 0 while one is being served."""

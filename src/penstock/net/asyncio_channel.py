@@ -15,6 +15,7 @@ from penstock.net._away import Away
 from penstock.net._backoff import Backoff
 from penstock.net._links import NO_ADDRESS, OpenLink
 from penstock.net._reasons import no_connection, silent
+from penstock.net.counted import Carried
 from penstock.net.network import Network, Tcp
 from penstock.net.options import TransportOptions
 from penstock.seams.channel import Dialect, Link, Pending
@@ -55,7 +56,20 @@ class AsyncioChannel(Generic[State]):
         self._away = Away(self._options.tried_until, self._options.whose)
         self._slots: dict[tuple[Endpoint, str], _Slot[State]] = {}
         self._connections: set[AsyncioConnection] = set()
+        self._gone = Carried()
         self._closed = False
+
+    def carried(self) -> Carried:
+        """What its connections have carried so far, those that are gone included."""
+        here, gone = self._connections, self._gone
+        return Carried(
+            len(here),
+            sum(each.under_way for each in here),
+            gone.opened,
+            gone.failed,
+            gone.received + sum(each.received for each in here),
+            gone.sent + sum(each.sent for each in here),
+        )
 
     async def link(self, endpoint: Endpoint, lane: str = "") -> Link[State]:
         """The open link of this lane, or a new one; waits while the endpoint is backed off from.
@@ -174,6 +188,7 @@ class AsyncioChannel(Generic[State]):
                 state = await self._dialect.greet(connection)
         except BaseException as error:
             connection.abort()
+            self._gone.failed += 1
             self._connections.discard(connection)
             self._backoff.failed(endpoint, self._loop.time(), self._dice())
             told: BaseException = error
@@ -187,13 +202,17 @@ class AsyncioChannel(Generic[State]):
             if told is error:
                 raise
             raise told from None  # it says all that the system said
+        self._gone.opened += 1
         self._backoff.succeeded(endpoint)
         self._away.answered(endpoint, self._loop.time())
         slot.link = OpenLink(connection, state)
         return slot.link
 
     def _forget(self, connection: AsyncioConnection, slot: _Slot[State]) -> None:
-        self._connections.discard(connection)
+        if connection in self._connections:
+            self._connections.discard(connection)
+            self._gone.received += connection.received
+            self._gone.sent += connection.sent
         if slot.link is not None and slot.link.connection is connection:
             slot.link = None
 

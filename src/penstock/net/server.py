@@ -34,7 +34,9 @@ class Listener:
         self._loop = asyncio.get_running_loop()
         self._sweep: asyncio.TimerHandle | None = None
         self._empty: asyncio.Future[None] | None = None
-        self._refused = 0
+        self.accepted = self.refused = 0
+        """Clients that were let in, and that were not, since the node listens."""
+        self._gone_received = self._gone_sent = 0
         self._told = -_TOLD_EVERY_S
 
     @property
@@ -47,6 +49,16 @@ class Listener:
     def connections(self) -> int:
         """Clients connected now."""
         return len(self._connections)
+
+    @property
+    def received(self) -> int:
+        """Bytes that came from clients."""
+        return self._gone_received + sum(each.received for each in self._connections)
+
+    @property
+    def sent(self) -> int:
+        """Bytes that went to clients."""
+        return self._gone_sent + sum(each.sent for each in self._connections)
 
     def stop_accepting(self) -> None:
         """No new clients; those connected are served on."""
@@ -86,21 +98,25 @@ class Listener:
     def admit(self, connection: ServerConnection) -> bool:
         """Count a new connection; False if there are too many."""
         if len(self._connections) >= self._options.max_connections:
-            self._refused += 1
+            self.refused += 1
             if self._loop.time() - self._told >= _TOLD_EVERY_S:
                 self._told = self._loop.time()
                 _log.warning(
                     "refusing clients (%d so far): %d connections are open already, and no more are allowed",
-                    self._refused,
+                    self.refused,
                     len(self._connections),
                 )
             return False
         self._connections.add(connection)
+        self.accepted += 1
         return True
 
     def forget(self, connection: ServerConnection) -> None:
         """A connection is gone."""
-        self._connections.discard(connection)
+        if connection in self._connections:
+            self._connections.discard(connection)
+            self._gone_received += connection.received
+            self._gone_sent += connection.sent
         if self._empty is not None and not self._connections and not self._empty.done():
             self._empty.set_result(None)
 

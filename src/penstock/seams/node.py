@@ -14,6 +14,7 @@ from penstock.seams.enode import Enode
 from penstock.seams.journal import Journals
 from penstock.seams.locks import Locks
 from penstock.seams.memory import UNLIMITED, Memory
+from penstock.seams.meters import Meters
 from penstock.seams.runtime import Runtime
 
 
@@ -122,6 +123,7 @@ class Services:
     """What a front is given. ``enode`` keeps the data, ``journals`` what fronts themselves want to keep.
 
     ``locks``: of what several fronts change, by what it is and its name: ("config", topic), ("config",) for defaults.
+    ``meters``: where each front counts what it serves.
     """
 
     identity: NodeIdentity
@@ -130,6 +132,7 @@ class Services:
     offsets: Offsets
     journals: Journals
     memory: Memory = UNLIMITED
+    meters: Meters = field(default_factory=Meters)
     locks: Locks[tuple[str, ...]] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -19,6 +19,11 @@ class Parking:
         self.over = False
         self._parked: set[Promise[None]] = set()
 
+    @property
+    def held(self) -> int:
+        """How many handlers wait here."""
+        return len(self._parked)
+
     async def park(self, promise: Promise[None]) -> None:
         """Wait for ``promise``, which is set early if the connection ends or the node stops (``over``)."""
         if self.over:

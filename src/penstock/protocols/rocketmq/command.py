@@ -26,6 +26,7 @@ __all__ = [
     "VERSION",
     "Framed",
     "RemotingCommand",
+    "code_of",
     "decode",
     "encode",
     "framed",
@@ -56,6 +57,7 @@ _BEFORE_NUMBER: Final = struct.Struct(">hBh")
 _AFTER_NUMBER: Final = struct.Struct(">ii")
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
+_ZERO, _COMMA = b"0,"
 _LONGEST_NUMBER: Final = len("-2147483648")
 _READ: Final = json.JSONDecoder().decode
 """Of text: `json.loads` takes twice as long, because it asks bytes for their encoding. There is one, UTF-8."""
@@ -133,6 +135,16 @@ def framed(command: RemotingCommand) -> Framed:
             f"{MAX_HEADER_BYTES} and {MAX_FRAME_BYTES} together are allowed"
         )
     return Framed(command, before, after, compact)
+
+
+def code_of(written: Buffers) -> int:
+    """The code of a frame that was written here."""
+    head = written[0]
+    if head[4]:
+        return int.from_bytes(head[8:10], "big", signed=True)
+    if head[16] == _ZERO and head[17] == _COMMA:
+        return 0
+    return int(bytes(head[16:28]).partition(b",")[0])
 
 
 def decode(frame: memoryview, *, max_header_bytes: int = MAX_HEADER_BYTES) -> RemotingCommand:

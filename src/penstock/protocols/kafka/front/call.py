@@ -14,6 +14,7 @@ from penstock.protocols.kafka.offsets_log import OffsetsLog
 from penstock.seams.beside import Beside, Turns
 from penstock.seams.enode import Enode, TopicState
 from penstock.seams.journal import OWN_TOPICS
+from penstock.seams.meters import Meter
 from penstock.seams.node import Offsets, Services
 from penstock.seams.parking import Parking
 from penstock.seams.patience import patiently
@@ -52,6 +53,7 @@ class Shared:
     beside: Beside
     turns: Turns
     offered: Mapping[int, Row]
+    meter: Meter
     rules: dict[str, tuple[TopicState, Mapping[str, str], Rules]] = field(default_factory=dict)
 
     @property

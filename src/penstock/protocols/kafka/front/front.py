@@ -7,6 +7,7 @@ from typing import Final
 
 from penstock.errors import PenstockError
 from penstock.protocols.kafka.front.call import Shared
+from penstock.protocols.kafka.front.codes import name_of as code_name
 from penstock.protocols.kafka.front.fetch_sessions import FetchSessions
 from penstock.protocols.kafka.front.group_keeper import GroupKeeper
 from penstock.protocols.kafka.front.options import KafkaFrontOptions
@@ -14,6 +15,7 @@ from penstock.protocols.kafka.front.producer_ids import GivesProducerIds, Produc
 from penstock.protocols.kafka.front.session import KafkaSession
 from penstock.protocols.kafka.front.table import offered
 from penstock.protocols.kafka.front.transaction_keeper import TransactionKeeper
+from penstock.protocols.kafka.messages.catalog import name_of as api_name
 from penstock.seams.beside import Beside, Turns
 from penstock.seams.front import Peer
 from penstock.seams.node import Services
@@ -49,6 +51,12 @@ class KafkaFront:
             Beside(runtime, services.memory),
             Turns(runtime),
             offered(services.enode.abilities),
+            services.meters.front("kafka", api_name, code_name),
+        )
+        self._shared.meter.levels.update(
+            held=lambda: sum(each.line.held for each in self._sessions),
+            groups=lambda: sum(1 for _ in self._shared.groups.coordinator.groups()),
+            members=self._members,
         )
 
     @property
@@ -72,6 +80,9 @@ class KafkaFront:
         self._shared.transactions.stop()
         for session in self._sessions:
             session.line.release()
+
+    def _members(self) -> int:
+        return sum(len(group.members) for group in self._shared.groups.coordinator.groups())
 
     async def _expire(self) -> None:
         options = self._shared.options

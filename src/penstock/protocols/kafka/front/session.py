@@ -11,12 +11,14 @@ from penstock.errors import ProtocolViolation
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.framing import KafkaFraming
 from penstock.protocols.kafka.front.call import Call, Line, Shared
+from penstock.protocols.kafka.front.codes import codes_in
 from penstock.protocols.kafka.front.table import TABLE, handler, single
 from penstock.protocols.kafka.messages import RequestHeader, api_of, read_header, response
 from penstock.protocols.kafka.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApiKey
 from penstock.protocols.kafka.messages.codec import decode_prefix
 from penstock.seams.framing import Frame, Pieces
 from penstock.seams.front import Peer
+from penstock.seams.meters import OTHER
 
 __all__ = ["KafkaSession"]
 
@@ -29,6 +31,8 @@ class KafkaSession:
     def __init__(self, shared: Shared, peer: Peer, ended: Callable[[KafkaSession], None]) -> None:
         self._shared = shared
         self._ended = ended
+        self._now = shared.meter.now
+        self._meter = shared.meter
         self.line = Line(f"/{peer.address.host}")
 
     @property
@@ -44,12 +48,15 @@ class KafkaSession:
 
     async def handle(self, frame: Frame) -> Pieces | None:
         """Serve one request. Raises ProtocolViolation for what cannot be answered, as Kafka hangs up then."""
-        ask = single(int.from_bytes(frame.body[:2], "big"))
+        began = self._now()
+        ask = single(key := int.from_bytes(frame.body[:2], "big"))
         if ask is not None and (packed := await ask(self._shared, self.line, frame.body)) is not None:
+            self._meter.answered(key, self._now() - began)
             return packed
         header, body = read_header(frame.body)
         row = self._shared.offered.get(header.api_key)
         if row is None or not row.lowest <= header.api_version <= row.highest:
+            self._meter.refused(OTHER, ErrorCode.UNSUPPORTED_VERSION)
             return self._refuse(header)
         pair = api_of(header.api_key)
         assert pair is not None
@@ -58,6 +65,9 @@ class KafkaSession:
         request: object = decode_prefix(pair.request, header.api_version, body)
         call = Call(self._shared, self.line, header.api_version, header.client_id or "")
         answer = await handler(header.api_key)(call, request)
+        self._meter.answered(header.api_key, self._now() - began)
+        for code in codes_in(answer) if answer is not None else ():
+            self._meter.refused(header.api_key, code)
         return None if answer is None else response(answer, header.api_version, header.correlation_id)
 
     def lost(self) -> None:

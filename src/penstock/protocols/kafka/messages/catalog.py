@@ -77,6 +77,12 @@ class Pair(NamedTuple):
     response: type
 
 
+def name_of(key: int) -> str | None:
+    """What an API key is called; None for one that is not declared."""
+    row = _MODULES.get(key)
+    return None if row is None else row[0]
+
+
 def known() -> frozenset[int]:
     """All API keys that are declared."""
     return frozenset(_MODULES)

@@ -16,6 +16,7 @@ from penstock.protocols.rocketmq.front.snodes import Snodes
 from penstock.seams.beside import Beside, Turns
 from penstock.seams.enode import Enode
 from penstock.seams.framing import Buffers
+from penstock.seams.meters import Meter
 from penstock.seams.node import Offsets, Services
 from penstock.seams.parking import Parking
 
@@ -72,6 +73,7 @@ class Shared(Connected):
     ledger: Ledger
     beside: Beside
     turns: Turns
+    meter: Meter
 
     @property
     def enode(self) -> Enode:

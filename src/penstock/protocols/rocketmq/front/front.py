@@ -16,6 +16,7 @@ from penstock.protocols.rocketmq.front.broker.writing import Writing
 from penstock.protocols.rocketmq.front.call import Shared
 from penstock.protocols.rocketmq.front.cluster import Cluster
 from penstock.protocols.rocketmq.front.ledger import Ledger
+from penstock.protocols.rocketmq.front.metering import meter_of
 from penstock.protocols.rocketmq.front.options import RocketFrontOptions
 from penstock.protocols.rocketmq.front.session import RocketSession
 from penstock.protocols.rocketmq.methods import CHECK_TRANSACTION_STATE
@@ -39,10 +40,11 @@ class RocketFront:
         ledger, cluster = Ledger(services.journals), Cluster(services, options)
         writing = Writing(enode, runtime, cluster)
         beside = Beside(runtime, services.memory)
+        clients = Clients(options.max_clients, options.client_timeout_ms / 1_000, notify=options.notify_members)
         self.shared = Shared(
             services,
             options,
-            Clients(options.max_clients, options.client_timeout_ms / 1_000, notify=options.notify_members),
+            clients,
             cluster,
             Places(ledger, enode),
             QueueLocks(options.lock_timeout_ms / 1_000),
@@ -63,6 +65,7 @@ class RocketFront:
             ledger,
             beside,
             Turns(runtime),
+            meter_of(services, clients, lambda: sum(each.line.held for each in self._sessions)),
         )
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.errors import PenstockError
-from penstock.protocols.rocketmq.command import RemotingCommand
+from penstock.protocols.rocketmq.command import RemotingCommand, code_of
 from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.framing import RocketFraming, command_of
 from penstock.protocols.rocketmq.front.apis.single import SINGLE
@@ -21,6 +21,7 @@ from penstock.protocols.rocketmq.rpc import answer, read_request
 from penstock.protocols.rocketmq.rpc import refusal as refused
 from penstock.seams.framing import Buffers, Frame
 from penstock.seams.front import Peer
+from penstock.seams.meters import OTHER
 
 __all__ = ["RocketSession"]
 
@@ -52,7 +53,13 @@ class RocketSession:
             if heard is not None:  # to most of what is pushed nobody waits for an answer
                 heard(command)
             return None
+        meter = self._shared.meter
+        began = meter.now()
         found = await self._answer(command)
+        api = command.code if command.code in TABLE else OTHER
+        meter.answered(api, meter.now() - began)
+        if code := code_of(found):
+            meter.refused(api, code)
         return None if command.is_one_way else found
 
     def lost(self) -> None:

@@ -15,6 +15,7 @@ from penstock.seams.enode import Enode
 from penstock.seams.framing import Buffers
 from penstock.seams.later import Later
 from penstock.seams.locks import Locks
+from penstock.seams.meters import Meter
 from penstock.seams.node import Offsets, Services
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Shared:
     beside: Beside
     readers: Locks[Place]
     senders: Locks[tuple[str, int]]
+    meter: Meter
     visit_token: int
 
     @property

@@ -16,6 +16,7 @@ from penstock.protocols.tubemq.front.call import Shared
 from penstock.protocols.tubemq.front.cluster import Cluster
 from penstock.protocols.tubemq.front.master.groups import Groups, Patience
 from penstock.protocols.tubemq.front.master.producers import Producers
+from penstock.protocols.tubemq.front.metering import meter_of
 from penstock.protocols.tubemq.front.options import TubeFrontOptions
 from penstock.protocols.tubemq.front.session import TubeSession
 from penstock.protocols.tubemq.front.settings import Settings
@@ -40,14 +41,16 @@ class TubeFront:
         patience = Patience(options.consumer_timeout_ms / 1_000, options.event_timeout_ms / 1_000, options.max_clients)
         settings = Settings()
         cluster = Cluster(services, settings)
+        groups = Groups(patience, self._dice)
+        producers = Producers(options.producer_timeout_ms / 1_000, options.max_clients)
         self.shared = Shared(
             services,
             options,
             cluster,
             settings,
             SettingsLog(settings, services.journals, runtime),
-            Groups(patience, self._dice),
-            Producers(options.producer_timeout_ms / 1_000, options.max_clients),
+            groups,
+            producers,
             Bookings(options.partition_timeout_ms / 1_000, options.max_bookings),
             Positions(services.offsets, services.enode, runtime.now_ms),
             Writing(services.enode, runtime, options.pending_bytes),
@@ -56,6 +59,7 @@ class TubeFront:
             Beside(runtime, services.memory),
             Locks(runtime.promise),
             Locks(runtime.promise),
+            meter_of(services, groups, producers),
             visit_token=runtime.now_ms(),
         )
         self._admin = Admin(self.shared)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from penstock.errors import PenstockError, ProtocolViolation
+from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.front.admin.routes import Admin
 from penstock.protocols.tubemq.front.call import Answered, Call, Continued, Shared
 from penstock.protocols.tubemq.front.faults import Thrown, refusal
@@ -25,6 +26,7 @@ from penstock.protocols.tubemq.rpc import Status, answer, answer_around, failure
 from penstock.seams.framing import Buffers, Frame
 from penstock.seams.front import Peer
 from penstock.seams.later import Later
+from penstock.seams.meters import OTHER
 
 __all__ = ["TubeSession"]
 
@@ -70,12 +72,15 @@ class TubeSession:
         self._ended(self)
 
     async def _serve(self, frame: Frame) -> Buffers | Later[Buffers]:
-        serial = frame.correlation
+        serial, meter, began = frame.correlation, self._shared.meter, self._shared.meter.now()
         try:
             call = read_call(frame.body)
         except ProtocolViolation as error:
+            meter.refused(OTHER, Code.RPC_FAILURE)
             return failure(Status.FATAL, _CUT_OFF, _READING + error.message, serial)
         method = METHODS.get(call.method)
+        if method is None or call.method not in TABLE or call.service not in method.services:
+            meter.refused(OTHER, Code.RPC_FAILURE)
         if method is None:
             return failure(Status.FATAL, _EXCEPTION, f"{_HANDLING}Unsupported method ID :{call.method}", serial)
         if call.service not in _SERVICES:
@@ -86,22 +91,37 @@ class TubeSession:
         try:
             request = decode(method.request, call.payload)
         except ProtocolViolation as error:
+            meter.refused(call.method, Code.RPC_FAILURE)
             return failure(Status.FATAL, _UNREADABLE, _HANDLING + error.message, serial)
         try:
             answered = await self._answer(call, request)
         except Thrown as error:
+            meter.answered(call.method, meter.now() - began)
+            meter.refused(call.method, Code.RPC_FAILURE)
             return failure(Status.ERROR, java_name(error.name, call.version), error.text, serial)
-        if isinstance(answered, Continued):
-            return answer_around(call.method, [encode(answered.message), *answered.rest], serial)
         if isinstance(answered, Later):
-            return self._later(call.method, answered, serial)
+            return self._later(call.method, answered, serial, began)
+        if isinstance(answered, Continued):
+            self._count(call.method, answered.message, began)
+            return answer_around(call.method, [encode(answered.message), *answered.rest], serial)
+        self._count(call.method, answered, began)
         return answer(call.method, answered, serial)
 
-    def _later(self, method: int, answered: Later[Message | PenstockError], serial: int) -> Later[Buffers]:
+    def _count(self, method: int, message: Message, began: float) -> None:
+        meter = self._shared.meter
+        meter.answered(method, meter.now() - began)
+        code = getattr(message, "err_code", Code.SUCCESS)
+        if code != Code.SUCCESS:
+            meter.refused(method, code)
+
+    def _later(
+        self, method: int, answered: Later[Message | PenstockError], serial: int, began: float
+    ) -> Later[Buffers]:
         framed: Later[Buffers] = Later(self._shared.services.runtime.promise)
 
         def came(said: Message | PenstockError) -> None:
             message = refused(method, refusal(said)) if isinstance(said, PenstockError) else said
+            self._count(method, message, began)
             framed.give(answer(method, message, serial))
 
         answered.tell(came)

@@ -25,6 +25,7 @@ from penstock.seams.framing import Pieces
 
 __all__ = ["produce"]
 
+_PRODUCE: Final = 0
 _FIRST, _FLEXIBLE, _LAST = 5, 9, 12
 _HEAD: Final = struct.Struct(">hhih")
 """API key, version, correlation id, length of the client id."""
@@ -68,6 +69,7 @@ async def produce(shared: Shared, line: Line, body: memoryview) -> Pieces | None
     (result,) = await enode.append_all(((partition, batch),))
     if isinstance(result, PenstockError):
         said = await answer_of(Call(shared, line, asked.version, ""), partition, result)
+        shared.meter.refused(_PRODUCE, said.error_code)
         return response(_around(asked.topic, said), asked.version, asked.correlation)
     packed = _template(asked.version, asked.topic).packed(
         asked.correlation,

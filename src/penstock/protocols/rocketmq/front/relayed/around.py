@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from penstock.model import Endpoint
+from penstock.protocols.rocketmq.command import code_of
 from penstock.protocols.rocketmq.enode.relay import RocketRelay
 from penstock.protocols.rocketmq.front.call import Connected, Line
 from penstock.protocols.rocketmq.messages import Route
 from penstock.seams.framing import Buffers
+from penstock.seams.meters import Meter
 from penstock.seams.runtime import Promise
 
 if TYPE_CHECKING:
@@ -75,10 +77,11 @@ class RelayedLine(Line):
 
 @dataclass(slots=True)
 class Traffic:
-    """Requests that are under way to brokers: ``most`` at once."""
+    """Requests that are under way to brokers, ``most`` at once; ``held`` of them are kept there on purpose."""
 
     most: int
     under_way: int = 0
+    held: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,7 @@ class Around(Connected):
     peers: Peers
     traffic: Traffic
     made_groups: MadeGroups
+    meter: Meter
     suggested: Kept[tuple[str, str, str, str], int] = field(default_factory=lambda: Kept(100_000))
     checked: Kept[tuple[str, str], str] = field(default_factory=lambda: Kept(100_000))
     routes: Kept[str, Route] = field(default_factory=lambda: Kept(1_000))
@@ -100,6 +104,12 @@ class Around(Connected):
     def here(self) -> str:
         """Where clients are told that every broker is."""
         return str(self.services.identity.advertised[_SCHEME])
+
+    def count(self, api: int, began: float, answer: Buffers) -> None:
+        """A request that came then is answered now."""
+        self.meter.answered(api, self.meter.now() - began)
+        if code := code_of(answer):
+            self.meter.refused(api, code)
 
     async def task(self) -> None:
         """Go on in a task: what waits for a connection needs one (`Session.at_once`)."""

@@ -7,6 +7,7 @@ from itertools import count
 from penstock.protocols.rocketmq.enode.relay import RocketRelay
 from penstock.protocols.rocketmq.framing import command_of
 from penstock.protocols.rocketmq.front.broker.groups import Clients
+from penstock.protocols.rocketmq.front.metering import meter_of
 from penstock.protocols.rocketmq.front.options import RocketFrontOptions
 from penstock.protocols.rocketmq.front.relayed.apis.transactions import pass_on_check
 from penstock.protocols.rocketmq.front.relayed.around import Around, Traffic
@@ -34,6 +35,7 @@ class RelayedFront:
         clients = Clients(options.max_clients, options.client_timeout_ms / 1_000, notify=options.notify_members)
         made = MadeGroups(relay, runtime, everything=options.auto_create_groups)
         who = f"penstock-{services.identity.node_id}@{runtime.random_bytes(4).hex()}"
+        traffic = Traffic(options.max_under_way)
         self.around = Around(
             services,
             options,
@@ -42,8 +44,9 @@ class RelayedFront:
             ProducerGroups(relay, clients, runtime, who, options.producer_beat_ms / 1_000),
             RetryTopics(relay, runtime, made),
             peers_of(services, options, relay, clients),
-            Traffic(options.max_under_way),
+            traffic,
             made,
+            meter_of(services, clients, lambda: traffic.held),
         )
         relay.hear(self._heard)
 

@@ -30,13 +30,17 @@ Seen = Callable[[RemotingCommand | None], None]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What goes to which broker, over which connection; ``held_s``: for how long it may keep the answer on purpose."""
+    """What goes to which broker, over which connection; ``held_s``: for how long it may keep the answer on purpose.
+
+    ``api`` is what was asked for, where another request is made of it.
+    """
 
     command: RemotingCommand
     broker: Broker
     lane: str
     held_s: float = 0.0
     seen: Seen | None = None
+    api: int = -1
 
 
 def begin(around: Around, plan: Plan) -> Later[Buffers] | None:
@@ -45,15 +49,20 @@ def begin(around: Around, plan: Plan) -> Later[Buffers] | None:
     later: Later[Buffers] = Later(around.services.runtime.promise)
     # Only what the answer needs: a request that waits for it holds no body.
     to = RemotingCommand(0, plan.command.opaque, compact=plan.command.compact)
-    seen, traffic = plan.seen, around.traffic
+    seen, traffic, held, began = plan.seen, around.traffic, plan.held_s > 0, around.meter.now()
+    api = plan.command.code if plan.api < 0 else plan.api
 
     def told(came: Frame | PenstockError) -> None:
         traffic.under_way -= 1
-        later.give(_answer(to, came, seen))
+        traffic.held -= held
+        answer = _answer(to, came, seen)
+        around.count(api, began, answer)
+        later.give(answer)
 
     if not around.relay.begin(plan.broker, framed(plan.command), told, lane=plan.lane, held_s=plan.held_s):
         return None
     traffic.under_way += 1
+    traffic.held += held
     return later
 
 

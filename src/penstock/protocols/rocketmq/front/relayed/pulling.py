@@ -21,6 +21,7 @@ from penstock.protocols.rocketmq.messages import PullFlag
 __all__ = ["is_pull", "planned"]
 
 _PULL: Final = 11
+_SNODE: Final = 351
 _LOOKS_EVERY_S: Final = 5.0
 """Brokers look at what they hold so often, and end a hold then."""
 _GIVES: Final = frozenset({Code.SUCCESS, Code.PULL_NOT_FOUND, Code.PULL_RETRY_IMMEDIATELY, Code.PULL_OFFSET_MOVED})
@@ -57,7 +58,8 @@ def planned(around: Around, line: RelayedLine, asked: RemotingCommand, said: str
         changed["suspendTimeoutMillis"] = str(held_ms)
         held_s = held_ms / 1_000 + _LOOKS_EVERY_S
     command = replace(asked, code=_PULL, fields=changed)
-    return Plan(command, broker, lane_of(line, "pull"), held_s, _noting(around, place, broker.number))
+    seen = _noting(around, place, broker.number)
+    return Plan(command, broker, lane_of(line, "pull"), held_s, seen, api=_PULL if asked.code == _SNODE else asked.code)
 
 
 def _subscribed(around: Around, group: str, topic: str, fields: Mapping[str, str]) -> tuple[str, str]:

@@ -33,6 +33,7 @@ from penstock.protocols.rocketmq.rpc import refusal as refused
 from penstock.seams.framing import Buffers, Frame
 from penstock.seams.front import Peer
 from penstock.seams.later import Later
+from penstock.seams.meters import OTHER
 
 __all__ = ["RelayedSession"]
 
@@ -75,17 +76,23 @@ class RelayedSession:
             if heard is not None:  # to most of what is pushed nobody waits for an answer
                 heard(asked)
             return None
+        around, api = self._around, asked.code if asked.code in WAYS else OTHER
+        began = around.meter.now()
         try:
             if self._around.admission is not None:
                 self._around.admission.check(asked, self._around.now)
             later = self._at_once(asked)
             if later is not None:
                 return later
-            await self._around.task()
+            await around.task()
             found = await self._in_time(asked)
         except PenstockError as error:
             said = refusal(error)
             found = refused(asked, said.code, said.message)
+        if found is None:
+            around.meter.answered(api, around.meter.now() - began)
+        elif not isinstance(found, Later):
+            around.count(api, began, found)
         return None if asked.is_one_way else found
 
     def lost(self) -> None:

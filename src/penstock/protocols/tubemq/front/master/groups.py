@@ -48,6 +48,11 @@ class Groups:
         return iter(self._groups.values())
 
     @property
+    def members(self) -> int:
+        """Of all groups."""
+        return len(self._deadlines)
+
+    @property
     def topics(self) -> set[str]:
         """What server-balanced groups read."""
         groups = self._groups.values()

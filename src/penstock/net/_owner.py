@@ -1,0 +1,22 @@
+"""What one client's connection needs of the listener that it came through."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from penstock.net._server_connection import ServerConnection
+
+__all__ = ["Owner"]
+
+
+class Owner(Protocol):
+    """Bounds how many there are, and adds up what they carried."""
+
+    def admit(self, connection: ServerConnection) -> bool:
+        """Whether it may stay."""
+        ...
+
+    def forget(self, connection: ServerConnection) -> None:
+        """It is gone."""
+        ...

@@ -1,0 +1,38 @@
+"""The meter of a RocketMQ front: what its numbers are called, and what there is of something now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from penstock.protocols.rocketmq.error_codes import rows
+from penstock.protocols.rocketmq.front.broker.groups import Clients
+from penstock.protocols.rocketmq.methods import METHODS
+from penstock.seams.meters import Meter
+from penstock.seams.node import Services
+
+__all__ = ["meter_of"]
+
+_CODES: Final = {row.code: row.name for row in rows()}
+
+
+def meter_of(services: Services, clients: Clients, held: Callable[[], int]) -> Meter:
+    """Made anew; ``held``: how many pulls are held now."""
+    made = services.meters.front("rocketmq", _api, _code)
+    made.levels.update(
+        held=held,
+        groups=lambda: len(clients.consumers),
+        members=lambda: sum(len(each.members) for each in clients.consumers.values()),
+        producer_groups=lambda: len(clients.producers),
+        producers=lambda: sum(map(len, clients.producers.values())),
+    )
+    return made
+
+
+def _api(number: int) -> str | None:
+    method = METHODS.get(number)
+    return None if method is None else method.name
+
+
+def _code(number: int) -> str | None:
+    return _CODES.get(number)

@@ -1,0 +1,32 @@
+"""The meter of a TubeMQ front: what its numbers are called, and what there is of something now."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.protocols.tubemq.error_codes import rows
+from penstock.protocols.tubemq.front.master.groups import Groups
+from penstock.protocols.tubemq.front.master.producers import Producers
+from penstock.protocols.tubemq.methods import METHODS
+from penstock.seams.meters import Meter
+from penstock.seams.node import Services
+
+__all__ = ["meter_of"]
+
+_CODES: Final = {row.code: row.name for row in rows()}
+
+
+def meter_of(services: Services, groups: Groups, producers: Producers) -> Meter:
+    """Made anew."""
+    made = services.meters.front("tubemq", _api, _CODES.get)
+    made.levels.update(
+        groups=lambda: sum(1 for _ in groups),
+        members=lambda: groups.members,
+        producers=lambda: len(producers.topics()),
+    )
+    return made
+
+
+def _api(number: int) -> str | None:
+    method = METHODS.get(number)
+    return None if method is None else method.name.replace(" ", "_")
