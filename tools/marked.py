@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tools import command_page, option_pages, spark_options, topic_options_page
+from tools import command_page, metrics_page, option_pages, spark_options, topic_options_page
 
 __all__ = ["DOCS", "PARTS", "main", "rewritten"]
 
@@ -28,6 +28,7 @@ PARTS: Mapping[str, Mapping[str, Callable[[], str]]] = {
     "clients/tubemq-options.md": {"tubemq": option_pages.tubemq, "elsewhere": option_pages.tubemq_elsewhere},
     "clients/rocketmq-options.md": {"rocketmq": option_pages.rocketmq, "elsewhere": option_pages.rocketmq_elsewhere},
     "node/options.md": {"node": option_pages.node},
+    "node/metrics.md": {"metrics": metrics_page.table, "buckets": metrics_page.buckets},
     "node/topic-options.md": {"topics": topic_options_page.table},
     "command-line.md": {"verbs": command_page.verbs},
     "spark/options.md": {"source": spark_options.source, "sink": spark_options.sink},

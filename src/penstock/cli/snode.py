@@ -38,6 +38,7 @@ def snode(words: Sequence[str]) -> None:
                 "listen": given.listen or [_DEFAULT_LISTENER],
                 "advertised": given.advertise,
                 "flush": given.flush,
+                "metrics": given.metrics,
                 "allow_remote": given.allow_remote,
                 "repair": given.repair,
                 "processes": given.processes,
@@ -91,6 +92,12 @@ def arguments() -> argparse.ArgumentParser:
         metavar="SCHEME://HOST:PORT",
         help="the address that clients are told, if it differs",
     )
+    add(
+        "--metrics",
+        metavar="http://HOST:PORT",
+        default="",
+        help="serve /metrics (Prometheus), /healthz and /readyz there: http://127.0.0.1:9400",
+    )
     add("--flush", default="os", help="os (survives kill -9), interval, or always (survives power loss)")
     add("--repair", action="store_true", help="start with a damaged log; what is cut off is kept beside it")
     add("--allow-remote", action="store_true", help="permit listeners that other machines can reach")
@@ -129,7 +136,8 @@ def _work(config: SnodeConfig, place: Place, say: Callable[[str], None]) -> int:
 def _ready(node: Node) -> str:
     store = node.config.store
     shown = store.partition("?")[0] if "://" in store else store  # what follows may be secret
-    return f"penstock snode ready: {', '.join(node.listening)} store={shown}"
+    metrics = "" if node.metrics_url is None else f" metrics={node.metrics_url}"
+    return f"penstock snode ready: {', '.join(node.listening)} store={shown}{metrics}"
 
 
 def _print(line: str) -> None:

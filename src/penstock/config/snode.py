@@ -20,6 +20,8 @@ __all__ = ["ListenAddress", "SnodeConfig", "parse_listener", "snode_config"]
 Front = TypeVar("Front")
 
 _WILDCARDS = frozenset({"0.0.0.0", "::", "*"})
+_OPS = "http"
+_OPS_PORT = 9_400
 _FLUSH = ("os", "interval", "always")
 
 
@@ -110,6 +112,9 @@ class SnodeConfig:
     process_port: int = number(
         0, low=0, high=65_535, about="first of the ports at which each of several processes is reached; 0: any"
     )
+    metrics: str = text(
+        "", about="where /metrics, /healthz and /readyz are served: http://127.0.0.1:9400; empty: nowhere"
+    )
     drain_ms: int = number(5_000, low=0, about="what requests in progress get when the node stops")
 
     def __post_init__(self) -> None:
@@ -120,6 +125,16 @@ class SnodeConfig:
         """A protocol's own options: as given, or all at their defaults."""
         return next((each for each in self.fronts if isinstance(each, kind)), kind())
 
+    @property
+    def ops(self) -> ListenAddress | None:
+        """``metrics`` as an address, if it is one. Raises ConfigError."""
+        if not self.metrics:
+            return None
+        found = parse_listener(self.metrics, lambda scheme: _OPS_PORT if scheme == _OPS else None)
+        if found.scheme != _OPS:
+            raise ConfigError(f"metrics is {self.metrics!r}", hint="Say http://127.0.0.1:9400, or another port")
+        return found
+
     def validate(self) -> None:
         """Raise ConfigError for options that contradict each other."""
         if not self.listen:
@@ -128,13 +143,13 @@ class SnodeConfig:
         for scheme in schemes:
             if schemes.count(scheme) > 1:
                 raise ConfigError(f"there are two listeners for {scheme}", hint="Keep one a protocol")
-        for listener in self.listen:
+        for listener in (*self.listen, *filter(None, [self.ops])):
             if not self.allow_remote and not _is_loopback(listener.endpoint.host):
                 raise ConfigError(
                     f"{listener} can be reached from other machines, and a node asks nobody for a password",
                     hint="Listen on 127.0.0.1, or say allow_remote if that is what you want",
                 )
-            if listener.endpoint.host in _WILDCARDS and listener.scheme not in self.advertised:
+            if listener.endpoint.host in _WILDCARDS and listener.scheme not in (*self.advertised, _OPS):
                 raise ConfigError(
                     f"{listener} listens everywhere, but nobody can connect to {listener.endpoint.host!r}",
                     hint=f"Say which address clients shall use: advertised {listener.scheme}://HOST:PORT",

@@ -15,7 +15,7 @@ from penstock.seams.runtime import Runtime
 if TYPE_CHECKING:
     from penstock.config import ClientConfig, SnodeConfig
 
-__all__ = ["ChannelOf", "EnodeIdentity", "KeepsOffsets", "OpenEnode", "OpenedEnode", "Surroundings"]
+__all__ = ["ChannelOf", "EnodeIdentity", "KeepsOffsets", "OpenEnode", "OpenedEnode", "Reachable", "Surroundings"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,18 @@ class KeepsOffsets(Protocol):
 
     def offsets_with(self, rest: Offsets) -> Offsets:
         """The offsets service over the cluster; ``rest`` keeps what a cluster has no place for."""
+        ...
+
+
+@runtime_checkable
+class Reachable(Protocol):
+    """An enode that can say whether its cluster serves clients now."""
+
+    async def unreachable(self) -> str | None:
+        """What keeps it from that, in one sentence for an operator; None: nothing. Asked now and then; may be slow.
+
+        Raises PenstockError, whose message is the sentence then.
+        """
         ...
 
 

@@ -27,11 +27,13 @@ from penstock.seams.channel import Channel, Dialect
 from penstock.seams.enode import Enode
 from penstock.seams.front import Front
 from penstock.seams.journal import OWN_TOPICS
+from penstock.seams.meters import Meters
 from penstock.seams.node import NodeIdentity, Services
 from penstock.seams.offsets import OffsetsCodec
 from penstock.seams.opening import KeepsOffsets, OpenedEnode, Surroundings
 from penstock.seams.runtime import Promise
 from penstock.snode.enodes.opening import open_enode
+from penstock.snode.ops.watched import Stage, Watched
 from penstock.snode.services.journal import JournalService
 from penstock.snode.services.offsets import OffsetsService
 
@@ -86,6 +88,8 @@ class Node:
         self._reached: dict[str, Endpoint] = {}
         self._failure: Promise[BaseException] | None = None
         self._budget = Budget(config.memory_bytes)
+        self._watched = Watched(self._budget)
+        self._ops: tuple[Listener, Front] | None = None
 
     def address(self, scheme: str) -> Endpoint:
         """Where clients of a protocol reach the node; the port is the real one, even if 0 was asked for."""
@@ -101,6 +105,11 @@ class Node:
     def listening(self) -> list[str]:
         """Addresses of all listeners, as in ``url``."""
         return [self.url(scheme) for scheme in self._listeners]
+
+    @property
+    def metrics_url(self) -> str | None:
+        """Where operators ask, as ``http://127.0.0.1:9400``; None where they cannot."""
+        return None if self._ops is None else f"http://{self._ops[0].endpoint}"
 
     @property
     def store_url(self) -> str:
@@ -136,6 +145,10 @@ class Node:
         config = self.config
         runtime = self._runtime = self._runtime or AsyncioRuntime(self._failed)
         self._failure = runtime.promise()
+        # Finer than a loop's clock; where time is simulated, that.
+        now = time.perf_counter if self._given_runtime is None else runtime.monotonic
+        self._watched = Watched(self._budget, Meters(now), listeners=self._listeners)
+        await self._open_ops(runtime)
         beside = await self._open_journals(runtime)
         enode = self._enode = open_enode(config.store, Surroundings(runtime, config, self._channel_of, beside))
         for found in await enode.start():
@@ -155,12 +168,27 @@ class Node:
         if self._place is not None and self._place.again:
             siblings.update(self._place.siblings)
         identity = NodeIdentity(own.node_id, own.cluster_id, self._advertised, own.epoch, self._reached, siblings)
-        services = Services(identity, runtime, enode, offsets, journals, self._budget)
+        services = Services(identity, runtime, enode, offsets, journals, self._budget, self._watched.meters)
         for listen in config.listen:
             await self._open(listen, services)
         if self._place is not None:  # those that start in the same moment would wait for each other
             siblings.update(self._place.siblings)
         enode.keep_up()
+        self._watched.enode, self._watched.stage = enode, Stage.SERVING
+
+    async def _open_ops(self, runtime: AsyncioRuntime) -> None:
+        """Before everything else: who asks while a large log is looked at is told that."""
+        at = self.config.ops
+        if at is None:
+            return
+        from penstock.snode.ops.front import LISTENER, OpsFront  # nodes without the page do not pay for it
+
+        front = OpsFront(self._watched, runtime)
+        try:
+            self._ops = await serve(front, at.endpoint, options=LISTENER, network=self._network), front
+        except OSError as error:
+            raise ConfigError(f"cannot listen on {at}: {error.strerror or error}") from error
+        await front.start()
 
     async def _open_journals(self, runtime: AsyncioRuntime) -> JournalService | None:
         """Where the node's own journals are, if that is not where its data is."""
@@ -227,6 +255,7 @@ class Node:
         self._reached.setdefault(listen.scheme, self._advertised[listen.scheme])
 
     def _failed(self, error: BaseException) -> None:
+        self._watched.stage = Stage.FAILED
         if self._failure is not None:
             self._failure.set(error)
 
@@ -240,6 +269,7 @@ class Node:
         """
         listeners, self._listeners = [*self._listeners.values(), *self._own_doors], {}
         fronts, self._fronts = self._fronts, []
+        self._watched.stage = Stage.DRAINING
         begun = time.monotonic()
         for listener in listeners:
             listener.stop_accepting()
@@ -247,6 +277,7 @@ class Node:
             await front.stop()
         for listener in listeners:
             await listener.close(self.config.drain_ms / 1_000)
+        await self._close_ops()
         self._advertised.clear()
         self._reached.clear()
         runtime, self._runtime = self._runtime, self._given_runtime
@@ -262,12 +293,20 @@ class Node:
             if kept is not None:
                 await kept.close(left_s)
 
+    async def _close_ops(self) -> None:
+        """Last of all listeners: who asks while a node drains is told that."""
+        ops, self._ops = self._ops, None
+        if ops is not None:
+            await ops[1].stop()
+            await ops[0].close(0)
+
     async def abort(self) -> None:
         """Stop as a killed process would, for tests: clients are cut off, parked requests die, nothing is flushed."""
         listeners, self._listeners = [*self._listeners.values(), *self._own_doors], {}
         self._fronts = []
         for listener in listeners:
             await listener.close(0)
+        await self._close_ops()
         self._advertised.clear()
         self._reached.clear()
         runtime, self._runtime = self._runtime, self._given_runtime

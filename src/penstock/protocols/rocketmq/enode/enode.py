@@ -117,6 +117,10 @@ class RocketEnode:
             ) from error
         return [] if self._relay.brokers.names else [f"the name servers of {self.url} know no broker yet"]
 
+    async def unreachable(self) -> str | None:
+        """A name server has to answer, and a master to take a connection."""
+        return await self._relay.unreachable()
+
     def keep_up(self) -> None:
         self._runtime.spawn(self._look_for_ever(), "ask RocketMQ's name servers where its brokers are")
 

@@ -191,6 +191,20 @@ class RocketRelay:
         """Whether they were asked that short a time ago."""
         return self._looked_s >= 0 and self._channel.monotonic() - self._looked_s < seconds
 
+    async def unreachable(self) -> str | None:
+        """What is in the way of all clients, if anything is: no name server answers, or no master takes a connection.
+
+        Raises PenstockError, which says it too.
+        """
+        await self.look()
+        masters = self.brokers.masters()
+        if not masters:
+            return "no name server knows a master broker"
+        found = await self.gather([self.open(each, "") for each in masters])
+        if None not in found:
+            return "no master broker takes a connection: " + ", ".join(str(each.endpoint) for each in masters[:3])
+        return None
+
     # Inside.
 
     def pushed(self, connection: Connection, frame: Frame) -> None:

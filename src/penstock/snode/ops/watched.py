@@ -1,0 +1,38 @@
+"""A node as its operators' page sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from penstock.net.server import Budget, Listener
+from penstock.seams.meters import Meters
+
+if TYPE_CHECKING:
+    from penstock.net.asyncio_channel import AsyncioChannel
+    from penstock.seams.opening import OpenedEnode
+
+__all__ = ["Stage", "Watched"]
+
+
+class Stage(StrEnum):
+    """Where a node is in its life; the text is what a probe reads."""
+
+    STARTING = "starting: what it keeps, or the cluster behind it, is being looked at"
+    SERVING = "ready"
+    DRAINING = "draining: no new clients are taken"
+    FAILED = "failed: one of its tasks ended, see its log"
+
+
+@dataclass(slots=True)
+class Watched:
+    """What is read; the node keeps it up to date."""
+
+    budget: Budget
+    meters: Meters = field(default_factory=Meters)
+    listeners: Mapping[str, Listener] = field(default_factory=dict)
+    channels: list[AsyncioChannel[Any]] = field(default_factory=list)
+    enode: OpenedEnode | None = None
+    stage: Stage = Stage.STARTING
