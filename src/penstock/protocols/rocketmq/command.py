@@ -9,12 +9,14 @@ live here: framing's state, which fields a code has (``messages``), what codes m
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from penstock.errors import ProtocolViolation, UsageError
+from penstock.protocols.rocketmq.usual import USUAL, Written
 from penstock.seams.framing import Buffer, Buffers
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "code_of",
     "decode",
     "encode",
+    "field_of",
     "framed",
 ]
 
@@ -91,6 +94,12 @@ class RemotingCommand:
     def is_one_way(self) -> bool:
         """Whether nobody waits for an answer."""
         return bool(self.flag & ONE_WAY)
+
+
+def field_of(command: RemotingCommand, name: str) -> str | None:
+    """One ext field, if it is there; the others are not read for it where that can be helped."""
+    fields = command.fields
+    return fields.said(name) if isinstance(fields, Written) else fields.get(name)
 
 
 def encode(command: RemotingCommand) -> Buffers:
@@ -169,16 +178,25 @@ def _json(command: RemotingCommand) -> tuple[bytes, bytes]:
 
     Names are in alphabetical order; nothing is written where there is nothing to say.
     """
-    fields = f'"extFields":{_JSON(dict(command.fields))},' if command.fields else ""
+    said = command.fields
+    if isinstance(said, Written):
+        fields = f'"extFields":{said.text},'
+    else:
+        fields = f'"extFields":{_JSON(dict(said))},' if said else ""
     remark = "" if command.remark is None else f',"remark":{_JSON(command.remark)}'
-    before = f'{{"code":{command.code},{fields}"flag":{command.flag},"language":{_JSON(command.language)},"opaque":'
+    language = f'"{command.language}"' if command.language in _LANGUAGE_NUMBER else _JSON(command.language)
+    before = f'{{"code":{command.code},{fields}"flag":{command.flag},"language":{language},"opaque":'
     after = f'{remark},"serializeTypeCurrentRPC":"JSON","version":{command.version}}}'
     return _utf8(before, "a header"), _utf8(after, "a remark")
 
 
 def _of_json(header: bytes, body: memoryview) -> RemotingCommand:
     try:
-        said = _READ(header.decode())
+        text = header.decode()
+        usual = USUAL(text)
+        if usual is not None:
+            return _of_usual(usual, body)
+        said = _READ(text)
     except (ValueError, RecursionError) as error:
         raise ProtocolViolation(f"a header of {len(header)} bytes is no JSON: {str(error)[:200]}") from error
     if not isinstance(said, dict):
@@ -193,6 +211,20 @@ def _of_json(header: bytes, body: memoryview) -> RemotingCommand:
         remark if isinstance(remark, str) else None,
         language if isinstance(language, str) else "OTHER",
         _number(said, "version"),
+    )
+
+
+def _of_usual(usual: re.Match[str], body: memoryview) -> RemotingCommand:
+    code, fields, flag, language, opaque, remark, version = usual.groups()
+    return RemotingCommand(
+        int(code),
+        int(opaque),
+        int(flag),
+        Written(fields) if fields else {},
+        body,
+        None if remark is None else _READ(remark),
+        language,
+        int(version),
     )
 
 

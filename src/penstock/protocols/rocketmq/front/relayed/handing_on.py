@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from penstock.errors import PenstockError, UpstreamLost
-from penstock.protocols.rocketmq.command import RemotingCommand, encode, framed
+from penstock.protocols.rocketmq.command import RemotingCommand, framed
 from penstock.protocols.rocketmq.enode.brokers import Broker
 from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.framing import command_of
@@ -28,8 +28,7 @@ Seen = Callable[[RemotingCommand | None], None]
 """Is shown the answer on its way back; None where there is none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """What goes to which broker, over which connection; ``held_s``: for how long it may keep the answer on purpose.
 
     ``api`` is what was asked for, where another request is made of it.
@@ -48,14 +47,14 @@ def begin(around: Around, plan: Plan) -> Later[Buffers] | None:
     _check(around)
     later: Later[Buffers] = Later(around.services.runtime.promise)
     # Only what the answer needs: a request that waits for it holds no body.
-    to = RemotingCommand(0, plan.command.opaque, compact=plan.command.compact)
+    opaque, compact = plan.command.opaque, plan.command.compact
     seen, traffic, held, began = plan.seen, around.traffic, plan.held_s > 0, around.meter.now()
     api = plan.command.code if plan.api < 0 else plan.api
 
     def told(came: Frame | PenstockError) -> None:
         traffic.under_way -= 1
         traffic.held -= held
-        answer = _answer(to, came, seen)
+        answer = _answer(opaque, came, seen, compact=compact)
         around.count(api, began, answer)
         later.give(answer)
 
@@ -78,11 +77,11 @@ async def finish(around: Around, plan: Plan) -> Buffers | Later[Buffers] | None:
             if later is not None:
                 return later
             came = await relay.ask(plan.broker, framed(command), lane=plan.lane, held_s=plan.held_s)
-            return _answer(command, came, plan.seen)
+            return _answer(command.opaque, came, plan.seen, compact=command.compact)
         await relay.tell(plan.broker, framed(command), lane=plan.lane)
     except UpstreamLost as error:
         if not command.is_one_way:
-            return _answer(command, error, plan.seen)
+            return _answer(command.opaque, error, plan.seen, compact=command.compact)
         _log.info("a request %d that nobody waits for is lost: %s", command.code, error)
     finally:
         around.traffic.under_way -= 1
@@ -91,33 +90,22 @@ async def finish(around: Around, plan: Plan) -> Buffers | Later[Buffers] | None:
 
 def with_number(command: RemotingCommand, opaque: int) -> Buffers:
     """An answer as it came, for whoever asked under that number. Raises UsageError."""
-    return encode(
-        RemotingCommand(
-            command.code,
-            opaque,
-            command.flag,
-            command.fields,
-            command.body,
-            command.remark,
-            command.language,
-            command.version,
-            command.compact,
-        )
-    )
+    return framed(command)(opaque)
 
 
-def _answer(to: RemotingCommand, came: Frame | PenstockError, seen: Seen | None) -> Buffers:
+def _answer(opaque: int, came: Frame | PenstockError, seen: Seen | None, *, compact: bool) -> Buffers:
     if isinstance(came, PenstockError):
         if seen is not None:
             seen(None)
         said = refusal(came)
-        return refused(to, said.code, said.message)
+        return refused(RemotingCommand(0, opaque, compact=compact), said.code, said.message)
     command = command_of(came)
     try:
         if seen is not None:
             seen(command)
-        return with_number(command, to.opaque)
+        return with_number(command, opaque)
     except PenstockError as error:
+        to = RemotingCommand(0, opaque, compact=compact)
         return refused(to, Code.SYSTEM_ERROR, f"a broker's answer cannot be handed on: {error.message}")
 
 

@@ -34,7 +34,7 @@ def is_pull(asked: RemotingCommand) -> bool:
 
 def planned(around: Around, line: RelayedLine, asked: RemotingCommand, said: str) -> Plan | None:
     """The pull as a broker gets it; None where the broker has to be looked up. Raises Refused."""
-    fields = asked.fields
+    fields = dict(asked.fields)
     group, topic, queue = fields.get("consumerGroup", ""), fields.get("topic", ""), fields.get("queueId", "")
     place = (group, topic, queue, said)
     broker = broker_for(around, said, number=around.suggested.get(place) or MASTER, standby=True)
@@ -57,7 +57,8 @@ def planned(around: Around, line: RelayedLine, asked: RemotingCommand, said: str
         held_ms = min(asked_ms, around.options.max_hold_ms)
         changed["suspendTimeoutMillis"] = str(held_ms)
         held_s = held_ms / 1_000 + _LOOKS_EVERY_S
-    command = replace(asked, code=_PULL, fields=changed)
+    same = asked.code == _PULL and changed == fields
+    command = asked if same else replace(asked, code=_PULL, fields=changed)  # what is the same is not written anew
     seen = _noting(around, place, broker.number)
     return Plan(command, broker, lane_of(line, "pull"), held_s, seen, api=_PULL if asked.code == _SNODE else asked.code)
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from penstock.errors import PenstockError, UsageError
 from penstock.protocols.rocketmq import messages as m
-from penstock.protocols.rocketmq.command import RemotingCommand
+from penstock.protocols.rocketmq.command import RemotingCommand, field_of
 from penstock.protocols.rocketmq.enode.brokers import MASTER, Broker
 from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.front.faults import Refused
@@ -29,7 +29,7 @@ _AGAIN_S: Final = 1.0
 
 def said_by(asked: RemotingCommand) -> str | None:
     """The broker that a request names, in one way or another. Raises ProtocolViolation."""
-    if asked.code in _SENT_IN_LETTERS and (name := asked.fields.get("n")):
+    if asked.code in _SENT_IN_LETTERS and (name := field_of(asked, "n")):
         return name
     for field in _NAMES:
         if name := asked.fields.get(field):
