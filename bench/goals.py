@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from bench.samples import Sample, ratio, select, spread
 
 __all__ = [
+    "ADDED_MS",
     "ALL_S",
     "BATCH_MS",
     "CPU",
@@ -20,14 +21,17 @@ __all__ = [
     "GOALS",
     "IDLE_SHARE",
     "LATENCY_MS",
+    "MB",
     "PEAK_MB",
     "PLAN_S",
     "RATE",
+    "REQUEST_MS",
     "SERVER_CPU",
     "SINGLE_RATE",
     "STALL_S",
     "START_S",
     "TASKS",
+    "WAKE_MS",
     "Goal",
     "Verdict",
     "judge",
@@ -43,6 +47,10 @@ PLAN_S = "s to plan a read"
 TASKS = "tasks of a read"
 SINGLE_RATE = "records/s"
 SERVER_CPU = "CPU µs of the server per record"
+ADDED_MS = "ms more than direct at p50"
+WAKE_MS = "ms from a send to a poll that it ends"
+REQUEST_MS = "ms a request"
+MB = "MB"
 LATENCY_MS = "ms from send() to the reader"
 FIRST_S = "s from start to the first record"
 ALL_S = "s from start to the last record"
@@ -213,6 +221,32 @@ GOALS: Sequence[Goal] = (
         "… with 2,000 in flight",
         "rocketmq-front", "Java async send", SERVER_CPU, "penstock snode", "", 80, 50, smaller_is_better=True,
         unit=" µs",
+    ),
+    Goal(
+        "Snode before RocketMQ: pulls of 32 messages ÷ direct",
+        "snode-rocketmq", "Java pull, 32 at once", SINGLE_RATE, "penstock snode", "RocketMQ, direct", 0.85, 0.95,
+    ),
+    Goal(
+        "… sends that are waited for ÷ RocketMQ's Proxy",
+        "snode-rocketmq", "Java sync send", SINGLE_RATE, "penstock snode", "RocketMQ Proxy", 1, 1.5,
+    ),
+    Goal(
+        "… with 2,000 in flight ÷ Proxy",
+        "snode-rocketmq", "Java async send", SINGLE_RATE, "penstock snode", "RocketMQ Proxy", 1, 1.5,
+    ),
+    Goal(
+        "… a send that is waited for, added to direct",
+        "snode-rocketmq", "Java sync send", ADDED_MS, "penstock snode", "", 0.35, 0.2, smaller_is_better=True,
+        unit=" ms",
+    ),
+    Goal(
+        "… its CPU",
+        "snode-rocketmq", "Java sync send", SERVER_CPU, "penstock snode", "", 172, 60, smaller_is_better=True,
+        unit=" µs",
+    ),
+    Goal(
+        "… idle memory",
+        "snode-rocketmq", "idle", MB, "penstock snode", "", 60, 45, smaller_is_better=True, unit=" MB",
     ),
     Goal(
         "TubeMQ consume into Arrow, RangeReader ÷ Java's client-balanced consumer (builds no columns)",

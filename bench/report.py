@@ -199,6 +199,14 @@ _ABOUT = {
         "messages at once. The server's CPU is that of all messages, the warm-up's included; the real one's does not "
         "count its name server."
     ),
+    "snode-rocketmq": (
+        "RocketMQ's Java client (5.4) at a real broker, through our Snode before it, and through RocketMQ's Proxy "
+        "(remoting, cluster mode) before it. All run all the time, and are asked in turn; topics of four queues, "
+        "values of 100 bytes. The server's CPU is that of what stands in between, for all messages, the warm-up's "
+        "included; direct, the broker's. Large answers are pulled one message at a time over one connection. A "
+        "thousand polls of as many groups that nobody knows are held over ten connections, on four queues; one "
+        "message a queue ends them all, and each is timed from before the first of these is sent."
+    ),
     "spark-rocketmq": (
         "A topic of a real RocketMQ broker (5.4), four queues, 1,024 messages an answer, into Spark's noop sink. No "
         "connector of RocketMQ's runs on Spark 4; the rival is RocketMQ's own pull consumer at its best, which reads "

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ import psutil  # type: ignore[import-untyped]
 
 from tools.peers import jvm, kafka
 
-__all__ = ["ROOT", "Server", "Snode", "alone", "broker", "environment", "kept", "snode"]
+__all__ = ["ROOT", "Server", "Snode", "alone", "before", "broker", "environment", "kept", "snode"]
 
 ROOT = Path(__file__).resolve().parent.parent
 READY = re.compile(r"(\w+)://127\.0\.0\.1:(\d+)")
@@ -93,16 +93,45 @@ class Server:
     pid: int
 
     def cpu_s(self) -> float:
-        """Seconds that it has used."""
-        times = psutil.Process(self.pid).cpu_times()
-        return float(times.user + times.system)
+        """Seconds that it has used, and the processes under it."""
+        return float(sum(times.user + times.system for times in (each.cpu_times() for each in self._processes())))
+
+    def resident_mb(self) -> float:
+        """Memory of all of them now, in millions of bytes; what they share counts for each."""
+        return float(sum(each.memory_info().rss for each in self._processes())) / 1e6
+
+    def _processes(self) -> list[psutil.Process]:
+        first = psutil.Process(self.pid)
+        return [first, *first.children(recursive=True)]
 
 
 @contextmanager
 def snode(store: str, *, also: str = "") -> Iterator[Snode]:
     """``penstock snode`` with a Kafka listener on a free port, and one of a protocol, until the block ends."""
-    line = [sys.executable, "-m", "penstock.cli", "snode", "--store", store, "--listen", "kafka://127.0.0.1:0"]
-    line += ["--listen", f"{also}://127.0.0.1:0"] if also else []
+    with _running(["--store", store], ["kafka", *filter(None, [also])]) as (process, ports, begun, ready_s):
+        port = ports["kafka"]
+        yield Snode(f"127.0.0.1:{port}", port, process.pid, ready_s, begun, ports.get(also, 0))
+
+
+@contextmanager
+def before(cluster: str, name: str, *words: str) -> Iterator[Server]:
+    """``penstock snode --enode CLUSTER``, which listens for the cluster's own protocol, until the block ends.
+
+    ``words``: further arguments.
+    """
+    scheme = cluster.partition("://")[0]
+    with _running(["--enode", cluster, *words], [scheme]) as (process, ports, _, _):
+        yield Server(name, f"127.0.0.1:{ports[scheme]}", process.pid)
+
+
+_Running = tuple[subprocess.Popen[bytes], Mapping[str, int], float, float]
+"""The process, its ports by scheme, when it was begun, and how many seconds later it was ready."""
+
+
+@contextmanager
+def _running(words: Sequence[str], schemes: Sequence[str]) -> Iterator[_Running]:
+    listeners = [word for scheme in schemes for word in ("--listen", f"{scheme}://127.0.0.1:0")]
+    line = [sys.executable, "-m", "penstock.cli", "snode", *words, *listeners]
     log = kept() / "snode.log"
     with log.open("wb") as errors:
         begun = time.perf_counter()
@@ -111,9 +140,7 @@ def snode(store: str, *, also: str = "") -> Iterator[Snode]:
         )
     try:
         ports = _ready(process, log)
-        ready_s = time.perf_counter() - begun
-        port = ports["kafka"]
-        yield Snode(f"127.0.0.1:{port}", port, process.pid, ready_s, begun, ports.get(also, 0))
+        yield process, ports, begun, time.perf_counter() - begun
     finally:
         jvm.end(process)
         if process.stdout is not None:

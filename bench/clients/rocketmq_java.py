@@ -34,7 +34,10 @@ def measure(case: str, names: str, topic: str, *, count: int, warm: int, value_b
     with tempfile.TemporaryDirectory(prefix="rocketmq-speed-", ignore_cleanup_errors=True) as folder:
         home = rocketmq_java.furnished(Path(folder))
         line = rocketmq_java.command("Speed", words, home=home, heap="1g", quick=False)
-        run = subprocess.run(line, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+        try:
+            run = subprocess.run(line, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+        except subprocess.TimeoutExpired:
+            raise RuntimeError(f"the Java client has not ended after {_TIMEOUT_S:.0f} s") from None
     told = [json.loads(text) for text in run.stdout.splitlines()]
     figures = [each for each in told if each["event"] == "measured"]
     if run.returncode or not figures or figures[0]["failed"]:

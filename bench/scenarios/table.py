@@ -17,6 +17,7 @@ from bench.scenarios import (
     serve,
     small,
     snode,
+    snode_rocketmq,
     spark,
     spark_batches,
     spark_planning,
@@ -56,6 +57,9 @@ SCENARIOS: Mapping[str, Scenario] = {
     "rocketmq": Scenario(rocketmq.run, "a real RocketMQ broker: reading and writing", rocketmq.RIVALS),
     "rocketmq-front": Scenario(
         rocketmq_front.run, "RocketMQ's Java client at our node and at a real broker", rocketmq_front.RIVALS
+    ),
+    "snode-rocketmq": Scenario(
+        snode_rocketmq.run, "real RocketMQ brokers: direct, behind our Snode, behind its Proxy", snode_rocketmq.RIVALS
     ),
     "spark-rocketmq": Scenario(
         spark_rocketmq.run, "a topic of a real RocketMQ broker into Spark's noop sink", spark_rocketmq.RIVALS

@@ -21,7 +21,8 @@ import org.apache.rocketmq.common.message.MessageQueue;
  * What the client reaches once it is warm: M messages that nobody times, then N. Pulls go by a thread a queue, from its
  * beginning; sends are asynchronous, or waited for one by one (sync), in several threads of one producer. One line:
  * records, seconds (pulls: from the first answer to the last, without the first), CPU seconds of this JVM in that time,
- * bytes of bodies, seconds from the beginning to the first answer.
+ * bytes of bodies, seconds from the beginning to the first answer; of pulls and of sends that are waited for also how
+ * many ms half of them took at most, 99 of 100, and the slowest.
  */
 public final class Speed {
     private static final OperatingSystemMXBean SYSTEM = (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
@@ -36,6 +37,7 @@ public final class Speed {
     private long firstRecords;
     private long last;
     private long lastCpu;
+    private final List<Long> took = java.util.Collections.synchronizedList(new ArrayList<>());
 
     private Speed(Lines lines) {
         this.lines = lines;
@@ -59,7 +61,15 @@ public final class Speed {
 
     private void told() {
         Lines.line("event", "measured", "records", records.get() - firstRecords, "seconds", (last - begun) / 1e9,
-                "cpu_s", (lastCpu - cpu) / 1e9, "bytes", bytes.get(), "start_s", (begun - born) / 1e9, "failed", failed.get());
+                "cpu_s", (lastCpu - cpu) / 1e9, "bytes", bytes.get(), "start_s", (begun - born) / 1e9, "failed", failed.get(),
+                "p50_ms", tookAtMost(0.5), "p99_ms", tookAtMost(0.99), "max_ms", tookAtMost(1));
+    }
+
+    private double tookAtMost(double share) {
+        List<Long> sorted = new ArrayList<>(took);
+        java.util.Collections.sort(sorted);
+        int size = sorted.size();
+        return size == 0 ? 0 : sorted.get(Math.min(size - 1, (int) (size * share))) / 1e6;
     }
 
     private void send(long count) throws Throwable {
@@ -92,7 +102,9 @@ public final class Speed {
             threads[i] = new Thread(() -> {
                 for (long sent = 0; sent < each; sent++) {
                     try {
+                        long asked = System.nanoTime();
                         producer.send(new Message(message.getTopic(), message.getBody()));
+                        took.add(System.nanoTime() - asked);
                         records.incrementAndGet();
                     } catch (Exception trouble) {
                         failed.incrementAndGet();
@@ -140,7 +152,9 @@ public final class Speed {
             Thread thread = new Thread(() -> {
                 try {
                     for (long at = 0; at < count / queues.size();) {
+                        long asked = System.nanoTime();
                         PullResult result = consumer.pull(queue, "*", at, batch);
+                        took.add(System.nanoTime() - asked);
                         got(result.getMsgFoundList());
                         at = result.getNextBeginOffset();
                     }
