@@ -16,7 +16,7 @@ from penstock.protocols.rocketmq.front.apis.single import SINGLE
 from penstock.protocols.rocketmq.front.apis.single import send as single
 from penstock.protocols.rocketmq.front.call import Call, Line, Reply, Shared
 from penstock.protocols.rocketmq.front.faults import refusal
-from penstock.protocols.rocketmq.front.table import meant
+from penstock.protocols.rocketmq.front.table import TABLE, meant
 from penstock.protocols.rocketmq.rpc import answer, read_request
 from penstock.protocols.rocketmq.rpc import refusal as refused
 from penstock.seams.framing import Buffers, Frame
