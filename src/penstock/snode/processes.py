@@ -67,6 +67,11 @@ def run_processes(
             f"{config.processes} processes cannot keep {config.store} together: a log has one owner",
             hint="Leave --processes out, or keep topics in a cluster: --enode",
         )
+    if config.journals:
+        raise ConfigError(
+            f"{config.processes} processes cannot keep journals in {config.journals} together",
+            hint="Leave --processes or --journals out",
+        )
     lives, life = os.pipe()
     listen, places = _places(config, lives)
     share = replace(config, listen=listen, memory_bytes=max(config.memory_bytes // config.processes, 1 << 20))
@@ -99,6 +104,15 @@ def _places(config: SnodeConfig, lives: int) -> tuple[tuple[ListenAddress, ...],
     ]
 
 
+def _own_page(config: SnodeConfig, number: int) -> SnodeConfig:
+    """Each process tells its own metrics, the first one at the port that was said, the next at the next."""
+    at = config.ops
+    if at is None or not at.endpoint.port:
+        return config
+    own = Endpoint(at.endpoint.host, at.endpoint.port + number)
+    return replace(config, metrics=str(ListenAddress(at.scheme, own)))
+
+
 @dataclass(slots=True)
 class _Running:
     """One process; ``pid`` 0 while there is none, and then ``due`` says when there will be one."""
@@ -120,6 +134,7 @@ class _Watch:
         self._ready = ready
         self._running = [_Running(place) for place in places]
         self._said = False
+        self._line = ""
         self._stopping = False
         self._code = 0
         self._selector = selectors.DefaultSelector()
@@ -174,9 +189,10 @@ class _Watch:
         for line in os.read(self._words, 65_536).decode().splitlines():
             number, _, text = line.partition(" ")
             self._running[int(number)].ready = True
+            self._line = text if number == "0" else self._line
             if not self._said and all(each.ready for each in self._running):
                 self._said = True
-                self._ready(f"{text} processes={len(self._running)}")
+                self._ready(f"{self._line} processes={len(self._running)}")
 
     def _start_due(self) -> None:
         for number, each in enumerate(self._running):
@@ -237,7 +253,7 @@ class _Watch:
                     for door in running.place.doors.values():
                         door.close()
             place = replace(place, again=self._said)
-            return self._work(self._config, place, lambda text: self._say(number, text))
+            return self._work(_own_page(self._config, number), place, lambda text: self._say(number, text))
         except BaseException:
             traceback.print_exc()
             return 1

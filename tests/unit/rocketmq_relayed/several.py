@@ -101,12 +101,12 @@ class Snodes(World):
         await super().start()
         await self.node.stop()
 
-    async def snode(self, name: str, *, others: str = "", finds: bool = True) -> Node:
-        """Start one; ``others`` are those that it is told of."""
+    async def snode(self, name: str, *, others: str = "", finds: bool = True, accounts: str = "") -> Node:
+        """Start one; ``others`` are those that it is told of, ``accounts`` those of clients."""
         config = SnodeConfig(
             store=f"rocketmq://{NAMES}",
             listen=(ListenAddress("rocketmq", place(name)),),
-            fronts=(RocketNodeConfig(snodes=others, find_snodes=finds),),
+            fronts=(RocketNodeConfig(snodes=others, find_snodes=finds, rocketmq_accounts=accounts or None),),
             allow_remote=True,
         )
         self.wires[name] = _Wires(self.network.memory)

@@ -259,3 +259,16 @@ def test_a_peer_that_talks_nonsense_is_left_alone() -> None:
         assert len(asyncio.all_tasks()) < 30
 
     run(test)
+
+
+def test_snodes_whose_clients_have_to_sign_sign_for_each_other() -> None:
+    async def test(world: Snodes) -> None:
+        first = await world.snode(FIRST, accounts="alice:wonder,bob:builder")
+        second = await world.snode(SECOND, accounts="alice:wonder,bob:builder")
+        third = await world.snode(THIRD, accounts="alice:other")
+        await passing(FOUND_S)
+        heard = [set(world.front_of(each).around.peers.union.others) for each in (first, second, third)]
+        own = [world.front_of(each).around.peers.union.own.id for each in (first, second, third)]
+        assert heard == [{own[1]}, {own[0]}, set()]
+
+    run(test)

@@ -7,8 +7,10 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -132,6 +134,26 @@ def refused(*words: str) -> str:
 
 def test_processes_cannot_keep_a_log_together() -> None:
     assert "a log has one owner" in refused("--store", "memory:", "--processes", "2")
+
+
+def test_processes_cannot_keep_journals_together(tmp_path: Path) -> None:
+    said = refused("--enode", "rocketmq://127.0.0.1:1", "--journals", f"file:{tmp_path}", "--processes", "2")
+    assert "journals" in said
+
+
+@pytest.mark.skipif(not hasattr(socket, "SO_REUSEPORT"), reason="this system cannot share a port")
+def test_each_process_tells_its_own_metrics_one_port_after_the_other() -> None:
+    first = next(port for port in iter(free_port, None) if _is_free(port + 1))
+    with snode("--processes", "2", "--metrics", f"http://127.0.0.1:{first}") as running:
+        assert f"metrics=http://127.0.0.1:{first} processes=2" in running.ready
+        for port in (first, first + 1):
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S) as page:
+                assert "penstock_" in page.read().decode()
+
+
+def _is_free(port: int) -> bool:
+    with closing(socket.socket()) as tried:
+        return tried.connect_ex(("127.0.0.1", port)) != 0
 
 
 def test_a_port_that_another_snode_shares_among_its_own_processes_is_taken() -> None:

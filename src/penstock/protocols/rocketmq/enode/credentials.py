@@ -25,10 +25,18 @@ _OF_SIGNATURES: Final = frozenset({ACCESS_KEY, SECURITY_TOKEN, SIGNATURE})
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """``own`` is the node's account, ``clients`` are those of clients, by access key, that keep their names."""
+    """``own`` is the node's account, ``clients`` are those of clients, by access key, that keep their names.
+
+    ``peers`` is one that other Snodes know, which have the same clients, and believe whoever signs as one of them.
+    """
 
     own: Account | None = None
     clients: Mapping[str, Account] = field(default_factory=dict)
+    peers: Account | None = None
+
+    def sign_for_peers(self, request: Outgoing) -> Outgoing:
+        """A question to another Snode, as it is written."""
+        return request if self.peers is None else Credentials(self.peers).sign(request)
 
     def sign(self, request: Outgoing) -> Outgoing:
         """The request as it is written; as it was, where nobody's name is known."""

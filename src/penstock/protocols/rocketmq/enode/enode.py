@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from penstock.errors import PenstockError, Unsupported, UpstreamLost
 from penstock.model import Endpoint, Partition
@@ -88,7 +88,10 @@ class RocketEnode:
         self._look_s = look_s
         dialect = _Dialect()
         self._channel = around.channel_of(dialect, idle_timeout_s=_IDLE_S, tls=tls)
-        self._relay = dialect.relay = RocketRelay(self._channel, names, around.runtime.promise, timeout_s, credentials)
+        self._snodes = around.channel_of(dialect, idle_timeout_s=_IDLE_S)
+        self._relay = dialect.relay = RocketRelay(
+            self._channel, names, around.runtime.promise, timeout_s, credentials, self._snodes
+        )
         runtime = around.runtime
         self._asking = asking = Asking(self._relay)
         self._topics = topics = Topics(asking, runtime)
@@ -125,6 +128,7 @@ class RocketEnode:
         self._runtime.spawn(self._look_for_ever(), "ask RocketMQ's name servers where its brokers are")
 
     async def close(self, within_s: float) -> None:
+        await self._snodes.close()
         await self._channel.close()
 
     def abandon(self) -> None:

@@ -38,8 +38,8 @@ def open_enode(url: str, around: Surroundings) -> RocketEnode:
     account = None
     if rocket.access_key is not None and rocket.secret_key is not None:
         account = Account(rocket.access_key, rocket.secret_key)
-    clients = own.accounts if own.sign_as_clients else {}
-    credentials = Credentials(account, {key: Account(key, secret) for key, secret in clients.items()})
+    known = {key: Account(key, secret) for key, secret in own.accounts.items()}
+    credentials = Credentials(account, known if own.sign_as_clients else {}, next(iter(known.values()), None))
     return RocketEnode(
         shown.rstrip("/"),
         address.endpoints,

@@ -35,7 +35,10 @@ _LOST: Final = (ConnectionLost, RequestTimeout, ProtocolViolation)
 
 
 class RocketRelay:
-    """``penstock.seams.relay.Relay``; ``names`` are asked in a ring, the one that answered last first."""
+    """``penstock.seams.relay.Relay``; ``names`` are asked in a ring, the one that answered last first.
+
+    ``snodes`` are connections to other Snodes, whose listeners are not encrypted though brokers' may be.
+    """
 
     scheme = "rocketmq"
 
@@ -46,8 +49,10 @@ class RocketRelay:
         new_promise: Callable[[], Promise[Any]],
         timeout_s: float,
         credentials: Credentials | None = None,
+        snodes: Channel[None] | None = None,
     ) -> None:
         self._channel = channel
+        self._snodes = snodes or channel
         self._new_promise = new_promise
         self._opening: dict[tuple[Endpoint, str], Promise[None]] = {}
         self._names = list(names)
@@ -55,7 +60,8 @@ class RocketRelay:
         self._heard: Heard | None = None
         self._looked_s = -1.0
         self.timeout_s = timeout_s
-        self._sign = (credentials or Credentials()).sign
+        credentials = credentials or Credentials()
+        self._sign, self._sign_for_peers = credentials.sign, credentials.sign_for_peers
         self.brokers = Brokers()
 
     # What `Relay` says.
@@ -133,7 +139,9 @@ class RocketRelay:
         """Another Snode's answer. Raises UpstreamLost: what was asked may have happened."""
         try:
             connection = await self._connection(endpoint, SNODES)
-            return await connection.call(request, timeout_s=self.timeout_s + held_s, held_s=held_s)
+            return await connection.call(
+                self._sign_for_peers(request), timeout_s=self.timeout_s + held_s, held_s=held_s
+            )
         except _LOST as error:
             raise UpstreamLost(f"the Snode at {endpoint} did not answer: {error.message}") from error
 
@@ -213,7 +221,8 @@ class RocketRelay:
             self._heard(self.brokers.known(str(connection.endpoint)), frame)
 
     async def _connection(self, endpoint: Endpoint, lane: str) -> Connection:
-        return (await self._channel.reach(endpoint, lane, within_s=_CONNECT_S)).connection
+        channel = self._snodes if lane == SNODES else self._channel
+        return (await channel.reach(endpoint, lane, within_s=_CONNECT_S)).connection
 
     def _lost(self, name: str, error: PenstockError) -> UpstreamLost:
         self._looked_s = -1.0  # what name servers say may have changed

@@ -20,8 +20,8 @@ from penstock.seams.meters import Meter
 from penstock.seams.runtime import Promise
 
 if TYPE_CHECKING:
-    from penstock.protocols.rocketmq.front.relayed.peers import Peers
     from penstock.protocols.rocketmq.front.relayed.made_groups import MadeGroups
+    from penstock.protocols.rocketmq.front.relayed.peers import Peers
     from penstock.protocols.rocketmq.front.relayed.producers import ProducerGroups
     from penstock.protocols.rocketmq.front.relayed.retry_topics import RetryTopics
 

@@ -11,8 +11,8 @@ from penstock.protocols.rocketmq.front.metering import meter_of
 from penstock.protocols.rocketmq.front.options import RocketFrontOptions
 from penstock.protocols.rocketmq.front.relayed.apis.transactions import pass_on_check
 from penstock.protocols.rocketmq.front.relayed.around import Around, Traffic
-from penstock.protocols.rocketmq.front.relayed.peers.opening import peers_of
 from penstock.protocols.rocketmq.front.relayed.made_groups import MadeGroups
+from penstock.protocols.rocketmq.front.relayed.peers.opening import peers_of
 from penstock.protocols.rocketmq.front.relayed.producers import ProducerGroups
 from penstock.protocols.rocketmq.front.relayed.registering import Registering
 from penstock.protocols.rocketmq.front.relayed.retry_topics import RetryTopics
