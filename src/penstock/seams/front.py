@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from penstock.model import Endpoint
 from penstock.seams.framing import Buffers, Frame, Framing, Pieces
 from penstock.seams.later import Later
 
-__all__ = ["Front", "Peer", "Session"]
+__all__ = ["Front", "Peer", "Session", "SharesGroups"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,4 +67,14 @@ class Front(Protocol):
 
     async def stop(self) -> None:
         """Answer or drop what is parked; called once, before the store closes."""
+        ...
+
+
+@runtime_checkable
+class SharesGroups(Protocol):
+    """A front that has one group membership with others like it, so that several may serve one address."""
+
+    @property
+    def siblings(self) -> int:
+        """How many others it hears."""
         ...

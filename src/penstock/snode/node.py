@@ -25,7 +25,7 @@ from penstock.net.tls import client_context
 from penstock.protocols import USUAL, default_port, protocol, schemes
 from penstock.seams.channel import Channel, Dialect
 from penstock.seams.enode import Enode
-from penstock.seams.front import Front
+from penstock.seams.front import Front, SharesGroups
 from penstock.seams.journal import OWN_TOPICS
 from penstock.seams.meters import Meters
 from penstock.seams.node import NodeIdentity, Services
@@ -210,7 +210,9 @@ class Node:
         options = usual if idle_timeout_s is None else replace(usual, idle_timeout_s=idle_timeout_s)
         if tls is not None and tls.tls:
             options = replace(options, ssl=client_context(tls), tls_server_name=tls.tls_server_name)
-        return AsyncioChannel(dialect, options=options, network=self._network)
+        made: AsyncioChannel[Any] = AsyncioChannel(dialect, options=options, network=self._network)
+        self._watched.channels.append(made)
+        return made
 
     async def _open(self, listen: ListenAddress, services: Services) -> None:
         opened = protocol(listen.scheme).front
@@ -224,12 +226,12 @@ class Node:
                 f"a node cannot serve {listen.scheme} from {self.store_url}: only its own protocol goes there",
                 hint="Leave that listener out, or keep its topics elsewhere: file:DIRECTORY, in another node",
             )
-        if self._place is not None and services.enode.relay(listen.scheme) is None:
+        front = opened(services, self.config)
+        if self._place is not None and not isinstance(front, SharesGroups):
             raise ConfigError(
                 f"several processes cannot serve {listen} from {self.store_url} together",
-                hint="Leave --processes out, or listen only for the protocol of a cluster that keeps everything",
+                hint="Leave --processes out, or that listener: only groups of a cluster's own protocol are shared",
             )
-        front = opened(services, self.config)
         expected = self.config.advertised.get(listen.scheme, listen.endpoint)
         if self._place is not None:
             self._reached[listen.scheme] = self._place.reached[listen.scheme]

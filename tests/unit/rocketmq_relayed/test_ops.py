@@ -123,6 +123,9 @@ def test_without_a_name_server_a_snode_is_alive_and_not_ready_until_there_is_one
         for end in world.names.ends:
             end.hang_up()
         await passing(30)
+        # Nobody has asked for so long that nothing is known, and a probe is not kept until something is.
+        assert (await get(world, "/readyz"))[0] == 503
+        await passing(2)
         status, why = await get(world, "/readyz")
         assert status == 503
         assert "name server" in why

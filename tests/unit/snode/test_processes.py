@@ -142,6 +142,13 @@ def test_processes_cannot_keep_journals_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(socket, "SO_REUSEPORT"), reason="this system cannot share a port")
+def test_processes_cannot_have_groups_that_are_each_process_s_own() -> None:
+    with Broker("memory:", listen=["rocketmq://127.0.0.1:0"]) as cluster:
+        said = refused("--enode", cluster.url("rocketmq"), "--listen", "kafka://127.0.0.1:0", "--processes", "2")
+    assert "several processes cannot serve kafka://" in said
+
+
+@pytest.mark.skipif(not hasattr(socket, "SO_REUSEPORT"), reason="this system cannot share a port")
 def test_each_process_tells_its_own_metrics_one_port_after_the_other() -> None:
     first = next(port for port in iter(free_port, None) if _is_free(port + 1))
     with snode("--processes", "2", "--metrics", f"http://127.0.0.1:{first}") as running:

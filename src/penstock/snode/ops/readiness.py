@@ -14,6 +14,8 @@ __all__ = ["Readiness"]
 
 _FRESH_S: Final = 5.0
 """For so long an answer of the cluster behind is good for all who ask: probes cost it next to nothing."""
+_STALE_S: Final = 15.0
+"""What was found out so long ago says nothing of now: nobody has asked since."""
 _PATIENCE_S: Final = 0.7
 """Orchestrators wait a second for a probe by default."""
 _LONGEST_S: Final = 5.0
@@ -41,7 +43,8 @@ class Readiness:
             # One question for all who ask at once; who cannot wait does not take it from the others.
             self._looking = self._looking or asyncio.ensure_future(self._look(enode))
             await asyncio.wait({self._looking}, timeout=_PATIENCE_S)
-        return _SILENT if self._looked_s is None else self._why
+        unknown = self._looked_s is None or self._now() - self._looked_s > _STALE_S
+        return _SILENT if unknown else self._why
 
     def stop(self) -> None:
         """Ask no more."""

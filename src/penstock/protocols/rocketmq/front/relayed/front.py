@@ -51,6 +51,11 @@ class RelayedFront:
         relay.hear(self._heard)
 
     @property
+    def siblings(self) -> int:
+        """How many other Snodes are heard."""
+        return len(self.around.peers.union.others)
+
+    @property
     def scheme(self) -> str:
         return "rocketmq"
 
