@@ -49,6 +49,10 @@ class TopicOptions:
         """Whether what is known of a topic is young enough."""
         return name in self._known and self._now() < self._known[name][1]
 
+    def has(self, name: str) -> bool:
+        """Whether anything is known of it, however old: while nobody answers that has to do."""
+        return name in self._known
+
     def of(self, name: str) -> Mapping[str, str]:
         """What was set of a topic when it was last asked for; the same object while that is the same."""
         return self._known[name][0] if name in self._known else _NOTHING

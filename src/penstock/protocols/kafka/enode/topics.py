@@ -147,7 +147,8 @@ class Topics:
             try:
                 await self._options.learn((info.name,))
             except PenstockError as error:
-                raise as_log_says(error) from error
+                if not self._options.has(info.name):
+                    raise as_log_says(error) from error
         return self._state(info)
 
     def _state(self, info: TopicInfo) -> Topic:
