@@ -153,6 +153,22 @@ def test_who_waits_hears_of_what_others_write(cluster: Broker) -> None:
     over(cluster, work)
 
 
+def test_who_comes_while_a_broker_is_being_connected_to_is_told_as_well(cluster: Broker) -> None:
+    cluster.create_topic("u")
+
+    async def work(enode: KafkaEnode) -> None:
+        late = Partition("u", 0)
+        await enode.extents((AT, late))
+        first = enode.arrival({AT: 0})
+        await asyncio.sleep(0)  # the question waits for its connection
+        second = enode.arrival({late: 0})
+        await enode.append_all([(AT, batch(b"x")), (late, batch(b"x"))])
+        await first
+        await second
+
+    over(cluster, work)
+
+
 def test_an_offset_that_is_not_there_says_where_the_log_is(cluster: Broker) -> None:
     async def work(enode: KafkaEnode) -> tuple[int, int]:
         for value in (b"a", b"b", b"c"):

@@ -203,7 +203,8 @@ class Arrivals:
     async def _ask(self, watch: _Watch) -> None:
         """One question and its answer. Raises ConnectionLost, RequestTimeout, ServerError."""
         cluster, session = self._cluster, watch.session
-        ids = {partition.topic: cluster.topic_id(partition.topic) for partition in watch.parts}
+        parts = dict(watch.parts)  # others come while a connection is waited for: they are in the next question
+        ids = {partition.topic: cluster.topic_id(partition.topic) for partition in parts}
         by_ids = None not in ids.values()
         names: dict[Key, Partition] = {}
         asked: Asked | None = None
@@ -211,9 +212,9 @@ class Arrivals:
         def build(version: int) -> FetchRequest:
             nonlocal asked
             with_ids = version > _HIGHEST_WITH_NAMES
-            for partition in watch.parts:
+            for partition in parts:
                 names[ids[partition.topic] or NO_UUID if with_ids else partition.topic, partition.id] = partition
-            places = {key: Place(watch.parts[each].end, -1, -1, 1) for key, each in names.items()}
+            places = {key: Place(parts[each].end, -1, -1, 1) for key, each in names.items()}
             asked = session.ask(places, by_ids=with_ids)
             return _request(asked, with_ids)
 
