@@ -76,10 +76,15 @@ def test_a_transactional_producer_is_told_that_there_are_no_transactions() -> No
         assert produced(bootstrap, **{"enable.idempotence": True}) is None
 
 
-def test_an_idempotent_producer_is_told_that_there_are_no_sequences_and_a_plain_one_goes_on() -> None:
-    with lacking("sequences") as bootstrap:
+def test_an_idempotent_producer_is_told_that_it_is_not_taken_and_a_plain_one_goes_on() -> None:
+    with lacking("numbered") as bootstrap:
         fault = produced(bootstrap, **{"enable.idempotence": True})
         assert fault is not None
         assert fault.code() == KafkaError._UNSUPPORTED_FEATURE
         assert "Idempotent producer not supported" in fault.str()
         assert produced(bootstrap) is None
+
+
+def test_an_idempotent_producer_goes_on_where_nobody_looks_at_its_numbers() -> None:
+    with lacking("sequences") as bootstrap:
+        assert produced(bootstrap, **{"enable.idempotence": True}) is None
