@@ -60,6 +60,7 @@ _BEFORE_NUMBER: Final = struct.Struct(">hBh")
 _AFTER_NUMBER: Final = struct.Struct(">ii")
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
+_NO_FIELDS: Final = "{}"
 _ZERO, _COMMA = b"0,"
 _LONGEST_NUMBER: Final = len("-2147483648")
 _READ: Final = json.JSONDecoder().decode
@@ -220,7 +221,7 @@ def _of_usual(usual: re.Match[str], body: memoryview) -> RemotingCommand:
         int(code),
         int(opaque),
         int(flag),
-        Written(fields) if fields else {},
+        Written(fields) if fields and fields != _NO_FIELDS else {},
         body,
         None if remark is None else _READ(remark),
         language,
