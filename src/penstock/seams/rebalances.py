@@ -26,6 +26,8 @@ class RebalanceCause(enum.StrEnum):
     EXPIRED = "was not heard of"
     NOT_JOINED = "did not join again"
     NOT_SYNCED = "did not ask for its assignment"
+    NOT_REVOKED = "did not give up what it was told to"
+    TOPICS_CHANGED = "found other topics or partitions than before"
     REFUSED = "found the group full"
     LOG_REFUSED = "brought an assignment that the log refused"
 

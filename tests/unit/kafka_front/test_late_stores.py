@@ -38,7 +38,8 @@ def test_a_lost_write_is_not_tried_again_behind_later_ones(others: int) -> None:
         failures: list[BaseException] = []
         runtime = AsyncioRuntime(failures.append)
         offsets: Any = Slow()
-        keeper = GroupKeeper(GroupSettings(), offsets, runtime)
+        newer: Any = None
+        keeper = GroupKeeper(GroupSettings(), newer, offsets, runtime)
         keeper.coordinator.group = lambda _: Group("g")  # type: ignore[method-assign]
         keeper.store("g", b"first", None)
         await offsets.lost.wait()

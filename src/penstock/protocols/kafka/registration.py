@@ -31,6 +31,7 @@ def _client(
 
 
 def _front(services: Services, config: SnodeConfig) -> Front:
+    from penstock.protocols.kafka.consumer_groups import ConsumerGroupSettings
     from penstock.protocols.kafka.coordinator import GroupSettings
     from penstock.protocols.kafka.front import KafkaFront, KafkaFrontOptions
 
@@ -46,6 +47,11 @@ def _front(services: Services, config: SnodeConfig) -> Front:
             initial_rebalance_delay_ms=ours.initial_rebalance_delay_ms,
             min_session_timeout_ms=ours.group_min_session_timeout_ms,
             max_session_timeout_ms=ours.group_max_session_timeout_ms,
+            max_size=ours.group_max_size,
+        ),
+        newer_groups=ConsumerGroupSettings(
+            session_timeout_ms=ours.group_consumer_session_timeout_ms,
+            heartbeat_interval_ms=ours.group_consumer_heartbeat_interval_ms,
             max_size=ours.group_max_size,
         ),
     )

@@ -23,6 +23,12 @@ class KafkaNodeConfig:
     initial_rebalance_delay_ms: int = number(0, low=0, about="how long a new group's first member waits for others")
     group_min_session_timeout_ms: int = number(_SHORTEST, low=1, about="the shortest that a group's member may ask for")
     group_max_session_timeout_ms: int = number(_LONGEST, low=1, about="the longest that a group's member may ask for")
+    group_consumer_session_timeout_ms: int = number(
+        45_000, low=1, about="when a member of group.protocol=consumer counts as gone"
+    )
+    group_consumer_heartbeat_interval_ms: int = number(
+        5_000, low=1, about="how often members of group.protocol=consumer are to be heard of"
+    )
     group_max_size: int = number(10_000, low=1, about="members of one Kafka group; more are refused")
     offsets_retention_minutes: int = number(10_080, low=1, about="when offsets that no member reads on are forgotten")
     offsets_check_ms: int = number(600_000, low=1, about="how often such offsets are looked for")
@@ -33,4 +39,9 @@ class KafkaNodeConfig:
             raise ConfigError(
                 f"group_min_session_timeout_ms is {self.group_min_session_timeout_ms}, more than"
                 f" group_max_session_timeout_ms, {self.group_max_session_timeout_ms}"
+            )
+        if self.group_consumer_heartbeat_interval_ms >= self.group_consumer_session_timeout_ms:
+            raise ConfigError(
+                f"group_consumer_heartbeat_interval_ms is {self.group_consumer_heartbeat_interval_ms}, not less than"
+                f" group_consumer_session_timeout_ms, {self.group_consumer_session_timeout_ms}"
             )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from penstock.model import Committed, Partition
+from penstock.protocols.kafka.consumer_groups import ConsumerGroup
 from penstock.protocols.kafka.coordinator import Group, State
 
-__all__ = ["has_expired"]
+__all__ = ["has_expired", "newer_has_expired"]
 
 
 def has_expired(
@@ -28,3 +29,10 @@ def has_expired(
         else:
             return False
     return partition.topic not in read and now_ms - max(since, committed.timestamp_ms) >= retention_ms
+
+
+def newer_has_expired(
+    group: ConsumerGroup, partition: Partition, committed: Committed, now_ms: int, retention_ms: int
+) -> bool:
+    """The same of a group of the newer protocol: counted from the commit, and never for topics that a member wants."""
+    return partition.topic not in group.wanted() and now_ms - committed.timestamp_ms >= retention_ms

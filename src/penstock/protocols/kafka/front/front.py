@@ -8,8 +8,9 @@ from typing import Final
 from penstock.errors import PenstockError
 from penstock.protocols.kafka.front.call import Shared
 from penstock.protocols.kafka.front.codes import name_of as code_name
+from penstock.protocols.kafka.front.consumer_group_keeper import ConsumerGroupKeeper
 from penstock.protocols.kafka.front.fetch_sessions import FetchSessions
-from penstock.protocols.kafka.front.group_keeper import GroupKeeper
+from penstock.protocols.kafka.front.group_keeper import GroupKeeper, tell
 from penstock.protocols.kafka.front.options import KafkaFrontOptions
 from penstock.protocols.kafka.front.producer_ids import GivesProducerIds, ProducerIds
 from penstock.protocols.kafka.front.session import KafkaSession
@@ -36,10 +37,11 @@ class KafkaFront:
         behind: object = services.enode.relay(_SCHEME)
         asked = behind.producer_id if isinstance(behind, GivesProducerIds) else None
         ids = ProducerIds(services.identity.epoch, asked)
+        newer = ConsumerGroupKeeper(options.newer_groups, services, tell)
         self._shared = Shared(
             services,
             options,
-            GroupKeeper(options.groups, services.offsets, runtime),
+            GroupKeeper(options.groups, newer, services.offsets, runtime),
             FetchSessions(options.fetch_sessions, runtime.random_bytes),
             ids,
             TransactionKeeper(

@@ -1,4 +1,7 @@
-"""Runs the group coordinator: gives it the time, calls it at its deadlines, and carries its records to the log.
+"""Runs the group coordinators: gives them the time, calls them at their deadlines, carries their records to the log.
+
+A group is of one protocol at a time. While it has no members it can become one of the other; with members it stays what
+it is (Kafka's ``group.consumer.migration.policy`` ``disabled``).
 
 What must not live here: decisions about groups (`coordinator`) and wire messages (`apis`).
 """
@@ -8,36 +11,53 @@ from __future__ import annotations
 import itertools
 import logging
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 from penstock.errors import PenstockError
 from penstock.groups.rebalances import sentence
 from penstock.model import Committed, Partition
-from penstock.protocols.kafka.coordinator import Coordinator, Group, GroupSettings, Moment, State
+from penstock.protocols.kafka.consumer_groups import Beat
+from penstock.protocols.kafka.consumer_groups.requests import JOIN, BeatRefused
+from penstock.protocols.kafka.coordinator import (
+    CommitIdentity,
+    Coordinator,
+    Group,
+    GroupSettings,
+    Leaver,
+    Moment,
+    State,
+)
 from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.front.expiry import has_expired
+from penstock.protocols.kafka.front.alarm import Alarm
+from penstock.protocols.kafka.front.consumer_group_keeper import ConsumerGroupKeeper
+from penstock.protocols.kafka.front.expiry import has_expired, newer_has_expired
 from penstock.protocols.kafka.front.faults import Refused
 from penstock.seams.node import Offsets
 from penstock.seams.patience import patiently
 from penstock.seams.rebalances import Rebalance
-from penstock.seams.runtime import Runtime, Timer
+from penstock.seams.runtime import Runtime
 
-__all__ = ["GroupKeeper"]
+__all__ = ["GroupKeeper", "tell"]
 
 _log = logging.getLogger("penstock.node")
 
 
 class GroupKeeper:
-    """The coordinator of this node, alive. After each call to ``coordinator``, call `wake`."""
+    """The coordinators of this node, alive. After each call to ``coordinator``, call `wake`.
 
-    def __init__(self, settings: GroupSettings, offsets: Offsets, runtime: Runtime) -> None:
+    ``newer``: groups of KIP-848.
+    """
+
+    def __init__(
+        self, settings: GroupSettings, newer: ConsumerGroupKeeper, offsets: Offsets, runtime: Runtime
+    ) -> None:
         self._offsets = offsets
         self._runtime = runtime
-        self._timer: Timer | None = None
-        self._due: float | None = None
         self._stores: dict[str, int] = {}
         self._numbers = itertools.count(1)
-        self.coordinator = Coordinator(settings, self, self._new_id, _tell)
+        self.coordinator = Coordinator(settings, self, self._new_id, tell)
+        self.newer = newer
+        self._alarm = Alarm(runtime, self.coordinator.next_deadline, self._expire)
 
     def now(self) -> Moment:
         """Both clocks."""
@@ -45,33 +65,80 @@ class GroupKeeper:
 
     async def start(self) -> None:
         """Take over what the log knows. Raises ProtocolViolation for a damaged record."""
-        with_offsets = list(await self._offsets.groups())
-        self.coordinator.load(await self._offsets.saved_groups(), with_offsets, self.now())
+        await self.newer.start()
+        with_offsets = [each for each in await self._offsets.groups() if not self._is_newer(each)]
+        # A group that became one of the newer protocol left its record behind.
+        saved = {name: each for name, each in (await self._offsets.saved_groups()).items() if not self._is_newer(name)}
+        self.coordinator.load(saved, with_offsets, self.now())
         self.wake()
+
+    def _is_newer(self, group_id: str) -> bool:
+        return self.newer.coordinator.group(group_id) is not None
 
     def stop(self) -> None:
         """No more deadlines; whoever waits for its group is told to look for the coordinator again."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = None
+        self._alarm.stop()
+        self.newer.stop()
         self.coordinator.stop()
 
     def wake(self) -> None:
         """Have the timer go off at the coordinator's next deadline."""
-        due = self.coordinator.next_deadline()
-        if self._timer is not None and due == self._due:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._due = due
-        if due is not None:
-            self._timer = self._runtime.call_later(max(0.0, due - self._runtime.monotonic()), self._expire)
+        self._alarm.wake()
 
     def _expire(self) -> None:
-        self._timer = None
         self.coordinator.expire(self.now())
+
+    # Which of the two a group is.
+
+    def make_way_for_newer(self, beat: Beat) -> None:
+        """Before a heartbeat: a group of the older protocol that has no members ends. Raises BeatRefused."""
+        group = self.coordinator.group(beat.group)
+        if group is None or self._is_newer(beat.group):
+            return
+        if beat.epoch != JOIN:
+            raise BeatRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {beat.group} is not a consumer group.")
+        if group.state is not State.EMPTY:
+            text = f"Cannot upgrade classic group {beat.group} to consumer group because online upgrade is disabled."
+            raise BeatRefused(ErrorCode.GROUP_ID_NOT_FOUND, text)
+        self.coordinator.delete(beat.group, self.now())
         self.wake()
+
+    def make_way_for_older(self, group_id: str) -> bool:
+        """Before a JoinGroup: a group of the newer protocol that has no members ends; whether there is none now."""
+        return self.newer.give_way(group_id)
+
+    async def leave(self, group_id: str, leavers: Sequence[Leaver]) -> list[ErrorCode]:
+        """LeaveGroup: one code a leaver. Raises StoreError."""
+        codes = await self.newer.leave(group_id, leavers)
+        if codes is None:
+            codes = self.coordinator.leave(group_id, leavers, self.now())
+            self.wake()
+        return codes
+
+    def may_commit(
+        self, identity: CommitIdentity, partitions: Iterable[tuple[str, int]], *, knows_epochs: bool
+    ) -> ErrorCode:
+        """Whether offsets of these may be committed now."""
+        fault = self.newer.coordinator.commit_fault(identity, partitions, knows_epochs=knows_epochs)
+        if fault is None:
+            fault = self.coordinator.may_commit(identity, self.now())
+            self.wake()
+        return fault
+
+    def may_commit_within(self, identity: CommitIdentity, partitions: Iterable[tuple[str, int]]) -> ErrorCode:
+        """Whether offsets of these may be committed within a transaction."""
+        fault = self.newer.coordinator.commit_fault(identity, partitions, knows_epochs=True)
+        if fault is None:
+            code = self.coordinator.may_commit_within(identity, self.now())
+            self.wake()
+            return code
+        if identity.anonymous:
+            return ErrorCode.NONE  # producers before KIP-447 say no more
+        return ErrorCode.ILLEGAL_GENERATION if fault is ErrorCode.STALE_MEMBER_EPOCH else fault
+
+    def is_subscribed(self, group_id: str, topic: str) -> bool:
+        """Whether members read the topic, as far as is known."""
+        return self.newer.coordinator.is_subscribed(group_id, topic) or self.coordinator.is_subscribed(group_id, topic)
 
     # What the coordinator calls.
 
@@ -107,15 +174,17 @@ class GroupKeeper:
     # protocol, is one without members here.
 
     async def known(self, group_id: str) -> Group | None:
-        """A group, also where all that is known of it are its offsets; None if there is none. To be read only."""
+        """An older group, or one of which only offsets are known; None if there is none. To be read only."""
+        if self._is_newer(group_id):
+            return None
         group = self.coordinator.group(group_id)
-        if group is None and await self._offsets.committed(group_id):
+        if group is None and await self._offsets.committed(group_id) and not self._is_newer(group_id):
             return self.coordinator.group(group_id) or Group(group_id)
         return group
 
     async def all_known(self) -> list[Group]:
         """All of them. To be read only."""
-        with_offsets = await self._offsets.groups()
+        with_offsets = [each for each in await self._offsets.groups() if not self._is_newer(each)]
         groups = {group.group_id: group for group in self.coordinator.groups()}
         for group_id in with_offsets:
             groups.setdefault(group_id, Group(group_id))
@@ -123,7 +192,7 @@ class GroupKeeper:
 
     def may_delete_offsets(self, group_id: str, *, has_offsets: bool) -> ErrorCode:
         """Whether OffsetDelete makes sense for the group at all."""
-        if has_offsets and self.coordinator.group(group_id) is None:
+        if self._is_newer(group_id) or (has_offsets and self.coordinator.group(group_id) is None):
             return ErrorCode.NONE
         return self.coordinator.may_delete_offsets(group_id)
 
@@ -132,16 +201,23 @@ class GroupKeeper:
 
         def look(has_offsets: bool) -> None:
             # At the last moment: a commit that makes the group anew stands behind this in the log.
-            answer = self.coordinator.delete(group_id, self.now())
-            self.wake()
+            answer = self._delete_now(group_id)
             if answer and not (answer is ErrorCode.GROUP_ID_NOT_FOUND and has_offsets):
                 raise Refused(answer)
 
         return await self._delete(group_id, look)
 
+    def _delete_now(self, group_id: str) -> ErrorCode:
+        answer = self.newer.coordinator.delete(group_id)
+        if answer is ErrorCode.GROUP_ID_NOT_FOUND:
+            answer = self.coordinator.delete(group_id, self.now())
+            self.wake()
+        return answer
+
     async def _delete(self, group_id: str, look: Callable[[bool], None]) -> ErrorCode:
         try:
             await self._offsets.delete_group(group_id, look)
+            await self.newer.save(group_id)
         except Refused as refused:
             return refused.code
         return ErrorCode.NONE
@@ -151,6 +227,9 @@ class GroupKeeper:
         for group_id in list(await self._offsets.groups()):
 
             def old(partition: Partition, committed: Committed, group_id: str = group_id) -> bool:
+                newer = self.newer.coordinator.group(group_id)
+                if newer is not None:
+                    return newer_has_expired(newer, partition, committed, self._runtime.now_ms(), retention_ms)
                 group = self.coordinator.group(group_id)
                 return has_expired(group, partition, committed, self._runtime.now_ms(), retention_ms)
 
@@ -159,14 +238,15 @@ class GroupKeeper:
         for group in list(self.coordinator.groups()):
             if group.state is State.EMPTY and not group.pending_join:
                 await self._forget_if_unused(group.group_id)
+        for newer in list(self.newer.coordinator.groups()):
+            if not newer.members:
+                await self._forget_if_unused(newer.group_id)
 
     async def _forget_if_unused(self, group_id: str) -> None:
         def look(has_offsets: bool) -> None:
             group = self.coordinator.group(group_id)
-            if has_offsets or group is None or group.state is not State.EMPTY or group.pending_join:
+            if has_offsets or (group is not None and group.pending_join) or self._delete_now(group_id):
                 raise Refused(ErrorCode.NON_EMPTY_GROUP)
-            self.coordinator.delete(group_id, self.now())
-            self.wake()
 
         standing = await self._offsets.standing(group_id)
         if not standing.committed and not standing.undecided:
@@ -176,5 +256,6 @@ class GroupKeeper:
         return str(uuid.UUID(bytes=self._runtime.random_bytes(16), version=4))
 
 
-def _tell(group_id: str, over: Rebalance) -> None:
+def tell(group_id: str, over: Rebalance) -> None:
+    """A line of the node's log about a rebalance."""
     _log.info("group %s: %s", group_id, sentence(over))

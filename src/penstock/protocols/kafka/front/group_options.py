@@ -1,7 +1,7 @@
 """Options of groups and of client metrics as Kafka clients see them: named and described, and without effect here.
 
-They belong to group protocols and to metrics that this node does not serve, so nothing can be set: what is taken and
-not obeyed would be a lie. Source: Kafka documentation, "Group Configs"; names, types and defaults are 4.3.1's.
+They belong to group protocols and to metrics that this node does not serve, or are the node's own for all groups, so
+nothing can be set: what is taken and not obeyed would be a lie. Source: Kafka documentation, "Group Configs"; names, types and defaults are 4.3.1's.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def _described(name: str, option: _Option) -> Described:
 
 def account_row(call: Call, name: str) -> list[Described]:
     """What only our own client asks for, by its name: how the group was rebalanced, if there is such a group."""
-    group = call.shared.groups.coordinator.group(name)
+    groups = call.shared.groups
+    group = groups.newer.coordinator.group(name) or groups.coordinator.group(name)
     if group is None or call.version < account.SINCE:
         return []
     meaning = "The group's last rebalances, as JSON."

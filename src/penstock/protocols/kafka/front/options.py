@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from penstock.protocols.kafka.consumer_groups import ConsumerGroupSettings
 from penstock.protocols.kafka.coordinator import GroupSettings
 
 __all__ = ["KafkaFrontOptions"]
@@ -39,3 +40,4 @@ class KafkaFrontOptions:
     transactional_id_expiration_ms: int = 7 * DAY_MS
     transaction_partitions: int = 50
     groups: GroupSettings = field(default_factory=GroupSettings)
+    newer_groups: ConsumerGroupSettings = field(default_factory=ConsumerGroupSettings)

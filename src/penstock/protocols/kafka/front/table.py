@@ -2,8 +2,8 @@
 
 ApiVersions advertises exactly these rows, but for those that need what the log lacks: clients then say themselves that
 the broker cannot do it. Ranges begin as low as they can be served, because librdkafka before 2.12
-asks for an overlap with old versions before it turns features on. KIP-848 (68, 69) and SASL (17, 36) are not served,
-so they are not here and clients do not try them.
+asks for an overlap with old versions before it turns features on. SASL (17, 36) is not served, so it is not here and
+clients do not try it.
 """
 
 from __future__ import annotations
@@ -88,14 +88,17 @@ TABLE: Final[Mapping[int, Row]] = {
     61: Row("transaction_admin.describe_producers", 0, 0, _SEQUENCES),
     65: Row("transaction_admin.describe", 0, 0, _TRANSACTIONS),
     66: Row("transaction_admin.list_all", 0, 1, _TRANSACTIONS),
+    68: Row("consumer_groups.heartbeat", 0, 1),
+    69: Row("consumer_groups.describe", 0, 1),
     74: Row("configs.list_config_resources", 0, 1),
     75: Row("cluster.describe_topic_partitions", 0, 0),
 }
 
 
-FEATURES: Final[Mapping[str, int]] = {"transaction.version": 2}
+FEATURES: Final[Mapping[str, int]] = {"group.version": 1, "transaction.version": 2}
 """Features by the level that is on (KIP-584). Transactions of the second version (KIP-890) begin with Produce v12 and
-TxnOffsetCommit v5; clients that do not know them, or are told less, use the first. What is not served has no level."""
+TxnOffsetCommit v5; clients that do not know them, or are told less, use the first. Groups of level 1 are those of
+KIP-848 beside the older ones. What is not served has no level."""
 
 
 def offered(abilities: Abilities) -> Mapping[int, Row]:
@@ -105,7 +108,7 @@ def offered(abilities: Abilities) -> Mapping[int, Row]:
 
 def features(abilities: Abilities) -> Mapping[str, int]:
     """The features that are on over such a log."""
-    return FEATURES if abilities.transactions else {}
+    return {name: level for name, level in FEATURES.items() if abilities.transactions or name != "transaction.version"}
 
 
 @functools.cache

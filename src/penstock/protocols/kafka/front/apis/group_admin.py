@@ -38,6 +38,8 @@ _CLASSIC = "classic"
 _NO_GROUPS = (
     "the log behind this node keeps no groups: start the node with --journals file:DIRECTORY, where they go then"
 )
+_CONSUMER = "consumer"
+"""Of groups of KIP-848 both the protocol type and the type of the group."""
 
 
 async def find_coordinator(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
@@ -71,12 +73,14 @@ async def describe_groups(call: Call, request: DescribeGroupsRequest) -> Describ
 
 
 async def _described(call: Call, name: str, operations: int) -> DescribeGroupsResponseGroup:
-    group = await call.shared.groups.known(name)
+    groups = call.shared.groups
+    group = await groups.known(name)
     if group is None:
         told = call.version >= _NOT_FOUND_SINCE
+        what = "not found" if groups.newer.coordinator.group(name) is None else "is not a classic group"
         return DescribeGroupsResponseGroup(
             error_code=ErrorCode.GROUP_ID_NOT_FOUND if told else ErrorCode.NONE,
-            error_message=f"Group {name} not found." if told else None,
+            error_message=f"Group {name} {what}." if told else None,
             group_id=name,
             group_state=State.DEAD,
             authorized_operations=operations,
@@ -106,9 +110,17 @@ async def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsRespo
     """Serve ListGroups; filters by state and type are case-insensitive."""
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
-    if types and _CLASSIC not in types:
-        return ListGroupsResponse()
-    groups = [
+    groups = [*await _classic(call), *_newer(call)]
+    wanted = [
+        each
+        for each in groups
+        if (not types or each.group_type in types) and (not states or each.group_state.lower() in states)
+    ]
+    return ListGroupsResponse(groups=wanted)
+
+
+async def _classic(call: Call) -> list[ListGroupsResponseGroup]:
+    return [
         ListGroupsResponseGroup(
             group_id=group.group_id,
             protocol_type=group.protocol_type or "",
@@ -116,9 +128,16 @@ async def list_groups(call: Call, request: ListGroupsRequest) -> ListGroupsRespo
             group_type=_CLASSIC,
         )
         for group in await call.shared.groups.all_known()
-        if not states or group.state.lower() in states
     ]
-    return ListGroupsResponse(groups=groups)
+
+
+def _newer(call: Call) -> list[ListGroupsResponseGroup]:
+    return [
+        ListGroupsResponseGroup(
+            group_id=group.group_id, protocol_type=_CONSUMER, group_state=group.state, group_type=_CONSUMER
+        )
+        for group in call.shared.groups.newer.coordinator.groups()
+    ]
 
 
 async def delete_groups(call: Call, request: DeleteGroupsRequest) -> DeleteGroupsResponse:

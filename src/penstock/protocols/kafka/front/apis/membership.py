@@ -5,6 +5,7 @@ Source: Kafka protocol, JoinGroup v0-v9, SyncGroup v0-v5, Heartbeat v0-v4, Leave
 
 from __future__ import annotations
 
+from penstock.errors import PenstockError
 from penstock.protocols.kafka.coordinator import Join, JoinAnswer, Leaver, Sync, SyncAnswer
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call
@@ -36,6 +37,8 @@ _LONGEST_REASON = 255
 async def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
     """Serve JoinGroup; waits for the group's other members."""
     groups = call.shared.groups
+    if not groups.make_way_for_older(request.group_id):
+        return _joined(call, JoinAnswer(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     promise: Promise[JoinAnswer] = call.shared.services.runtime.promise()
     join = Join(
         group=request.group_id,
@@ -130,8 +133,10 @@ async def leave_group(call: Call, request: LeaveGroupRequest) -> LeaveGroupRespo
         leavers = [Leaver(each.member_id, each.group_instance_id, _said(each.reason)) for each in request.members]
     else:
         leavers = [Leaver(request.member_id)]
-    codes = groups.coordinator.leave(request.group_id, leavers, groups.now())
-    groups.wake()
+    try:
+        codes = await groups.leave(request.group_id, leavers)
+    except PenstockError:
+        return LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
     if call.version < _MANY_LEAVERS_SINCE:
         return LeaveGroupResponse(error_code=codes[0])
     members = [

@@ -29,6 +29,7 @@ from penstock.protocols.kafka.messages.declare import NO_UUID
 __all__ = ["fetch"]
 
 _MANY_GROUPS_SINCE = 8
+_EPOCHS_SINCE = 9
 _IDS_SINCE = 10
 _NONE = Committed(-1)
 _Wanted = Sequence[tuple[str | bytes, Sequence[int]]]
@@ -78,6 +79,11 @@ async def _group(call: Call, group: OffsetFetchRequestGroup, *, stable: bool) ->
     wanted: _Wanted | None = None
     if group.topics is not None:
         wanted = [(each.topic_id if by_id else each.name, each.partition_indexes) for each in group.topics]
+    newer = call.shared.groups.newer.coordinator
+    if call.version >= _EPOCHS_SINCE and (
+        fault := newer.fetch_fault(group.group_id, group.member_id, group.member_epoch)
+    ):
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=fault)
     try:
         found = await _found(call, group.group_id, wanted, stable=stable)
         if by_id and wanted is None:

@@ -6,7 +6,7 @@ A commit's own retention time (v2-v4) is not kept: all offsets live as long as t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from penstock.errors import PenstockError
 from penstock.model import Committed, Partition
@@ -34,6 +34,7 @@ from penstock.protocols.kafka.messages.group_admin import (
 __all__ = ["commit", "delete"]
 
 _GROUP_NOT_FOUND_SINCE = 9
+_EPOCHS_SINCE = 9
 _IDS_SINCE = 10
 
 
@@ -43,7 +44,8 @@ async def commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespon
     found = await partitions_of(call.shared, rows, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     known = {key: await _place_fault(call, each) for key, each in found.items()}
     # And once more at the last moment, so that no rebalance comes between this and the commit.
-    code = _may_commit(call, request)
+    named = [(each.topic, each.id) for each in found.values() if isinstance(each, Partition)]
+    code = _may_commit(call, request, named)
     faults = {key: known[key] or _commit_fault(call, part, code) for key, part in rows.items()}
     now_ms = call.shared.services.runtime.now_ms()
     offsets = {
@@ -82,7 +84,7 @@ async def _place_fault(call: Call, place: Partition | ErrorCode) -> ErrorCode:
 
 async def _commit(call: Call, request: OffsetCommitRequest, offsets: Mapping[Partition, Committed]) -> ErrorCode:
     try:
-        await call.shared.offsets.commit(request.group_id, offsets, lambda: _look(call, request))
+        await call.shared.offsets.commit(request.group_id, offsets, lambda: _look(call, request, offsets))
     except Refused as refused:
         return refused.code
     except PenstockError:
@@ -90,20 +92,18 @@ async def _commit(call: Call, request: OffsetCommitRequest, offsets: Mapping[Par
     return ErrorCode.NONE
 
 
-def _may_commit(call: Call, request: OffsetCommitRequest) -> ErrorCode:
-    groups = call.shared.groups
+def _may_commit(call: Call, request: OffsetCommitRequest, partitions: Collection[tuple[str, int]]) -> ErrorCode:
     identity = CommitIdentity(
         request.group_id, request.generation_id_or_member_epoch, request.member_id, request.group_instance_id
     )
-    code = groups.coordinator.may_commit(identity, groups.now())
-    groups.wake()
+    code = call.shared.groups.may_commit(identity, partitions, knows_epochs=call.version >= _EPOCHS_SINCE)
     if code is ErrorCode.GROUP_ID_NOT_FOUND and call.version < _GROUP_NOT_FOUND_SINCE:
         return ErrorCode.ILLEGAL_GENERATION
     return code
 
 
-def _look(call: Call, request: OffsetCommitRequest) -> None:
-    if code := _may_commit(call, request):
+def _look(call: Call, request: OffsetCommitRequest, offsets: Mapping[Partition, Committed]) -> None:
+    if code := _may_commit(call, request, [(each.topic, each.id) for each in offsets]):
         raise Refused(code)
 
 
@@ -143,7 +143,7 @@ async def delete(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteRespon
 
 
 def _delete_fault(call: Call, group: str, topic: str, fault: ErrorCode) -> ErrorCode:
-    if not fault and call.shared.groups.coordinator.is_subscribed(group, topic):
+    if not fault and call.shared.groups.is_subscribed(group, topic):
         return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
     return fault
 

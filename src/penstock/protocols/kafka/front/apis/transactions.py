@@ -138,11 +138,9 @@ async def commit_offsets(call: Call, request: TxnOffsetCommitRequest) -> TxnOffs
 def _may_commit(call: Call, request: TxnOffsetCommitRequest) -> ErrorCode:
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
-    groups = call.shared.groups
     identity = CommitIdentity(request.group_id, request.generation_id, request.member_id, request.group_instance_id)
-    code = groups.coordinator.may_commit_within(identity, groups.now())
-    groups.wake()
-    return code
+    named = [(topic.name, each.partition_index) for topic in request.topics for each in topic.partitions]
+    return call.shared.groups.may_commit_within(identity, named)
 
 
 def _look(call: Call, request: TxnOffsetCommitRequest) -> None:

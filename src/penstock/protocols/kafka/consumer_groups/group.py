@@ -1,0 +1,135 @@
+"""A group of the newer protocol: its members, epochs, targets and owners, and questions about them.
+
+What must not live here: clocks, decisions (`coordinator`, `reconciling`) and bytes of the log (`stored`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Final
+
+from penstock.groups.rebalances import Account
+from penstock.protocols.kafka.consumer_groups.requests import Place, Topic
+from penstock.protocols.kafka.consumer_groups.states import MemberState
+
+__all__ = ["ASSIGNING", "EMPTY", "RECONCILING", "STABLE", "ConsumerGroup", "ConsumerMember"]
+
+EMPTY: Final = "Empty"
+ASSIGNING: Final = "Assigning"
+RECONCILING: Final = "Reconciling"
+STABLE: Final = "Stable"
+"""What the states of a group are called on the wire."""
+
+
+@dataclass(slots=True)
+class ConsumerMember:
+    """``assigned`` and ``pending`` (yet to be given up) are by the epoch in which the member got them; both are its.
+
+    ``epoch`` is -2 while a static member is away. ``target``: what it is to have in the group's target epoch.
+    """
+
+    member_id: str
+    instance_id: str | None = None
+    rack: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_timeout_ms: int = -1
+    names: tuple[str, ...] = ()
+    pattern: str = ""
+    assignor: str | None = None
+    epoch: int = 0
+    previous_epoch: int = 0
+    state: MemberState = MemberState.STABLE
+    assigned: dict[Place, int] = field(default_factory=dict)
+    pending: dict[Place, int] = field(default_factory=dict)
+    target: frozenset[Place] = frozenset()
+
+    @property
+    def owned(self) -> Iterable[Place]:
+        """All that nobody else may have."""
+        return chain(self.assigned, self.pending)
+
+
+@dataclass(slots=True)
+class ConsumerGroup:
+    """``topics``: those that members want, as far as they exist; ``matched``: those that a pattern means, by name.
+
+    ``owners``: who has a partition, or has yet to give it up. ``lagging``: members that are not yet where the target
+    wants them. ``refresh_at``: when topics are to be looked at again, in seconds of the monotonic clock.
+    """
+
+    group_id: str
+    epoch: int = 1
+    target_epoch: int = 0
+    assignor: str = ""
+    topics: Mapping[str, Topic] = field(default_factory=dict)
+    matched: dict[str, frozenset[str]] = field(default_factory=dict)
+    members: dict[str, ConsumerMember] = field(default_factory=dict)
+    static_ids: dict[str, str] = field(default_factory=dict)
+    owners: dict[Place, str] = field(default_factory=dict)
+    lagging: set[str] = field(default_factory=set)
+    refresh_at: float = 0.0
+    rebalancing: bool = False
+    account: Account = field(default_factory=Account)
+
+    @property
+    def state(self) -> str:
+        """As the wire calls it."""
+        if not self.members:
+            return EMPTY
+        if self.epoch > self.target_epoch:
+            return ASSIGNING
+        return RECONCILING if self.lagging else STABLE
+
+    def wanted_by(self, member: ConsumerMember) -> frozenset[str]:
+        """Names of the topics that a member wants, whether they exist or not."""
+        names = frozenset(member.names)
+        return names | self.matched.get(member.pattern, frozenset()) if member.pattern else names
+
+    def wanted(self) -> frozenset[str]:
+        """Names of the topics that somebody wants."""
+        return frozenset().union(*map(self.wanted_by, self.members.values()))
+
+    def add(self, member: ConsumerMember) -> None:
+        """Take in a member, with all that it owns."""
+        self.members[member.member_id] = member
+        if member.instance_id is not None:
+            self.static_ids[member.instance_id] = member.member_id
+        self.owners.update(dict.fromkeys(member.owned, member.member_id))
+        self.note_whether_lagging(member)
+
+    def remove(self, member_id: str) -> ConsumerMember:
+        """Take a member out; what it owned is free."""
+        member = self.members.pop(member_id)
+        if member.instance_id is not None and self.static_ids.get(member.instance_id) == member_id:
+            del self.static_ids[member.instance_id]
+        for place in member.owned:
+            del self.owners[place]
+        self.lagging.discard(member_id)
+        return member
+
+    def replace(self, old_id: str, new_id: str) -> ConsumerMember:
+        """A static member goes on under another id, in the same place of the order, and has to join."""
+        members, member = self.members, self.remove(old_id)
+        member.member_id, member.epoch, member.previous_epoch = new_id, 0, 0
+        member.state = MemberState.STABLE
+        self.add(member)
+        self.members = {**members, new_id: member}
+        self.account.renamed(old_id, new_id)
+        return member
+
+    def own(self, member: ConsumerMember, assigned: dict[Place, int], pending: dict[Place, int]) -> None:
+        """The member owns this now, and nothing else."""
+        for place in member.owned:
+            del self.owners[place]
+        member.assigned, member.pending = assigned, pending
+        self.owners.update(dict.fromkeys(member.owned, member.member_id))
+
+    def note_whether_lagging(self, member: ConsumerMember) -> None:
+        """After the member moved, or the target did."""
+        if member.state is MemberState.STABLE and member.epoch == self.target_epoch:
+            self.lagging.discard(member.member_id)
+        else:
+            self.lagging.add(member.member_id)

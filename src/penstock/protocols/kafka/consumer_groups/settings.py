@@ -1,0 +1,20 @@
+"""What an operator may choose about groups of the newer protocol, named as Kafka's options ``group.consumer.*``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["ConsumerGroupSettings"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupSettings:
+    """Defaults are Kafka's, but for ``max_size`` (see `GroupSettings`).
+
+    ``refresh_ms``: how long a group may go on without looking whether its topics have changed; a real broker is told.
+    """
+
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 5_000
+    max_size: int = 10_000
+    refresh_ms: int = 1_000
