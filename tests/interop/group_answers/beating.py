@@ -345,20 +345,20 @@ async def changes(asking: Asking) -> None:
 
 
 async def patterns(asking: Asking) -> None:
-    """Members that want all topics of a pattern: a real one looks for them while it answers, so who asks once more knows."""
+    """Members that want all topics of a pattern: a real one looks for them beside what it answers."""
     await settled(asking)
     one, two = await beater(asking, "a"), await beater(asking, "b")
     asking.phase = "by a pattern"
-    pattern = f"{asking.topic[:-1]}.|__consumer_offset."
+    pattern = f"{asking.topic[:-1]}.|{asking.topic[:-1]}"
     for each in (one, two):
         await _unnoted(each, pattern)
     await _given(asking, one, two)
-    asking.phase = "by another one"
-    await _unnoted(two, asking.topic[:-1])
-    await _given(asking, one, two)
     asking.phase = "not by part of the name"
-    await _unnoted(one, asking.topic[1:])
-    await _given(asking, one, two)
+    for part in (asking.topic[:-1], asking.topic[1:]):
+        await asking.another_group()
+        three = await beater(asking, "c")
+        await _unnoted(three, part)
+        await _given(asking, three)
 
 
 async def _unnoted(one: Beater, pattern: str) -> None:
@@ -389,9 +389,10 @@ async def _given(asking: Asking, *members: Beater) -> None:
                 ]
         await quiet()
         group = (await members[0].wire.ask(ConsumerGroupDescribeRequest(group_ids=[asking.group]), 1)).groups[0]
-        asking.found[label] = asking.plain(
-            [(each.member_id, each.subscribed_topic_regex, each.assignment) for each in group.members]
-        )
+        # Who has one more is left to the coordinator: a real one resolves patterns while members come.
+        shares = [[it.partitions for it in each.assignment.topic_partitions] for each in group.members]
+        numbers = [number for share in shares for partitions in share for number in partitions]
+        asking.found[label] = sorted(numbers), sorted(len(share) for share in shares)
         arrived = group.group_state == "Stable" and {each.epoch for each in members} == {group.group_epoch}
         nonlocal times
         times = times + 1 if arrived else 0
@@ -463,5 +464,11 @@ async def mixed(asking: Asking) -> None:
     await asking.note(one.wire, HeartbeatRequest(group_id=asking.group, member_id="c", generation_id=1), 4)
 
 
-SHORT = {"shared": shared}
-SCRIPTS = {"beaten": bounds, "static beats": static, "changing": changes, "mixed": mixed, "patterns": patterns}
+SCRIPTS = {
+    "beaten": bounds,
+    "shared": shared,
+    "returning": static,
+    "changing": changes,
+    "mixed": mixed,
+    "patterns": patterns,
+}

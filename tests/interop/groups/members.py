@@ -122,8 +122,11 @@ class Java(Member):
         }.items()
     }
 
+    options: Mapping[str, str] = {}
+
     def start(self) -> None:
-        options = {"group": self.group, "topic": self.topic, "assignors": self.knows[self.assignor]}
+        names = {"group": self.group, "topic": self.topic, "assignors": self.knows[self.assignor]}
+        options = {**names, **self.options}
         self._running = kafka_java.driver("Member", {"bootstrap": self.bootstrap, **options})
         self._driver: Driver = self._running.__enter__()
 
@@ -147,6 +150,13 @@ class Java(Member):
 class Confluent(_Threaded):
     knows = {name: name for name in ("range", "roundrobin", "cooperative-sticky")}
 
+    def config(self) -> dict[str, Any]:
+        return {
+            "partition.assignment.strategy": self.knows[self.assignor],
+            "session.timeout.ms": SESSION_MS,
+            "heartbeat.interval.ms": BEAT_MS,
+        }
+
     def read(self, over: Callable[[], bool]) -> None:
         consumer = Librdkafka(
             {
@@ -154,10 +164,8 @@ class Confluent(_Threaded):
                 "group.id": self.group,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
-                "partition.assignment.strategy": self.knows[self.assignor],
-                "session.timeout.ms": SESSION_MS,
-                "heartbeat.interval.ms": BEAT_MS,
                 "log_level": 0,
+                **self.config(),
             }
         )
         consumer.subscribe([self.topic])
@@ -173,6 +181,22 @@ class Confluent(_Threaded):
                     pass  # whoever gets the partition reads it again
         finally:
             consumer.close()
+
+
+class NewerJava(Java):
+    """By ``group.protocol=consumer``: the assignor is the coordinator's."""
+
+    knows = {name: name for name in ("uniform", "range")}
+    options = {"protocol": "consumer"}
+
+
+class NewerConfluent(Confluent):
+    """The same of librdkafka."""
+
+    knows = {name: name for name in ("uniform", "range")}
+
+    def config(self) -> dict[str, Any]:
+        return {"group.protocol": "consumer", "group.remote.assignor": self.assignor}
 
 
 class KafkaPython(_Threaded):
@@ -247,3 +271,5 @@ CLIENTS: Mapping[str, type[Member]] = {
     "kafka-python": KafkaPython,
     "aiokafka": AioKafka,
 }
+NEWER: Mapping[str, type[Member]] = {"java": NewerJava, "librdkafka": NewerConfluent}
+"""Members by ``group.protocol=consumer`` (KIP-848)."""

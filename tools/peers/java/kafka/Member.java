@@ -13,7 +13,7 @@ import org.apache.kafka.common.errors.RebalanceInProgressException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
 /**
- * Member --bootstrap --group --topic --assignors [--instance]: a member of a group that commits what it has read, and says
+ * Member --bootstrap --group --topic --assignors [--instance] [--protocol consumer]: a member of a group that commits what it has read, and says
  * what it is given and what is taken from it (assigned, revoked, lost), and what it reads (message: its partition and
  * value).
  */
@@ -23,13 +23,18 @@ public final class Member implements ConsumerRebalanceListener {
         Map<String, Object> config = Options.row(
             "bootstrap.servers", told.text("bootstrap", ""),
             "group.id", told.text("group", ""),
-            "partition.assignment.strategy", told.text("assignors", ""),
             "enable.auto.commit", "false",
             "auto.offset.reset", "earliest",
-            "session.timeout.ms", "10000",
-            "heartbeat.interval.ms", "300",
             "key.deserializer", StringDeserializer.class,
             "value.deserializer", StringDeserializer.class);
+        if (told.options.containsKey("protocol")) {
+            config.put("group.protocol", told.text("protocol", ""));
+            config.put("group.remote.assignor", told.text("assignors", ""));
+        } else {
+            config.put("partition.assignment.strategy", told.text("assignors", ""));
+            config.put("session.timeout.ms", "10000");
+            config.put("heartbeat.interval.ms", "300");
+        }
         if (told.options.containsKey("instance")) {
             config.put("group.instance.id", told.text("instance", ""));
         }

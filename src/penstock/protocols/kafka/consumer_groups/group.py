@@ -112,11 +112,12 @@ class ConsumerGroup:
 
     def replace(self, old_id: str, new_id: str) -> ConsumerMember:
         """A static member goes on under another id, in the same place of the order, and has to join."""
-        members, member = self.members, self.remove(old_id)
+        order = [new_id if name == old_id else name for name in self.members]
+        member = self.remove(old_id)
         member.member_id, member.epoch, member.previous_epoch = new_id, 0, 0
         member.state = MemberState.STABLE
         self.add(member)
-        self.members = {**members, new_id: member}
+        self.members = {name: self.members[name] for name in order}
         self.account.renamed(old_id, new_id)
         return member
 

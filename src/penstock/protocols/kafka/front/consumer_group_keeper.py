@@ -16,6 +16,7 @@ from penstock.protocols.kafka.coordinator import Leaver, Moment
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.alarm import Alarm
 from penstock.protocols.kafka.front.consumer_group_log import ConsumerGroupLog
+from penstock.seams.journal import OWN_TOPICS
 from penstock.seams.node import Services
 from penstock.seams.rebalances import Rebalance
 
@@ -70,7 +71,9 @@ class ConsumerGroupKeeper:
             return None
         enode = self._services.enode
         if wanted.every:
-            return {each.name: Topic(each.id, each.partitions) for each in await enode.topics()}
+            # A real broker's patterns mean its own topics, too; what it has none of, a pattern must not mean here.
+            topics = [each for each in await enode.topics() if not each.name.startswith(OWN_TOPICS)]
+            return {each.name: Topic(each.id, each.partitions) for each in topics}
         found = [await enode.topic(name) for name in sorted(wanted.names)]
         return {each.name: Topic(each.id, each.partitions) for each in found if each is not None}
 

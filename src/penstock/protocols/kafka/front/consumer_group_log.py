@@ -11,6 +11,7 @@ from typing import Final
 from penstock.protocols.kafka.consumer_groups import ConsumerCoordinator, Stored
 from penstock.seams.journal import Ended, Entry, Journals, Noted
 from penstock.seams.locks import Locks
+from penstock.seams.patience import patiently
 from penstock.seams.runtime import Runtime
 
 __all__ = ["ConsumerGroupLog"]
@@ -28,6 +29,7 @@ class ConsumerGroupLog:
 
     def __init__(self, journals: Journals, runtime: Runtime, coordinator: ConsumerCoordinator) -> None:
         self._journal = journals.journal(_TOPIC, places=1, config=_CONFIG)
+        self._runtime = runtime
         self._coordinator = coordinator
         self._locks: Locks[str] = Locks(runtime.promise)
         self._writing: set[str] = set()
@@ -52,7 +54,8 @@ class ConsumerGroupLog:
             return
         async with self._locks.held(group_id):
             if self._coordinator.has_changes(group_id):
-                await self._write(group_id)
+                # One call that is lost must not cost members their places: who is refused may have to begin anew.
+                await patiently(self._runtime, lambda: self._write(group_id))
 
     async def _write(self, group_id: str) -> None:
         whose: frozenset[str | None] = frozenset()

@@ -48,9 +48,7 @@ class GroupKeeper:
     ``newer``: groups of KIP-848.
     """
 
-    def __init__(
-        self, settings: GroupSettings, newer: ConsumerGroupKeeper, offsets: Offsets, runtime: Runtime
-    ) -> None:
+    def __init__(self, settings: GroupSettings, newer: ConsumerGroupKeeper, offsets: Offsets, runtime: Runtime) -> None:
         self._offsets = offsets
         self._runtime = runtime
         self._stores: dict[str, int] = {}

@@ -1,7 +1,8 @@
 """Options of groups and of client metrics as Kafka clients see them: named and described, and without effect here.
 
 They belong to group protocols and to metrics that this node does not serve, or are the node's own for all groups, so
-nothing can be set: what is taken and not obeyed would be a lie. Source: Kafka documentation, "Group Configs"; names, types and defaults are 4.3.1's.
+nothing can be set: what is taken and not obeyed would be a lie. Source: Kafka documentation, "Group Configs"; names,
+types and defaults are 4.3.1's.
 """
 
 from __future__ import annotations

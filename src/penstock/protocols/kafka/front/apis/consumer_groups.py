@@ -6,6 +6,7 @@ Source: Kafka protocol, ConsumerGroupHeartbeat v0-v1, ConsumerGroupDescribe v0-v
 from __future__ import annotations
 
 import base64
+import functools
 from collections.abc import Iterable
 
 from penstock.errors import PenstockError
@@ -28,6 +29,7 @@ from penstock.protocols.kafka.messages.consumer_groups import (
     ConsumerGroupHeartbeatResponseAssignment,
     ConsumerGroupHeartbeatResponseTopicPartition,
 )
+from penstock.seams.patience import patiently
 
 __all__ = ["describe", "heartbeat"]
 
@@ -133,8 +135,13 @@ async def _names(call: Call, group: ConsumerGroup) -> dict[bytes, str]:
     """What the topics are called that members have or are to have; without those that are not there any more."""
     members = list(group.members.values())
     topics = {topic for each in members for topic, _ in (*each.owned, *each.target)}
-    told = {each: await call.shared.name_of(each, ErrorCode.COORDINATOR_NOT_AVAILABLE) for each in sorted(topics)}
-    return {topic: name for topic, name in told.items() if not isinstance(name, ErrorCode)}
+    shared = call.shared
+    found = [
+        # Where nobody can tell now, nothing is left out: it would look as if the topic was gone.
+        await patiently(shared.services.runtime, functools.partial(shared.enode.topic_by_id, each))
+        for each in sorted(topics)
+    ]
+    return {topic.id: topic.name for topic in found if topic is not None}
 
 
 def _member(member: ConsumerMember, names: dict[bytes, str]) -> ConsumerGroupDescribeResponseMember:
