@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from penstock.protocols.kafka import account
+from penstock.protocols.kafka.consumer_groups import ConsumerGroupSettings
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call
 from penstock.protocols.kafka.front.config_values import Kind, Source
@@ -50,17 +51,30 @@ _GROUPS: Final[Mapping[str, _Option]] = {
 _METRICS: Final = {"interval.ms": (_INT, "300000"), "match": (Kind.LIST, ""), "metrics": (Kind.LIST, "")}
 
 
-def group_options(name: str) -> list[Described]:
-    """What is in force for a group: Kafka's defaults. Raises Refused."""
+def group_options(name: str, newer: ConsumerGroupSettings) -> list[Described]:
+    """What is in force for a group: the node's own for groups of KIP-848, else Kafka's defaults. Raises Refused."""
     _check_group(name)
-    return [_described(each, option) for each, option in _GROUPS.items()]
+    served = {
+        "consumer.assignment.interval.ms": "0",
+        "consumer.heartbeat.interval.ms": str(newer.heartbeat_interval_ms),
+        "consumer.session.timeout.ms": str(newer.session_timeout_ms),
+    }
+    return [_described(each, option, served.get(each)) for each, option in _GROUPS.items()]
 
 
-def _described(name: str, option: _Option) -> Described:
+def _described(name: str, option: _Option, served: str | None) -> Described:
     theirs = f"group.{name}" if option.of_the_broker else name
-    synonyms = (Synonym(theirs, option.default, Source.DEFAULT),)
-    meaning = f"Of {name.partition('.')[0]} groups of Kafka 4, which this node does not serve."
-    return Described(name, option.default, option.kind, Source.DEFAULT, synonyms, meaning)
+    kind = name.partition(".")[0]
+    if served is None:
+        meaning = f"Of {kind} groups of Kafka 4, which this node does not serve."
+    else:
+        meaning = "Of groups of group.protocol=consumer (KIP-848): the node's own, for all of them."
+    value = option.default if served is None else served
+    default = Synonym(theirs, option.default, Source.DEFAULT)
+    if value == option.default:
+        return Described(name, value, option.kind, Source.DEFAULT, (default,), meaning)
+    own = Synonym(theirs, value, Source.STATIC_BROKER)
+    return Described(name, value, option.kind, Source.STATIC_BROKER, (own, default), meaning)
 
 
 def account_row(call: Call, name: str) -> list[Described]:
@@ -90,6 +104,9 @@ def group_refusal(name: str, options: Collection[str]) -> Refused | None:
         if each not in _GROUPS:
             return Refused(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {each}")
         kind = each.partition(".")[0]
+        if kind == "consumer":
+            text = f"{each} is the same for all groups of this node: start it with its own options group_consumer_…"
+            return Refused(ErrorCode.INVALID_CONFIG, text)
         return Refused(ErrorCode.INVALID_CONFIG, f"{each} is for {kind} groups, which this node does not serve")
     return None
 

@@ -114,7 +114,7 @@ async def _rows(call: Call, kind: int, name: str) -> list[Described]:
     if kind == _BROKER:
         return await broker_options(call, name)
     if kind == _GROUP:
-        return group_options(name)
+        return group_options(name, call.shared.options.newer_groups)
     if kind == _METRICS:
         return client_metrics_options()
     raise _unknown(kind)
