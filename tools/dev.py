@@ -141,6 +141,11 @@ def fuzz(arguments: Arguments) -> int:
     return python("-m", "tests.fuzz.run", *arguments)
 
 
+def sim(arguments: Arguments) -> int:
+    # Sets of names would be walked in another order by each process: a seed must play the same again.
+    return python("-m", "tests.sim.run", *arguments, PYTHONHASHSEED="0")
+
+
 def shell(arguments: Arguments) -> int:
     command = list(arguments) or [os.environ.get("SHELL", "sh")]
     try:
@@ -166,6 +171,7 @@ VERBS = {
     "bench": Verb(bench, "speed as ratios to rivals measured in the same run", jvm=True),
     "docs": Verb(docs, "the pages as HTML in build/docs; every link checked"),
     "fuzz": Verb(fuzz, "any bytes decode or raise our error; --seconds N"),
+    "sim": Verb(sim, "groups under faults, in simulated time, by seeds; --seconds N --seed S --protocol NAME"),
     "shell": Verb(shell, "a shell (or the command given) inside the environment", jvm=True),
 }
 
