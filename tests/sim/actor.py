@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.client import AsyncConsumer, RebalanceListener
 from penstock.errors import PenstockError
 from penstock.model import Partition
+from tests.sim.terms import TERMS
 from tests.sim.wire import HOST
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Actor(RebalanceListener):
     def __init__(
         self, name: str, world: World, watch: Watch, topics: list[str], options: dict[str, Any], style: Style
     ) -> None:
+        self._terms = TERMS[world.scheme]
         self.name = name
         self.alive = True
         self.leaving = False
@@ -84,9 +86,10 @@ class Actor(RebalanceListener):
             if not self.alive:
                 return
             for record in records:
-                partition = Partition(record.topic, record.partition)
-                self.handed[partition] = record.offset + 1
-                self._watch.handed_out(self, partition, record.offset, record.value or b"")
+                partition = Partition(record.topic, record.partition // self._terms.partitions)
+                offset = record.offset // self._terms.unit
+                self.handed[partition] = offset + 1
+                self._watch.handed_out(self, partition, offset, record.value or b"")
             if records:
                 await self._work()
                 if self.alive:
@@ -108,7 +111,7 @@ class Actor(RebalanceListener):
         if self.style.commits == "sync":
             said = {one: self.handed[one] for one in sorted(self.owned) if one in self.handed}
             await consumer.commit()
-            self._watch.committed(self, said)
+            self._watch.committed(self, said if self._terms.by_record else {})
         elif self.style.commits == "async":
             await consumer.commit_async()
 
@@ -145,24 +148,33 @@ class Actor(RebalanceListener):
 
     def assigned(self, partitions: Collection[Partition]) -> None:
         if self.alive:
-            self.owned |= set(partitions)
+            new = self._ours(partitions)
+            self.owned |= new
             self.generation = self._joined[0]
-            self._tell(f"generation {self.generation}: takes {_ids(partitions)}, owns {_ids(self.owned)}")
-            self._watch.assigned(self, set(partitions))
+            self._tell(f"generation {self.generation}: takes {_ids(new)}, owns {_ids(self.owned)}")
+            self._watch.assigned(self, new)
 
     def revoked(self, partitions: Collection[Partition]) -> None:
         if self.alive:
-            self._tell(f"gives up {_ids(partitions)}")
-            self._give_up(partitions)
+            self._tell(f"gives up {_ids(self._ours(partitions))}")
+            self._give_up(self._ours(partitions))
 
     def lost(self, partitions: Collection[Partition]) -> None:
         if self.alive:
-            self._tell(f"has lost {_ids(partitions)}")
+            self._tell(f"has lost {_ids(self._ours(partitions))}")
             self._watch.fenced += 1
-            self._give_up(partitions)
+            self._give_up(self._ours(partitions))
 
-    def _give_up(self, partitions: Collection[Partition]) -> None:
-        self.owned -= set(partitions)
+    def _ours(self, partitions: Collection[Partition]) -> set[Partition]:
+        """Of the topics that were subscribed, whatever a log adds, and however it says where they are."""
+        return {
+            Partition(each.topic, each.id // self._terms.partitions)
+            for each in partitions
+            if each.topic in self._topics
+        }
+
+    def _give_up(self, partitions: set[Partition]) -> None:
+        self.owned -= partitions
         for partition in partitions:
             self.handed.pop(partition, None)
 
@@ -171,4 +183,4 @@ class Actor(RebalanceListener):
 
 
 def _ids(partitions: Collection[Partition]) -> str:
-    return " ".join(f"{each.topic}{each.id}" for each in sorted(partitions)) or "nothing"
+    return " ".join(f"{each.topic[0]}{each.id}" for each in sorted(partitions)) or "nothing"

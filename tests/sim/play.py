@@ -20,6 +20,7 @@ from tests.sim.actor import Actor, Style
 from tests.sim.fences import Fences, observed
 from tests.sim.loop import Stuck, passing
 from tests.sim.schedule import CHAOS_S, Plan, Step, plan
+from tests.sim.terms import TERMS
 from tests.sim.watch import GROUP, Broken, Watch
 from tests.sim.wire import HOST
 from tests.sim.world import NODE, World
@@ -57,7 +58,7 @@ def play(seed: int, scheme: str = "kafka") -> Outcome:
 def replay(chosen: Plan, scheme: str = "kafka") -> Outcome:
     """A schedule as it stands."""
     world = World(chosen.seed, scheme=scheme, flush=chosen.flush, last_s=_LAST_S)
-    watch = Watch(world, generations=scheme == "kafka")
+    watch = Watch(world, generations=TERMS[scheme].generations)
     run = _Run(chosen, world, watch)
     broken = ""
     try:
@@ -90,7 +91,7 @@ class _Run:
         self.fences = Fences(watch)
         self._dice = Random(f"run {chosen.seed}")
         self._members: dict[str, Actor] = {}
-        self._topics = ["t", "u"][: len(chosen.partitions)]
+        self._topics = ["today", "yesterday"][: len(chosen.partitions)]
         self._partitions = [
             Partition(topic, number)
             for topic, count in zip(self._topics, chosen.partitions, strict=True)
@@ -184,17 +185,18 @@ class _Run:
     async def _send(self, producer: AsyncProducer[bytes, bytes]) -> None:
         partition = self._dice.choice(self._partitions)
         self._sent[partition] += 1
+        terms = TERMS[self._world.scheme]
         value = f"{partition}#{self._sent[partition]}".encode()
         try:
             delivery: Delivery = await producer.send(partition.topic, value, partition=partition.id)
             offset = (await delivery).offset
         except PenstockError as error:
             self._unacknowledged += 1
-            self._world.tell("producer", f"{value.decode()} is not acknowledged: {type(error).__name__}")
+            self._world.tell(
+                "producer", f"{value.decode()} is not acknowledged: {type(error).__name__}: {str(error)[:90]}"
+            )
             return
-        written = self._watch.acknowledged[partition].setdefault(offset, value)
-        if written != value:
-            self._watch.broken(f"{value!r} was acknowledged at {partition}@{offset}, where {written!r} is read")
+        self._watch.stored(partition, offset // terms.unit, value)
 
     # Steps.
 
@@ -244,14 +246,7 @@ class _Run:
             self._watch.broken(f"the node does not come back: {error}")
 
     def _join(self, name: str) -> None:
-        options: dict[str, Any] = {
-            "group": GROUP,
-            "session_timeout_ms": 6_000,
-            "heartbeat_interval_ms": 2_000,
-            "max_poll_interval_ms": 14_000,
-            "request_timeout_ms": 4_000,
-            "fetch_max_wait_ms": 2_000,
-        }
+        options: dict[str, Any] = {"group": GROUP, **TERMS[self._world.scheme].member}
         style = Style(
             commits=self._dice.choice(("sync", "sync", "async", "auto")),
             most=self._dice.choice((1, 5, 500)),

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from random import SystemRandom
 
-SCHEMES = ("kafka",)
+SCHEMES = ("kafka", "rocketmq", "tubemq")
 
 
 def main(words: list[str]) -> int:

@@ -18,6 +18,7 @@ from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.seams.offsets import Replayed
 from penstock.snode.services import offsets as offsets_service
 from tests.sim.play import Outcome, play
+from tests.sim.run import SCHEMES
 from tests.sim.world import ready_to_simulate
 
 WITHIN = 60
@@ -57,9 +58,10 @@ PLANTS: dict[str, Callable[[], Plant]] = {
     "a double owner in a cooperative group": lambda: (sticky_assignors, "withhold", nothing_withheld),
     "a double owner in an eager group": lambda: (KafkaMembership, "must_revoke", keeps_all),
 }
+ELSEWHERE = [("a lost commit", "rocketmq"), ("a lost commit", "tubemq")]
 SAID = {
     "a dropped fence": ("is accepted",),
-    "a lost commit": ("after its crash the node knows", "goes back from"),
+    "a lost commit": ("after its crash the node knows", "goes back from", "nobody wrote it down"),
     "a double owner in a cooperative group": ("has not given up",),
     "a double owner in an eager group": ("has not given up",),
 }
@@ -67,19 +69,20 @@ SAID = {
 
 @pytest.fixture(autouse=True, scope="module")
 def _ready() -> None:
-    ready_to_simulate("kafka")
+    ready_to_simulate(*SCHEMES)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", PLANTS)
-def test_a_planted_bug_is_found(kind: str) -> None:
+@pytest.mark.parametrize(("kind", "scheme"), [*((kind, "kafka") for kind in PLANTS), *ELSEWHERE])
+def test_a_planted_bug_is_found(kind: str, scheme: str) -> None:
     with ExitStack() as planted:
         planted.enter_context(patch.object(*PLANTS[kind]()))
-        found = next(broken_ones(), None)
+        found = next(broken_ones(scheme), None)
     assert found is not None, f"{kind}: not found in {WITHIN} schedules"
     assert any(words in found.broken for words in SAID[kind]), found
-    assert not play(found.plan.seed).broken, "the schedule holds without the bug"
+    assert not play(found.plan.seed, scheme).broken, "the schedule holds without the bug"
 
 
-def broken_ones() -> Iterator[Outcome]:
-    return filter(lambda outcome: outcome.broken, map(play, range(FIRST, FIRST + WITHIN)))
+def broken_ones(scheme: str) -> Iterator[Outcome]:
+    outcomes = (play(seed, scheme) for seed in range(FIRST, FIRST + WITHIN))
+    return (outcome for outcome in outcomes if outcome.broken)

@@ -9,7 +9,9 @@ from tests.sim.run import SCHEMES
 from tests.sim.world import ready_to_simulate
 
 FIRST = 13_000
-SCHEDULES = {"kafka": 40}
+SCHEDULES = {"kafka": 24, "rocketmq": 4, "tubemq": 4}
+COVERED = {"kafka": ("fences", "commits", "recoveries", "generations")}
+USUAL = ("commits", "recoveries", "records")
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -21,7 +23,7 @@ def _ready() -> None:
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_nothing_that_goes_wrong_breaks_a_rule(scheme: str) -> None:
     outcomes = [held(FIRST + number, scheme) for number in range(SCHEDULES[scheme])]
-    for covered in ("fences", "commits", "recoveries", "generations"):
+    for covered in COVERED.get(scheme, USUAL):
         assert sum(each.counts[covered] for each in outcomes) > len(outcomes) // 4, covered
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GROUP", "Broken", "Watch"]
 
-GROUP = "g"
+GROUP = "readers"
 
 
 class Broken(Exception):
@@ -33,7 +33,8 @@ class Watch:
         self.generations = generations
         self.calm = True
         self.actors: list[Actor] = []
-        self.acknowledged: dict[Partition, dict[int, bytes]] = defaultdict(dict)
+        self.acknowledged: dict[Partition, set[bytes]] = defaultdict(set)
+        self.read: dict[Partition, set[bytes]] = defaultdict(set)
         self.handed: dict[Partition, set[int]] = defaultdict(set)
         self.next: Counter[Partition] = Counter()
         self.fenced = 0
@@ -41,6 +42,7 @@ class Watch:
         self.rebalances: set[int] = set()
         self.in_group: Callable[[str], bool] = lambda member: False
         self._kept: dict[Partition, list[int]] = defaultdict(lambda: [-1])
+        self._places: dict[Partition, dict[int, bytes]] = defaultdict(dict)
         self._standing: dict[Partition, int] = {}
         self._broken: Broken | None = None
 
@@ -75,13 +77,23 @@ class Watch:
         """A poll returned it: of what is its own, and as it was written."""
         if partition not in actor.owned:
             self.broken(f"{actor.name} is handed {partition}@{offset}, which it does not own")
-        written = self.acknowledged[partition].setdefault(offset, value)
-        if written != value:
-            self.broken(f"{actor.name} reads {value!r} at {partition}@{offset}, where {written!r} was acknowledged")
+        self._stands(partition, offset, value)
+        self.read[partition].add(value)
         handed = self.handed[partition]
         handed.add(offset)
         while self.next[partition] in handed:
             self.next[partition] += 1
+
+    def stored(self, partition: Partition, offset: int, value: bytes) -> None:
+        """A record was acknowledged, at a place that is negative if the protocol does not tell."""
+        self.acknowledged[partition].add(value)
+        if offset >= 0:
+            self._stands(partition, offset, value)
+
+    def _stands(self, partition: Partition, offset: int, value: bytes) -> None:
+        written = self._places[partition].setdefault(offset, value)
+        if written != value:
+            self.broken(f"{value!r} stands at {partition}@{offset}, where {written!r} stood before")
 
     def committed(self, actor: Actor, said: Mapping[Partition, int]) -> None:
         """Its commit was acknowledged: the log must have it."""
@@ -134,6 +146,6 @@ class Watch:
         for partition in partitions:
             if owners[partition] != 1:
                 return f"{partition} has {owners[partition]} owners"
-            if missing := sorted(self.acknowledged[partition].keys() - self.handed[partition]):
+            if missing := sorted(self.acknowledged[partition] - self.read[partition]):
                 return f"{partition}: nobody was handed {missing[:5]}"
         return ""

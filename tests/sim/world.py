@@ -27,6 +27,7 @@ from penstock.protocols import configs, protocol
 from penstock.snode import Node
 from tests.sim.disk import SimDisk
 from tests.sim.loop import SimLoop
+from tests.sim.terms import TERMS
 from tests.sim.wire import HOST, Net
 
 __all__ = ["NODE", "Trace", "World", "ready_to_simulate"]
@@ -110,6 +111,7 @@ class World:
                     "offsets_partitions": 2,
                     "auto_create_topics": False,
                     "drain_ms": _DRAIN_MS,
+                    **TERMS[self.scheme].node,
                 },
                 configs(),
             )
