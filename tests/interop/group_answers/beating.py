@@ -257,7 +257,10 @@ async def _given(asking: Asking, *members: Beater) -> None:
     """Beat until the group is stable, and note who has what then."""
     owned: dict[str, Any] = {each.name: () for each in members}
 
+    times = 0
+
     async def stable() -> int:
+        nonlocal times
         for each in members:
             message = ConsumerGroupHeartbeatRequest(
                 group_id=asking.group, member_id=each.name, member_epoch=each.epoch, topic_partitions=owned[each.name]
@@ -277,11 +280,9 @@ async def _given(asking: Asking, *members: Beater) -> None:
         numbers = [number for share in shares for partitions in share for number in partitions]
         asking.found[label] = sorted(numbers), sorted(len(share) for share in shares)
         arrived = group.group_state == "Stable" and {each.epoch for each in members} == {group.group_epoch}
-        nonlocal times
         times = times + 1 if arrived else 0
         return 0 if times > PATIENCE else NOT_YET
 
-    times = 0
     label = asking.label("given")
     await told(stable)
 
