@@ -93,6 +93,16 @@ def test_what_was_called_first_is_stored_first_and_once(cluster: Broker, fault: 
     assert (offsets, stored) == (list(range(1, 40)), values)
 
 
+def test_a_cluster_that_does_not_answer_is_not_reachable(cluster: Broker) -> None:
+    async def work(enode: KafkaEnode) -> None:
+        assert await enode.unreachable() is None
+        cluster.faults.drop("Metadata", times=1_000)
+        with pytest.raises((TimeoutError, PenstockError)):
+            await asyncio.wait_for(enode.unreachable(), 0.5)
+
+    over(cluster, work)
+
+
 def test_a_caller_who_goes_does_not_take_his_batch_along(cluster: Broker) -> None:
     async def work(enode: KafkaEnode) -> list[bytes | None]:
         cluster.faults.delay("Produce", 0.2)

@@ -15,9 +15,12 @@ from penstock.net.asyncio_channel import AsyncioChannel
 from penstock.net.runtime import AsyncioRuntime
 from penstock.protocols.tubemq.enode import TubeEnode, open_enode
 from penstock.protocols.tubemq.enode.numbering import Numbering
+from penstock.protocols.tubemq.messages import HeartResponseM2P
+from penstock.protocols.tubemq.methods import PRODUCER_HEARTBEAT
 from penstock.seams.opening import Surroundings
 from penstock.snode.enodes.local import open_local
 from penstock.snode.services.journal import JournalService
+from tests.unit.client.virtual_time import passing
 from tests.unit.tubemq_client.cluster import Cluster, Stage, go, stage
 
 CONFIG = SnodeConfig(listen=(parse_listener("kafka://127.0.0.1:0"),))
@@ -138,3 +141,22 @@ def test_options_that_a_node_s_cluster_does_not_have_are_refused_by_name() -> No
 def test_journals_beside_an_embedded_log_are_refused() -> None:
     with pytest.raises(ConfigError, match="beside a cluster"):
         SnodeConfig(listen=CONFIG.listen, store="file:here", journals="file:there")
+
+
+def test_a_node_whose_masters_do_not_hear_it_says_so_until_they_do() -> None:
+    async def work(s: Stage, around: Around) -> None:
+        enode = await opened(around)
+        enode.keep_up()
+        assert await enode.unreachable() is None
+        s.cluster.refuse[PRODUCER_HEARTBEAT.number] = lambda _: HeartResponseM2P(
+            success=False, err_code=500, err_msg="no", broker_checksum=0
+        )
+        await passing(60)
+        why = await enode.unreachable()
+        assert why is not None
+        assert "masters" in why
+        s.cluster.refuse.clear()
+        await passing(60)
+        assert await enode.unreachable() is None
+
+    on_stage(Cluster({"t": (1, 1)}), work)

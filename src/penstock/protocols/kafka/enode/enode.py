@@ -92,6 +92,10 @@ class KafkaEnode:
             ) from error
         return []
 
+    async def unreachable(self) -> str | None:
+        """Some broker has to answer. Raises ConnectionLost, RequestTimeout."""
+        return None if await self._cluster.nodes() else "no Kafka broker is known to any other"
+
     def keep_up(self) -> None:
         return
 

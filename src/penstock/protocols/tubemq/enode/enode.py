@@ -61,6 +61,7 @@ class TubeEnode:
         self._logs: dict[Partition, PartitionLog] = {}
         self._arriving = Arriving(around.runtime, self._grows, reading.tube.not_found_wait_ms / 1_000)
         self._appends = Appends(self._writer.shared, around.runtime, self._arriving.changed)
+        self._unheard: str | None = None
         self._lists = bool(reading.tube.admin_address)
         self.abilities = _abilities(topics=self._lists, groups=around.journals is not None)
         # Nothing is remembered from one start to the next, so the clock has to say which one this is.
@@ -87,6 +88,10 @@ class TubeEnode:
                 "without --journals groups' offsets are refused, and partitions are numbered anew at each start"
             )
         return found
+
+    async def unreachable(self) -> str | None:
+        """As the last beat found it: masters are asked every few seconds anyway."""
+        return self._unheard
 
     def keep_up(self) -> None:
         self._runtime.spawn(self._beat_for_ever(), "tell TubeMQ's master that this node is there")
@@ -276,16 +281,15 @@ class TubeEnode:
         ]
 
     async def _beat_for_ever(self) -> None:
-        failed = False
         while True:
             await self._runtime.sleep(self._appends.sender.beat_interval_s)
             try:
                 await self._appends.sender.beat()
-                failed = False
+                self._unheard = None
             except PenstockError as error:
-                if not failed:
+                if self._unheard is None:
                     _log.warning("TubeMQ's masters do not hear this node, going on with what is known: %s", error)
-                failed = True
+                self._unheard = f"TubeMQ's masters do not hear this node: {error.message}"
 
     async def _look_for_ever(self) -> None:
         """Partitions that come, and the visit tokens that masters change every few minutes, are heard of so."""
