@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from confluent_kafka import Consumer, Producer
 
 from tests.chaos.plain_sockets import free_port
 from tests.chaos.snode_process import SnodeProcess
+from tests.eventually import comes_to
 from tests.interop.peers.tubemq_fixtures import NewCluster
 from tools.peers import tubemq
 
@@ -55,10 +55,8 @@ class Writer:
         self._producer.produce(self._topic, b"%d" % number, partition=number % self._partitions, on_delivery=told)
 
     def wait(self, count: int) -> None:
-        deadline = time.monotonic() + WITHIN_S
-        while len(self.stored) < count:
-            assert time.monotonic() < deadline, f"only {len(self.stored)} of {count} were acknowledged"
-            time.sleep(0.05)
+        """Until so many were acknowledged."""
+        comes_to(lambda: len(self.stored) >= count, True, WITHIN_S)
 
     def end(self) -> set[int]:
         self.over.set()
@@ -86,10 +84,8 @@ class Reader:
         self._consumer.close()
 
     def wait(self, wanted: set[int]) -> None:
-        deadline = time.monotonic() + WITHIN_S
-        while missing := wanted.difference(self.seen):
-            assert time.monotonic() < deadline, f"{len(missing)} are missing: {sorted(missing)[:10]}"
-            time.sleep(0.1)
+        """Until all of them were read."""
+        comes_to(lambda: sorted(wanted.difference(self.seen))[:10], [], WITHIN_S)
 
     def end(self) -> None:
         self.over.set()
