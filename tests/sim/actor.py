@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.client import AsyncConsumer, RebalanceListener
 from penstock.errors import PenstockError
 from penstock.model import Partition
+from tests.sim.loop import passing
 from tests.sim.terms import TERMS
 from tests.sim.wire import HOST
 
@@ -98,14 +99,14 @@ class Actor(RebalanceListener):
             if self.alive:
                 self._tell(f"hears {type(error).__name__}: {str(error)[:90]}")
                 self._watch.heard(self, error)
-                await asyncio.sleep(0.2)
+                await passing(0.2)
         busy = self.busy_until - self._world.loop.time()
         if busy > 0:
-            await asyncio.sleep(busy)
+            await passing(busy)
 
     async def _work(self) -> None:
         if self.style.work_s:
-            await asyncio.sleep(self.style.work_s * self._dice.random())
+            await passing(self.style.work_s * self._dice.random())
 
     async def _commit(self, consumer: AsyncConsumer[bytes, bytes]) -> None:
         if self.style.commits == "sync":

@@ -111,4 +111,7 @@ def _fail(future: asyncio.Future[Any], error: Exception) -> None:
 
 async def passing(seconds: float) -> None:
     """So much virtual time passes, in no time at all."""
-    await asyncio.sleep(seconds)
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+    loop.call_later(seconds, _succeed, done, None)
+    await done

@@ -63,7 +63,7 @@ SAID = {
     "a dropped fence": ("is accepted",),
     "a lost commit": ("after its crash the node knows", "goes back from", "nobody wrote it down"),
     "a double owner in a cooperative group": ("has not given up",),
-    "a double owner in an eager group": ("has not given up",),
+    "a double owner in an eager group": ("has not given up", "goes back from"),
 }
 
 

@@ -9,7 +9,7 @@ from tests.sim.run import SCHEMES
 from tests.sim.world import ready_to_simulate
 
 FIRST = 13_000
-SCHEDULES = {"kafka": 24, "rocketmq": 4, "tubemq": 4}
+SCHEDULES = {"kafka": 24, "rocketmq": 6, "tubemq": 6}
 COVERED = {"kafka": ("fences", "commits", "recoveries", "generations")}
 USUAL = ("commits", "recoveries", "records")
 
@@ -24,7 +24,7 @@ def _ready() -> None:
 def test_nothing_that_goes_wrong_breaks_a_rule(scheme: str) -> None:
     outcomes = [held(FIRST + number, scheme) for number in range(SCHEDULES[scheme])]
     for covered in COVERED.get(scheme, USUAL):
-        assert sum(each.counts[covered] for each in outcomes) > len(outcomes) // 4, covered
+        assert sum(each.counts[covered] for each in outcomes) >= len(outcomes) // 4, covered
 
 
 def held(seed: int, scheme: str) -> Outcome:

@@ -13,6 +13,8 @@ from contextvars import ContextVar
 from random import Random
 from typing import Any
 
+from tests.sim.loop import passing
+
 __all__ = ["HOST", "Line", "Net"]
 
 HOST: ContextVar[str] = ContextVar("HOST", default="test")
@@ -28,6 +30,7 @@ class Net:
     def __init__(self, loop: asyncio.AbstractEventLoop, dice: Random, tell: Callable[[str, str], None]) -> None:
         self.loop = loop
         self.dice = dice
+        self.lot = dice.random()
         self.tell = tell
         self.cuts = 0
         self.late = False
@@ -43,12 +46,12 @@ class Net:
     async def connect(self, factory: Callable[[], Any], host: str, port: int) -> tuple[Line, Any]:
         """Raises ConnectionRefusedError where nothing listens, TimeoutError where nobody answers for minutes."""
         near = HOST.get()
-        await asyncio.sleep(self.latency_s())
+        await passing(latency_s(self.dice))
         until = self.loop.time() + _GIVES_UP_S
         while (wait := self._stalled(near, self._host_of(port))) > 0:
             if self.loop.time() + wait > until:
                 raise TimeoutError(110, "nobody answers")
-            await asyncio.sleep(wait)
+            await passing(wait)
         door = self._doors.get(port)
         if door is None or near in self._dead:
             raise ConnectionRefusedError(111, f"nothing listens on {host}:{port}")
@@ -69,11 +72,6 @@ class Net:
         return Door(self, host, port)
 
     # What goes wrong.
-
-    def latency_s(self) -> float:
-        """Mostly a fraction of a millisecond, now and then much longer."""
-        drawn = self.dice.random()
-        return 0.0002 + drawn * 0.0008 if drawn < 0.97 else drawn * 0.2
 
     def kill(self, host: str) -> None:
         """The host is gone: nothing listens there, and nothing it does is heard any more."""
@@ -137,6 +135,12 @@ class Net:
         return self._last_port
 
 
+def latency_s(dice: Random) -> float:
+    """Mostly a fraction of a millisecond, now and then much longer."""
+    drawn = dice.random()
+    return 0.0002 + drawn * 0.0008 if drawn < 0.97 else drawn * 0.2
+
+
 class Door:
     """What ``create_server`` returns, as far as it is used."""
 
@@ -172,6 +176,8 @@ class Line(asyncio.Transport):
         self._inbox: deque[bytes] = deque()
         self._paused = False
         self._last_due = 0.0
+        # Its own: a client closes its connections in any order, which must not decide how long others take.
+        self._dice = Random(f"{local} {remote} {net.lot}")
 
     # What protocols call.
 
@@ -237,7 +243,7 @@ class Line(asyncio.Transport):
 
     def _send(self, data: bytes | None) -> None:
         loop = self.net.loop
-        self._last_due = max(self._last_due, loop.time() + self.net.latency_s())
+        self._last_due = max(self._last_due, loop.time() + latency_s(self._dice))
         self.other.coming.append(data)
         loop.call_at(self._last_due, self.other._arrive)
 

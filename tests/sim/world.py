@@ -26,7 +26,7 @@ from penstock.net.runtime import AsyncioRuntime
 from penstock.protocols import configs, protocol
 from penstock.snode import Node
 from tests.sim.disk import SimDisk
-from tests.sim.loop import SimLoop
+from tests.sim.loop import SimLoop, Stuck
 from tests.sim.terms import TERMS
 from tests.sim.wire import HOST, Net
 
@@ -35,6 +35,7 @@ __all__ = ["NODE", "Trace", "World", "ready_to_simulate"]
 NODE = "node"
 _BEGAN_NS = 1_700_000_000_000_000_000
 _DRAIN_MS = 200
+_ASKED_TO_END = 12
 
 
 def ready_to_simulate(*schemes: str) -> None:
@@ -169,11 +170,14 @@ def _given(world: World) -> Iterator[None]:
 
 def _end_tasks(loop: SimLoop) -> None:
     """Whatever still runs belongs to the dead."""
-    left = sorted(asyncio.all_tasks(loop), key=lambda task: task.get_name())
-    for task in left:
-        task.cancel()
+    loop.last_s = float("inf")
+    for _ in range(_ASKED_TO_END):
+        left = sorted(asyncio.all_tasks(loop), key=lambda task: task.get_name())
+        for task in left:
+            task.cancel()
+        if left:
+            loop.run_until_complete(asyncio.wait(left, timeout=5))
     if left:
-        loop.last_s = float("inf")
-        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        raise Stuck(f"tasks that cannot be cancelled: {left}")
     loop.run_until_complete(loop.shutdown_asyncgens())
     loop.close()
