@@ -113,9 +113,12 @@ class AsyncioChannel(Generic[State]):
             try:
                 return await asyncio.shield(opening)
             except asyncio.CancelledError:
-                if opening.cancelled():  # only close() does that
-                    raise Closed("the channel was closed") from None
-                raise
+                # close() cancels the attempt alone. A loop that ends cancels it with everybody who waits for it: who
+                # took that for an error, and went on, would keep `asyncio.run` from ever returning.
+                caller = asyncio.current_task()
+                if not opening.cancelled() or (caller is not None and caller.cancelling()):
+                    raise
+                raise Closed("the channel was closed") from None
 
     async def reach(self, endpoint: Endpoint, lane: str = "", *, within_s: float) -> Link[State]:
         """As ``link``, but waits no longer than that; the attempt goes on."""
