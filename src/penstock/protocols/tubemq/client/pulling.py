@@ -144,9 +144,11 @@ class Pulling:
                 booking = self._holdings.booking(holding)
                 position = await self._shared.brokers.commit(holding.node.endpoint, booking, consumed=consumed)
             except PenstockError as error:
+                if holding.booked.token == token:
+                    await retry.after(error)
+                # Not asked again for a batch that went meanwhile: brokers would take it for the one that is out now.
                 if holding.booked.token != token:
                     raise _too_late(holding.partition) from error
-                await retry.after(error)
             else:
                 if holding.booked.token == token:
                     holding.offset, holding.max_offset = position.offset, position.max_offset
