@@ -191,6 +191,10 @@ class Member:
         self.see(Event.JOINED)
         self.last_joined = (assignment.generation, self.membership.member_id)
         self._live()  # a poll may be here before the join's end was told
+        if not self._keeps:
+            # What was said before, while polls stayed away, was about partitions that are all lost: to give one up now
+            # that it came back would leave it to nobody, for the membership believes that this member has it.
+            self.events = []
         early, self._early = self._early, []
         for beat in early:
             self._told(beat)

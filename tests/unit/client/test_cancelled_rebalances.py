@@ -150,6 +150,25 @@ def test_what_a_group_said_bit_by_bit_is_carried_through(log: FakeLog, slow: str
     with_consumer(listener, work)
 
 
+@pytest.mark.parametrize("out", [Event.LOST, Event.OVERDUE])
+def test_what_a_group_said_before_its_member_was_out_is_not_carried_through_after_the_next_join(
+    log: FakeLog, out: Event
+) -> None:
+    log.create("t", 2)
+    listener = Slow()
+
+    async def work(consumer: AsyncConsumer, rebalancing: Rebalancing) -> None:
+        await consumer.poll(1)
+        rebalancing.member.events.extend(BEATS)
+        rebalancing.member.see(out)
+        await consumer.poll(1)
+        assert listener.heard == ["assigned [0, 1]", "lost [0, 1]", "assigned [0, 1]"]
+        assert consumer.assignment() == {ZERO, ONE}
+        assert not rebalancing.needs_poll
+
+    with_consumer(listener, work)
+
+
 def test_closing_tells_what_a_cancelled_poll_did_not(log: FakeLog) -> None:
     listener = Slow("assigned [0]")
 
