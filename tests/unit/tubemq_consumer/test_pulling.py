@@ -225,33 +225,6 @@ def test_a_confirmation_that_gets_no_answer_is_asked_again() -> None:
     go(work())
 
 
-def test_a_confirmation_that_is_asked_again_confirms_no_later_batch() -> None:
-    """Brokers take it for the batch that is out by then, of which the application may not have seen a record."""
-
-    async def work() -> None:
-        pauses = {"retry_backoff_ms": 20_000, "retry_backoff_max_ms": 20_000}
-        async with (
-            world(filled(5, partitions=1)) as w,
-            w.consumer("demo", heartbeat_interval_ms=500, **pauses) as consumer,
-        ):
-            stopped = CommitOffsetResponseB2C(success=False, err_code=503, err_msg="stopped")
-            w.cluster.refuse[18] = lambda _: stopped if len(w.cluster.asked(m.COMMIT_OFFSET)) < 2 else None
-            heard: list[PenstockError | None] = []
-            await consumer.commit_async(await consumer.poll(5), lambda _, error: heard.append(error))
-            await passing(0.1)
-            w.cluster.held["g1", "demo", 0].client = "another"
-            await consumer.poll(2)
-            del w.cluster.held["g1", "demo", 0]
-            again = await consumer.poll(10)
-            assert values(again) == numbers(5)
-            await passing(30)
-            assert w.cluster.held["g1", "demo", 0].committed == 0
-            await consumer.poll(0)
-            assert [type(error) for error in heard] == [ServerError]
-
-    go(work())
-
-
 def test_a_confirmation_that_fails_leaves_the_batch_to_be_confirmed_later() -> None:
     async def work() -> None:
         async with world(filled(5, partitions=1)) as w, w.consumer("demo", api_timeout_ms=1_000) as consumer:
