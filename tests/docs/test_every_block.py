@@ -34,6 +34,7 @@ RUN_BY = {
 """Page, or how pages begin, and language: the longest one counts."""
 
 NOT_RUN = {
+    ("node/metrics.md", "yaml"): "settings of Prometheus and of an orchestrator, which no test starts",
     ("node/service.md", "ini"): "a unit for systemd, which no test may install",
     (
         "testing/other-languages.md",

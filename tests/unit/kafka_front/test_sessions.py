@@ -32,8 +32,8 @@ def test_no_two_apis_share_a_handler() -> None:
 
 
 def test_what_is_not_served_is_not_advertised() -> None:
-    """KIP-848 groups and SASL: clients must find out from the table."""
-    assert not {17, 36, 68, 69} & set(TABLE)
+    """SASL: clients must find out from the table."""
+    assert not {17, 36} & set(TABLE)
 
 
 def test_old_librdkafka_finds_the_overlaps_it_looks_for() -> None:
@@ -52,7 +52,7 @@ def test_api_versions_answers_with_the_table(version: int) -> None:
         found = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
         assert found == {key: (row.lowest, row.highest) for key, row in TABLE.items()}
         features = {each.name: each.max_version_level for each in answer.finalized_features}
-        assert features == ({"transaction.version": 2} if version >= 3 else {})
+        assert features == ({"group.version": 1, "transaction.version": 2} if version >= 3 else {})
 
     run(test)
 
@@ -76,7 +76,9 @@ def test_too_new_an_api_versions_request_gets_exactly_kafkas_bytes() -> None:
     run(test)
 
 
-@pytest.mark.parametrize(("key", "version"), [(0, 13), (1, 3), (1, 17), (4, 0), (24, 4), (68, 0), (999, 0), (3, -1)])
+@pytest.mark.parametrize(
+    ("key", "version"), [(0, 13), (1, 3), (1, 17), (4, 0), (24, 4), (68, 2), (70, 0), (999, 0), (3, -1)]
+)
 def test_an_api_or_version_that_is_not_advertised_is_hung_up_on(key: int, version: int) -> None:
     async def test(kit: Kit) -> None:
         with pytest.raises(ProtocolViolation, match="not advertised"):

@@ -27,6 +27,10 @@ from penstock.protocols.kafka.messages.commits import (
     OffsetFetchRequestTopic,
 )
 from penstock.protocols.kafka.messages.configs import ListConfigResourcesRequest
+from penstock.protocols.kafka.messages.consumer_groups import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+)
 from penstock.protocols.kafka.messages.discovery import (
     ListOffsetsRequest,
     ListOffsetsRequestPartition,
@@ -305,6 +309,17 @@ ASKED: dict[int, Any] = {
     32: describe,
     33: lambda version: alter("AlterConfigs", version),
     37: partitions,
+    68: lambda version: [
+        ConsumerGroupHeartbeatRequest(
+            group_id=group,
+            member_id="m",
+            rebalance_timeout_ms=1_000,
+            subscribed_topic_names=["t"],
+            topic_partitions=[],
+        )
+        for group in ("newer", "g")
+    ],
+    69: lambda version: [ConsumerGroupDescribeRequest(group_ids=["newer", "g", "no"])],
     42: lambda version: [DeleteGroupsRequest(groups_names=["g", "simple", "no"])],
     34: place,
     35: log_dirs,

@@ -84,7 +84,7 @@ def test_the_embedded_log_tells_who_it_is(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("url", ["kafka://127.0.0.1:9092", "nowhere://x", "file:", "memory:x", ""])
+@pytest.mark.parametrize("url", ["kafka://127.0.0.1:9092/topic", "nowhere://x", "file:", "memory:x", ""])
 def test_what_cannot_be_opened_is_said_before_anything_is(url: str) -> None:
     async def main() -> None:
         with pytest.raises(ConfigError):

@@ -35,7 +35,9 @@ async def commit(call: Call, request: m.UpdateConsumerOffset) -> Reply:
     if not request.consumer_group:
         raise Refused(Code.SYSTEM_ERROR, "no consumer group")
     partition = await call.shared.cluster.queue(request.topic, request.queue_id)
-    if request.commit_offset < 0:  # as with brokers, which answer then as before the group's first commit
+    if request.commit_offset < -1:
+        raise Refused(Code.SYSTEM_ERROR, f"an offset of {request.commit_offset}")
+    if request.commit_offset == -1:  # as with brokers, which answer then as before the group's first commit
         await call.shared.positions.forget(request.consumer_group, partition)
     else:
         await call.shared.positions.set(request.consumer_group, partition, request.commit_offset)
