@@ -31,6 +31,7 @@ __all__ = [
     "Fetched",
     "Place",
     "Room",
+    "Stored",
     "TopicState",
     "Writer",
     "bytes_of",
@@ -78,6 +79,17 @@ class Appended(Protocol):
     def log_start_offset(self) -> int: ...
     @property
     def duplicate(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """`Appended` as a cluster tells it: offsets, too, are -1 where it does not."""
+
+    base_offset: int
+    last_offset: int
+    append_time_ms: int = -1
+    log_start_offset: int = -1
+    duplicate: bool = False
 
 
 @dataclass(frozen=True, slots=True)

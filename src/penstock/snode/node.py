@@ -30,7 +30,7 @@ from penstock.seams.journal import OWN_TOPICS
 from penstock.seams.meters import Meters
 from penstock.seams.node import NodeIdentity, Services
 from penstock.seams.offsets import OffsetsCodec
-from penstock.seams.opening import KeepsOffsets, OpenedEnode, Surroundings
+from penstock.seams.opening import EnodeIdentity, KeepsOffsets, OpenedEnode, Surroundings
 from penstock.seams.runtime import Promise
 from penstock.snode.enodes.opening import open_enode
 from penstock.snode.ops.watched import Stage, Watched
@@ -154,12 +154,9 @@ class Node:
         for found in await enode.start():
             _log.warning("%s", found)
         own = enode.identity
-        whose = f"{OWN_TOPICS}{own.node_id}" if own.shared else ""
         keeper = enode if isinstance(enode, KeepsOffsets) and beside is None else None
-        if keeper is not None:
-            memory = open_enode("memory:", Surroundings(runtime, config, self._channel_of))
-            beside = JournalService(memory, runtime, whose=whose)
-        journals = beside or _journals_in(enode, runtime)
+        kept_in = enode if keeper is None else open_enode("memory:", Surroundings(runtime, config, self._channel_of))
+        journals = beside or _journals_in(kept_in, runtime, own)
         own_offsets = OffsetsService(journals, _offsets_codec(), partitions=config.offsets_partitions)
         if enode.abilities.records:
             await own_offsets.load()
@@ -199,7 +196,7 @@ class Node:
         for found in await kept.start():
             _log.warning("%s", found)
         kept.keep_up()
-        return _journals_in(kept, runtime)
+        return _journals_in(kept, runtime, kept.identity)
 
     def _channel_of(
         self, dialect: Dialect[Any], *, idle_timeout_s: float | None = None, tls: ClientConfig | None = None
@@ -330,9 +327,8 @@ class Node:
         await self.stop()
 
 
-def _journals_in(enode: OpenedEnode, runtime: AsyncioRuntime) -> JournalService:
+def _journals_in(enode: OpenedEnode, runtime: AsyncioRuntime, own: EnodeIdentity) -> JournalService:
     """Journals as topics of an enode; where others have topics, too, under names that nobody else takes."""
-    own = enode.identity
     return JournalService(enode, runtime, whose=f"{OWN_TOPICS}{own.node_id}" if own.shared else "")
 
 

@@ -41,12 +41,12 @@ from penstock.protocols.kafka.enode.merging import count_that_fit, merged
 from penstock.protocols.kafka.enode.refusals import as_log_says, is_final
 from penstock.protocols.kafka.errors import NONE, error_for
 from penstock.protocols.kafka.messages.produce import ProduceResponsePartition
-from penstock.seams.enode import Appended, Batch
+from penstock.seams.enode import Appended, Batch, Stored
 from penstock.seams.framing import Buffer
 from penstock.seams.retry import Retry
 from penstock.seams.runtime import Promise, Runtime
 
-__all__ = ["Stored", "Writing"]
+__all__ = ["Writing"]
 
 PATIENCE_S: Final = 20.0
 """A broker that was killed is missed for nine seconds before its partitions have other leaders; Kafka's producers wait
@@ -61,17 +61,6 @@ _OUT_OF_ORDER, _DUPLICATE, _INVALID_EPOCH, _UNKNOWN_PRODUCER = 45, 46, 47, 59
 _NUMBERED_ANEW: Final = 5
 _IN_DOUBT: Final = frozenset((-1, 7, 13, 20))
 """Codes of what may be stored all the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """``penstock.seams.enode.Appended``; offsets are -1 of a duplicate so old that the broker has forgotten where."""
-
-    base_offset: int
-    last_offset: int
-    append_time_ms: int = -1
-    log_start_offset: int = -1
-    duplicate: bool = False
 
 
 @dataclass(eq=False, slots=True)

@@ -24,7 +24,7 @@ from penstock.protocols.rocketmq.enode.ends import Ends
 from penstock.protocols.rocketmq.enode.topics import Home, Topics
 from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.methods import SEND_BATCH_MESSAGE
-from penstock.seams.enode import Appended, Batch, bytes_of
+from penstock.seams.enode import Appended, Batch, Stored, bytes_of
 from penstock.seams.framing import Buffer
 from penstock.seams.locks import Locks
 from penstock.seams.runtime import Promise, Runtime
@@ -40,17 +40,6 @@ _REQUEST_BYTES: Final = 1 << 20
 _AT_ONCE_BYTES: Final = 64 << 10
 """Larger batches, and compressed ones, are converted beside the loop."""
 _SAID_OF_ALL: Final = "WAIT\x01true"
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """``penstock.seams.enode.Appended``."""
-
-    base_offset: int
-    last_offset: int
-    append_time_ms: int = -1
-    log_start_offset: int = -1
-    duplicate: bool = False
 
 
 @dataclass(slots=True)

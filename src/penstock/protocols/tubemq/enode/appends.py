@@ -18,7 +18,7 @@ from penstock.model import Partition
 from penstock.protocols.tubemq.client.sender import TubePacked, TubeSender
 from penstock.protocols.tubemq.enode.translation import rows_of
 from penstock.protocols.tubemq.partition_ids import INDEX_BYTES
-from penstock.seams.enode import Batch, bytes_of
+from penstock.seams.enode import Batch, Stored, bytes_of
 from penstock.seams.retry import Retry
 from penstock.seams.runtime import Promise, Runtime
 
@@ -27,22 +27,11 @@ if TYPE_CHECKING:
 
     from penstock.protocols.tubemq.client.shared import Shared
 
-__all__ = ["Appends", "Stored"]
+__all__ = ["Appends"]
 
 _ROUND_BYTES: Final = 4 << 20
 _ROUND_ROWS: Final = 2_000
 """What a broker stores in less than a second: whoever waits for a batch should not wait for many others' first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """``penstock.seams.enode.Appended``; offsets -1 where they are not known."""
-
-    base_offset: int
-    last_offset: int
-    append_time_ms: int = -1
-    log_start_offset: int = -1
-    duplicate: bool = False
 
 
 @dataclass(slots=True)
