@@ -99,7 +99,7 @@ def test_nothing_acknowledged_is_lost(version: str, rocketmq_own: RocketMQ) -> N
 def test_standbys_are_read_where_a_master_is_away_or_says_so(version: str, rocketmq_own: RocketMQ) -> None:
     # Whoever is behind by more than nothing is sent to the standby.
     ratio = {"accessMessageInMemoryMaxRatio": 0, "slaveReadEnable": "true"}
-    own = rocketmq_own(version, standbys=True, settings=ratio)
+    own = rocketmq_own(version, standbys=1, settings=ratio)
     own.create_topic("flow", queues=2)
     address = f"rocketmq://{own.address}"
     with Producer(address) as producer:

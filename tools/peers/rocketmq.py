@@ -48,6 +48,8 @@ _SMALL: Mapping[str, object] = {
     "maxIndexNum": 100_000,
     "maxHashSlotNum": 20_000,
     "diskMaxUsedSpaceRatio": 95,
+    # 5.x writes its wheel of timers out every second, changed or not: a third of a core of a broker that does nothing.
+    "timerFlushIntervalMs": 20_000,
 }
 # A transaction that its producer left open is asked about after a second or two, not after half a minute. 5.x notes for
 # up to three seconds what was decided, and asks once more meanwhile, and stores a message twice then.
@@ -163,7 +165,7 @@ def cluster(
     *,
     names: int = 1,
     brokers: int = 1,
-    standbys: bool = False,
+    standbys: int = 0,
     proxy: bool = False,
     settings: Mapping[str, object] | None = None,
     heap: str = "512m",
@@ -171,7 +173,7 @@ def cluster(
     account: Account | None = None,
     tls: tuple[Path, Path] | None = None,
 ) -> Iterator[Cluster]:
-    """A cluster until the block ends; ``settings`` are brokers'. With ``standbys`` each master has one. With an
+    """A cluster until the block ends; ``settings`` are brokers'; the first ``standbys`` masters have one each. With an
     ``account`` brokers refuse what is not signed with it; with ``tls`` (certificate and key, PEM) all servers speak TLS
     on the same ports, too.
 
@@ -182,7 +184,7 @@ def cluster(
     built = Cluster(home, version, [make.name_server(number) for number in range(1, names + 1)])
     numbers = range(1, brokers + 1)
     built.brokers = [make.broker(built, number) for number in numbers]
-    built.standbys = [make.broker(built, number, standby=True) for number in numbers if standbys]
+    built.standbys = [make.broker(built, number, standby=True) for number in numbers if number <= standbys]
     built.proxy = make.proxy(built) if proxy else None
     with ExitStack() as running:
         # A standby that comes first would look for its master again after half a minute only.

@@ -14,8 +14,11 @@ from tools.peers.maven import Unavailable
 from tools.peers.rocketmq_frames import MEMBERS, ask
 
 RocketMQ = Callable[..., rocketmq.Cluster]
+PROXIED = "5.4.0 behind a Proxy"
 SERVED = [*rocketmq.VERSIONS, *(f"{each} behind a Snode" for each in rocketmq.VERSIONS)]
 """Each version as it is, and with a Snode before it."""
+FEATURED = [*SERVED, *(f"{each}, two masters and a standby, behind a Snode" for each in rocketmq.VERSIONS), PROXIED]
+"""What Java's and JavaScript's clients try everything at."""
 NewRocketTopic = Callable[..., str]
 
 
@@ -41,6 +44,20 @@ def rocketmq_peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RocketMQ
 def any_rocketmq(request: pytest.FixtureRequest, rocketmq_peer: RocketMQ) -> rocketmq.Cluster:
     """The test runs once against each version."""
     return rocketmq_peer(request.param)
+
+
+@dataclass(slots=True)
+class Proxied(rocketmq.Cluster):
+    """A cluster whose clients are told of its Proxy; what brokers know is still asked of them."""
+
+    @property
+    def address(self) -> str:
+        assert self.proxy is not None
+        return self.proxy.endpoint
+
+    def create_topic(self, topic: str, queues: int = 4, *, kind: str | None = None) -> None:
+        """A Proxy refuses late messages and transactions for topics that are not of their kind."""
+        rocketmq.Cluster.create_topic(self, topic, queues, kind=kind or "MIXED")
 
 
 @dataclass(slots=True)
@@ -86,6 +103,35 @@ def served_rocketmq(request: pytest.FixtureRequest, rocketmq_peer: RocketMQ) -> 
         yield cluster
 
 
+@pytest.fixture(
+    params=[pytest.param(each, marks=pytest.mark.long if " " in each else ()) for each in FEATURED], scope="module"
+)
+def _featured(
+    request: pytest.FixtureRequest, rocketmq_peer: RocketMQ, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[rocketmq.Cluster]:
+    version, _, how = request.param.partition(" ")
+    version = version.removesuffix(",")
+    with ExitStack() as running:
+        if not how:
+            cluster = rocketmq_peer(version)
+        elif request.param == PROXIED:
+            real = _started(running, tmp_path_factory, version, proxy=True)
+            cluster = Proxied(**{each.name: getattr(real, each.name) for each in fields(real)})
+        else:
+            several = _started(running, tmp_path_factory, version, brokers=2, standbys=1) if "two" in how else None
+            cluster = running.enter_context(snode_before(several or rocketmq_peer(version)))
+        yield cluster
+
+
+@pytest.fixture
+def featured_rocketmq(request: pytest.FixtureRequest, _featured: rocketmq.Cluster) -> rocketmq.Cluster:
+    """The test runs at all of `FEATURED`; marked ``not_at_a_proxy(why)`` it must fail at a Proxy."""
+    mark = request.node.get_closest_marker("not_at_a_proxy")
+    if isinstance(_featured, Proxied) and mark:
+        request.applymarker(pytest.mark.xfail(reason=mark.args[0], strict=True))
+    return _featured
+
+
 @pytest.fixture(scope="session")
 def rocketmq_topic() -> NewRocketTopic:
     """``rocketmq_topic(cluster, queues=4)`` is a new topic on all brokers of a cluster."""
@@ -101,7 +147,7 @@ def rocketmq_topic() -> NewRocketTopic:
 
 @pytest.fixture
 def rocketmq_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RocketMQ]:
-    """``rocketmq_own("4.9.7", brokers=2, standbys=True, …)`` is one that this test may stop, kill and configure.
+    """``rocketmq_own("4.9.7", brokers=2, standbys=1, …)`` is one that this test may stop, kill and configure.
 
     A version may be one of `SERVED`: then clients are told of the Snode before it.
     """

@@ -13,12 +13,12 @@ WITHIN_S = 60.0
 
 
 def test_a_client_in_javascript_is_a_client_like_javas(
-    served_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic
+    featured_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic
 ) -> None:
     version, address, topic = (
-        served_rocketmq.version,
-        served_rocketmq.address,
-        rocketmq_topic(served_rocketmq, queues=1),
+        featured_rocketmq.version,
+        featured_rocketmq.address,
+        rocketmq_topic(featured_rocketmq, queues=1),
     )
     try:
         ons.modules()

@@ -77,7 +77,7 @@ def comes_and_goes(own: rocketmq.Cluster, ends: Sequence[Callable[[], None]]) ->
 @pytest.mark.long
 @pytest.mark.parametrize("version", rocketmq.VERSIONS)
 def test_a_standby_gives_what_its_master_had(version: str, rocketmq_own: RocketMQ) -> None:
-    own = rocketmq_own(version, names=2, brokers=2, standbys=True)
+    own = rocketmq_own(version, names=2, brokers=2, standbys=2)
     assert own.known() == ["broker-1", "broker-2", "broker-1-standby", "broker-2-standby"]
     for node in (*own.brokers, *own.standbys, *own.names):
         assert addresses(node) == {"127.0.0.1"}
