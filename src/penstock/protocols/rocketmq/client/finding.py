@@ -65,13 +65,16 @@ async def _at_its_place(shared: Shared, record_id: str) -> StoredMessage | None:
         host, place = parse_offset_id(record_id)
     except ProtocolViolation:
         return None
-    brokers = {str(node.endpoint): node.endpoint for node in await shared.topics.brokers()}
-    endpoint = brokers.get(str(host))
-    if endpoint is None:
-        return None
-    with contextlib.suppress(ServerError):  # there is nothing: it may be the other kind of id
-        answer = await shared.calls.call(endpoint, VIEW_MESSAGE_BY_ID, m.ViewMessage(offset=place))
-        return next(iter(_stored(bytes(answer.body))), None)
+    known = {str(node.endpoint): node.endpoint for node in await shared.topics.brokers()}
+    # Who is told of a Snode does not know where brokers are; it does, and takes an address for the broker's name.
+    asked = [known[str(host)]] if str(host) in known else list(known.values())
+    header = m.ViewMessage(offset=place, broker_name=None if str(host) in known else str(host))
+    for endpoint in asked:
+        with contextlib.suppress(ServerError):  # there is nothing: it may be the other kind of id
+            answer = await shared.calls.call(endpoint, VIEW_MESSAGE_BY_ID, header)
+            message = next(iter(_stored(bytes(answer.body))), None)
+            if message is not None and parse_offset_id(message.offset_id) == (host, place):
+                return message
     return None
 
 
