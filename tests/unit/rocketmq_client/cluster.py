@@ -55,6 +55,7 @@ class Cluster:
     producers: dict[tuple[str, str], Peer] = field(default_factory=dict)
     locks: dict[Queue, str] = field(default_factory=dict)
     refuse: dict[int, Refusal] = field(default_factory=dict)
+    unheard: dict[str, frozenset[str]] = field(default_factory=dict)
     seen: list[tuple[str, int, Any]] = field(default_factory=list)
     stored: asyncio.Event | None = None
     send_code: int = 0
@@ -287,7 +288,9 @@ class Server:
         return answer(asked)
 
     async def _answer_38(self, asked: RemotingCommand, header: m.OfGroup) -> Buffers:
-        return answer(asked, body=m.ConsumerIds(consumer_id_list=tuple(self.cluster.members[header.consumer_group])))
+        unheard = self.cluster.unheard.get(self.name, frozenset())
+        there = tuple(each for each in self.cluster.members[header.consumer_group] if each not in unheard)
+        return answer(asked, body=m.ConsumerIds(consumer_id_list=there))
 
     async def _answer_41(self, asked: RemotingCommand, header: m.Routed) -> Buffers:
         said = m.read_body(m.LockQueues, bytes(asked.body))

@@ -115,6 +115,22 @@ def test_brokers_are_told_again_before_they_forget() -> None:
     go(work())
 
 
+def test_a_member_of_which_one_broker_has_not_heard_keeps_its_queues() -> None:
+    async def work() -> None:
+        async with stage() as s:
+            one, two = member(s, "1", rebalance_ms=1_000), member(s, "2")
+            await one.join(["demo"], (), "")
+            await two.join(["demo"], (), "")
+            assert (await one.heartbeat()).revoked == queues("23")
+            for broker in ("broker-a", "broker-b") * 4:
+                s.cluster.unheard = {broker: frozenset({two.member_id})}
+                await passing(1.1)
+                beat = await one.heartbeat()
+                assert (beat.verdict, beat.revoked, beat.assigned) == (Verdict.STEADY, frozenset(), frozenset())
+
+    go(work())
+
+
 def test_a_broker_that_forgot_this_member_is_told_at_once() -> None:
     async def work() -> None:
         async with stage() as s:

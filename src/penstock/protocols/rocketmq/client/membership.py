@@ -1,11 +1,12 @@
 """A member of a group whose members share queues (clustering): it tells brokers that it is there, and works out by
 itself what it reads.
 
-`member_states` is the table. A look asks, for each topic, one of its brokers who is in the group and a name server for
-the topic's queues, and applies the group's rule (`allocation`). It comes with a broker's notice, every
-``rebalance_ms``, when topics changed, and until one has seen everything. Until all members have looked, two may read
-one queue: nobody hands queues out. With ``orderly`` a queue is taken only once its broker has locked it for this member
-(`locks`). The group's retry topic, which brokers make when they hear of the group, is shared out like the others.
+`member_states` is the table. A look asks, for each topic, its brokers who is in the group (Java's asks one of them,
+drawn by lot) and a name server for the topic's queues, and applies the group's rule (`allocation`). It comes with a
+broker's notice, every ``rebalance_ms``, when topics changed, and until one has seen everything. Until all members have
+looked, two may read one queue: nobody hands queues out. With ``orderly`` a queue is taken only once its broker has
+locked it for this member (`locks`). The group's retry topic, which brokers make when they hear of the group, is shared
+out like the others.
 Source: Apache RocketMQ 4.9 and 5.4, ``RebalanceImpl``, ``MQClientInstance.sendHeartbeatToAllBroker``.
 """
 
@@ -40,6 +41,7 @@ _HAND_OVER_S: Final = 0.5
 _RETRY_SEEN_S: Final = 10.0
 """So long after a join the retry topic is looked for every second: name servers hear of a new one a moment late."""
 _NEVER: Final = float("-inf")
+_NAMES: Final = {17: "TOPIC_NOT_EXIST", 206: "CONSUMER_NOT_ONLINE"}
 
 
 class RocketMembership:
@@ -286,28 +288,34 @@ class RocketMembership:
         return self._rule(self.member_id, sorted(members), queues)
 
     async def _members(self, topic: str) -> Collection[str]:
-        """As one of the topic's brokers knows them, drawn by lot; another one if that does not answer."""
+        """Whom any of the topic's brokers knows: one that was told late, or not at all, would give this member the
+        queues of those whom it has not heard of. Raises what went wrong if none knows this one."""
         nodes = self._shared.topics.routes.masters(topic)
-        begin = int(self._shared.channel.random() * len(nodes))
-        failure: PenstockError | None = None
-        for node in nodes[begin:] + nodes[:begin]:
-            try:
-                answer = await self._shared.calls.call(
-                    node.endpoint, GET_CONSUMER_LIST_BY_GROUP, m.OfGroup(consumer_group=self._group),
-                    within_s=_MOMENT_S, timeout_s=_MOMENT_S * 5,
-                )  # fmt: skip
-                found = m.read_body(m.ConsumerIds, answer.body).consumer_id_list
-            except PenstockError as error:
-                failure = error
-                continue
-            if self.member_id in found:
-                return found
-            # It was restarted, or forgot this member: the next heartbeat goes there at once.
-            self._beaten.pop(node, None)
-            failure = ServerError(
-                f"broker {node.name} does not know this member", code=206, name="CONSUMER_NOT_ONLINE", retriable=True
-            )
-        raise failure or ServerError(f"no broker has topic {topic}", code=17, name="TOPIC_NOT_EXIST", retriable=True)
+        found: set[str] = set()
+        failure: BaseException | None = None
+        for node, told in zip(
+            nodes, await self._shared.channel.gather([self._told(each) for each in nodes]), strict=True
+        ):
+            if isinstance(told, BaseException):
+                failure = told
+            else:
+                found.update(told)
+                if self.member_id not in told:  # it was restarted, or forgot this member: it hears of it at once
+                    self._beaten.pop(node, None)
+        if self.member_id in found:
+            return found
+        if isinstance(failure, PenstockError):
+            raise failure
+        code = 206 if nodes else 17
+        text = f"no broker of {topic} knows this member" if nodes else f"no broker has topic {topic}"
+        raise ServerError(text, code=code, name=_NAMES[code], retriable=True) from failure
+
+    async def _told(self, node: Node) -> Collection[str]:
+        answer = await self._shared.calls.call(
+            node.endpoint, GET_CONSUMER_LIST_BY_GROUP, m.OfGroup(consumer_group=self._group),
+            within_s=_MOMENT_S, timeout_s=_MOMENT_S * 5,
+        )  # fmt: skip
+        return m.read_body(m.ConsumerIds, answer.body).consumer_id_list
 
     def _see(self, event: Event) -> None:
         self._state = TABLE[self._state, event]
