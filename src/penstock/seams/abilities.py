@@ -16,7 +16,8 @@ class Abilities:
     ``records``: the neutral form at all, batches stored and read, the node's own among them. Without it a node serves
     only fronts that the enode relays for (`penstock.seams.relay`), and everything below is for nobody to ask.
     ``sequences``: an idempotent producer's batch is stored once; ``numbered``: it is taken at all. Where it is, though
-    there are no ``sequences``, nobody looks at its numbers: one that is sent twice is stored twice. ``transactions``:
+    there are no ``sequences``, the log does not look at its numbers: one that is sent twice is stored twice, and fronts
+    see to it that nothing is stored behind one that failed. ``transactions``:
     batches of open transactions are kept from readers of committed records, and markers end them. ``epochs``: leader
     epochs, and where each ended. ``compaction``: of topics by key. ``deletion`` of records before topics' limits do it.
     ``times``: offsets are found by time, and exactly, for no protocol has a word for "about there": an enode whose

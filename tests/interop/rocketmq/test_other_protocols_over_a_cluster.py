@@ -223,7 +223,9 @@ def test_what_a_producer_was_told_is_stored_is_there_though_a_broker_was_killed(
         found = read_until(snode.bootstrap, "flow", "readers", lambda those: places <= {each[:2] for each in those})
         there = {(partition, offset): value for partition, offset, value in found}
         assert len(there) == len(found)
-        assert {value: there.get(place) for value, place in told.items()} == {value: value for value in told}
+        wrong = {value: (place, there.get(place)) for value, place in told.items() if there.get(place) != value}
+        elsewhere = {value: (partition, offset) for partition, offset, value in found if value in wrong}
+        assert (wrong, elsewhere) == ({}, {})
 
 
 @pytest.mark.long

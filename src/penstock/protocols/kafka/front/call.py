@@ -10,6 +10,7 @@ from penstock.errors import UpstreamLost
 from penstock.model import Endpoint, Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.options import KafkaFrontOptions
+from penstock.protocols.kafka.front.unstored import Unstored
 from penstock.protocols.kafka.offsets_log import OffsetsLog
 from penstock.seams.beside import Beside, Turns
 from penstock.seams.enode import Enode, TopicState
@@ -54,6 +55,7 @@ class Shared:
     turns: Turns
     offered: Mapping[int, Row]
     meter: Meter
+    unstored: Unstored = field(default_factory=Unstored)
     rules: dict[str, tuple[TopicState, Mapping[str, str], Rules]] = field(default_factory=dict)
 
     @property

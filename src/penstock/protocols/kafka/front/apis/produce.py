@@ -29,6 +29,7 @@ from penstock.protocols.kafka.front.incoming import (
     repacked,
     rules_for,
 )
+from penstock.protocols.kafka.front.unstored import Numbers, numbers_of
 from penstock.protocols.kafka.messages.produce import (
     ProduceRequest,
     ProduceRequestTopic,
@@ -74,10 +75,13 @@ async def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None
     everything = [part for parts in checked for part in parts]
     await _look_into(call, everything, request.transactional_id)
     await _repack(call, everything)
-    appended = iter(await _append(call, request.transactional_id, everything, refusal))
+    _check_numbers(call, everything)
+    appended = await _append(call, request.transactional_id, everything, refusal)
+    _note_numbers(call, everything, appended)
+    outcomes = iter(appended)
     responses = []
     for topic, parts in zip(request.topic_data, checked, strict=True):
-        results = [(part.partition, part.fault or next(appended)) for part in parts]
+        results = [(part.partition, part.fault or next(outcomes)) for part in parts]
         if request.acks == 0:
             _hang_up_on_errors(results)
         answers = [await answer_of(call, partition, result) for partition, result in results]
@@ -164,6 +168,31 @@ async def _append(
             batches = [(part.partition, part.batch) for part in lump if part.fault is None and part.batch]
             appended += await call.shared.enode.append_all(batches)
     return appended
+
+
+def _numbered(call: Call, parts: Sequence[_Part]) -> list[tuple[_Part, Numbers]]:
+    """Batches with producers' numbers that the log behind does not look at."""
+    abilities = call.shared.enode.abilities
+    if abilities.sequences or not abilities.numbered:
+        return []
+    return [(part, numbers) for part in parts if (numbers := numbers_of(part.records)) is not None]
+
+
+def _check_numbers(call: Call, parts: Sequence[_Part]) -> None:
+    for part, numbers in _numbered(call, parts) if call.shared.unstored else ():
+        try:
+            call.shared.unstored.check(part.partition, numbers)
+        except PenstockError as error:
+            part.fault = part.fault or bare(error)
+
+
+def _note_numbers(call: Call, parts: Sequence[_Part], appended: Sequence[Appended | PenstockError]) -> None:
+    if numbered := _numbered(call, parts):
+        stored = iter(appended)
+        outcomes = {id(part): part.fault or next(stored) for part in parts}
+        for part, numbers in numbered:
+            outcome = outcomes[id(part)]
+            call.shared.unstored.tell(part.partition, numbers, outcome if isinstance(outcome, PenstockError) else None)
 
 
 def _lumps(parts: Sequence[_Part]) -> Iterator[Sequence[_Part]]:

@@ -63,8 +63,8 @@ async def produce(shared: Shared, line: Line, body: memoryview) -> Pieces | None
         batch = _checked(shared, asked.records, _rules(shared, topic, await enode.defaults()))
     except PenstockError:
         return None
-    if batch is None:
-        return None
+    if batch is None or (batch.header.producer_id >= 0 and not enode.abilities.sequences):
+        return None  # what came before such a batch is for `produce` to know
     partition = Partition(asked.topic, asked.partition)
     (result,) = await enode.append_all(((partition, batch),))
     if isinstance(result, PenstockError):
