@@ -13,7 +13,8 @@ import pytest
 class Ability(enum.Enum):
     COUNTS_RECORDS = "the offset of the next record is one more"
     COMMITS_ANY_OFFSET = "a group's offset can be set to any record, also in the middle of what was read at once"
-    TAKES_INSTANCE_IDS = "a member may have a name of its own, and who comes under the same name takes its place"
+    TAKES_INSTANCE_IDS = "a member may have a name of its own"
+    FENCES_BY_NAME = "who comes under the name that a member has takes its place"
     BEGINS_NOWHERE = "a group that has committed nothing can be told to stop, instead of beginning somewhere"
     FORGETS_OFFSETS = "where a group stands in a topic can be forgotten, and the rest of it kept"
     REMOVES_MEMBERS = "an operator can throw a member out of a group"

@@ -37,10 +37,14 @@ CONSUMER: dict[str, Any] = {"heartbeat_interval_ms": 50, "fetch_max_wait_ms": 10
 
 @dataclass(frozen=True)
 class Log:
-    """Where a log is, and how tests make topics of their own in it. ``asked``: what its producers have to be told."""
+    """Where a log is, and how tests make topics of their own in it. ``asked``: what its producers have to be told.
+
+    ``consumer``: options of its consumers.
+    """
 
     address: str
     asked: str = ""
+    consumer: Mapping[str, Any] = field(default_factory=lambda: CONSUMER)
 
     @property
     def writing(self) -> str:
@@ -71,13 +75,15 @@ Opening = Callable[[], AbstractContextManager[Log]]
 class Row:
     """How to open a log, and what it cannot do, each with the reason. ``ours``: it needs no server of others.
 
-    ``short`` names the modules that run with every change; the others then take ``--long``. None: all do.
+    ``short`` names the modules that run with every change; the others then take ``--long``. None: all do. ``only``: the
+    modules for which it differs from another row.
     """
 
     opened: Opening
     lacks: Mapping[Ability, str] = field(default_factory=dict)
     ours: bool = True
     short: Collection[str] | None = None
+    only: Collection[str] | None = None
 
     def marks(self, module: str) -> list[pytest.MarkDecorator]:
         """Of its tests in a module."""
@@ -97,6 +103,14 @@ def in_memory() -> Iterator[Log]:
 def kafka_front() -> Iterator[Log]:
     with Broker(auto_create_topics=False) as broker:
         yield Log(broker.address)
+
+
+@contextmanager
+def kafka_front_newer() -> Iterator[Log]:
+    """Consumers whose groups the node shares out for (KIP-848)."""
+    with Broker(auto_create_topics=False, group_consumer_heartbeat_interval_ms=50) as broker:
+        others = {name: value for name, value in CONSUMER.items() if name != "heartbeat_interval_ms"}
+        yield Log(broker.address, consumer={**others, "group_protocol": "consumer"})
 
 
 @contextmanager
@@ -272,6 +286,11 @@ LOSSY = Plan(2, latest_s=0.001, lost_answers=2, lost_requests=2)
 LOGS: dict[str, Row] = {
     "fake": Row(in_memory, {Ability.REMOVES_MEMBERS: "its members leave by themselves"}),
     "kafka": Row(kafka_front),
+    "kafka newer groups": Row(
+        kafka_front_newer,
+        {Ability.FENCES_BY_NAME: "who comes under a name that somebody has is refused until that one has gone"},
+        only={"test_groups", "test_asyncio", "test_what_is_lacking"},
+    ),
     "kafka far": Row(far(kafka_front, LOSSY)),
     "kafka over tubemq": Row(over(tubemq_with_web), OVER_TUBEMQ_LACKS),
     "kafka over real tubemq": Row(over(real_tubemq), OVER_TUBEMQ_LACKS, ours=False, short=()),
@@ -306,8 +325,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     needed = {ability for marker in metafunc.definition.iter_markers("needs") for ability in marker.args}
     lacking = {ability for marker in metafunc.definition.iter_markers("lacks") for ability in marker.args}
-    fit = [name for name, row in LOGS.items() if needed.isdisjoint(row.lacks) and lacking <= row.lacks.keys()]
     module = metafunc.module.__name__.rpartition(".")[2]
+    fit = [
+        name
+        for name, row in LOGS.items()
+        if needed.isdisjoint(row.lacks) and lacking <= row.lacks.keys() and (row.only is None or module in row.only)
+    ]
     marked = [pytest.param(name, marks=LOGS[name].marks(module)) for name in fit]
     metafunc.parametrize("log", marked, indirect=True, scope="session")
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from penstock.client import AsyncAdmin, AsyncConsumer, AsyncProducer
 from penstock.seams import NewTopic
-from tests.conformance.conftest import CONSUMER, Log
+from tests.conformance.conftest import Log
 
 
 def test_a_journey_there_and_back(log: Log, group: str) -> None:
@@ -25,7 +25,7 @@ def test_a_journey_there_and_back(log: Log, group: str) -> None:
             assert (span.topic, span.partition, span.node) == (topic, partition.id, partition.node)
             assert first < span.start < span.end
             found: list[bytes | None] = []
-            async with AsyncConsumer(log.at(topic), group=group, **CONSUMER) as consumer:
+            async with AsyncConsumer(log.at(topic), group=group, **log.consumer) as consumer:
                 async for batch in consumer:
                     found += [record.value for record in batch]
                     await consumer.commit(batch)

@@ -11,7 +11,7 @@ from penstock.columnar import Messages
 from penstock.errors import FencedError, UsageError
 from penstock.model import Partition
 from tests.conformance.abilities import Ability, needs
-from tests.conformance.conftest import CONSUMER, Log
+from tests.conformance.conftest import Log
 from tests.conformance.filling import fill
 from tests.conformance.reading import held, poll_until, read, values
 
@@ -48,37 +48,37 @@ def offsets(consumer: Consumer, partitions: Collection[Partition]) -> dict[Parti
 def test_a_group_goes_on_where_it_committed(log: Log, group: str) -> None:
     topic = log.topic()
     before = fill(log, topic, 0, 6)
-    with Consumer(log.at(topic), group=group, **CONSUMER) as consumer:
+    with Consumer(log.at(topic), group=group, **log.consumer) as consumer:
         assert set(values(read(consumer, 6))) == numbers(0, 6)
         consumer.commit()
         assert offsets(consumer, before.partitions) == before.end
         fill(log, topic, 6, 10)
         read(consumer, 4)  # and not a word of them
-    with Consumer(log.at(topic), group=group, **CONSUMER) as consumer:
+    with Consumer(log.at(topic), group=group, **log.consumer) as consumer:
         assert set(values(read(consumer, 4))) == numbers(6, 10)
 
 
 @needs(Ability.COMMITS_ANY_OFFSET)
 def test_a_group_goes_on_in_the_middle_of_what_it_read(log: Log, group: str) -> None:
     topic, partition = topic_of_one(log)
-    with Consumer(log.address, group=group, **CONSUMER) as consumer:
+    with Consumer(log.address, group=group, **log.consumer) as consumer:
         filled = fill(log, topic, 0, 10, partition)
         consumer.subscribe([topic])
         read(consumer, 4)
         consumer.commit()
         read(consumer, 3)
         assert offsets(consumer, [partition]) == {partition: filled.offsets[4]}
-    with Consumer(log.at(topic), group=group, **CONSUMER) as consumer:
+    with Consumer(log.at(topic), group=group, **log.consumer) as consumer:
         assert values(read(consumer, 2)) == [b"4", b"5"]
         consumer.commit({partition: filled.offsets[9]})
-    with Consumer(log.at(topic), group=group, **CONSUMER) as consumer:
+    with Consumer(log.at(topic), group=group, **log.consumer) as consumer:
         assert values(read(consumer, 1)) == [b"9"]
 
 
 def test_a_batch_is_committed_and_nothing_after_it(log: Log, group: str) -> None:
     topic, partition = topic_of_one(log)
     fill(log, topic, 0, 5, partition)
-    with Consumer(log.at(topic), group=group, **CONSUMER) as consumer:
+    with Consumer(log.at(topic), group=group, **log.consumer) as consumer:
         batch = whole(consumer, 5)
         consumer.commit(batch)
         filled = fill(log, topic, 5, 10, partition)
@@ -94,7 +94,7 @@ def test_a_batch_is_committed_and_nothing_after_it(log: Log, group: str) -> None
 def test_lag_is_told_in_records_and_in_seconds(log: Log, group: str) -> None:
     topic, partition = topic_of_one(log)
     fill(log, topic, 0, 10, partition)
-    with Consumer(log.at(topic), group=group, **CONSUMER) as consumer:
+    with Consumer(log.at(topic), group=group, **log.consumer) as consumer:
         batch = whole(consumer, 10)
         consumer.commit(batch[:4])
     with Admin(log.address) as admin:
@@ -114,7 +114,7 @@ def test_asynchronous_commits_call_back_in_the_polling_thread(log: Log, group: s
     topic, partition = topic_of_one(log)
     filled = fill(log, topic, 0, 3, partition)
     told: list[tuple[dict[Partition, int], object]] = []
-    with Consumer(log.at(topic), group=group, **CONSUMER) as consumer:
+    with Consumer(log.at(topic), group=group, **log.consumer) as consumer:
         read(consumer, 3)
         consumer.commit_async(
             callback=lambda offsets, error: told.append(({p: c.offset for p, c in offsets.items()}, error))
@@ -128,7 +128,7 @@ def test_asynchronous_commits_call_back_in_the_polling_thread(log: Log, group: s
 def test_automatic_commits_cover_what_was_handled_and_nothing_else(log: Log, group: str) -> None:
     topic, partition = topic_of_one(log)
     fill(log, topic, 0, 4, partition)
-    options = {**CONSUMER, "enable_auto_commit": True, "auto_commit_interval_ms": 60_000}
+    options = {**log.consumer, "enable_auto_commit": True, "auto_commit_interval_ms": 60_000}
 
     def crash() -> None:
         with Consumer(log.at(topic), group=group, **options) as consumer:
@@ -151,10 +151,10 @@ def test_members_share_a_topic_and_take_over_from_who_leaves(log: Log, group: st
     everything = frozenset(log.partitions(topic))
     half = len(everything) // 2
     heard = Heard()
-    with Consumer(log.address, group=group, **CONSUMER) as first:
+    with Consumer(log.address, group=group, **log.consumer) as first:
         first.subscribe([topic], heard)
         poll_until(lambda: held(first, topic) == everything, consumers=[first])
-        with Consumer(log.at(topic), group=group, **CONSUMER) as second:
+        with Consumer(log.at(topic), group=group, **log.consumer) as second:
             both = [first, second]
             poll_until(lambda: len(held(first, topic)) == half == len(held(second, topic)), consumers=both)
             assert not held(first, topic) & held(second, topic)
@@ -188,7 +188,7 @@ def test_a_seek_in_the_listener_wins_over_the_committed_offset(log: Log, group: 
             if partition in partitions:
                 consumer.seek(partition, filled.offsets[6])
 
-    with Consumer(log.address, group=group, **CONSUMER) as consumer:
+    with Consumer(log.address, group=group, **log.consumer) as consumer:
         consumer.subscribe([topic], Seeks())
         assert values(read(consumer, 1)) == [b"6"]
 
@@ -201,18 +201,18 @@ def test_the_listener_can_commit_what_is_being_revoked(log: Log, group: str) -> 
         def revoked(self, partitions: Collection[Partition]) -> None:
             consumer.commit()
 
-    with Consumer(log.address, group=group, **CONSUMER) as consumer:
+    with Consumer(log.address, group=group, **log.consumer) as consumer:
         consumer.subscribe([topic], Commits())
         read(consumer, 5)
     with Admin(log.address) as admin:
         assert admin.committed(group)[partition].offset == filled.end[partition]
 
 
-@needs(Ability.TAKES_INSTANCE_IDS)
+@needs(Ability.TAKES_INSTANCE_IDS, Ability.FENCES_BY_NAME)
 def test_a_second_process_with_the_same_instance_id_fences_the_first(log: Log, group: str) -> None:
     topic = log.topic(2)
     partitions = log.partitions(topic)
-    options = {**CONSUMER, "group_instance_id": "one"}
+    options = {**log.consumer, "group_instance_id": "one"}
     first = Consumer(log.at(topic), group=group, **options)
     with first, Consumer(log.at(topic), group=group, **options) as second:
         poll_until(lambda: first.assignment() == set(partitions), consumers=[first])
@@ -227,7 +227,7 @@ def test_a_second_process_with_the_same_instance_id_fences_the_first(log: Log, g
 def test_operators_see_who_is_in_a_group(log: Log, group: str) -> None:
     topic = log.topic(2)
     everything = set(log.partitions(topic))
-    with Admin(log.address) as admin, Consumer(log.at(topic), group=group, **CONSUMER) as consumer:
+    with Admin(log.address) as admin, Consumer(log.at(topic), group=group, **log.consumer) as consumer:
         poll_until(lambda: held(consumer, topic) == everything, consumers=[consumer])
 
         def members() -> list[frozenset[Partition]]:
@@ -243,7 +243,7 @@ def test_operators_list_groups_and_delete_empty_ones(log: Log, group: str) -> No
     topic = log.topic()
     fill(log, topic, 0, 3)
     with Admin(log.address) as admin:
-        with Consumer(log.at(topic), group=group, **CONSUMER) as consumer:
+        with Consumer(log.at(topic), group=group, **log.consumer) as consumer:
             read(consumer, 3)
             consumer.commit()
         assert group in {each.group for each in admin.groups()}
@@ -254,7 +254,7 @@ def test_operators_list_groups_and_delete_empty_ones(log: Log, group: str) -> No
 
 def test_a_consumer_without_a_group_cannot_commit(log: Log) -> None:
     topic, partition = topic_of_one(log)
-    with Consumer(log.at(topic), **CONSUMER) as consumer:
+    with Consumer(log.at(topic), **log.consumer) as consumer:
         consumer.poll(0.1)
         with pytest.raises(UsageError, match="group=NAME"):
             consumer.commit({partition: 0})

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from penstock.client import Admin, Consumer, Producer
-from penstock.errors import PenstockError, UsageError
+from penstock.errors import PenstockError, ServerError, UsageError
 from tests.conformance.abilities import Ability, lacks, needs
 from tests.conformance.conftest import CONSUMER, LOGS, Log
 from tests.conformance.filling import fill
-from tests.conformance.reading import read
+from tests.conformance.reading import poll_until, read
 
 
 @lacks(Ability.COUNTS_RECORDS)
@@ -35,6 +35,20 @@ def test_a_name_for_a_member_is_refused(log: Log, group: str) -> None:
     topic = log.topic()
     with pytest.raises(PenstockError, match="group_instance_id"):
         Consumer(log.at(topic), group=group, group_instance_id="one", **CONSUMER).poll(5)
+
+
+@lacks(Ability.FENCES_BY_NAME)
+def test_a_name_that_another_member_has_is_waited_for(log: Log, group: str) -> None:
+    topic = log.topic(2)
+    everything = set(log.partitions(topic))
+    options = {**log.consumer, "group_instance_id": "one"}
+    with Consumer(log.at(topic), group=group, **options) as second:
+        with Consumer(log.at(topic), group=group, **options) as first:
+            poll_until(lambda: first.assignment() == everything, consumers=[first])
+            with pytest.raises(ServerError, match="Stop the other member with this instance id"):
+                second.poll(5)
+            assert first.assignment() == everything
+        poll_until(lambda: second.assignment() == everything, consumers=[second])
 
 
 @lacks(Ability.BEGINS_NOWHERE)

@@ -35,7 +35,7 @@ from penstock.config import ConsumerConfig
 from penstock.config.logs import client_log
 from penstock.errors import Closed, RequestTimeout, UsageError
 from penstock.model import Committed, Partition
-from penstock.seams import BatchLog, LogClient, Membership, SendsBack
+from penstock.seams import BatchLog, HasEpoch, LogClient, Membership, SendsBack
 
 __all__ = ["ConsumerEngine"]
 
@@ -152,8 +152,8 @@ class ConsumerEngine:
             raise UsageError(
                 "there is nothing that a group shares", hint="Give the consumer a group, and subscribe it to topics"
             )
-        if isinstance(self.client, BatchLog):
-            raise UsageError("this log's groups share out by themselves, at no member's wish")
+        if isinstance(self.client, BatchLog) or isinstance(self.rebalancing.member.membership, HasEpoch):
+            raise UsageError("such a group's servers share out by themselves, at no member's wish")
         self.rebalancing.member.see(Event.REJOIN, reason)
         self._news.set()
 

@@ -56,8 +56,9 @@ _under_way: Final[set[str]] = set()
 async def loaded(protocol: WireProtocol, *roles: str) -> None:
     """Return when everything is there that a client of this protocol imports in its life.
 
-    Roles are ``consumer``, ``member`` (of a group), ``columns`` (what decodes more than a handful of records, for who
-    decodes on the loop; others import it then, in the thread that polls) and ``producer``.
+    Roles are ``consumer``, ``member`` (of a group; ``newer member`` by ``group_protocol=consumer``), ``columns`` (what
+    decodes more than a handful of records, for who decodes on the loop; others import it then, in the thread that
+    polls) and ``producer``.
     """
     wanted = [role for role in roles if _missing(protocol, role)]
     if wanted:

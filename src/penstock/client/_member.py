@@ -17,7 +17,7 @@ from penstock.config import ConsumerConfig
 from penstock.config.logs import ClientLog
 from penstock.errors import ConfigError, FencedError, PenstockError
 from penstock.model import Assignment, Committed, Partition
-from penstock.seams import Beat, Dropped, GroupOptions, LogClient, Membership, Verdict
+from penstock.seams import Beat, Dropped, GroupOptions, HasEpoch, LogClient, Membership, Verdict
 
 __all__ = ["Alone", "Member", "group_options"]
 
@@ -42,6 +42,8 @@ def group_options(config: ConsumerConfig) -> GroupOptions:
         instance_id=config.group_instance_id,
         session_timeout_ms=config.session_timeout_ms,
         rebalance_timeout_ms=config.max_poll_interval_ms,
+        protocol=config.group_protocol.value,
+        remote_assignor=config.group_remote_assignor,
         heartbeat_interval_ms=config.heartbeat_interval_ms,
         assignors=config.assignors,
     )
@@ -125,6 +127,9 @@ class Member:
         self.last_joined = (-1, "")
         self.events: list[Beat] = []
         self._keeps = False
+        self._epochs = membership if isinstance(membership, HasEpoch) else None
+        self._one_at_a_time = asyncio.Lock()
+        self._hurry = asyncio.Event()
         self._early: list[Beat] = []
 
     def see(self, event: Event, reason: str = "") -> None:
@@ -191,6 +196,8 @@ class Member:
         self.see(Event.JOINED)
         self.last_joined = (assignment.generation, self.membership.member_id)
         self._live()  # a poll may be here before the join's end was told
+        if not self.membership.heartbeat_interval_s:
+            self._hurry.set()
         if not self._keeps:
             # What was said before, while polls stayed away, was about partitions that are all lost: to give one up now
             # that it came back would leave it to nobody, for the membership believes that this member has it.
@@ -242,6 +249,9 @@ class Member:
         begun = self._loop.time()
         try:
             names = await topics() if callable(topics) else topics
+            if self._epochs is not None:
+                async with self._one_at_a_time:
+                    pass  # a heartbeat was under way when this began; none begins until this has ended
             found = await self.membership.join(names, owned, reason)
         except PenstockError:
             self._meter.rebalance_failed += 1
@@ -252,7 +262,7 @@ class Member:
     async def _beat(self) -> None:
         pause = self.membership.heartbeat_interval_s
         while True:
-            await asyncio.sleep(pause)
+            await self._rest(pause)
             try:
                 pause = await self._beat_once()
             except FencedError as error:
@@ -268,10 +278,23 @@ class Member:
                 else:
                     self._failed(error)
 
+    async def _rest(self, seconds: float) -> None:
+        """Until the next heartbeat; not so long if a join has brought something that the group has to hear of."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._hurry.wait()
+        except TimeoutError:
+            pass
+        self._hurry.clear()
+
     async def _beat_once(self) -> float:
         """Let the group hear of this member, if it should; returns the time until the next one."""
         if self._beats and not self._is_overdue():
-            self._told(await self.membership.heartbeat())
+            async with self._one_at_a_time:
+                beat = await self.membership.heartbeat()
+            if self._epochs is not None and self._epochs.epoch >= 0:
+                self.last_joined = (self._epochs.epoch, self.membership.member_id)
+            self._told(beat)
             return self.membership.heartbeat_interval_s
         if self._beats:
             await self._leave_overdue()

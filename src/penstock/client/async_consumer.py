@@ -39,7 +39,7 @@ from penstock.client.rebalance import RebalanceListener
 from penstock.client.status import EmptyReason, PartitionStatus
 from penstock.columnar import Messages
 from penstock.columnar.payloads import Deserializer
-from penstock.config import OptionValue, consumer_settings
+from penstock.config import GroupProtocol, OptionValue, consumer_settings
 from penstock.config.logs import client_log
 from penstock.errors import Closed, UsageError
 from penstock.model import Committed, GroupMetadata, K, Offset, OffsetSpec, Partition, PartitionLike, V
@@ -361,7 +361,9 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
 
     async def _start(self, *, subscribe: bool = True) -> ConsumerEngine:
         if self._engine is None and not self._closed:
-            grouped = ["member"] if self._settings.config.group else []
+            config = self._settings.config
+            member = "member" if config.group_protocol is GroupProtocol.CLASSIC else "newer member"
+            grouped = [member] if config.group else []
             await loaded(self._protocol, "consumer", *grouped, *(["columns"] if self._decodes_on_loop else []))
         if self._closed:
             raise Closed("the consumer is closed")

@@ -8,7 +8,7 @@ from importlib import import_module
 
 from penstock.config.address import Address, parse_address, parse_endpoints
 from penstock.config.client import ClientConfig
-from penstock.config.consumer import ConsumerConfig, IsolationLevel, OffsetReset
+from penstock.config.consumer import ConsumerConfig, GroupProtocol, IsolationLevel, OffsetReset
 from penstock.config.options import OptionValue, Settings, consumer_settings, producer_settings, reader_settings
 from penstock.config.producer import Acks, Partitioner, ProducerConfig
 from penstock.config.protocol import ProtocolConfig
@@ -20,6 +20,7 @@ __all__ = [
     "Address",
     "ClientConfig",
     "ConsumerConfig",
+    "GroupProtocol",
     "IsolationLevel",
     "ListenAddress",
     "OffsetReset",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Final
 
 from penstock.config.client import ClientConfig
 from penstock.config.fields import choice, flag, names, number, optional_text, text
 from penstock.errors import ConfigError
 
-__all__ = ["ASSIGNORS", "ConsumerConfig", "IsolationLevel", "OffsetReset"]
+__all__ = ["ASSIGNORS", "ConsumerConfig", "GroupProtocol", "IsolationLevel", "OffsetReset"]
 
 ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
@@ -20,6 +21,13 @@ class OffsetReset(enum.Enum):
     EARLIEST = "earliest"
     LATEST = "latest"
     NONE = "none"
+
+
+class GroupProtocol(enum.Enum):
+    """How a group shares out: its members among themselves, or the broker for them (KIP-848)."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
 
 
 class IsolationLevel(enum.Enum):
@@ -47,7 +55,8 @@ class ConsumerConfig(ClientConfig):
     leaves; also how long a rebalance waits for it), ``fetch_min_bytes`` / ``fetch_max_wait_ms`` (when a server answers
     a fetch), ``isolation_level``, ``assignors`` in order of preference (if all of them are
     cooperative, members keep what they own while the group shares out anew; beside these names, classes derived from
-    `penstock.Assignor`), ``client_rack``.
+    `penstock.Assignor`), ``client_rack``, ``group_protocol`` (classic, which every broker has; by the newer one the
+    broker decides how long members may be silent, and who gets what: by ``group_remote_assignor``, if it has that).
     """
 
     group: str | None = optional_text(
@@ -57,6 +66,16 @@ class ConsumerConfig(ClientConfig):
         about="makes this a static member: back within the session timeout it gets its partitions again"
     )
     client_rack: str = text("", about="where this client is, as the brokers' racks are named")
+    group_protocol: GroupProtocol = field(
+        default=GroupProtocol.CLASSIC,
+        metadata=choice(
+            GroupProtocol,
+            about="who shares out a group's partitions: its members, or (consumer, KIP-848) the broker",
+        ),
+    )
+    group_remote_assignor: str | None = optional_text(
+        about="with group_protocol=consumer: how the broker is to share out, uniform or range; else it chooses"
+    )
     assignors: tuple[str | type[object], ...] = names(
         ("range", "cooperative-sticky"),
         known=ASSIGNORS,
@@ -111,6 +130,7 @@ class ConsumerConfig(ClientConfig):
                     raise ConfigError(
                         f"{name} is set, but there is no group", hint="Add group=NAME, or drop the option"
                     )
+        self._check_protocol()
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             raise ConfigError(
                 f"heartbeat_interval_ms is {self.heartbeat_interval_ms}, but the session ends after"
@@ -127,3 +147,24 @@ class ConsumerConfig(ClientConfig):
                 f"fetch_min_bytes is {self.fetch_min_bytes},"
                 f" more than fetch_max_bytes={self.fetch_max_bytes} lets through"
             )
+
+    def _check_protocol(self) -> None:
+        """What the other protocol's members know is refused, as by Java: it would not mean what it says."""
+        if self.group_protocol is GroupProtocol.CLASSIC:
+            if self.group_remote_assignor is not None:
+                raise ConfigError(
+                    "group_remote_assignor is set, but group_protocol is classic: its members share out by assignors",
+                    hint="Add group_protocol=consumer, or drop the option",
+                )
+            return
+        for option, instead in _CLASSIC_ONLY.items():
+            if getattr(self, option) != _DEFAULTS[option]:
+                raise ConfigError(f"{option} has no meaning with group_protocol=consumer", hint=instead)
+
+
+_CLASSIC_ONLY: Final = {
+    "assignors": "The broker shares out; group_remote_assignor asks it for one of its ways (uniform, range)",
+    "session_timeout_ms": "The broker decides: group.consumer.session.timeout.ms there, or of the group",
+    "heartbeat_interval_ms": "The broker decides: group.consumer.heartbeat.interval.ms there, or of the group",
+}
+_DEFAULTS: Final = {each.name: each.default for each in fields(ConsumerConfig)}

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from penstock.seams.client import Beats as Beats
     from penstock.seams.client import Fetched as Fetched
     from penstock.seams.client import FoundOffset as FoundOffset
+    from penstock.seams.client import HasEpoch as HasEpoch
     from penstock.seams.client import HasHead as HasHead
     from penstock.seams.client import LogClient as LogClient
     from penstock.seams.client import Membership as Membership
@@ -114,8 +115,8 @@ _HOME_OF = {
         "rebalances": "Rebalance RebalanceCause RebalanceEnding RebalanceMove RebalanceReason",
         "channel": "Channel Connection Dialect Link Outgoing Pending",
         "client": (
-            "Avoids BatchLog BatchMembership Beats Fetched FoundOffset HasHead LogClient Membership NamesTopics Packed "
-            "Pulled ReadFrom ReadLimits ReadsAtOnce Sender SendsAtOnce Sent TellsTruncation"
+            "Avoids BatchLog BatchMembership Beats Fetched FoundOffset HasEpoch HasHead LogClient Membership "
+            "NamesTopics Packed Pulled ReadFrom ReadLimits ReadsAtOnce Sender SendsAtOnce Sent TellsTruncation"
         ),
         "enode": "Appended Budget Enode Extent FetchPart Place Room TopicState Writer extent fetch_one",
         "framing": "Buffer Buffers Frame Framing Pieces Stretch joined",

@@ -241,6 +241,16 @@ class Membership(Protocol):
     async def leave(self, reason: str) -> None: ...
 
 
+@runtime_checkable
+class HasEpoch(Protocol):
+    """A Membership whose generation goes on with heartbeats: none is sent beside a join, nor a join beside one."""
+
+    @property
+    def epoch(self) -> int:
+        """The generation it is a member in now; -1 while it is none."""
+        ...
+
+
 class Pulled(Fetched, Protocol):
     """One batch that a log handed out and waits for; ``context``, also in its messages' parts, is what confirms it.
 

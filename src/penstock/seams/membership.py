@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from penstock.errors import ConfigError
 from penstock.model import Partition
 
 __all__ = ["Beat", "Dropped", "GroupOptions", "Verdict"]
@@ -35,7 +36,11 @@ class Beat:
 
 @dataclass(frozen=True, slots=True)
 class GroupOptions:
-    """How this member takes part; times in ms, defaults of Kafka's Java consumer 4.x."""
+    """How this member takes part; times in ms, defaults of Kafka's Java consumer 4.x.
+
+    ``protocol``: "classic", or "consumer" where the log has a second protocol by which servers share out (KIP-848):
+    then ``remote_assignor`` is the server's to know, and it says how often it wants to hear of members.
+    """
 
     group: str
     client_id: str = ""
@@ -44,6 +49,15 @@ class GroupOptions:
     rebalance_timeout_ms: int = 300_000
     heartbeat_interval_ms: int = 3_000
     assignors: tuple[str | type[object], ...] = ("range", "cooperative-sticky")
+    protocol: str = "classic"
+    remote_assignor: str | None = None
+
+    def need_classic(self, log: str) -> None:
+        """Raise ConfigError where ``protocol`` is another one, which this log does not have."""
+        if self.protocol != "classic":
+            raise ConfigError(
+                f"group_protocol is {self.protocol!r}, but {log} has one protocol for its groups", hint="Leave it out"
+            )
 
 
 class Dropped(Exception):

@@ -56,9 +56,9 @@ class WireProtocol:
     ``enode`` is there where a cluster of servers that speak the protocol can be what a node keeps its topics in.
     ``columns`` are columns that readers may ask for beside those of every record: name to the header that carries it;
     ``column_options`` are what a client is told so that it reads those headers.
-    ``loads`` are the modules that a ``consumer``, a ``member`` of a group (beside a consumer's) and a ``producer``
-    import when they need them, which would be in the middle of traffic: clients over an event loop have them imported
-    before.
+    ``loads`` are the modules that a ``consumer``, a ``member`` of a group (beside a consumer's; a ``newer member``
+    where there is a second protocol for groups) and a ``producer`` import when they need them, which would be in the
+    middle of traffic: clients over an event loop have them imported before.
     ``kernels`` is the package of its own loops over bytes, if it has any: `_pure` and `_numba` in it.
     ``faults`` makes what fault injection in tests needs. ``greeting`` is how its connections begin, if they all begin
     alike, and ``title`` what a person calls it. ``extra`` is what it needs beyond the package.

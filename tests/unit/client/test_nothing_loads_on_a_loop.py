@@ -54,7 +54,8 @@ with Broker(listen=["kafka://127.0.0.1:0", "tubemq://127.0.0.1:0"]) as broker:
     producer.send_batch("topic", rows).result(60)
     producer.close()
     found = 0
-    with penstock.Consumer(broker.url(SCHEME) + "/topic", group="group", auto_offset_reset="earliest") as consumer:
+    address = broker.url(SCHEME) + "/topic"
+    with penstock.Consumer(address, group="group", auto_offset_reset="earliest", **READER) as consumer:
         while found < 8_000:
             found += len(consumer.poll(20))
             consumer.commit()
@@ -72,7 +73,7 @@ async def main(broker):
     await producer.close()
     found = 0
     address = broker.url(SCHEME) + "/topic"
-    async with penstock.AsyncConsumer(address, group="group", auto_offset_reset="earliest") as consumer:
+    async with penstock.AsyncConsumer(address, group="group", auto_offset_reset="earliest", **READER) as consumer:
         while found < 8_000:
             found += len(await consumer.poll(20))
             await consumer.commit()
@@ -83,9 +84,11 @@ with Broker(listen=["kafka://127.0.0.1:0", "tubemq://127.0.0.1:0"]) as broker:
 """
 
 
-def seen(script: str, scheme: str, **options: object) -> tuple[list[tuple[str, str]], list[str]]:
+def seen(
+    script: str, scheme: str, options: dict[str, object], reader: dict[str, object]
+) -> tuple[list[tuple[str, str]], list[str]]:
     """What was looked for on loops, as (thread, module); and in which threads the compiled kernel came in."""
-    settings = f"SCHEME, OPTIONS = {scheme!r}, {options!r}\n"
+    settings = f"SCHEME, OPTIONS, READER = {scheme!r}, {options!r}, {reader!r}\n"
     code = SPY + ROWS + settings + script + TELL
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
@@ -94,12 +97,17 @@ def seen(script: str, scheme: str, **options: object) -> tuple[list[tuple[str, s
 
 
 @pytest.mark.parametrize(
-    ("script", "scheme", "options"),
-    [(SYNCHRONOUS, "kafka", {"compression": "lz4"}), (ASYNCHRONOUS, "kafka", {}), (ASYNCHRONOUS, "tubemq", {})],
-    ids=["synchronous", "asynchronous", "tubemq"],
+    ("script", "scheme", "options", "reader"),
+    [
+        (SYNCHRONOUS, "kafka", {"compression": "lz4"}, {}),
+        (ASYNCHRONOUS, "kafka", {}, {}),
+        (ASYNCHRONOUS, "kafka", {}, {"group_protocol": "consumer"}),
+        (ASYNCHRONOUS, "tubemq", {}, {}),
+    ],
+    ids=["synchronous", "asynchronous", "newer group", "tubemq"],
 )
-def test_clients(script: str, scheme: str, options: dict[str, object]) -> None:
-    found, compiled = seen(script, scheme, **options)
+def test_clients(script: str, scheme: str, options: dict[str, object], reader: dict[str, object]) -> None:
+    found, compiled = seen(script, scheme, options, reader)
     assert [name for thread, name in found if thread in ("penstock", "MainThread")] == []
     assert set(compiled) == {"penstock load"}, "nobody who sends or polls waits for it"
 

@@ -10,6 +10,7 @@ import pytest
 from penstock.config import (
     Acks,
     ConsumerConfig,
+    GroupProtocol,
     IsolationLevel,
     OffsetReset,
     OptionValue,
@@ -143,6 +144,14 @@ def test_every_row_of_the_table_names_an_option_there_is() -> None:
         ({"enable_auto_commit": True}, "there is no group"),
         ({"group_instance_id": "one"}, "there is no group"),
         ({"group": "g", "heartbeat_interval_ms": 50_000}, "session ends"),
+        ({"group": "g", "group.protocol": "share"}, "classic, consumer"),
+        (
+            {"group": "g", "group.protocol": "consumer", "session.timeout.ms": 6_000},
+            "group.consumer.session.timeout.ms",
+        ),
+        ({"group": "g", "group_protocol": "consumer", "heartbeat_interval_ms": 50}, "The broker decides"),
+        ({"group": "g", "group_protocol": "consumer", "assignors": "sticky"}, "group_remote_assignor asks"),
+        ({"group": "g", "group.remote.assignor": "range"}, "group_protocol=consumer"),
         ({"fetch_max_wait_ms": 40_000}, "given up after"),
         ({"fetch_min_bytes": 9_000_000}, "lets through"),
         ({"retry_backoff_ms": 5_000}, "more than retry_backoff_max_ms"),
@@ -167,6 +176,14 @@ def test_what_cannot_be_is_refused_in_plain_words(options: dict[str, OptionValue
 def test_a_producer_is_refused_what_cannot_be(options: dict[str, OptionValue], complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         producer_settings(HERE, options, protocol=KAFKA)
+
+
+def test_newer_groups_are_chosen_as_java_and_librdkafka_call_it() -> None:
+    given = {"group.id": "g", "group.protocol": "CONSUMER", "group.remote.assignor": "range"}
+    found = consumer_settings(HERE, given, protocol=KAFKA).config
+    assert (found.group_protocol, found.group_remote_assignor) == (GroupProtocol.CONSUMER, "range")
+    assert consumer_settings(HERE, {}, protocol=KAFKA).config.group_protocol is GroupProtocol.CLASSIC
+    assert consumer_settings(HERE, {"group_protocol": "consumer"}, protocol=KAFKA).config.group is None
 
 
 def test_an_address_without_a_host_says_so() -> None:

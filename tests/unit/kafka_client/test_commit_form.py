@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from penstock.model import Committed, Partition
 from penstock.protocols.kafka.client.commit_form import FIRST_VERSION, MARKED, CommitForm
-from penstock.protocols.kafka.client.committing import Identity, _commit_request
+from penstock.protocols.kafka.client.committing import _commit_request
+from penstock.protocols.kafka.client.identity import Identity
 from penstock.protocols.kafka.messages.commits import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,

@@ -204,6 +204,8 @@ def test_a_name_for_a_member_is_refused() -> None:
         async with stage() as s:
             with pytest.raises(ConfigError, match="group_instance_id"):
                 s.client(group="g").membership(GroupOptions(group="g", instance_id="me"))
+            with pytest.raises(ConfigError, match="group_protocol is 'consumer', but RocketMQ"):
+                s.client(group="g").membership(GroupOptions(group="g", protocol="consumer"))
 
     go(work())
 

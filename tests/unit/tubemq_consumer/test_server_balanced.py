@@ -14,7 +14,7 @@ from penstock.protocols.tubemq import methods as m
 from penstock.protocols.tubemq.messages import RegisterResponseB2C, RegisterResponseM2C, has
 from tests.unit.client.virtual_time import passing
 from tests.unit.tubemq_client.cluster import go
-from tests.unit.tubemq_consumer.groups import CONNECT, DISCONNECT, ONLY_DISCONNECT, Told, filled, gets, world
+from tests.unit.tubemq_consumer.groups import CONNECT, DISCONNECT, ONLY_DISCONNECT, SCHEME, Told, filled, gets, world
 
 ZERO, ONE = Partition("demo", 0, "1"), Partition("demo", 1, "1")
 
@@ -341,5 +341,8 @@ def test_options_that_make_no_sense_in_tubemq_are_refused() -> None:
                 await w.consumer("demo", auto_offset_reset="none").poll(0)
             with pytest.raises(ConfigError, match="no static members"):
                 await w.consumer("demo", group_instance_id="i").poll(0)
+            newer = AsyncConsumer(f"{SCHEME}://master0:8715/demo", group="g1", group_protocol="consumer")
+            with pytest.raises(ConfigError, match="group_protocol is 'consumer', but TubeMQ"):
+                await newer.poll(0)
 
     go(work())

@@ -107,6 +107,7 @@ _LOADS = {
     "consumer": (f"{_HERE}.client.reading",),
     "columns": (f"{_HERE}.records",),
     "member": (f"{_HERE}.client.membership", f"{_HERE}.client.committing"),
+    "newer member": (f"{_HERE}.client.epoch_membership",),
     "producer": (
         f"{_HERE}.records",
         f"{_HERE}.client.transactional_sender",

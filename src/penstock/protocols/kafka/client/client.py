@@ -19,14 +19,13 @@ from penstock.protocols.kafka.client.options import KafkaOptions
 from penstock.protocols.kafka.client.versions import Versions
 from penstock.protocols.kafka.names import check_topic
 from penstock.seams.channel import Channel, Dialect
-from penstock.seams.client import FetchHeard, FoundOffset, ReadFrom, ReadLimits
+from penstock.seams.client import FetchHeard, FoundOffset, Membership, ReadFrom, ReadLimits
 from penstock.seams.membership import GroupOptions
 
 if TYPE_CHECKING:
     from penstock.protocols.kafka.client.admin import KafkaAdmin
     from penstock.protocols.kafka.client.coordinator import Coordinator
     from penstock.protocols.kafka.client.fetched import KafkaFetched
-    from penstock.protocols.kafka.client.membership import KafkaMembership
     from penstock.protocols.kafka.client.ranges import KafkaRange
     from penstock.protocols.kafka.client.reading import KafkaReader
     from penstock.protocols.kafka.client.sender import KafkaSender
@@ -110,8 +109,14 @@ class KafkaClient:
 
         await commit(self._coordinator(group), offsets)
 
-    def membership(self, options: GroupOptions) -> KafkaMembership:
+    def membership(self, options: GroupOptions) -> Membership:
         """A member-to-be of a group. Raises ConfigError for an assignor that is not there."""
+        if options.protocol == "consumer":
+            from penstock.protocols.kafka.client.epoch_heartbeats import new_member_id
+            from penstock.protocols.kafka.client.epoch_membership import KafkaEpochMembership
+
+            member_id = new_member_id(self._channel.random)
+            return KafkaEpochMembership(self._coordinator(options.group), options, member_id)
         from penstock.protocols.kafka.client.membership import KafkaMembership
 
         return KafkaMembership(self._coordinator(options.group), options)

@@ -2,20 +2,21 @@
 
 What to do about each error is the table of ``protocols.kafka.errors``: wait and ask again (14, 3 and the others marked
 retriable), find the coordinator anew (15, 16, a lost connection), or raise. Source: Kafka protocol guide,
-OffsetCommit v2-v9, OffsetFetch v1-v9; KIP-447 (stable offsets), KIP-709 (batches of groups).
+OffsetCommit v2-v9, OffsetFetch v1-v9; KIP-447 (stable offsets), KIP-709 (batches of groups), KIP-848 (member epochs).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from penstock.errors import PenstockError, ProtocolViolation, UsageError
+from penstock.errors import PenstockError, ProtocolViolation, ServerError, UsageError
 from penstock.model import Committed, Partition
 from penstock.protocols.kafka.client.calls import ByVersion, only
 from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.commit_form import FIRST_VERSION, MARKED, CommitForm
 from penstock.protocols.kafka.client.coordinator import Coordinator
+from penstock.protocols.kafka.client.identity import NOBODY, Identity
 from penstock.protocols.kafka.client.routing import by_topic
 from penstock.protocols.kafka.errors import NONE, error_for
 from penstock.protocols.kafka.messages.commits import (
@@ -31,24 +32,13 @@ from penstock.protocols.kafka.messages.commits import (
 )
 from penstock.seams.retry import Retry
 
-__all__ = ["NOBODY", "Identity", "commit", "committed", "with_epochs"]
+__all__ = ["commit", "committed", "with_epochs"]
 
 _NO_OFFSET = -1
 _UNSTABLE_OFFSET = 88
+_UNKNOWN_MEMBER, _STALE_EPOCH = 25, 113
 _FIRST_WITH_STABLE = 7
 _FIRST_WITH_GROUPS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """As whom to commit: a member in a generation, or nobody in particular."""
-
-    member_id: str = ""
-    generation: int = -1
-    instance_id: str | None = None
-
-
-NOBODY = Identity()
 
 
 async def commit(coordinator: Coordinator, offsets: Mapping[Partition, Committed], identity: Identity = NOBODY) -> None:
@@ -148,22 +138,33 @@ def _check(coordinator: Coordinator, answer: OffsetCommitResponse, offsets: Mapp
 
 
 async def committed(coordinator: Coordinator, partitions: Collection[Partition] | None) -> dict[Partition, Committed]:
-    """The committed offsets of some partitions (None: of all); those without one are absent."""
+    """The committed offsets of some partitions (None: of all); those without one are absent.
+
+    A member of a newer group asks in its epoch (KIP-848): where the coordinator has another one, it will have what
+    others commit before they give partitions up. Who is none any more asks as everybody may.
+    """
     if partitions is not None and not partitions:
         return {}
     calls = coordinator.cluster.calls
     retry = Retry(calls.channel, calls.options)
+    asks_as = coordinator.asks_as
     while True:
         try:
-            answer = await coordinator.call(_fetch_request(coordinator.key, partitions), OffsetFetchResponse)
+            message = _fetch_request(coordinator.key, partitions, asks_as)
+            answer = await coordinator.call(message, OffsetFetchResponse)
             coordinator.held_offsets.told(_held(answer), calls.channel.monotonic())
             return dict(_found(coordinator, answer))
         except PenstockError as error:
             coordinator.note(error)
-            await retry.after(error)
+            code = error.code if isinstance(error, ServerError) else None
+            if asks_as is not NOBODY and code in (_UNKNOWN_MEMBER, _STALE_EPOCH):
+                await retry.pause(error)
+                asks_as = coordinator.asks_as if code == _STALE_EPOCH else NOBODY
+            else:
+                await retry.after(error)
 
 
-def _fetch_request(group: str, partitions: Collection[Partition] | None) -> ByVersion:
+def _fetch_request(group: str, partitions: Collection[Partition] | None, asks_as: Identity) -> ByVersion:
     numbers = None if partitions is None else {t: [p.id for p in of_t] for t, of_t in by_topic(partitions).items()}
 
     def build(version: int) -> OffsetFetchRequest:
@@ -176,7 +177,8 @@ def _fetch_request(group: str, partitions: Collection[Partition] | None) -> ByVe
         of_group = None
         if numbers is not None:
             of_group = [OffsetFetchRequestGroupTopic(name=name, partition_indexes=ids) for name, ids in numbers.items()]
-        groups = [OffsetFetchRequestGroup(group_id=group, topics=of_group)]
+        member = (asks_as.member_id, asks_as.generation) if asks_as is not NOBODY else (None, -1)
+        groups = [OffsetFetchRequestGroup(group_id=group, topics=of_group, member_id=member[0], member_epoch=member[1])]
         return OffsetFetchRequest(groups=groups, require_stable=stable)
 
     return ByVersion(OffsetFetchRequest, build)

@@ -16,6 +16,7 @@ from penstock.protocols.kafka.client.calls import ByVersion, only
 from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.commit_form import CommitForm
 from penstock.protocols.kafka.client.held_offsets import HeldOffsets
+from penstock.protocols.kafka.client.identity import NOBODY, Identity
 from penstock.protocols.kafka.client.versions import Versions
 from penstock.protocols.kafka.errors import NONE, error_for, row
 from penstock.protocols.kafka.messages.commits import FindCoordinatorRequest, FindCoordinatorResponse
@@ -54,6 +55,8 @@ class Coordinator:
         self._connection: Connection | None = None
         self._aside: Connection | None = None
         self.commit_forms: dict[Partition, tuple[object, CommitForm]] = {}
+        self.asks_as: Identity = NOBODY
+        """As whom offsets are asked for: the member of a newer group that this client is, while it is one."""
         self.held_offsets = HeldOffsets(cluster.calls.options.client_id, key)
 
     async def find(self) -> Node:

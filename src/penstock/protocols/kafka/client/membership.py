@@ -15,8 +15,9 @@ from penstock.errors import PenstockError, ProtocolViolation, UsageError
 from penstock.model import Assignment, Committed, Partition, TopicInfo
 from penstock.protocols.kafka.client.assignors import check_cooperation, check_shares, made_assignors
 from penstock.protocols.kafka.client.calls import ByVersion
-from penstock.protocols.kafka.client.committing import Identity, commit
+from penstock.protocols.kafka.client.committing import commit
 from penstock.protocols.kafka.client.coordinator import Coordinator
+from penstock.protocols.kafka.client.identity import Identity
 from penstock.protocols.kafka.client.member import TABLE, Effect, Event, Row, State, event_of
 from penstock.protocols.kafka.client.subscriptions import (
     assignment_bytes,

@@ -60,6 +60,8 @@ ROWS: Final = (
     Row("group", "group.id", "group.id"),
     Row("group_instance_id", "group.instance.id", "group.instance.id"),
     Row("client_rack", "client.rack", "client.rack"),
+    Row("group_protocol", "group.protocol", "group.protocol"),
+    Row("group_remote_assignor", "group.remote.assignor", "group.remote.assignor"),
     Row("assignors", "partition.assignment.strategy", "partition.assignment.strategy"),
     Row("session_timeout_ms", "session.timeout.ms", "session.timeout.ms"),
     Row("heartbeat_interval_ms", "heartbeat.interval.ms", "heartbeat.interval.ms"),
@@ -105,7 +107,6 @@ ABSENT: Final[Mapping[str, str]] = {
     "fetch_queue_backoff_ms": "It is not needed: fetches are sent ahead while fetch_buffer_bytes allows",
     "security_protocol": "Say tls=true for TLS; connections are not authenticated so far",
     "sasl_mechanism": "Connections are not authenticated so far",
-    "group_protocol": "Groups use the classic protocol so far",
     "interceptor_classes": "Give the class objects: interceptors=[…], of penstock.ConsumerInterceptor, say",
 }
 """Options of others that we know and do not have: what to do instead."""

@@ -53,6 +53,7 @@ class RocketMembership:
                 "group_instance_id is set, but RocketMQ's members have no names that others could not take",
                 hint="instance_name makes a member's id the same after a restart",
             )
+        options.need_classic("RocketMQ")
         rocket = shared.options.rocket
         self._shared = shared
         self._rocket = rocket

@@ -74,6 +74,7 @@ class GroupMember:
         self._tube = shared.options.tube
         if options.instance_id is not None:
             raise ConfigError("group_instance_id is set, but TubeMQ has no static members", hint="Leave it out")
+        options.need_classic("TubeMQ")
         self._group = check_group(options.group)
         self._period_s = (self._tube.heartbeat_period_ms or options.heartbeat_interval_ms) / 1_000
         self._generation = 0
