@@ -91,13 +91,18 @@ class _Threaded(Member):
 class Ours(_Threaded):
     knows = {name: name for name in ("range", "roundrobin", "sticky", "cooperative-sticky")}
 
+    def options(self) -> dict[str, Any]:
+        return {
+            "assignors": self.knows[self.assignor],
+            "session_timeout_ms": SESSION_MS,
+            "heartbeat_interval_ms": BEAT_MS,
+        }
+
     def read(self, over: Callable[[], bool]) -> None:
         with penstock.Consumer(
             f"kafka://{self.bootstrap}/{self.topic}",
             group=self.group,
-            assignors=self.knows[self.assignor],
-            session_timeout_ms=SESSION_MS,
-            heartbeat_interval_ms=BEAT_MS,
+            **self.options(),
         ) as consumer:
             while not over():
                 batch = consumer.poll(0.1)
@@ -183,8 +188,17 @@ class Confluent(_Threaded):
             consumer.close()
 
 
+class NewerOurs(Ours):
+    """By ``group.protocol=consumer``: the assignor is the coordinator's, and so is how often it is told."""
+
+    knows = {name: name for name in ("uniform", "range")}
+
+    def options(self) -> dict[str, Any]:
+        return {"group_protocol": "consumer", "group_remote_assignor": self.assignor}
+
+
 class NewerJava(Java):
-    """By ``group.protocol=consumer``: the assignor is the coordinator's."""
+    """The same of Java."""
 
     knows = {name: name for name in ("uniform", "range")}
     options = {"protocol": "consumer"}
@@ -271,5 +285,5 @@ CLIENTS: Mapping[str, type[Member]] = {
     "kafka-python": KafkaPython,
     "aiokafka": AioKafka,
 }
-NEWER: Mapping[str, type[Member]] = {"java": NewerJava, "librdkafka": NewerConfluent}
+NEWER: Mapping[str, type[Member]] = {"java": NewerJava, "librdkafka": NewerConfluent, "ours": NewerOurs}
 """Members by ``group.protocol=consumer`` (KIP-848)."""
