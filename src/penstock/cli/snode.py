@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.cli.endings import reporting_errors
 from penstock.cli.given import pairs
 from penstock.config import snode_config
+from penstock.config.places import shown
 from penstock.errors import UsageError
 from penstock.net.loops import new_loop
 from penstock.protocols import USUAL, configs, default_port
@@ -31,9 +32,12 @@ def snode(words: Sequence[str]) -> None:
     """Parse the words after ``snode``, and serve. Raises SystemExit as every verb does."""
     with reporting_errors():
         given = arguments().parse_args(words)
+        store, enodes = _kept(given.store, given.enode)
         config = snode_config(
             {
-                "store": given.store,
+                "store": store,
+                "enodes": enodes,
+                "topics": given.topics,
                 "journals": given.journals,
                 "listen": given.listen or [_DEFAULT_LISTENER],
                 "advertised": given.advertise,
@@ -65,15 +69,22 @@ def arguments() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     add = parser.add_argument
-    kept = parser.add_mutually_exclusive_group(required=True)
-    kept.add_argument("--store", help="file:DIRECTORY, or memory: (gone with the process)")
-    kept.add_argument(
+    add("--store", help="a log of this node's own: file:DIRECTORY, or memory: (gone with the process)")
+    add(
         "--enode",
-        dest="store",
+        action="append",
         metavar="SCHEME://HOST:PORT[,HOST:PORT][?OPTION=VALUE]",
         help="a cluster that keeps everything, so that nothing is kept here: kafka://HOST:9092; rocketmq://HOST:9876, "
         "its name servers; tubemq://HOST:8715, its masters; access_key, secret_key, tls, tls_... are options as in a "
-        "client's address",
+        "client's address; several, and a --store beside them, by --topics",
+    )
+    add(
+        "--topics",
+        action="append",
+        metavar="PATTERN[,PATTERN]=PLACE",
+        help="of several places: which topics live where, 'orders-*=store' or 'a,b-*=kafka://HOST:9092'; PLACE is "
+        "store, or an --enode by its scheme or address; the first that fits counts; all others live in --store, "
+        "without one in the first --enode; may be repeated",
     )
     add(
         "--journals",
@@ -111,6 +122,18 @@ def arguments() -> argparse.ArgumentParser:
     return parser
 
 
+def _kept(store: str | None, enodes: list[str] | None) -> tuple[str, list[str]]:
+    """Where topics usually live, and the other places. Raises UsageError where there is none."""
+    if store is not None:
+        return store, enodes or []
+    if not enodes:
+        raise UsageError(
+            "nobody said where topics are kept",
+            hint="--store file:DIRECTORY keeps them here, --enode kafka://HOST:9092 in a cluster",
+        )
+    return enodes[0], enodes[1:]
+
+
 async def _serve(config: SnodeConfig, *, until_stdin_closes: bool) -> None:
     from penstock.snode.run import run
 
@@ -134,10 +157,10 @@ def _work(config: SnodeConfig, place: Place, say: Callable[[str], None]) -> int:
 
 
 def _ready(node: Node) -> str:
-    store = node.config.store
-    shown = store.partition("?")[0] if "://" in store else store  # what follows may be secret
+    config = node.config
+    also = f" enodes={','.join(map(shown, config.enodes))}" if config.enodes else ""
     metrics = "" if node.metrics_url is None else f" metrics={node.metrics_url}"
-    return f"penstock snode ready: {', '.join(node.listening)} store={shown}{metrics}"
+    return f"penstock snode ready: {', '.join(node.listening)} store={shown(config.store)}{also}{metrics}"
 
 
 def _print(line: str) -> None:

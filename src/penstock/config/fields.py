@@ -28,6 +28,7 @@ __all__ = [
     "optional_text",
     "ratio",
     "text",
+    "texts",
     "without_brackets",
 ]
 
@@ -209,6 +210,21 @@ def names(
                 raise ConfigError(f"{name} has {part!r}, expected some of {', '.join(known)}")
 
     return field(default=default, metadata={_KEY: Kind(read, check_names, about, f"some of {', '.join(known)}")})
+
+
+def texts(*, about: str, allowed: str) -> tuple[str, ...]:
+    """Any number of texts, in order; as one text with blanks between them."""
+
+    def read(name: str, given: object) -> object:
+        if isinstance(given, str):
+            return tuple(given.split())
+        return tuple(given) if isinstance(given, list) else given
+
+    def check_texts(name: str, value: object) -> None:
+        if not isinstance(value, tuple) or not all(isinstance(part, str) and part for part in value):
+            raise ConfigError(f"{name} is {value!r}, expected a list of texts: {allowed}")
+
+    return field(default=(), metadata={_KEY: Kind(read, check_texts, about, allowed)})
 
 
 def without_brackets(given: str) -> str:

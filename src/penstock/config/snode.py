@@ -7,9 +7,10 @@ from dataclasses import Field, dataclass, field, fields
 from typing import Any, TypeVar
 
 from penstock.config.address import parse_address
-from penstock.config.fields import INT32_MAX, check, flag, kind_of, number, text
+from penstock.config.fields import INT32_MAX, check, flag, kind_of, number, text, texts
 from penstock.config.nearest import nearest
 from penstock.config.options import OptionValue
+from penstock.config.places import Places, is_cluster, read_places
 from penstock.config.protocol import ProtocolConfig
 from penstock.config.spellings import normal
 from penstock.errors import ConfigError
@@ -55,6 +56,8 @@ def parse_listener(given: str, port_of: Callable[[str], int | None] = _no_port) 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnodeConfig:
     """``store``: ``memory:``, ``file:DIRECTORY``, or the address of a cluster that keeps everything.
+    ``enodes``: further clusters, for those topics of which ``topics`` says it; all others live in ``store``, unless a
+    rule for ``*`` says where. See `penstock.config.places` for the form of rules.
     ``listen``: one a scheme; loopback, so that a laptop in a café serves nobody by accident. ``advertised``: the
     address clients are told per scheme, where it is another one. ``fronts``: the options of
     protocols' own, an object each.
@@ -80,6 +83,13 @@ class SnodeConfig:
     """
 
     store: str = text("memory:", about="memory:, file:DIRECTORY, or a cluster: kafka://HOST:9092, rocketmq://HOST:9876")
+    enodes: tuple[str, ...] = texts(
+        about="further clusters, where those topics live that topics names", allowed="addresses, blanks between them"
+    )
+    topics: tuple[str, ...] = texts(
+        about="which topics live where, of several places; the first rule that fits counts; all others live in store",
+        allowed="PATTERN=PLACE, blanks between them",
+    )
     listen: tuple[ListenAddress, ...] = ()
     advertised: Mapping[str, Endpoint] = field(default_factory=dict)
     fronts: tuple[object, ...] = ()
@@ -135,8 +145,15 @@ class SnodeConfig:
             raise ConfigError(f"metrics is {self.metrics!r}", hint="Say http://127.0.0.1:9400, or another port")
         return found
 
+    @property
+    def places(self) -> Places:
+        """Where topics live, by their names. Raises ConfigError."""
+        return read_places(self.store, self.enodes, self.topics)
+
     def validate(self) -> None:
         """Raise ConfigError for options that contradict each other."""
+        if self.enodes or self.topics:
+            self.places  # noqa: B018 - raises
         if not self.listen:
             raise ConfigError("the node listens nowhere", hint="Add a listener, for example kafka://127.0.0.1:9092")
         schemes = [listener.scheme for listener in self.listen]
@@ -154,7 +171,7 @@ class SnodeConfig:
                     f"{listener} listens everywhere, but nobody can connect to {listener.endpoint.host!r}",
                     hint=f"Say which address clients shall use: advertised {listener.scheme}://HOST:PORT",
                 )
-        if self.journals and "://" not in self.store:
+        if self.journals and not is_cluster(self.store):
             raise ConfigError(
                 f"journals are kept beside a cluster, and {self.store} is none",
                 hint="Leave journals out: they lie there",

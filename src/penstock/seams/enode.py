@@ -58,11 +58,15 @@ class TopicState(Protocol):
 
 
 class Place(NamedTuple):
-    """Where a partition is: its leader ``epoch``, and in a cluster the ``node`` that has it and its ``id`` there."""
+    """Where a partition is: its leader ``epoch``, and in a cluster the ``node`` that has it and its ``id`` there.
+
+    ``led``: not while all of its cluster is away, and others are not: who reads those should not wait for it.
+    """
 
     epoch: int
     id: int
     node: str | None = None
+    led: bool = True
 
 
 class Appended(Protocol):
@@ -209,6 +213,10 @@ class Enode(Protocol):
     @property
     def abilities(self) -> Abilities:
         """What can be done here; the same as long as the node runs."""
+        ...
+
+    def abilities_of(self, topic: str) -> Abilities:
+        """What can be done with a topic of that name: less than `abilities` where there are several logs."""
         ...
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -15,7 +15,16 @@ from penstock.seams.runtime import Runtime
 if TYPE_CHECKING:
     from penstock.config import ClientConfig, SnodeConfig
 
-__all__ = ["ChannelOf", "EnodeIdentity", "KeepsOffsets", "OpenEnode", "OpenedEnode", "Reachable", "Surroundings"]
+__all__ = [
+    "ChannelOf",
+    "EnodeIdentity",
+    "KeepsOffsets",
+    "OpenEnode",
+    "OpenedEnode",
+    "Reachable",
+    "Several",
+    "Surroundings",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +92,15 @@ class Reachable(Protocol):
 
         Raises PenstockError, whose message is the sentence then.
         """
+        ...
+
+
+@runtime_checkable
+class Several(Protocol):
+    """An enode that is several logs."""
+
+    def standing(self) -> Mapping[str, str | None]:
+        """Each by its address, with what keeps it from serving; None: nothing, as far as is known now."""
         ...
 
 

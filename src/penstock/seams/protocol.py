@@ -62,6 +62,9 @@ class WireProtocol:
     ``kernels`` is the package of its own loops over bytes, if it has any: `_pure` and `_numba` in it.
     ``faults`` makes what fault injection in tests needs. ``greeting`` is how its connections begin, if they all begin
     alike, and ``title`` what a person calls it. ``extra`` is what it needs beyond the package.
+    ``keeps_journals``: such a cluster keeps what a node remembers of itself for good, as topics. ``own_topics``: how
+    names begin of topics that its front makes for groups; they lie with those. ``relays``: its front hands frames on,
+    where only one cluster that speaks the protocol is behind.
     ``exact_times``: an offset found by time is that of the first record whose own timestamp is not before it.
     """
 
@@ -71,6 +74,9 @@ class WireProtocol:
     config: ProtocolConfig = PLAIN
     offsets: Callable[[], OffsetsCodec] | None = None
     enode: OpenEnode | None = None
+    keeps_journals: bool = False
+    own_topics: tuple[str, ...] = ()
+    relays: bool = False
     exact_times: bool = False
     loads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)

@@ -26,7 +26,7 @@ from penstock.protocols import USUAL, default_port, protocol, schemes
 from penstock.seams.channel import Channel, Dialect
 from penstock.seams.enode import Enode
 from penstock.seams.front import Front, SharesGroups
-from penstock.seams.journal import OWN_TOPICS
+from penstock.seams.journal import OWN_TOPICS, Journals
 from penstock.seams.meters import Meters
 from penstock.seams.node import NodeIdentity, Services
 from penstock.seams.offsets import OffsetsCodec
@@ -48,7 +48,9 @@ _LEAST_S = 1.0
 
 
 class Node:
-    """``store`` and ``listen`` are short for the same settings in ``config``. ``network`` None is TCP.
+    """``store``, ``enodes``, ``topics`` and ``listen`` are short for the same settings in ``config``.
+
+    ``network`` None is TCP.
 
     ``taps``, by scheme, see every frame and may delay, change or refuse it: for tests. ``place``: of one process among
     several.
@@ -62,6 +64,8 @@ class Node:
         config: SnodeConfig | None = None,
         *,
         store: str | None = None,
+        enodes: Sequence[str] | None = None,
+        topics: Sequence[str] | None = None,
         listen: Sequence[str | ListenAddress] | None = None,
         network: Network | None = None,
         taps: Mapping[str, Tap] | None = None,
@@ -69,8 +73,13 @@ class Node:
         place: Place | None = None,
     ) -> None:
         config = config or SnodeConfig(listen=(ListenAddress(USUAL, Endpoint("127.0.0.1", 0)),))
-        if store is not None:
-            config = replace(config, store=store)
+        if store is not None or enodes is not None or topics is not None:
+            config = replace(
+                config,
+                store=config.store if store is None else store,
+                enodes=config.enodes if enodes is None else tuple(enodes),
+                topics=config.topics if topics is None else tuple(topics),
+            )
         if listen is not None:
             parsed = tuple(parse_listener(each, default_port) if isinstance(each, str) else each for each in listen)
             config = replace(config, listen=parsed)
@@ -150,7 +159,7 @@ class Node:
         self._watched = Watched(self._budget, Meters(now), listeners=self._listeners)
         await self._open_ops(runtime)
         beside = await self._open_journals(runtime)
-        enode = self._enode = open_enode(config.store, Surroundings(runtime, config, self._channel_of, beside))
+        enode = self._enode = self._open_enode(runtime, beside)
         for found in await enode.start():
             _log.warning("%s", found)
         own = enode.identity
@@ -172,6 +181,20 @@ class Node:
             siblings.update(self._place.siblings)
         enode.keep_up()
         self._watched.enode, self._watched.stage = enode, Stage.SERVING
+
+    def _open_enode(self, runtime: AsyncioRuntime, beside: JournalService | None) -> OpenedEnode:
+        config = self.config
+
+        def around(journals: Journals | None) -> Surroundings:
+            return Surroundings(runtime, config, self._channel_of, journals)
+
+        if not config.enodes:
+            return open_enode(config.store, around(beside))
+        from penstock.snode.enodes.several import open_several  # most nodes have one
+
+        return open_several(
+            config, runtime, around, self._journals, lambda kept: beside or _journals_in(kept, runtime, kept.identity)
+        )
 
     async def _open_ops(self, runtime: AsyncioRuntime) -> None:
         """Before everything else: who asks while a large log is looked at is told that."""

@@ -67,6 +67,11 @@ def run_processes(
             f"{config.processes} processes cannot keep {config.store} together: a log has one owner",
             hint="Leave --processes out, or keep topics in a cluster: --enode",
         )
+    if config.enodes:
+        raise ConfigError(
+            f"{config.processes} processes cannot serve topics of several places together",
+            hint="Leave --processes out, or have a node before each cluster",
+        )
     if config.journals:
         raise ConfigError(
             f"{config.processes} processes cannot keep journals in {config.journals} together",

@@ -170,3 +170,54 @@ def test_a_node_that_is_ready_has_imported_nothing_heavy() -> None:
 
 def test_help_needs_no_columns() -> None:
     assert imported("--help") & (HEAVY - {"typer", "rich", "pydantic"}) == set()
+
+
+def test_somebody_has_to_say_where_topics_are_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    told = refusal(ANY_PORT, capsys)
+    assert "--store file:DIRECTORY" in told
+    assert "--enode" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--store", "memory:", "--topics", "a=store"), "--enode"),
+        (("--store", "memory:", "--enode", "kafka://127.0.0.1:1"), "--topics 'PATTERN=kafka://127.0.0.1:1'"),
+        (("--enode", "kafka://127.0.0.1:1", "--enode", "kafka://127.0.0.1:2"), "no topic lives in kafka://127.0.0.1:2"),
+        (("--store", "memory:", "--enode", "kafka://h:1", "--topics", "a"), "'a' is no rule for topics"),
+        (
+            ("--enode", "rocketmq://127.0.0.1:1", "--enode", "tubemq://127.0.0.1:2", "--topics", "a=tubemq"),
+            "--journals file:DIRECTORY",
+        ),
+        (
+            ("--enode", "kafka://h:1", "--enode", "rocketmq://h:2", "--topics", "a=rocketmq", "--processes", "2"),
+            "a node before each cluster",
+        ),
+    ],
+)
+def test_rules_that_cannot_be_meant_are_refused_before_anything_is_opened(
+    words: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert says in refusal((*words, *ANY_PORT), capsys)
+
+
+def test_help_says_how_topics_are_dealt_out(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        snode(("--help",))
+    told = " ".join(capsys.readouterr().out.split())
+    assert "--topics PATTERN[,PATTERN]=PLACE" in told
+    assert "the first that fits counts" in told
+
+
+def test_the_ready_line_names_every_place_and_no_secret(tmp_path: Path) -> None:
+    far = "rocketmq://127.0.0.1:1?access_key=k&secret_key=hush"
+    words = ("--store", f"file:{tmp_path}", "--enode", far, "--topics", "a=rocketmq", *ANY_PORT)
+    with node(*words) as process:
+        assert process.stdout is not None
+        ready = process.stdout.readline()
+        assert ready.endswith(f" store=file:{tmp_path} enodes=rocketmq://127.0.0.1:1\n")
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0
+    assert "rocketmq://127.0.0.1:1 is away" in errors
+    assert "hush" not in errors

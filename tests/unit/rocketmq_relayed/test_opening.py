@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.snode import arguments
+from penstock.cli.snode import arguments, snode
 from penstock.client import Consumer, Producer
 from penstock.errors import ConfigError, UpstreamLost
 from penstock.testing import Broker
@@ -39,11 +39,16 @@ def test_a_cluster_that_is_not_there_is_said_at_the_start() -> None:
     assert "name servers" in (said.value.hint or "")
 
 
-def test_a_node_keeps_its_topics_or_stands_before_a_cluster() -> None:
-    assert arguments().parse_args(["--enode", "rocketmq://names:9876"]).store == "rocketmq://names:9876"
-    for words in ([], ["--enode", "rocketmq://names:9876", "--store", "memory:"]):
+def test_a_node_keeps_its_topics_or_stands_before_a_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    listen = ["--listen", "rocketmq://127.0.0.1:0"]
+    for words, says in (
+        ([], "nobody said where topics are kept"),
+        (["--enode", "rocketmq://127.0.0.1:1", "--store", "memory:"], "no topic lives in rocketmq://127.0.0.1:1"),
+        (["--enode", "rocketmq://127.0.0.1:1"], "cannot ask rocketmq://127.0.0.1:1 for its brokers"),
+    ):
         with pytest.raises(SystemExit):
-            arguments().parse_args(words)
+            snode([*words, *listen])
+        assert says in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -71,4 +76,4 @@ def test_a_secret_in_its_address_is_shown_to_nobody(written: str) -> None:
 def test_arguments_may_stand_in_a_file(tmp_path: Path) -> None:
     file = tmp_path / "arguments"
     file.write_text("--enode\nrocketmq://names:9876?access_key=k&secret_key=s\n")
-    assert arguments().parse_args([f"@{file}"]).store == "rocketmq://names:9876?access_key=k&secret_key=s"
+    assert arguments().parse_args([f"@{file}"]).enode == ["rocketmq://names:9876?access_key=k&secret_key=s"]

@@ -121,6 +121,7 @@ PROTOCOL = WireProtocol(
     _front,
     ADDED,
     _offsets,
+    keeps_journals=True,
     exact_times=True,
     enode=_enode,
     faults=_faults,

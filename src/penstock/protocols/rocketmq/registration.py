@@ -57,6 +57,8 @@ PROTOCOL = WireProtocol(
     column_options={"all_properties": True},
     kernels=f"{_HERE}.kernels",
     enode=_enode,
+    own_topics=("rocketmq.RETRY.", "rocketmq.DLQ."),
+    relays=True,
     faults=_faults,
     title="RocketMQ",
 )

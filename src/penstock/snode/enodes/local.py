@@ -52,6 +52,9 @@ class LocalEnode:
     def abilities(self) -> Abilities:
         return _EVERYTHING
 
+    def abilities_of(self, topic: str) -> Abilities:
+        return self.abilities
+
     @property
     def near(self) -> bool:
         return True

@@ -68,6 +68,7 @@ FAMILIES: Final[Sequence[Family]] = (
     Family("penstock_producers", _G, "Producers that say they are there, where the protocol has them say so.", _FRONT),
     Family("penstock_memory_budget_bytes", _G, "memory_bytes: what all connections together may hold."),
     Family("penstock_memory_held_bytes", _G, "What they hold; those that hold little are not counted."),
+    Family("penstock_enode_up", _G, "1 where it can be reached; told where topics live in several places.", ("enode",)),
     Family("penstock_enode_connections", _G, "Connections to the cluster behind that are open now."),
     Family("penstock_enode_connections_opened_total", _C, "Connections to it that were opened."),
     Family("penstock_enode_connections_failed_total", _C, "Attempts to open one that failed."),

@@ -70,7 +70,8 @@ class OpsFront:
             failed = self._node.stage is Stage.FAILED
             return _verdict(str(Stage.FAILED) if failed else None, "alive")
         if path == "/readyz":
-            return _verdict(await self._readiness.why_not(), "ready")
+            why_not = await self._readiness.why_not()
+            return _verdict(why_not, "ready", self._readiness.but())
         return Answer(HTTPStatus.NOT_FOUND, "/metrics, /healthz and /readyz are served here\n")
 
     async def _watch_lag(self) -> None:
@@ -103,7 +104,7 @@ class _Session:
         """Nothing waits here."""
 
 
-def _verdict(why_not: str | None, well: str) -> Answer:
+def _verdict(why_not: str | None, well: str, but: str = "") -> Answer:
     if why_not is None:
-        return Answer(HTTPStatus.OK, f"{well}\n")
+        return Answer(HTTPStatus.OK, f"{well}\n{but}")
     return Answer(HTTPStatus.SERVICE_UNAVAILABLE, f"{why_not}\n")

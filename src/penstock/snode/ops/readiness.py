@@ -46,6 +46,10 @@ class Readiness:
         unknown = self._looked_s is None or self._now() - self._looked_s > _STALE_S
         return _SILENT if unknown else self._why
 
+    def but(self) -> str:
+        """What a node that is ready cannot serve, one line each: those of its clusters that are away."""
+        return "".join(f"but {name} is away: {why}\n" for name, why in self._node.standing.items() if why is not None)
+
     def stop(self) -> None:
         """Ask no more."""
         if self._looking is not None:

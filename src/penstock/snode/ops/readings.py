@@ -72,6 +72,8 @@ def _of_front(add: _Add, meter: Meter) -> None:
 
 
 def _of_enode(add: _Add, node: Watched) -> None:
+    for name, away in node.standing.items():
+        add("penstock_enode_up", int(away is None), name)
     carried = [channel.carried() for channel in node.channels]
     add("penstock_enode_connections", sum(each.connections for each in carried))
     add("penstock_enode_connections_opened_total", sum(each.opened for each in carried))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.net.server import Budget, Listener
 from penstock.seams.meters import Meters
+from penstock.seams.opening import Several
 
 if TYPE_CHECKING:
     from penstock.net.asyncio_channel import AsyncioChannel
@@ -36,3 +37,12 @@ class Watched:
     channels: list[AsyncioChannel[Any]] = field(default_factory=list)
     enode: OpenedEnode | None = None
     stage: Stage = Stage.STARTING
+
+    @property
+    def standing(self) -> Mapping[str, str | None]:
+        """Of several logs each, with what keeps it away; of one nothing."""
+        return _standing_of(self.enode)
+
+
+def _standing_of(enode: object) -> Mapping[str, str | None]:
+    return enode.standing() if isinstance(enode, Several) else {}

@@ -75,6 +75,9 @@ class KafkaEnode:
     def identity(self) -> EnodeIdentity:
         return EnodeIdentity(self._node_id, self._cluster.cluster_id or _UNNAMED, self._started)
 
+    def abilities_of(self, topic: str) -> Abilities:
+        return self.abilities
+
     def relay(self, scheme: str) -> Relay | None:
         """For producers' ids only: everything else goes by batches."""
         return self._relay if scheme == self._relay.scheme else None

@@ -134,6 +134,9 @@ class RocketEnode:
     def abandon(self) -> None:
         return
 
+    def abilities_of(self, topic: str) -> Abilities:
+        return self.abilities
+
     def relay(self, scheme: str) -> Relay | None:
         return self._relay if scheme == self._relay.scheme else None
 

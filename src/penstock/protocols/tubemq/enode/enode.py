@@ -106,6 +106,9 @@ class TubeEnode:
     def abandon(self) -> None:
         return
 
+    def abilities_of(self, topic: str) -> Abilities:
+        return self.abilities
+
     def relay(self, scheme: str) -> Relay | None:
         """None: TubeMQ's own clients go by batches, too, for its servers are spoken to in this node's name."""
         return None

@@ -109,8 +109,9 @@ async def _described(call: Call, name: str, topic: TopicState, numbers: range) -
     node, places = call.shared.node_id, await call.shared.enode.places(name)
     partitions = [
         DescribeTopicPartitionsResponsePartition(
+            error_code=ErrorCode.NONE if places[number].led else ErrorCode.LEADER_NOT_AVAILABLE,
             partition_index=number,
-            leader_id=node,
+            leader_id=node if places[number].led else -1,
             leader_epoch=places[number].epoch,
             replica_nodes=(node,),
             isr_nodes=(node,),

@@ -254,7 +254,7 @@ async def _set(call: Call, kind: int, name: str, wanted: Mapping[str, str | None
     if kind != _TOPIC:
         return
     await _topic(call, name)
-    options = check_options(wanted, call.shared.enode.abilities)
+    options = check_options(wanted, call.shared.enode.abilities_of(name))
     if not validate_only:
         await call.shared.enode.set_config(name, options)
 

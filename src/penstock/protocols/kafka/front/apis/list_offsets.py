@@ -53,7 +53,7 @@ async def _answer(
         if twice:
             raise Refused(ErrorCode.INVALID_REQUEST)
         here = await extent(call.shared.enode, partition)
-        abilities = call.shared.enode.abilities
+        abilities = call.shared.enode.abilities_of(topic)
         if abilities.epochs:
             check_leader_epoch(here.epoch, part.current_leader_epoch)
         if not abilities.times and (part.timestamp >= 0 or part.timestamp == MAX_TIMESTAMP):

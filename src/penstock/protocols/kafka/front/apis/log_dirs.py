@@ -57,7 +57,7 @@ async def _described(call: Call, request: DescribeLogDirsRequest) -> DescribeLog
 
 async def _sizes(call: Call, topic: str, numbers: Sequence[int]) -> AsyncIterator[DescribeLogDirsResponsePartition]:
     enode = call.shared.enode
-    found = await enode.topic(topic)
+    found = await enode.topic(topic) if enode.abilities_of(topic).sizes else None
     for number in numbers:
         if found is not None and 0 <= number < found.partitions:
             size = await enode.size(Partition(topic, number))

@@ -77,7 +77,7 @@ async def _found(call: Call, request: MetadataRequest, topic: MetadataRequestTop
         return await _topic(call, request, found)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     options = call.shared.options
-    creates = options.auto_create_topics and enode.abilities.topics
+    creates = options.auto_create_topics and enode.abilities_of(topic.name).topics
     if creates and request.allow_auto_topic_creation and not is_internal(topic.name):
         try:
             found = await enode.create_topic(topic.name, options.default_partitions, {})
@@ -97,8 +97,9 @@ async def _topic(call: Call, request: MetadataRequest, topic: TopicState) -> Met
     node, places = call.shared.node_id, await call.shared.enode.places(topic.name)
     partitions = [
         MetadataResponsePartition(
+            error_code=ErrorCode.NONE if place.led else ErrorCode.LEADER_NOT_AVAILABLE,
             partition_index=number,
-            leader_id=node,
+            leader_id=node if place.led else -1,
             leader_epoch=place.epoch,
             replica_nodes=(node,),
             isr_nodes=(node,),

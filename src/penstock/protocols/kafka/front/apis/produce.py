@@ -119,7 +119,7 @@ async def _look_into(call: Call, parts: Sequence[_Part], transactional_id: str |
         try:
             part.batch = check_batch(part.records, call.version, rules, runtime.now_ms())
             _check_transactional(transactional_id, part.batch.header)
-            _check_abilities(call.shared.enode.abilities, part.batch.header)
+            _check_abilities(call.shared.enode.abilities_of(part.partition.topic), part.batch.header)
         except PenstockError as error:
             part.fault = bare(error)
 
@@ -228,8 +228,9 @@ async def _take_part(call: Call, request: ProduceRequest) -> ErrorCode:
     partitions: dict[tuple[int, int], list[Partition]] = {}
     for topic in request.topic_data:
         found = await enode.topic(topic.name)
+        able = enode.abilities_of(topic.name).transactions and not is_internal(topic.name)
         for part in topic.partition_data:
-            there = found is not None and 0 <= part.index < found.partitions and not is_internal(topic.name)
+            there = able and found is not None and 0 <= part.index < found.partitions
             if there and part.records is not None and len(part.records) >= HEADER_BYTES:
                 producer = _PRODUCER.unpack_from(part.records, _PRODUCER_AT)
                 partitions.setdefault(producer, []).append(Partition(topic.name, part.index))
@@ -253,9 +254,9 @@ def _check_transactional(transactional_id: str | None, header: BatchHeader) -> N
 def _check_abilities(abilities: Abilities, header: BatchHeader) -> None:
     """What brokers say whose log is in a format that knows no producers, where the log behind knows none."""
     if not abilities.numbered and header.producer_id >= 0:
-        raise Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "the log behind this node has no sequence numbers")
+        raise Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "the log behind this topic has no sequence numbers")
     if not abilities.transactions and header.transactional:
-        raise Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "the log behind this node has no transactions")
+        raise Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "the log behind this topic has no transactions")
 
 
 def _check_transactions(call: Call, transactional_id: str | None, parts: Sequence[_Part], refusal: ErrorCode) -> None:

@@ -60,7 +60,7 @@ async def produce(shared: Shared, line: Line, body: memoryview) -> Pieces | None
         topic = await enode.topic(asked.topic)
         if topic is None or not 0 <= asked.partition < topic.partitions:
             return None
-        batch = _checked(shared, asked.records, _rules(shared, topic, await enode.defaults()))
+        batch = _checked(shared, asked, _rules(shared, topic, await enode.defaults()))
     except PenstockError:
         return None
     if batch is None or (batch.header.producer_id >= 0 and not enode.abilities.sequences):
@@ -123,9 +123,9 @@ def _length(body: memoryview, at: int) -> tuple[int, int]:
     return at, 0
 
 
-def _checked(shared: Shared, records: memoryview, rules: Rules) -> Checked | None:
-    batch = check_single(records, rules)
-    if batch is not None and batch.header.producer_id >= 0 and not shared.enode.abilities.numbered:
+def _checked(shared: Shared, asked: _Asked, rules: Rules) -> Checked | None:
+    batch = check_single(asked.records, rules)
+    if batch is not None and batch.header.producer_id >= 0 and not shared.enode.abilities_of(asked.topic).numbered:
         return None
     return batch
 

@@ -76,7 +76,7 @@ async def _create(call: Call, topic: CreateTopicsRequestTopic, validate_only: bo
     enode = call.shared.enode
     config = {each.name: each.value for each in topic.configs}
     partitions = _partitions(call, topic)
-    options = check_options(config, enode.abilities)
+    options = check_options(config, enode.abilities_of(topic.name))
     if is_internal(topic.name):
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, "an internal topic")
     if not _NAME.fullmatch(topic.name) or topic.name in (".", ".."):

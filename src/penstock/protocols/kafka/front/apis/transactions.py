@@ -39,7 +39,7 @@ _SECOND_COMMIT_SINCE = 5
 async def add_partitions(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
     """Serve AddPartitionsToTxn: all partitions or none."""
     asked = [Partition(topic.name, each) for topic in request.v3_and_below_topics for each in topic.partitions]
-    told = {each: await _fault(call, each) for each in asked}
+    told = {each: await _fault(call, each) or _inability(call, each) for each in asked}
     if ErrorCode.COORDINATOR_NOT_AVAILABLE in told.values():
         told = dict.fromkeys(asked, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     elif any(told.values()):
@@ -188,6 +188,12 @@ async def _fault(call: Call, partition: Partition) -> ErrorCode:
     if is_internal(partition.topic):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return await call.shared.fault_of(partition, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+def _inability(call: Call, partition: Partition) -> ErrorCode:
+    """Where the topic's log has no transactions, and another one's has: producers abort, and say which topic it was."""
+    able = call.shared.enode.abilities_of(partition.topic).transactions
+    return ErrorCode.NONE if able else ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def _in_version(call: Call, code: ErrorCode) -> ErrorCode:

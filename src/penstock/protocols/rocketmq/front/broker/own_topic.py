@@ -63,7 +63,7 @@ class OwnTopic:
 
     async def forget_before(self, number: int, offset: int) -> None:
         """What lies before is not needed any more."""
-        if self._enode.abilities.deletion:
+        if self._enode.abilities_of(self.name).deletion:
             await self._enode.delete_records(Partition(self.name, number), offset)
 
 
