@@ -8,10 +8,12 @@ must not live here: names of metrics and their text (`penstock.snode.ops`), cloc
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Callable, Collection, Mapping
+from typing import Final, NamedTuple
 
-__all__ = ["BOUNDS_S", "OTHER", "Meter", "Meters", "Name", "Served"]
+from penstock.seams.refusals import Asker, Refusal, Refusals
+
+__all__ = ["BOUNDS_S", "OTHER", "Codes", "Meter", "Meters", "Name", "Served"]
 
 BOUNDS_S: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0)
 """Upper ends of a histogram's buckets: from an append that waits for nothing to a poll that is held."""
@@ -21,6 +23,22 @@ OTHER: Final = -1
 
 Name = Callable[[int], str | None]
 """What a number is called; None where it is none of the protocol's."""
+
+
+def _no_advice(_: int) -> str:
+    """Where nobody knows any."""
+    return ""
+
+
+class Codes(NamedTuple):
+    """What a protocol's codes are: their names, what a person can do about one, and which are everyday's answers.
+
+    Of those in ``usual`` (nothing to read, ask again) nobody is told one by one.
+    """
+
+    name: Name
+    advice: Callable[[int], str] = _no_advice
+    usual: Collection[int] = frozenset()
 
 
 def _never() -> float:
@@ -56,13 +74,22 @@ class Meter:
     (1, {(0, 3): 1})
     """
 
-    __slots__ = ("api", "code", "errors", "levels", "now", "scheme", "served")
+    __slots__ = ("_codes", "_refusals", "api", "code", "errors", "levels", "now", "scheme", "served")
 
-    def __init__(self, scheme: str, api: Name, code: Name, now: Callable[[], float] = _never) -> None:
+    def __init__(
+        self,
+        scheme: str,
+        api: Name,
+        code: Name | Codes,
+        now: Callable[[], float] = _never,
+        refusals: Refusals | None = None,
+    ) -> None:
         self.scheme = scheme
         self.now = now
         self.api = api
-        self.code = code
+        self._codes = code if isinstance(code, Codes) else Codes(code)
+        self.code = self._codes.name
+        self._refusals = Refusals(now) if refusals is None else refusals
         self.served: dict[int, Served] = {}
         self.errors: dict[tuple[int, int], int] = {}
         self.levels: dict[str, Callable[[], int]] = {}
@@ -80,19 +107,51 @@ class Meter:
         key = (api, code if self.code(code) is not None else OTHER)
         self.errors[key] = self.errors.get(key, 0) + 1
 
+    def tell(
+        self,
+        asker: Asker,
+        api: int,
+        code: int,
+        *,
+        topic: str = "",
+        partition: int = -1,
+        group: str = "",
+        why: str = "",
+        advice: str = "",
+    ) -> None:
+        """Say in the log what was refused, unless it is an everyday answer. Words that are missing are the code's."""
+        if code in self._codes.usual:
+            return
+        name = self.code(code) or "a code without a name"
+        self._refusals.tell(
+            Refusal(
+                self.scheme,
+                asker,
+                ("a request that is not served" if api == OTHER else self.api(api)) or f"request {api}",
+                code,
+                name,
+                topic,
+                group,
+                why if why and why != name else name.replace("_", " ").lower(),
+                advice or self._codes.advice(code),
+                partition,
+            )
+        )
+
 
 class Meters:
-    """A node's, by scheme."""
+    """A node's, by scheme; ``refusals`` are told of in its log."""
 
-    __slots__ = ("_fronts", "_now")
+    __slots__ = ("_fronts", "_now", "refusals")
 
-    def __init__(self, now: Callable[[], float] = _never) -> None:
+    def __init__(self, now: Callable[[], float] = _never, refusals: Refusals | None = None) -> None:
         self._now = now
+        self.refusals = Refusals(now) if refusals is None else refusals
         self._fronts: dict[str, Meter] = {}
 
-    def front(self, scheme: str, api: Name, code: Name) -> Meter:
+    def front(self, scheme: str, api: Name, code: Name | Codes) -> Meter:
         """The meter of a front, made anew."""
-        made = self._fronts[scheme] = Meter(scheme, api, code, self._now)
+        made = self._fronts[scheme] = Meter(scheme, api, code, self._now, self.refusals)
         return made
 
     @property

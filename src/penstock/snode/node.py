@@ -31,6 +31,7 @@ from penstock.seams.meters import Meters
 from penstock.seams.node import NodeIdentity, Services
 from penstock.seams.offsets import OffsetsCodec
 from penstock.seams.opening import EnodeIdentity, KeepsOffsets, OpenedEnode, Surroundings
+from penstock.seams.refusals import Refusals
 from penstock.seams.runtime import Promise
 from penstock.snode.enodes.opening import open_enode
 from penstock.snode.ops.watched import Stage, Watched
@@ -156,7 +157,7 @@ class Node:
         self._failure = runtime.promise()
         # Finer than a loop's clock; where time is simulated, that.
         now = time.perf_counter if self._given_runtime is None else runtime.monotonic
-        self._watched = Watched(self._budget, Meters(now), listeners=self._listeners)
+        self._watched = Watched(self._budget, Meters(now, Refusals(now, runtime.call_later)), listeners=self._listeners)
         await self._open_ops(runtime)
         beside = await self._open_journals(runtime)
         enode = self._enode = self._open_enode(runtime, beside)
@@ -299,6 +300,7 @@ class Node:
             await front.stop()
         for listener in listeners:
             await listener.close(self.config.drain_ms / 1_000)
+        self._watched.meters.refusals.close()
         await self._close_ops()
         self._advertised.clear()
         self._reached.clear()
@@ -328,6 +330,7 @@ class Node:
         self._fronts = []
         for listener in listeners:
             await listener.close(0)
+        self._watched.meters.refusals.close()
         await self._close_ops()
         self._advertised.clear()
         self._reached.clear()

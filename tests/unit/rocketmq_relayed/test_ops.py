@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -180,5 +183,58 @@ def test_who_never_ends_his_request_is_hung_up_on(says: bytes) -> None:
         begun = now()
         assert await visit(world, says) == ""
         assert now() - begun == pytest.approx(10, abs=1.5)
+
+    run(test, **PAGE)
+
+
+@pytest.fixture
+def told() -> Iterator[list[str]]:
+    """Lines about refusals, as they are written."""
+    lines: list[str] = []
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(record.getMessage())
+
+    handler, logger = Handler(), logging.getLogger("penstock.refused")
+    logger.addHandler(handler)
+    yield lines
+    logger.removeHandler(handler)
+
+
+def test_an_operator_finds_why_a_client_got_a_15(told: list[str]) -> None:
+    async def test(world: World) -> None:
+        client = await world.client()
+        await client.beat(produces="p")
+        for _ in range(3):
+            said = await client.ask(10, b"body", topic="t", producerGroup="p")
+        (line,) = told
+        assert said.code == 15
+        assert line.startswith(f"rocketmq: SEND_MESSAGE of client client-{id(client)} at ")
+        assert f"(topic t, group p) was answered VERSION_NOT_SUPPORTED (15): {said.remark}; " in line
+        await passing(61)
+        assert told[1:] == [f"2 more times in 60 s: {line}"]
+
+    run(test, **PAGE)
+
+
+def test_what_a_broker_refuses_is_told_in_its_words(told: list[str]) -> None:
+    async def test(world: World) -> None:
+        world.serve(lambda server, asked: replace(ok(code=16), remark="no\npermission"), "a:0")
+        client = await world.client()
+        await client.ask(310, b"body", **{**SEND, "e": 0})
+        (line,) = told
+        assert "SEND_MESSAGE_V2 of " in line
+        assert "was answered NO_PERMISSION (16): no\\npermission; " in line
+
+    run(test, **PAGE)
+
+
+def test_held_pulls_that_find_nothing_are_not_told_of(told: list[str]) -> None:
+    async def test(world: World) -> None:
+        world.serve(lambda server, asked: ok(code=19), "a:0")
+        client = await world.client()
+        await client.ask(310, b"body", **{**SEND, "e": 0})
+        assert not told
 
     run(test, **PAGE)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from penstock.protocols.kafka.front.codes import codes_in
+from penstock.protocols.kafka.front.codes import coded_in, codes_in
 from penstock.protocols.kafka.messages.fetch import FetchResponse, FetchResponsePartition, FetchResponseTopic
 from penstock.protocols.kafka.messages.groups import HeartbeatResponse
 from penstock.protocols.rocketmq.command import RemotingCommand, code_of, encode
@@ -47,6 +47,7 @@ def test_codes_are_found_at_the_top_of_an_answer_and_in_its_parts() -> None:
     parts = [FetchResponsePartition(error_code=code) for code in (0, 3, 1, 3)]
     answer = FetchResponse(error_code=70, responses=[FetchResponseTopic(topic="t", partitions=parts)])
     assert codes_in(answer) == [70, 3, 1, 3]
+    assert [each.code for each in coded_in(answer)] == [70, 3, 1, 3]
     assert codes_in(HeartbeatResponse(error_code=27)) == [27]
     assert codes_in(HeartbeatResponse()) == []
 

@@ -108,11 +108,15 @@ class Line(Parking):
     ``host`` is the address as Kafka's tools show it, with a slash before.
     """
 
-    __slots__ = ("host",)
+    __slots__ = ("address",)
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, address: Endpoint) -> None:
         super().__init__()
-        self.host = host
+        self.address = address
+
+    @property
+    def host(self) -> str:
+        return f"/{self.address.host}"
 
 
 @dataclass(frozen=True, slots=True)

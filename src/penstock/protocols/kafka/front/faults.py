@@ -24,6 +24,7 @@ from penstock.errors import (
     UpstreamLost,
 )
 from penstock.protocols.kafka.error_codes import ErrorCode
+from penstock.protocols.kafka.front.why import note
 from penstock.wire.refusals import code_for
 
 __all__ = ["Refused", "code_of"]
@@ -60,7 +61,9 @@ _ROWS: Final[tuple[tuple[type[PenstockError], ErrorCode], ...]] = (
 
 def code_of(error: PenstockError) -> ErrorCode:
     """The code of an error; what has no row (disk, damage) is KAFKA_STORAGE_ERROR, which clients try again on."""
-    return error.code if isinstance(error, Refused) else code_for(error, _ROWS, ErrorCode.KAFKA_STORAGE_ERROR)
+    code = error.code if isinstance(error, Refused) else code_for(error, _ROWS, ErrorCode.KAFKA_STORAGE_ERROR)
+    note(code, error)
+    return code
 
 
 def bare(error: PenstockError) -> PenstockError:

@@ -7,7 +7,6 @@ from typing import Final
 
 from penstock.errors import PenstockError
 from penstock.protocols.kafka.front.call import Shared
-from penstock.protocols.kafka.front.codes import name_of as code_name
 from penstock.protocols.kafka.front.consumer_group_keeper import ConsumerGroupKeeper
 from penstock.protocols.kafka.front.fetch_sessions import FetchSessions
 from penstock.protocols.kafka.front.group_keeper import GroupKeeper, tell
@@ -15,6 +14,7 @@ from penstock.protocols.kafka.front.options import KafkaFrontOptions
 from penstock.protocols.kafka.front.producer_ids import GivesProducerIds, ProducerIds
 from penstock.protocols.kafka.front.session import KafkaSession
 from penstock.protocols.kafka.front.table import offered
+from penstock.protocols.kafka.front.telling import CODES
 from penstock.protocols.kafka.front.transaction_keeper import TransactionKeeper
 from penstock.protocols.kafka.messages.catalog import name_of as api_name
 from penstock.seams.beside import Beside, Turns
@@ -53,7 +53,7 @@ class KafkaFront:
             Beside(runtime, services.memory),
             Turns(runtime),
             offered(services.enode.abilities),
-            services.meters.front("kafka", api_name, code_name),
+            services.meters.front("kafka", api_name, CODES),
         )
         self._shared.meter.levels.update(
             held=lambda: sum(each.line.held for each in self._sessions),

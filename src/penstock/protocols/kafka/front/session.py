@@ -10,15 +10,18 @@ from collections.abc import Callable
 from penstock.errors import ProtocolViolation
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.framing import KafkaFraming
+from penstock.protocols.kafka.front import why
 from penstock.protocols.kafka.front.call import Call, Line, Shared
-from penstock.protocols.kafka.front.codes import codes_in
+from penstock.protocols.kafka.front.codes import coded_in, codes_in
 from penstock.protocols.kafka.front.table import TABLE, handler, single
+from penstock.protocols.kafka.front.telling import tell
 from penstock.protocols.kafka.messages import RequestHeader, api_of, read_header, response
 from penstock.protocols.kafka.messages.api_versions import ApiVersionsResponse, ApiVersionsResponseApiKey
 from penstock.protocols.kafka.messages.codec import decode_prefix
 from penstock.seams.framing import Frame, Pieces
 from penstock.seams.front import Peer
 from penstock.seams.meters import OTHER
+from penstock.seams.refusals import Asker
 
 __all__ = ["KafkaSession"]
 
@@ -33,7 +36,7 @@ class KafkaSession:
         self._ended = ended
         self._now = shared.meter.now
         self._meter = shared.meter
-        self.line = Line(f"/{peer.address.host}")
+        self.line = Line(peer.address)
 
     @property
     def ordered(self) -> bool:
@@ -58,6 +61,7 @@ class KafkaSession:
         if row is None or not row.lowest <= header.api_version <= row.highest:
             self._meter.refused(OTHER, ErrorCode.UNSUPPORTED_VERSION)
             return self._refuse(header)
+        notes = why.begin()
         pair = api_of(header.api_key)
         assert pair is not None
         # What follows the request is not looked at, as in Kafka: librdkafka asks for all topics (Metadata v12) with the
@@ -66,8 +70,11 @@ class KafkaSession:
         call = Call(self._shared, self.line, header.api_version, header.client_id or "")
         answer = await handler(header.api_key)(call, request)
         self._meter.answered(header.api_key, self._now() - began)
-        for code in codes_in(answer) if answer is not None else ():
-            self._meter.refused(header.api_key, code)
+        if answer is not None and (found := codes_in(answer)):
+            for code in found:
+                self._meter.refused(header.api_key, code)
+            asker = Asker(header.client_id or "", self.line.address)
+            tell(self._meter, asker, header.api_key, request, coded_in(answer), notes)
         return None if answer is None else response(answer, header.api_version, header.correlation_id)
 
     def lost(self) -> None:
@@ -81,6 +88,13 @@ class KafkaSession:
             keys = [ApiVersionsResponseApiKey(api_key=_API_VERSIONS, min_version=row.lowest, max_version=row.highest)]
             answer = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=keys)
             return response(answer, 0, header.correlation_id)
+        self._meter.tell(
+            Asker(header.client_id or "", self.line.address),
+            OTHER,
+            ErrorCode.UNSUPPORTED_VERSION,
+            why=f"API key {header.api_key} in version {header.api_version} is not advertised, the client is hung up on",
+            advice="have it ask ApiVersions first, which leaves out what the log behind this node cannot do",
+        )
         raise ProtocolViolation(
             f"request of API key {header.api_key} in version {header.api_version}, which is not advertised",
             hint="Ask ApiVersions first",

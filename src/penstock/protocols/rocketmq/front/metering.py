@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
-from penstock.protocols.rocketmq.error_codes import rows
 from penstock.protocols.rocketmq.front.broker.groups import Clients
+from penstock.protocols.rocketmq.front.telling import CODES
 from penstock.protocols.rocketmq.methods import METHODS
 from penstock.seams.meters import Meter
 from penstock.seams.node import Services
 
 __all__ = ["meter_of"]
 
-_CODES: Final = {row.code: row.name for row in rows()}
-
 
 def meter_of(services: Services, clients: Clients, held: Callable[[], int]) -> Meter:
     """Made anew; ``held``: how many pulls are held now."""
-    made = services.meters.front("rocketmq", _api, _code)
+    made = services.meters.front("rocketmq", _api, CODES)
     made.levels.update(
         held=held,
         groups=lambda: len(clients.consumers),
@@ -32,7 +29,3 @@ def meter_of(services: Services, clients: Clients, held: Callable[[], int]) -> M
 def _api(number: int) -> str | None:
     method = METHODS.get(number)
     return None if method is None else method.name
-
-
-def _code(number: int) -> str | None:
-    return _CODES.get(number)

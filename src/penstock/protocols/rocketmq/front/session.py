@@ -17,6 +17,7 @@ from penstock.protocols.rocketmq.front.apis.single import send as single
 from penstock.protocols.rocketmq.front.call import Call, Line, Reply, Shared
 from penstock.protocols.rocketmq.front.faults import refusal
 from penstock.protocols.rocketmq.front.table import TABLE, meant
+from penstock.protocols.rocketmq.front.telling import tell
 from penstock.protocols.rocketmq.rpc import answer, read_request
 from penstock.protocols.rocketmq.rpc import refusal as refused
 from penstock.seams.framing import Buffers, Frame
@@ -60,6 +61,7 @@ class RocketSession:
         meter.answered(api, meter.now() - began)
         if code := code_of(found):
             meter.refused(api, code)
+            tell(meter, self._shared.clients, self.line, api, command.fields, code, found)
         return None if command.is_one_way else found
 
     def lost(self) -> None:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from penstock.protocols.tubemq.error_codes import rows
 from penstock.protocols.tubemq.front.master.groups import Groups
 from penstock.protocols.tubemq.front.master.producers import Producers
+from penstock.protocols.tubemq.front.telling import CODES
 from penstock.protocols.tubemq.methods import METHODS
 from penstock.seams.meters import Meter
 from penstock.seams.node import Services
 
 __all__ = ["meter_of"]
 
-_CODES: Final = {row.code: row.name for row in rows()}
-
 
 def meter_of(services: Services, groups: Groups, producers: Producers) -> Meter:
     """Made anew."""
-    made = services.meters.front("tubemq", _api, _CODES.get)
+    made = services.meters.front("tubemq", _api, CODES)
     made.levels.update(
         groups=lambda: sum(1 for _ in groups),
         members=lambda: groups.members,

@@ -18,6 +18,7 @@ from penstock.protocols.tubemq.front.call import Answered, Call, Continued, Shar
 from penstock.protocols.tubemq.front.faults import Thrown, refusal
 from penstock.protocols.tubemq.front.sniffing import FrontFraming
 from penstock.protocols.tubemq.front.table import TABLE, handler, refused
+from penstock.protocols.tubemq.front.telling import About, tell
 from penstock.protocols.tubemq.messages.codec import decode, encode
 from penstock.protocols.tubemq.messages.declare import Message
 from penstock.protocols.tubemq.methods import METHODS, Service
@@ -76,11 +77,11 @@ class TubeSession:
         try:
             call = read_call(frame.body)
         except ProtocolViolation as error:
-            meter.refused(OTHER, Code.RPC_FAILURE)
+            self._refused(OTHER, None, error.message)
             return failure(Status.FATAL, _CUT_OFF, _READING + error.message, serial)
         method = METHODS.get(call.method)
         if method is None or call.method not in TABLE or call.service not in method.services:
-            meter.refused(OTHER, Code.RPC_FAILURE)
+            self._refused(OTHER, None, f"method {call.method} of service {call.service} is not served")
         if method is None:
             return failure(Status.FATAL, _EXCEPTION, f"{_HANDLING}Unsupported method ID :{call.method}", serial)
         if call.service not in _SERVICES:
@@ -91,37 +92,43 @@ class TubeSession:
         try:
             request = decode(method.request, call.payload)
         except ProtocolViolation as error:
-            meter.refused(call.method, Code.RPC_FAILURE)
+            self._refused(call.method, None, error.message)
             return failure(Status.FATAL, _UNREADABLE, _HANDLING + error.message, serial)
         try:
             answered = await self._answer(call, request)
         except Thrown as error:
             meter.answered(call.method, meter.now() - began)
-            meter.refused(call.method, Code.RPC_FAILURE)
+            self._refused(call.method, request, error.message)
             return failure(Status.ERROR, java_name(error.name, call.version), error.text, serial)
         if isinstance(answered, Later):
-            return self._later(call.method, answered, serial, began)
+            return self._later(call.method, About.of(request), answered, serial, began)
         if isinstance(answered, Continued):
-            self._count(call.method, answered.message, began)
+            self._count(call.method, request, answered.message, began)
             return answer_around(call.method, [encode(answered.message), *answered.rest], serial)
-        self._count(call.method, answered, began)
+        self._count(call.method, request, answered, began)
         return answer(call.method, answered, serial)
 
-    def _count(self, method: int, message: Message, began: float) -> None:
+    def _refused(self, method: int, request: object, why: str) -> None:
+        """By an exception, which has no code."""
+        self._shared.meter.refused(method, Code.RPC_FAILURE)
+        tell(self._shared.meter, self._peer.address, method, request, Code.RPC_FAILURE, why)
+
+    def _count(self, method: int, request: object, message: Message, began: float) -> None:
         meter = self._shared.meter
         meter.answered(method, meter.now() - began)
         code = getattr(message, "err_code", Code.SUCCESS)
         if code != Code.SUCCESS:
             meter.refused(method, code)
+            tell(meter, self._peer.address, method, request, code, str(getattr(message, "err_msg", "") or ""))
 
     def _later(
-        self, method: int, answered: Later[Message | PenstockError], serial: int, began: float
+        self, method: int, request: About, answered: Later[Message | PenstockError], serial: int, began: float
     ) -> Later[Buffers]:
         framed: Later[Buffers] = Later(self._shared.services.runtime.promise)
 
         def came(said: Message | PenstockError) -> None:
             message = refused(method, refusal(said)) if isinstance(said, PenstockError) else said
-            self._count(method, message, began)
+            self._count(method, request, message, began)
             framed.give(answer(method, message, serial))
 
         answered.tell(came)

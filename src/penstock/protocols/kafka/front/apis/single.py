@@ -14,14 +14,16 @@ from typing import Final, NamedTuple
 from penstock.columnar.checked import Checked
 from penstock.errors import PenstockError
 from penstock.model import Partition
+from penstock.protocols.kafka.front import why
 from penstock.protocols.kafka.front.apis.produce import answer_of
 from penstock.protocols.kafka.front.call import Call, Line, Shared, is_internal
 from penstock.protocols.kafka.front.incoming import Rules, check_single, rules_for
-from penstock.protocols.kafka.messages.headers import response
+from penstock.protocols.kafka.messages.headers import read_header, response
 from penstock.protocols.kafka.messages.produce import ProduceResponse, ProduceResponsePartition, ProduceResponseTopic
 from penstock.protocols.kafka.messages.template import Template
 from penstock.seams.enode import TopicState
 from penstock.seams.framing import Pieces
+from penstock.seams.refusals import Asker
 
 __all__ = ["produce"]
 
@@ -68,8 +70,18 @@ async def produce(shared: Shared, line: Line, body: memoryview) -> Pieces | None
     partition = Partition(asked.topic, asked.partition)
     (result,) = await enode.append_all(((partition, batch),))
     if isinstance(result, PenstockError):
+        why.begin()  # what is noted here is no other request's
         said = await answer_of(Call(shared, line, asked.version, ""), partition, result)
         shared.meter.refused(_PRODUCE, said.error_code)
+        shared.meter.tell(
+            Asker(read_header(body)[0].client_id or "", line.address),
+            _PRODUCE,
+            said.error_code,
+            topic=partition.topic,
+            partition=partition.id,
+            why=result.message,
+            advice=result.hint or "",
+        )
         return response(_around(asked.topic, said), asked.version, asked.correlation)
     packed = _template(asked.version, asked.topic).packed(
         asked.correlation,

@@ -106,6 +106,15 @@ class Clients:
         if producer_group is not None:
             self._take_out(line, ("producer", producer_group))
 
+    def name_of(self, line: Line) -> str:
+        """What a client has called itself in a heartbeat; empty if it has not."""
+        for kind, group in self._where.get(line, ()):
+            consumers = self.consumers.get(group)
+            members = consumers.members if kind == "consumer" and consumers else self.producers.get(group, {})
+            if line in members:
+                return members[line].who.client_id
+        return ""
+
     def lost(self, line: Line) -> None:
         """A connection is gone, and so is its client from all groups."""
         for place in list(self._where.get(line, ())):

@@ -6,7 +6,7 @@ All of it is in memory, bounded, and made anew by clients' next words after a re
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
@@ -14,6 +14,7 @@ from penstock.model import Endpoint
 from penstock.protocols.rocketmq.command import code_of
 from penstock.protocols.rocketmq.enode.relay import RocketRelay
 from penstock.protocols.rocketmq.front.call import Connected, Line
+from penstock.protocols.rocketmq.front.telling import tell
 from penstock.protocols.rocketmq.messages import Route
 from penstock.seams.framing import Buffers
 from penstock.seams.meters import Meter
@@ -105,11 +106,12 @@ class Around(Connected):
         """Where clients are told that every broker is."""
         return str(self.services.identity.advertised[_SCHEME])
 
-    def count(self, api: int, began: float, answer: Buffers) -> None:
-        """A request that came then is answered now."""
+    def count(self, api: int, began: float, answer: Buffers, line: Line, fields: Mapping[str, str]) -> None:
+        """A request that came then, from there and with these ext fields, is answered now."""
         self.meter.answered(api, self.meter.now() - began)
         if code := code_of(answer):
             self.meter.refused(api, code)
+            tell(self.meter, self.clients, line, api, fields, code, answer)
 
     async def task(self) -> None:
         """Go on in a task: what waits for a connection needs one (`Session.at_once`)."""

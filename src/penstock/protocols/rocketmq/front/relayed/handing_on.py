@@ -14,6 +14,7 @@ from penstock.protocols.rocketmq.command import RemotingCommand, framed
 from penstock.protocols.rocketmq.enode.brokers import Broker
 from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.framing import command_of
+from penstock.protocols.rocketmq.front.call import Line
 from penstock.protocols.rocketmq.front.faults import Refused, refusal
 from penstock.protocols.rocketmq.front.relayed.around import Around
 from penstock.protocols.rocketmq.rpc import refusal as refused
@@ -42,12 +43,12 @@ class Plan(NamedTuple):
     api: int = -1
 
 
-def begin(around: Around, plan: Plan) -> Later[Buffers] | None:
+def begin(around: Around, line: Line, plan: Plan) -> Later[Buffers] | None:
     """Write it now, if that is possible; its answer comes later. Raises Refused where too much is under way."""
     _check(around)
     later: Later[Buffers] = Later(around.services.runtime.promise)
     # Only what the answer needs: a request that waits for it holds no body.
-    opaque, compact = plan.command.opaque, plan.command.compact
+    opaque, compact, fields = plan.command.opaque, plan.command.compact, plan.command.fields
     seen, traffic, held, began = plan.seen, around.traffic, plan.held_s > 0, around.meter.now()
     api = plan.command.code if plan.api < 0 else plan.api
 
@@ -55,7 +56,7 @@ def begin(around: Around, plan: Plan) -> Later[Buffers] | None:
         traffic.under_way -= 1
         traffic.held -= held
         answer = _answer(opaque, came, seen, compact=compact)
-        around.count(api, began, answer)
+        around.count(api, began, answer, line, fields)
         later.give(answer)
 
     if not around.relay.begin(plan.broker, framed(plan.command), told, lane=plan.lane, held_s=plan.held_s):
@@ -65,7 +66,7 @@ def begin(around: Around, plan: Plan) -> Later[Buffers] | None:
     return later
 
 
-async def finish(around: Around, plan: Plan) -> Buffers | Later[Buffers] | None:
+async def finish(around: Around, line: Line, plan: Plan) -> Buffers | Later[Buffers] | None:
     """Write it when its turn has come: its answer, which may come later, or None where it has none. Raises Refused."""
     _check(around)
     command, relay = plan.command, around.relay
@@ -73,7 +74,7 @@ async def finish(around: Around, plan: Plan) -> Buffers | Later[Buffers] | None:
     try:
         if not command.is_one_way:
             await relay.open(plan.broker, plan.lane)
-            later = begin(around, plan)
+            later = begin(around, line, plan)
             if later is not None:
                 return later
             came = await relay.ask(plan.broker, framed(command), lane=plan.lane, held_s=plan.held_s)

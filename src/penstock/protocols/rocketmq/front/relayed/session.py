@@ -92,7 +92,7 @@ class RelayedSession:
         if found is None:
             around.meter.answered(api, around.meter.now() - began)
         elif not isinstance(found, Later):
-            around.count(api, began, found)
+            around.count(api, began, found, self.line, asked.fields)
         return None if asked.is_one_way else found
 
     def lost(self) -> None:
@@ -119,7 +119,7 @@ class RelayedSession:
             if no.code in _NOT_YET:
                 return None
             raise
-        return None if plan is None else begin(self._around, plan)
+        return None if plan is None else begin(self._around, self.line, plan)
 
     def _planned(self, asked: RemotingCommand) -> Plan | None:
         """Where it goes; None where that has to be looked up. Raises Refused, ProtocolViolation."""
@@ -147,7 +147,7 @@ class RelayedSession:
             if way is Way.PULL and pulling.is_pull(asked):
                 plan = pulling.planned(around, line, asked, broker.name)
             plan = plan or Plan(asked, broker, _lane(line, way))
-        return await finish(around, plan)
+        return await finish(around, line, plan)
 
     # Everything else.
 
