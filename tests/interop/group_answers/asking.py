@@ -39,6 +39,7 @@ Told = dict[str, object]
 Script = Callable[["Asking"], Awaitable[None]]
 
 _MADE_UP = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
+_SHORT_ID = re.compile("[A-Za-z0-9_-]{22}")
 _LEFT_OUT = ("throttle_time_ms", "node_id", "host", "port")
 MEMBER_ID_REQUIRED = 79
 
@@ -113,6 +114,9 @@ class Asking:
         return value
 
     def _renamed(self, text: str) -> str:
+        if _SHORT_ID.fullmatch(text):
+            return self._names.setdefault(text, f"#{len(self._names) + 1}")
+        text = _SHORT_ID.sub(lambda found: self._names.get(found[0], found[0]), text)
         text = _MADE_UP.sub(lambda found: self._names.setdefault(found[0], f"#{len(self._names) + 1}"), text)
         for real, plain in {**self._groups, self.topic: "T"}.items():
             text = text.replace(real, plain)

@@ -96,7 +96,7 @@ class Beater:
         topic = OffsetFetchRequestGroupTopic(name=self.asking.topic, partition_indexes=[0])
         wanted = {"group_id": self.asking.group, "member_id": self.name, "member_epoch": self.epoch, **given}
         message = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(**wanted, topics=[topic])])
-        shown = " ".join(f"{name}={value}" for name, value in given.items())
+        shown = " ".join(f"{name}={self.asking.plain(value)}" for name, value in given.items())
         return await self.asking.note(self.wire, message, version, f"{self.name} fetches offsets v{version} {shown}")
 
 

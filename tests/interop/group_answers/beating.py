@@ -26,6 +26,7 @@ from tests.interop.group_answers.beaters import AWAY, NOT_YET, PATIENCE, Beater,
 from tests.interop.wire import told
 
 THEIRS = {"group.consumer.assignment.interval.ms": "0", "group.consumer.migration.policy": "disabled"}
+OURS = {"group_consumer_migration_policy": "disabled"}
 
 
 async def bounds(asking: Asking) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from penstock.protocols.kafka.messages.topics import CreateTopicsRequest, CreateTopicsRequestTopic
 from penstock.testing import Broker, NodeProcess
-from tests.interop.group_answers import beating, joining, offsets, rounds, static, timing
+from tests.interop.group_answers import beating, joining, migrating, offsets, rounds, static, timing
 from tests.interop.group_answers.asking import Script, Told, asking
 from tests.interop.group_answers.restarting import restarted
 from tests.interop.peers.fixtures import KafkaBroker
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.interop
 
 SHORT: Final = {**rounds.SCRIPTS, **static.SHORT}
 LONG: Final = {**joining.SCRIPTS, **static.SCRIPTS, **offsets.SCRIPTS}
-SCRIPTS: Final[Mapping[str, Script]] = {**SHORT, **LONG, **timing.SCRIPTS, **beating.SCRIPTS}
+SCRIPTS: Final[Mapping[str, Script]] = {**SHORT, **LONG, **timing.SCRIPTS, **beating.SCRIPTS, **migrating.SCRIPTS}
 
 KNOWN: Final[Mapping[str, str]] = {
     "bounds/refused: DescribeGroupsRequest v6": (
@@ -47,6 +47,9 @@ KNOWN: Final[Mapping[str, str]] = {
     "shared/offsets: a fetches offsets v9 member_id=None": (
         "A real broker stumbles over a member epoch without a member (-1); ours says that there is no such member."
     ),
+    "migrated_refused/nothing to choose from: x joins v3": (
+        "A real broker fails on a subscription that it cannot read (-1); ours says that it does not fit."
+    ),
     r"(beaten|changing)/.*subscribed_topic_regex=\(.*": (
         "Both say what is wrong with the pattern, each in the words of its own RE2."
     ),
@@ -54,9 +57,9 @@ KNOWN: Final[Mapping[str, str]] = {
 """Where ours differs, by script and answer, and why."""
 
 
-async def new_topic(bootstrap: str) -> tuple[str, bytes]:
+async def new_topic(bootstrap: str, partitions: int = 3) -> tuple[str, bytes]:
     name = f"t-{uuid.uuid4().hex[:8]}"
-    wanted = CreateTopicsRequestTopic(name=name, num_partitions=3, replication_factor=1)
+    wanted = CreateTopicsRequestTopic(name=name, num_partitions=partitions, replication_factor=1)
     async with wired(bootstrap) as wire:
         made = await wire.ask(CreateTopicsRequest(topics=[wanted], timeout_ms=9_000), 7)
     return name, bytes(made.topics[0].topic_id)
@@ -64,7 +67,8 @@ async def new_topic(bootstrap: str) -> tuple[str, bytes]:
 
 def answers(bootstrap: str, script: str) -> Told:
     async def main() -> Told:
-        async with asking(bootstrap, *await new_topic(bootstrap)) as asked:
+        partitions = migrating.PARTITIONS if script in migrating.SCRIPTS else 3
+        async with asking(bootstrap, *await new_topic(bootstrap, partitions)) as asked:
             await SCRIPTS[script](asked)
             return asked.found
 
@@ -123,8 +127,25 @@ def newer_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka.Brok
 
 @pytest.mark.long
 @pytest.mark.parametrize("script", beating.SCRIPTS)
-def test_our_node_answers_newer_groups_as_a_real_broker(newer_kafka: kafka.Broker, broker: Broker, script: str) -> None:
-    compare(script, answers(newer_kafka.bootstrap, script), answers(broker.bootstrap, script))
+def test_our_node_answers_newer_groups_as_a_real_broker(newer_kafka: kafka.Broker, tmp_path: Path, script: str) -> None:
+    with Broker(f"file:{tmp_path}", **beating.OURS) as broker:
+        compare(script, answers(newer_kafka.bootstrap, script), answers(broker.bootstrap, script))
+
+
+@pytest.fixture(scope="module")
+def converting_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka.Broker]:
+    """A real broker that shares out at once, and converts groups."""
+    try:
+        with kafka.broker(tmp_path_factory.mktemp("converting"), settings=migrating.THEIRS) as started:
+            yield started
+    except Unavailable as reason:
+        pytest.skip(f"no Kafka to test with: {reason}")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("script", migrating.SCRIPTS)
+def test_our_node_converts_groups_as_a_real_broker(converting_kafka: kafka.Broker, broker: Broker, script: str) -> None:
+    compare(script, answers(converting_kafka.bootstrap, script), answers(broker.bootstrap, script))
 
 
 @pytest.mark.long

@@ -22,6 +22,7 @@ from penstock.protocols.kafka.messages.consumer_groups import (
     ConsumerGroupHeartbeatRequestTopicPartition,
 )
 from penstock.protocols.kafka.messages.group_admin import DeleteGroupsRequest, ListGroupsRequest
+from penstock.protocols.kafka.migration import MigrationPolicy
 from penstock.store import open_store
 from tests.unit.kafka_front.group_kit import commit, committed, join
 from tests.unit.kafka_front.kit import Kit, run, serving
@@ -114,7 +115,7 @@ def test_a_group_without_members_becomes_one_of_the_other_protocol_and_keeps_its
         assert "online upgrade is disabled" in refused.error_message
         assert (await committed(kit))[0] == 7
 
-    run(test)
+    run(test, KafkaFrontOptions(newer_groups=ConsumerGroupSettings(migration_policy=MigrationPolicy.DISABLED)))
 
 
 def test_offsets_are_not_told_in_an_epoch_that_is_not_the_members() -> None:

@@ -53,6 +53,7 @@ def _front(services: Services, config: SnodeConfig) -> Front:
             session_timeout_ms=ours.group_consumer_session_timeout_ms,
             heartbeat_interval_ms=ours.group_consumer_heartbeat_interval_ms,
             max_size=ours.group_max_size,
+            migration_policy=ours.group_consumer_migration_policy,
         ),
     )
     return KafkaFront(services, options)

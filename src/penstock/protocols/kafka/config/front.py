@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from penstock.config.fields import check, number
+from penstock.config.fields import check, choice, number
 from penstock.errors import ConfigError
+from penstock.protocols.kafka.migration import MigrationPolicy
 
 __all__ = ["KafkaNodeConfig"]
 
@@ -28,6 +29,12 @@ class KafkaNodeConfig:
     )
     group_consumer_heartbeat_interval_ms: int = number(
         5_000, low=1, about="how often members of group.protocol=consumer are to be heard of"
+    )
+    group_consumer_migration_policy: MigrationPolicy = field(
+        default=MigrationPolicy.BIDIRECTIONAL,
+        metadata=choice(
+            MigrationPolicy, about="which way a group with members may go over from one protocol of groups to the other"
+        ),
     )
     group_max_size: int = number(10_000, low=1, about="members of one Kafka group; more are refused")
     offsets_retention_minutes: int = number(10_080, low=1, about="when offsets that no member reads on are forgotten")

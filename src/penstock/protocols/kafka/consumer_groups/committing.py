@@ -17,14 +17,15 @@ def commit_fault(
     """Whether it may. ``knows_epochs``: the request is of a version that has member epochs.
 
     Nobody in particular may while the group is empty. A member may in its epoch, and in an earlier one what was its own
-    then and still is: it was on its way while the group went on.
+    then and still is: it was on its way while the group went on. To who speaks the older protocol, epochs are
+    generations.
     """
     if identity.generation < 0 and not group.members:
         return ErrorCode.NONE
     member = group.members.get(identity.member_id)
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    if not knows_epochs:
+    if not knows_epochs and member.older is None:
         return ErrorCode.UNSUPPORTED_VERSION
     if identity.generation == member.epoch:
         return ErrorCode.NONE
@@ -32,7 +33,7 @@ def commit_fault(
         _had(group, member, each, identity.generation) for each in partitions
     ):
         return ErrorCode.NONE
-    return ErrorCode.STALE_MEMBER_EPOCH
+    return ErrorCode.STALE_MEMBER_EPOCH if member.older is None else ErrorCode.ILLEGAL_GENERATION
 
 
 def _had(group: ConsumerGroup, member: ConsumerMember, partition: tuple[str, int], epoch: int) -> bool:

@@ -7,18 +7,15 @@ heartbeat does to its member (`states`, `reconciling`), and committed offsets, w
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from penstock.columnar.entries import Entry
-from penstock.groups.deadlines import Deadlines
 from penstock.protocols.kafka.consumer_groups import accounts
 from penstock.protocols.kafka.consumer_groups.checking import check_beat, check_epoch, check_room, known_member
 from penstock.protocols.kafka.consumer_groups.committing import commit_fault
+from penstock.protocols.kafka.consumer_groups.converting import newer_group
 from penstock.protocols.kafka.consumer_groups.group import ConsumerGroup, ConsumerMember
-from penstock.protocols.kafka.consumer_groups.patterns import matching
-from penstock.protocols.kafka.consumer_groups.reconciling import reconcile
+from penstock.protocols.kafka.consumer_groups.older_members import OlderMembers
 from penstock.protocols.kafka.consumer_groups.requests import (
     AWAY,
     JOIN,
@@ -30,38 +27,32 @@ from penstock.protocols.kafka.consumer_groups.requests import (
     Wanted,
 )
 from penstock.protocols.kafka.consumer_groups.settings import ConsumerGroupSettings
-from penstock.protocols.kafka.consumer_groups.states import MemberState
-from penstock.protocols.kafka.consumer_groups.stored import Stored, entry_of, restored
-from penstock.protocols.kafka.consumer_groups.targets import retarget
-from penstock.protocols.kafka.coordinator import CommitIdentity, Leaver, Moment
+from penstock.protocols.kafka.consumer_groups.steps import Adopt, Steps
+from penstock.protocols.kafka.consumer_groups.stored import Stored, restored
+from penstock.protocols.kafka.coordinator import CommitIdentity, Group, Leaver, Moment
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.seams.rebalances import Rebalance, RebalanceCause
 
 __all__ = ["ConsumerCoordinator"]
 
 
-class _Wait(enum.Enum):
-    SESSION = "a member's session"
-    REVOCATION = "partitions that a member is to give up"
-
-
-class _Due(NamedTuple):
-    group_id: str
-    member_id: str
-    wait: _Wait
-
-
 class ConsumerCoordinator:
-    """``told`` is called with each rebalance that has come to its end, and its group's name."""
+    """``told`` is called with each rebalance that has come to its end, and its group's name.
+
+    ``older_members`` answers those that speak the older protocol in a group of the newer.
+    """
 
     def __init__(
         self, settings: ConsumerGroupSettings, told: Callable[[str, Rebalance], None] = lambda group, over: None
     ) -> None:
         self._settings = settings
-        self._told = told
-        self._groups: dict[str, ConsumerGroup] = {}
-        self._deadlines: Deadlines[_Due] = Deadlines()
-        self._changed: dict[str, set[str | None]] = {}
+        self._steps = Steps(settings, told)
+        self._groups = self._steps.groups
+        self.older_members = OlderMembers(self._steps)
+
+    def give_back_to(self, adopt: Adopt) -> None:
+        """Who takes over groups that go back to the older protocol; without, none do."""
+        self._steps.adopt = adopt
 
     # Heartbeats.
 
@@ -70,7 +61,7 @@ class ConsumerCoordinator:
         group = self._groups.get(beat.group)
         if group is not None and not beat.subscribes and now.monotonic < group.refresh_at:
             return None
-        patterns = any(each.pattern for each in group.members.values()) if group is not None else False
+        patterns = group is not None and group.has_patterns
         names = group.wanted() if group is not None else frozenset()
         return Wanted(names | frozenset(beat.names or ()), patterns or bool(beat.pattern))
 
@@ -91,10 +82,10 @@ class ConsumerCoordinator:
             # What it has stays its own until its session ends, which nothing makes longer now.
             member.epoch = AWAY
             group.note_whether_lagging(member)
-            self._note(group, member.member_id)
+            self._steps.note(group, member.member_id)
         else:
             accounts.note(group, RebalanceCause.LEFT, member)
-            self._remove([member], group, now)
+            self._steps.remove([member], group, now)
         return BeatAnswer(member_id=member.member_id, epoch=beat.epoch)
 
     def _served(self, beat: Beat, topics: Mapping[str, Topic] | None, now: Moment) -> BeatAnswer:
@@ -104,17 +95,16 @@ class ConsumerCoordinator:
         if group is None:
             group = self._groups[beat.group] = ConsumerGroup(beat.group)
         if member.member_id not in group.members:
-            group.add(member)
-            self._note(group, member.member_id)
-            accounts.note(group, RebalanceCause.JOINED, member)
+            self._steps.enter(group, member)
         changed = _update(member, beat)
-        self._follow(group, member, topics, now, changed=changed)
+        if member.older is not None:
+            group.speak(member, None)
+            self._steps.forget_deadlines(group, member.member_id)
+            self._steps.note(group, member.member_id)
+        self._steps.follow(group, member, topics, now, changed=changed)
         had = set(member.assigned)
-        if reconcile(group, member, beat.owned):
-            self._note(group, member.member_id)
-            self._time_revocation(member, group, now)
-        accounts.moved(group, member, now, self._told)
-        self._touch(group, member, now)
+        self._steps.move(group, member, beat.owned, now)
+        self._steps.touch(group, member, now)
         news = beat.full or had != member.assigned.keys()
         return BeatAnswer(
             member_id=member.member_id,
@@ -134,47 +124,31 @@ class ConsumerCoordinator:
             return ConsumerMember(beat.member_id, beat.instance_id, client_id=beat.client_id)
         if owner is None:
             return group.members[beat.member_id]
-        if group.members[owner].epoch != AWAY:
+        if group.members[owner].epoch != AWAY and group.members[owner].older is None:
             text = (
                 f"Static member {beat.member_id} with instance id {beat.instance_id} cannot join the group because the"
                 " instance id is owned by a member."
             )
             raise BeatRefused(ErrorCode.UNRELEASED_INSTANCE_ID, text)
-        return self._returned(group, owner, beat.member_id)
+        return self._steps.come_back(group, owner, beat.member_id)
 
-    def _returned(self, group: ConsumerGroup, owner: str, member_id: str) -> ConsumerMember:
-        self._forget_deadlines(group, owner)
-        self._note(group, owner)
-        self._note(group, member_id)
-        return group.replace(owner, member_id)
+    def convert(self, group: Group, beat: Beat, topics: Mapping[str, Topic]) -> None:
+        """Take over a group of the older protocol, for a heartbeat that joins it; it ends where it was.
 
-    def _follow(
-        self,
-        group: ConsumerGroup,
-        member: ConsumerMember,
-        topics: Mapping[str, Topic] | None,
-        now: Moment,
-        *,
-        changed: bool,
-    ) -> None:
-        """Bring epoch and target up to what members want and what topics there are."""
-        others = topics is not None and _look(group, topics)
-        if topics is not None:
-            group.refresh_at = now.monotonic + self._settings.refresh_ms / 1_000
-        if changed:
-            self._note(group, member.member_id)
-        if changed or others:
-            accounts.changed(group, member, topics=others and not changed)
-            self._bump(group, now)
-        if group.epoch > group.target_epoch:
-            for each in retarget(group):
-                self._note(group, each.member_id)
-            self._note(group, None)
+        ``topics``: those of `topics_of_group` that exist. Raises BeatRefused where it must stay as it is.
+        """
+        made = newer_group(group, topics, self._settings)
+        check_room(made, beat, self._settings.max_size)
+        self._groups[made.group_id] = made
+        self._steps.note(made, None)
+        for member in made.members.values():
+            self._steps.note(made, member.member_id)
 
-    def _bump(self, group: ConsumerGroup, now: Moment) -> None:
-        group.epoch += 1
-        accounts.begun(group, now)
-        self._note(group, None)
+    def begin_sessions(self, group_id: str, now: Moment) -> None:
+        """Of a group that was taken over."""
+        group = self._groups[group_id]
+        for member in group.members.values():
+            self._steps.touch(group, member, now)
 
     # Members that go.
 
@@ -186,18 +160,9 @@ class ConsumerCoordinator:
         gone: dict[str, ConsumerMember] = {}
         codes = [_leaving(group, each, gone) for each in leavers]
         for member in gone.values():
-            accounts.note(group, RebalanceCause.TAKEN_OUT, member)
-        self._remove(list(gone.values()), group, now)
+            accounts.note(group, RebalanceCause.TAKEN_OUT if member.older is None else RebalanceCause.LEFT, member)
+        self._steps.remove(list(gone.values()), group, now)
         return codes
-
-    def _remove(self, members: Sequence[ConsumerMember], group: ConsumerGroup, now: Moment) -> None:
-        for member in members:
-            group.remove(member.member_id)
-            self._forget_deadlines(group, member.member_id)
-            self._note(group, member.member_id)
-        if members:
-            self._bump(group, now)
-            accounts.deserted(group, now, self._told)
 
     # Offsets.
 
@@ -216,7 +181,9 @@ class ConsumerCoordinator:
         member = group.members.get(member_id or "")
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        return ErrorCode.NONE if member.epoch == epoch else ErrorCode.STALE_MEMBER_EPOCH
+        if member.epoch == epoch:
+            return ErrorCode.NONE
+        return ErrorCode.STALE_MEMBER_EPOCH if member.older is None else ErrorCode.ILLEGAL_GENERATION
 
     def is_subscribed(self, group_id: str, topic: str) -> bool:
         """Whether a member wants the topic."""
@@ -240,8 +207,7 @@ class ConsumerCoordinator:
             return ErrorCode.GROUP_ID_NOT_FOUND
         if group.members:
             return ErrorCode.NON_EMPTY_GROUP
-        del self._groups[group_id]
-        self._note(group, None)
+        self._steps.forget(group)
         return ErrorCode.NONE
 
     # Time and the log.
@@ -252,61 +218,36 @@ class ConsumerCoordinator:
             self._groups[group.group_id] = group
             accounts.restored(group)
             for member in group.members.values():
-                self._touch(group, member, now)
-                self._time_revocation(member, group, now)
+                self._steps.touch(group, member, now)
+                self._steps.time_revocation(member, group, now)
 
     def has_changes(self, group_id: str) -> bool:
         """Whether something of the group is not in the log, nor on its way there."""
-        return group_id in self._changed
+        return self._steps.has_changes(group_id)
 
     def take_changes(self, group_id: str) -> list[Entry]:
         """What is to be written of a group, as it is now; `give_back` it if the log refuses."""
-        group = self._groups.get(group_id)
-        whose = self._changed.pop(group_id, ())
-        return [entry_of(group_id, member_id, group) for member_id in whose]
+        return self._steps.take_changes(group_id)
 
     def give_back(self, group_id: str, whose: Iterable[str | None]) -> None:
         """What `take_changes` said did not get into the log."""
-        self._changed.setdefault(group_id, set()).update(whose)
+        self._steps.untake(group_id, whose)
 
     def changes(self, group_id: str) -> frozenset[str | None]:
         """Whose entries `take_changes` would give: members by id, None for the group itself."""
-        return frozenset(self._changed.get(group_id, ()))
+        return self._steps.changes(group_id)
 
     def next_deadline(self) -> float | None:
         """When `expire` has something to do, in seconds of the monotonic clock."""
-        return self._deadlines.next()
+        return self._steps.deadlines.next()
 
     def expire(self, now: Moment) -> set[str]:
         """Let everything happen whose time has come. Returns the groups that have changed."""
         changed = set()
-        for due in self._deadlines.due(now.monotonic):
-            group = self._groups[due.group_id]
-            member = group.members[due.member_id]
-            late = due.wait is _Wait.REVOCATION
-            after_ms = member.rebalance_timeout_ms if late else self._settings.session_timeout_ms
-            accounts.note(group, RebalanceCause.NOT_REVOKED if late else RebalanceCause.EXPIRED, member, after_ms)
-            self._remove([member], group, now)
+        for due in self._steps.deadlines.due(now.monotonic):
+            self._steps.expire(due, now)
             changed.add(due.group_id)
         return changed
-
-    def _touch(self, group: ConsumerGroup, member: ConsumerMember, now: Moment) -> None:
-        due = _Due(group.group_id, member.member_id, _Wait.SESSION)
-        self._deadlines.set(due, now.monotonic + self._settings.session_timeout_ms / 1_000)
-
-    def _time_revocation(self, member: ConsumerMember, group: ConsumerGroup, now: Moment) -> None:
-        due = _Due(group.group_id, member.member_id, _Wait.REVOCATION)
-        if member.state is MemberState.UNREVOKED:
-            self._deadlines.set(due, now.monotonic + max(0, member.rebalance_timeout_ms) / 1_000)
-        else:
-            self._deadlines.cancel(due)
-
-    def _forget_deadlines(self, group: ConsumerGroup, member_id: str) -> None:
-        for wait in _Wait:
-            self._deadlines.cancel(_Due(group.group_id, member_id, wait))
-
-    def _note(self, group: ConsumerGroup, member_id: str | None) -> None:
-        self._changed.setdefault(group.group_id, set()).add(member_id)
 
 
 def _update(member: ConsumerMember, beat: Beat) -> bool:
@@ -321,17 +262,6 @@ def _update(member: ConsumerMember, beat: Beat) -> bool:
     member.assignor = member.assignor if beat.assignor is None else beat.assignor
     member.client_id, member.client_host = beat.client_id, beat.client_host
     return before != (frozenset(member.names), member.pattern)
-
-
-def _look(group: ConsumerGroup, topics: Mapping[str, Topic]) -> bool:
-    """Take over what topics there are; whether that is anything else than before for the group."""
-    patterns = {each.pattern for each in group.members.values() if each.pattern}
-    group.matched = {each: matching(each, topics.keys()) for each in patterns}
-    wanted = group.wanted()
-    found = {name: topic for name, topic in sorted(topics.items()) if name in wanted}
-    differs = found != group.topics
-    group.topics = found
-    return differs
 
 
 def _leaving(group: ConsumerGroup, leaver: Leaver, gone: dict[str, ConsumerMember]) -> ErrorCode:

@@ -5,14 +5,17 @@ What must not live here: clocks, decisions (`coordinator`, `reconciling`) and by
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final
 
 from penstock.groups.rebalances import Account
+from penstock.protocols.kafka.consumer_groups.older import Older
 from penstock.protocols.kafka.consumer_groups.requests import Place, Topic
 from penstock.protocols.kafka.consumer_groups.states import MemberState
+from penstock.protocols.kafka.coordinator.requests import Protocols
 
 __all__ = ["ASSIGNING", "EMPTY", "RECONCILING", "STABLE", "ConsumerGroup", "ConsumerMember"]
 
@@ -28,6 +31,7 @@ class ConsumerMember:
     """``assigned`` and ``pending`` (yet to be given up) are by the epoch in which the member got them; both are its.
 
     ``epoch`` is -2 while a static member is away. ``target``: what it is to have in the group's target epoch.
+    ``older``: it speaks the older protocol, whose generation its epoch is; to be changed by `ConsumerGroup.speak`.
     """
 
     member_id: str
@@ -45,6 +49,7 @@ class ConsumerMember:
     assigned: dict[Place, int] = field(default_factory=dict)
     pending: dict[Place, int] = field(default_factory=dict)
     target: frozenset[Place] = frozenset()
+    older: Older | None = None
 
     @property
     def owned(self) -> Iterable[Place]:
@@ -57,7 +62,9 @@ class ConsumerGroup:
     """``topics``: those that members want, as far as they exist; ``matched``: those that a pattern means, by name.
 
     ``owners``: who has a partition, or has yet to give it up. ``lagging``: members that are not yet where the target
-    wants them. ``refresh_at``: when topics are to be looked at again, in seconds of the monotonic clock.
+    wants them. ``older``: how many members speak the older protocol; ``supported``: how many of them know each of its
+    protocols; counted, as in groups of that. ``refresh_at``: when topics are to be looked at again, in seconds of the
+    monotonic clock.
     """
 
     group_id: str
@@ -70,6 +77,8 @@ class ConsumerGroup:
     static_ids: dict[str, str] = field(default_factory=dict)
     owners: dict[Place, str] = field(default_factory=dict)
     lagging: set[str] = field(default_factory=set)
+    older: int = 0
+    supported: Counter[str] = field(default_factory=Counter)
     refresh_at: float = 0.0
     rebalancing: bool = False
     account: Account = field(default_factory=Account)
@@ -82,6 +91,11 @@ class ConsumerGroup:
         if self.epoch > self.target_epoch:
             return ASSIGNING
         return RECONCILING if self.lagging else STABLE
+
+    @property
+    def has_patterns(self) -> bool:
+        """Some members want all topics of a pattern."""
+        return any(each.pattern for each in self.members.values())
 
     def wanted_by(self, member: ConsumerMember) -> frozenset[str]:
         """Names of the topics that a member wants, whether they exist or not."""
@@ -98,6 +112,7 @@ class ConsumerGroup:
         if member.instance_id is not None:
             self.static_ids[member.instance_id] = member.member_id
         self.owners.update(dict.fromkeys(member.owned, member.member_id))
+        self._count(member.older, 1)
         self.note_whether_lagging(member)
 
     def remove(self, member_id: str) -> ConsumerMember:
@@ -107,6 +122,7 @@ class ConsumerGroup:
             del self.static_ids[member.instance_id]
         for place in member.owned:
             del self.owners[place]
+        self._count(member.older, -1)
         self.lagging.discard(member_id)
         return member
 
@@ -120,6 +136,25 @@ class ConsumerGroup:
         self.members = {name: self.members[name] for name in order}
         self.account.renamed(old_id, new_id)
         return member
+
+    def speak(self, member: ConsumerMember, older: Older | None) -> None:
+        """The member speaks that protocol from now on, None for the newer one."""
+        self._count(member.older, -1)
+        member.older = older
+        self._count(older, 1)
+
+    def _count(self, older: Older | None, by: int) -> None:
+        if older is None:
+            return
+        self.older += by
+        for name in {name for name, _ in older.protocols}:
+            self.supported[name] += by
+            if not self.supported[name]:
+                del self.supported[name]  # members choose the names: those of none are not kept
+
+    def supports(self, protocols: Protocols) -> bool:
+        """Whether one of these is known to all members of the older protocol."""
+        return any(self.supported[name] == self.older for name, _ in protocols)
 
     def own(self, member: ConsumerMember, assigned: dict[Place, int], pending: dict[Place, int]) -> None:
         """The member owns this now, and nothing else."""

@@ -12,7 +12,7 @@ from penstock.protocols.kafka.consumer_groups.group import ConsumerGroup, Consum
 from penstock.protocols.kafka.consumer_groups.requests import Place
 from penstock.protocols.kafka.consumer_groups.states import TABLE, Effect, Event, MemberState
 
-__all__ = ["reconcile"]
+__all__ = ["reconcile", "waits_for_others"]
 
 
 def reconcile(group: ConsumerGroup, member: ConsumerMember, says: Collection[Place] | None) -> bool:
@@ -35,6 +35,11 @@ def _event(group: ConsumerGroup, member: ConsumerMember, says: Collection[Place]
     if leaving and _still_owns(leaving, says):
         return Event.MUST_REVOKE
     return Event.SOME_HELD if any(_held(group, member, each) for each in member.target) else Event.ALL_FREE
+
+
+def waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
+    """Others own all that it is still to have."""
+    return all(_held(group, member, each) for each in member.target if each not in member.assigned)
 
 
 def _still_owns(places: Collection[Place], says: Collection[Place] | None) -> bool:

@@ -33,6 +33,10 @@ class Wanted(NamedTuple):
     names: frozenset[str]
     every: bool
 
+    def covers(self, other: Wanted) -> bool:
+        """Whoever was told of these was told of the others, too."""
+        return self.every or (not other.every and other.names <= self.names)
+
 
 class BeatRefused(PenstockError):
     """A heartbeat that cannot be served: the code, and what its sender should know."""

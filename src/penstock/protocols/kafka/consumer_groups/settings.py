@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock.protocols.kafka.migration import MigrationPolicy
+
 __all__ = ["ConsumerGroupSettings"]
 
 
@@ -18,3 +20,4 @@ class ConsumerGroupSettings:
     heartbeat_interval_ms: int = 5_000
     max_size: int = 10_000
     refresh_ms: int = 1_000
+    migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL

@@ -11,12 +11,14 @@ from collections.abc import Iterable, Mapping
 from penstock.columnar.entries import Entry
 from penstock.errors import ProtocolViolation
 from penstock.protocols.kafka.consumer_groups.group import ConsumerGroup, ConsumerMember
+from penstock.protocols.kafka.consumer_groups.older import Older
 from penstock.protocols.kafka.consumer_groups.requests import Place, Topic
 from penstock.protocols.kafka.consumer_groups.states import MemberState
 from penstock.protocols.kafka.messages.consumer_group_log import (
     GroupLogKey,
     GroupLogValue,
     LoggedPartitions,
+    LoggedProtocol,
     LoggedTopic,
     MemberLogValue,
     read_log_entry,
@@ -77,7 +79,13 @@ def _member_value(member: ConsumerMember) -> MemberLogValue:
         assigned=_logged(member.assigned),
         pending=_logged(member.pending),
         target=_logged(dict.fromkeys(member.target, 0)),
+        older_session_timeout_ms=-1 if member.older is None else member.older.session_timeout_ms,
+        older_protocols=[] if member.older is None else _protocols(member.older),
     )
+
+
+def _protocols(older: Older) -> list[LoggedProtocol]:
+    return [LoggedProtocol(name=name, metadata=metadata) for name, metadata in older.protocols]
 
 
 def _logged(places: Mapping[Place, int]) -> list[LoggedPartitions]:
@@ -123,7 +131,15 @@ def _member(member_id: str, value: MemberLogValue) -> ConsumerMember:
         assigned=dict(_placed(value.assigned)),
         pending=dict(_placed(value.pending)),
         target=frozenset(place for place, _ in _placed(value.target)),
+        older=_older(value),
     )
+
+
+def _older(value: MemberLogValue) -> Older | None:
+    if not value.older_protocols:
+        return None
+    protocols = tuple((each.name, bytes(each.metadata)) for each in value.older_protocols)
+    return Older(value.older_session_timeout_ms, protocols)
 
 
 def _placed(logged: Iterable[LoggedPartitions]) -> Iterable[tuple[Place, int]]:

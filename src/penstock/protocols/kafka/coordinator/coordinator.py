@@ -8,12 +8,13 @@ no clock: the owner calls `expire` at `next_deadline`. What must not live here: 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 
 from penstock.protocols.kafka.coordinator import joining, membership
 from penstock.protocols.kafka.coordinator.effects import ACTS
 from penstock.protocols.kafka.coordinator.group import Group
 from penstock.protocols.kafka.coordinator.requests import CommitIdentity, Join, JoinAnswer, Leaver, Sync, SyncAnswer
-from penstock.protocols.kafka.coordinator.rounds import Cause, Moment, Rounds, Storage
+from penstock.protocols.kafka.coordinator.rounds import Cause, Moment, Rounds, Storage, Wait
 from penstock.protocols.kafka.coordinator.settings import GroupSettings
 from penstock.protocols.kafka.coordinator.states import Event, State
 from penstock.protocols.kafka.coordinator.stored import CONSUMER, restored
@@ -21,6 +22,8 @@ from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.seams.rebalances import Rebalance
 
 __all__ = ["Coordinator"]
+
+_BAD_SESSION: Final = ErrorCode.INVALID_SESSION_TIMEOUT
 
 
 class Coordinator:
@@ -55,12 +58,17 @@ class Coordinator:
         joining.join(self._rounds, group, request, now, self._new_id)
         self._forget_if_blank(group)
 
-    def _join_fault(self, request: Join) -> ErrorCode:
+    def bounds_fault(self, request: Join) -> ErrorCode:
+        """What is wrong with a join whatever its group is."""
         if not request.group:
             return ErrorCode.INVALID_GROUP_ID
         shortest, longest = self._settings.min_session_timeout_ms, self._settings.max_session_timeout_ms
-        if not shortest <= request.session_timeout_ms <= longest:
-            return ErrorCode.INVALID_SESSION_TIMEOUT
+        return ErrorCode.NONE if shortest <= request.session_timeout_ms <= longest else _BAD_SESSION
+
+    def _join_fault(self, request: Join) -> ErrorCode:
+        fault = self.bounds_fault(request)
+        if fault:
+            return fault
         if request.group not in self._groups and request.member_id:
             return ErrorCode.UNKNOWN_MEMBER_ID
         return ErrorCode.NONE
@@ -162,6 +170,34 @@ class Coordinator:
         if group.state is State.DEAD:
             del self._groups[group_id]
         return answer
+
+    # Groups that go over to the newer protocol with their members, and come back.
+
+    def release(self, group_id: str) -> None:
+        """The group goes on elsewhere: whoever waits in it is told to join again."""
+        group = self._groups.pop(group_id)
+        for member in group.members.values():
+            self._rounds.cancel(group, Wait.SESSION, member.member_id)
+            member.answer_join(JoinAnswer(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+            member.answer_sync(SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS))
+        for member_id in group.pending_join:
+            self._rounds.cancel(group, Wait.PENDING, member_id)
+        for wait in (Wait.JOIN, Wait.SYNC):
+            self._rounds.cancel(group, wait)
+
+    def adopt(self, group: Group, now: Moment, *, rests: bool) -> bool:
+        """Go on with a STABLE group of elsewhere, unless it is too large; ``rests``: its members need no other shares.
+
+        Its record is the caller's to write.
+        """
+        if len(group.members) > self._settings.max_size:
+            return False
+        self._groups[group.group_id] = group
+        for member in group.members.values():
+            self._rounds.touch(group, member, now)
+        if not rests:
+            self._rounds.step(group, Event.REMOVED, Cause(now))
+        return True
 
     # Views.
 

@@ -6,23 +6,55 @@ What must not live here: decisions about groups (`consumer_groups`) and wire mes
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Protocol
 
 from penstock.errors import PenstockError
-from penstock.protocols.kafka.consumer_groups import Beat, BeatAnswer, ConsumerCoordinator, ConsumerGroupSettings, Topic
+from penstock.protocols.kafka.consumer_groups import (
+    Beat,
+    BeatAnswer,
+    ConsumerCoordinator,
+    ConsumerGroupSettings,
+    Topic,
+    Wanted,
+)
 from penstock.protocols.kafka.consumer_groups.checking import check_beat
-from penstock.protocols.kafka.consumer_groups.requests import BeatRefused
-from penstock.protocols.kafka.coordinator import Leaver, Moment
+from penstock.protocols.kafka.consumer_groups.requests import JOIN, BeatRefused
+from penstock.protocols.kafka.coordinator import Group, Join, JoinAnswer, Leaver, Moment, Sync, SyncAnswer
+from penstock.protocols.kafka.coordinator.stored import stored_value
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.alarm import Alarm
 from penstock.protocols.kafka.front.consumer_group_log import ConsumerGroupLog
+from penstock.protocols.kafka.front.faults import Refused
 from penstock.seams.journal import OWN_TOPICS
+from penstock.seams.locks import Locks
 from penstock.seams.node import Services
 from penstock.seams.rebalances import Rebalance
 
-__all__ = ["ConsumerGroupKeeper"]
+__all__ = ["ConsumerGroupKeeper", "OlderGroups"]
 
 _log = logging.getLogger("penstock.node")
+
+
+class OlderGroups(Protocol):
+    """What groups of the newer protocol need of those of the older, beside which they live."""
+
+    def topics_of(self, group_id: str) -> frozenset[str]:
+        """Topics that such a group wants or was given; nothing where there is none."""
+        ...
+
+    def make_way(self, beat: Beat, topics: Mapping[str, Topic]) -> None:
+        """Before a heartbeat: end a group of that name, or let it go over. Raises BeatRefused where it must stay."""
+        ...
+
+    def adopt(self, group: Group, now: Moment, rests: bool) -> bool:
+        """Take over a group that goes back; see `penstock.protocols.kafka.coordinator.Coordinator.adopt`."""
+        ...
+
+    async def keep(self, group_id: str, record: bytes, look: Callable[[], None]) -> None:
+        """Write the record of such a group, unless ``look`` raises. Raises Refused, StoreError."""
+        ...
 
 
 class ConsumerGroupKeeper:
@@ -36,6 +68,14 @@ class ConsumerGroupKeeper:
         self.coordinator = ConsumerCoordinator(settings, told)
         self._log = ConsumerGroupLog(services.journals, services.runtime, self.coordinator)
         self._alarm = Alarm(services.runtime, self.coordinator.next_deadline, self._expire)
+        self._older: OlderGroups | None = None
+        self._going: dict[str, bytes] = {}
+        self._locks: Locks[str] = Locks(services.runtime.promise)
+
+    def live_beside(self, older: OlderGroups) -> None:
+        """Before anything else is asked."""
+        self._older = older
+        self.coordinator.give_back_to(older.adopt)
 
     def now(self) -> Moment:
         """Both clocks."""
@@ -50,25 +90,52 @@ class ConsumerGroupKeeper:
         """No more deadlines."""
         self._alarm.stop()
 
-    async def beat(self, beat: Beat, make_way: Callable[[Beat], None]) -> BeatAnswer:
-        """ConsumerGroupHeartbeat. ``make_way`` is asked whether there may be such a group; raises BeatRefused."""
+    # Heartbeats, and joins of members that speak the older protocol.
+
+    async def beat(self, beat: Beat) -> BeatAnswer:
+        """ConsumerGroupHeartbeat."""
         try:
             check_beat(beat)
-            topics = await self._topics(beat)
-            make_way(beat)
+            topics = await self._topics(lambda: self._wanted(beat))
+            if self._older is not None:
+                self._older.make_way(beat, topics or {})
             answer = self.coordinator.beat(beat, topics, self.now())
             self._alarm.wake()
-            await self._log.save(beat.group)
+            await self.save(beat.group)
         except BeatRefused as refused:
             return BeatAnswer(refused.code, str(refused))
         except PenstockError as error:
             return BeatAnswer(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error))
         return answer
 
-    async def _topics(self, beat: Beat) -> dict[str, Topic] | None:
+    def _wanted(self, beat: Beat) -> Wanted | None:
         wanted = self.coordinator.wanted(beat, self.now())
-        if wanted is None:
-            return None
+        older = self._older.topics_of(beat.group) if self._older is not None and beat.epoch == JOIN else frozenset()
+        return wanted if wanted is None else Wanted(wanted.names | older, wanted.every)
+
+    async def join(self, request: Join, new_id: str) -> JoinAnswer | None:
+        """JoinGroup; None if there is no such group with members."""
+        try:
+            topics = await self._topics(lambda: self.coordinator.older_members.wanted(request))
+            answer = self.coordinator.older_members.join(request, topics or {}, self.now(), new_id)
+            self._alarm.wake()
+            if answer is not None:
+                await self.save(request.group)
+        except PenstockError:
+            return JoinAnswer(ErrorCode.COORDINATOR_NOT_AVAILABLE, request.member_id)
+        return answer
+
+    async def _topics(self, ask: Callable[[], Wanted | None]) -> dict[str, Topic] | None:
+        """What there is of what is wanted; asked again for what others came to want meanwhile."""
+        wanted, found = ask(), None
+        while wanted is not None:
+            found = await self._found(wanted)
+            told, wanted = wanted, ask()
+            if wanted is None or told.covers(wanted):
+                break
+        return found
+
+    async def _found(self, wanted: Wanted) -> dict[str, Topic]:
         enode = self._services.enode
         if wanted.every:
             # A real broker's patterns mean its own topics, too; what it has none of, a pattern must not mean here.
@@ -77,35 +144,78 @@ class ConsumerGroupKeeper:
         found = [await enode.topic(name) for name in sorted(wanted.names)]
         return {each.name: Topic(each.id, each.partitions) for each in found if each is not None}
 
+    def sync(self, request: Sync) -> SyncAnswer | None:
+        """SyncGroup; None if there is no such group with members."""
+        answer = self.coordinator.older_members.sync(request, self.now())
+        self._alarm.wake()
+        return answer
+
+    def heartbeat(self, group_id: str, member_id: str, instance_id: str | None, generation: int) -> ErrorCode | None:
+        """Heartbeat; None if there is no such group with members."""
+        answer = self.coordinator.older_members.heartbeat(group_id, member_id, instance_id, generation, self.now())
+        self._alarm.wake()
+        return answer
+
     async def leave(self, group_id: str, leavers: Sequence[Leaver]) -> list[ErrorCode] | None:
         """LeaveGroup; None if there is no such group. Raises StoreError."""
         codes = self.coordinator.leave(group_id, leavers, self.now())
         self._alarm.wake()
-        await self._log.save(group_id)
+        await self.save(group_id)
         return codes
 
-    def give_way(self, group_id: str) -> bool:
-        """Forget a group without members, so that it can be one of the older protocol; whether there is none now."""
-        if self.coordinator.group(group_id) is None:
-            return True
-        if self.coordinator.delete(group_id):
-            return False
-        self._save_soon(group_id)
-        return True
+    # From one protocol to the other.
+
+    def convert(self, group: Group, beat: Beat, topics: Mapping[str, Topic]) -> None:
+        """Go on with a group of the older protocol, which is to be released there. Raises BeatRefused."""
+        self.coordinator.convert(group, beat, topics)
+        self._going.pop(group.group_id, None)
+        self.coordinator.begin_sessions(group.group_id, self.now())
+
+    def give_way(self, group_id: str) -> None:
+        """Forget a group without members, so that it can be one of the older protocol."""
+        if self.coordinator.group(group_id) is not None and not self.coordinator.delete(group_id):
+            self.goes(group_id, stored_value(Group(group_id, state_since_ms=self.now().wall_ms), {}))
+
+    def goes(self, group_id: str, record: bytes) -> None:
+        """The group is one of the older protocol from now on. ``record`` is its first one there.
+
+        That is written before its entries here go: a start in between finds the newer group, as it was before, and
+        none finds one of the older protocol from before its time here.
+        """
+        self._going[group_id] = record
+        self._runtime.spawn(self._saved(group_id), f"store group {group_id}")
+
+    def forget(self, group_id: str) -> None:
+        """The group is gone there, too."""
+        self._going.pop(group_id, None)
 
     async def save(self, group_id: str) -> None:
         """Return when all that was decided of the group is durable. Raises StoreError."""
+        if group_id in self._going:
+            async with self._locks.held(group_id):
+                await self._go(group_id)
         await self._log.save(group_id)
+
+    async def _go(self, group_id: str) -> None:
+        record = self._going.get(group_id)
+
+        def look() -> None:
+            if self._going.get(group_id) is not record:
+                raise Refused(ErrorCode.GROUP_ID_NOT_FOUND)
+
+        if record is not None and self._older is not None:
+            with suppress(Refused):
+                await self._older.keep(group_id, record, look)
+            await self._log.save(group_id)
+            if self._going.get(group_id) is record:
+                del self._going[group_id]
 
     def _expire(self) -> None:
         for group_id in self.coordinator.expire(self.now()):
-            self._save_soon(group_id)
-
-    def _save_soon(self, group_id: str) -> None:
-        self._runtime.spawn(self._saved(group_id), f"store group {group_id}")
+            self._runtime.spawn(self._saved(group_id), f"store group {group_id}")
 
     async def _saved(self, group_id: str) -> None:
         try:
-            await self._log.save(group_id)
+            await self.save(group_id)
         except PenstockError as error:
             _log.warning("cannot store what became of group %s, will try with its next heartbeat: %s", group_id, error)

@@ -1,32 +1,38 @@
 """Runs the group coordinators: gives them the time, calls them at their deadlines, carries their records to the log.
 
-A group is of one protocol at a time. While it has no members it can become one of the other; with members it stays what
-it is (Kafka's ``group.consumer.migration.policy`` ``disabled``).
+A group is of one protocol at a time. While it has no members it can become one of the other; with members it goes over
+with the first that speaks the newer protocol, and back with the last (Kafka's ``group.consumer.migration.policy``).
 
 What must not live here: decisions about groups (`coordinator`) and wire messages (`apis`).
 """
 
 from __future__ import annotations
 
+import base64
 import itertools
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from penstock.errors import PenstockError
 from penstock.groups.rebalances import sentence
 from penstock.model import Committed, Partition
-from penstock.protocols.kafka.consumer_groups import Beat
+from penstock.protocols.kafka.consumer_groups import Beat, Topic
+from penstock.protocols.kafka.consumer_groups.converting import topics_of_group
 from penstock.protocols.kafka.consumer_groups.requests import JOIN, BeatRefused
 from penstock.protocols.kafka.coordinator import (
     CommitIdentity,
     Coordinator,
     Group,
     GroupSettings,
+    Join,
+    JoinAnswer,
     Leaver,
     Moment,
     State,
+    Sync,
 )
+from penstock.protocols.kafka.coordinator.stored import stored_value
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.alarm import Alarm
 from penstock.protocols.kafka.front.consumer_group_keeper import ConsumerGroupKeeper
@@ -55,6 +61,7 @@ class GroupKeeper:
         self._numbers = itertools.count(1)
         self.coordinator = Coordinator(settings, self, self._new_id, tell)
         self.newer = newer
+        newer.live_beside(self)
         self._alarm = Alarm(runtime, self.coordinator.next_deadline, self._expire)
 
     def now(self) -> Moment:
@@ -88,22 +95,66 @@ class GroupKeeper:
 
     # Which of the two a group is.
 
-    def make_way_for_newer(self, beat: Beat) -> None:
-        """Before a heartbeat: a group of the older protocol that has no members ends. Raises BeatRefused."""
+    def topics_of(self, group_id: str) -> frozenset[str]:
+        group = self.coordinator.group(group_id)
+        return frozenset() if group is None else topics_of_group(group)
+
+    def make_way(self, beat: Beat, topics: Mapping[str, Topic]) -> None:
         group = self.coordinator.group(beat.group)
         if group is None or self._is_newer(beat.group):
             return
         if beat.epoch != JOIN:
             raise BeatRefused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {beat.group} is not a consumer group.")
-        if group.state is not State.EMPTY:
-            text = f"Cannot upgrade classic group {beat.group} to consumer group because online upgrade is disabled."
-            raise BeatRefused(ErrorCode.GROUP_ID_NOT_FOUND, text)
-        self.coordinator.delete(beat.group, self.now())
+        if group.state is State.EMPTY:
+            self.coordinator.delete(beat.group, self.now())
+            self.newer.forget(beat.group)
+        else:
+            self.newer.convert(group, beat, topics)
+            self.coordinator.release(beat.group)
         self.wake()
 
-    def make_way_for_older(self, group_id: str) -> bool:
-        """Before a JoinGroup: a group of the newer protocol that has no members ends; whether there is none now."""
-        return self.newer.give_way(group_id)
+    def adopt(self, group: Group, now: Moment, rests: bool) -> bool:
+        record = stored_value(group, {each.member_id: each.assignment for each in group.members.values()})
+        if not self.coordinator.adopt(group, now, rests=rests):
+            return False
+        self.newer.goes(group.group_id, record)
+        self.wake()
+        return True
+
+    async def keep(self, group_id: str, record: bytes, look: Callable[[], None]) -> None:
+        await patiently(self._runtime, lambda: self._offsets.save_group(group_id, record, look))
+
+    # Requests of the older protocol, to groups of either.
+
+    async def join(self, request: Join) -> JoinAnswer | None:
+        """JoinGroup: its answer where the group is of the newer protocol, else None, and it comes by the request."""
+        fault = self.coordinator.bounds_fault(request)
+        if not fault:
+            random = self._runtime.random_bytes(16)
+            answer = await self.newer.join(request, base64.urlsafe_b64encode(random).rstrip(b"=").decode())
+            if answer is not None:
+                return answer
+            self.newer.give_way(request.group)
+        self.coordinator.join(request, self.now())
+        self.wake()
+        return None
+
+    def sync(self, request: Sync) -> None:
+        """SyncGroup; the answer comes through ``request.reply``."""
+        answer = self.newer.sync(request)
+        if answer is not None:
+            request.reply(answer)
+            return
+        self.coordinator.sync(request, self.now())
+        self.wake()
+
+    def heartbeat(self, group_id: str, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
+        """Heartbeat."""
+        code = self.newer.heartbeat(group_id, member_id, instance_id, generation)
+        if code is None:
+            code = self.coordinator.heartbeat(group_id, member_id, instance_id, generation, self.now())
+            self.wake()
+        return code
 
     async def leave(self, group_id: str, leavers: Sequence[Leaver]) -> list[ErrorCode]:
         """LeaveGroup: one code a leaver. Raises StoreError."""
@@ -141,22 +192,25 @@ class GroupKeeper:
     # What the coordinator calls.
 
     def store(self, group_id: str, record: bytes, ticket: int | None) -> None:
-        self._runtime.spawn(self._store(group_id, record, ticket), f"store group {group_id}")
+        group = self.coordinator.group(group_id)
+        self._runtime.spawn(self._store(group_id, group, record, ticket), f"store group {group_id}")
 
-    async def _store(self, group_id: str, record: bytes, ticket: int | None) -> None:
+    async def _store(self, group_id: str, group: Group | None, record: bytes, ticket: int | None) -> None:
         number = self._stores[group_id] = next(self._numbers)
         tried = False
 
         def look() -> None:
             nonlocal tried
-            # Who deletes the group may be there first, and has said by then that nothing stays of it. And what is tried
-            # again must not come behind what the group has become by now.
-            if self.coordinator.group(group_id) is None or (tried and self._stores.get(group_id) != number):
+            # Who deletes the group may be there first, and has said by then that nothing stays of it; or it has gone
+            # over to the newer protocol. And what is tried again must not come behind what the group has become by now.
+            there = self.coordinator.group(group_id)
+            if there is None or there is not group or (tried and self._stores.get(group_id) != number):
                 raise Refused(ErrorCode.GROUP_ID_NOT_FOUND)
             tried = True
 
         accepted = True
         try:
+            await self.newer.save(group_id)  # what it was before it came back from there
             # All members wait for this: one call that is lost must not make them join again.
             await patiently(self._runtime, lambda: self._offsets.save_group(group_id, record, look))
         except PenstockError:
@@ -210,6 +264,8 @@ class GroupKeeper:
         if answer is ErrorCode.GROUP_ID_NOT_FOUND:
             answer = self.coordinator.delete(group_id, self.now())
             self.wake()
+        if not answer:
+            self.newer.forget(group_id)
         return answer
 
     async def _delete(self, group_id: str, look: Callable[[bool], None]) -> ErrorCode:

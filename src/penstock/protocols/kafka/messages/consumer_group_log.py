@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, TypeVar
 
 from penstock.protocols.kafka.messages import codec
-from penstock.protocols.kafka.messages.declare import I8, I32, NO_UUID, STR, UUID, Api, array
+from penstock.protocols.kafka.messages.declare import BYTES, I8, I32, NO_UUID, STR, UUID, Api, array
 from penstock.seams.framing import Buffer
 from penstock.wire import Reader, Writer
 
@@ -19,6 +19,7 @@ __all__ = [
     "GroupLogKey",
     "GroupLogValue",
     "LoggedPartitions",
+    "LoggedProtocol",
     "LoggedTopic",
     "MemberLogValue",
     "read_log_entry",
@@ -67,8 +68,16 @@ class LoggedPartitions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedProtocol:
+    """What a member of the older protocol can follow."""
+
+    name: Annotated[str, STR] = ""
+    metadata: Annotated[Buffer, BYTES] = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemberLogValue:
-    """A member."""
+    """A member; with tagged fields, as Kafka's own records have them, if it speaks the older protocol."""
 
     API: ClassVar[Api] = Api(-1, 0, 0, flexible=0)
     instance_id: Annotated[str | None, STR.nullable()] = None
@@ -85,6 +94,8 @@ class MemberLogValue:
     assigned: Annotated[Sequence[LoggedPartitions], array(LoggedPartitions)] = ()
     pending: Annotated[Sequence[LoggedPartitions], array(LoggedPartitions)] = ()
     target: Annotated[Sequence[LoggedPartitions], array(LoggedPartitions)] = ()
+    older_session_timeout_ms: Annotated[int, I32.tag(0).ignorable()] = -1
+    older_protocols: Annotated[Sequence[LoggedProtocol], array(LoggedProtocol).tag(1).ignorable()] = ()
 
 
 T = TypeVar("T", GroupLogKey, GroupLogValue, MemberLogValue)

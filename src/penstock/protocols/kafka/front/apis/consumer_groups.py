@@ -34,13 +34,12 @@ from penstock.seams.patience import patiently
 __all__ = ["describe", "heartbeat"]
 
 _OWN_IDS_SINCE = 1
-_SPEAKS_NEWER = 1
+_SPEAKS_OLDER, _SPEAKS_NEWER = range(2)
 
 
 async def heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
     """Serve ConsumerGroupHeartbeat: durable before it is answered."""
-    groups = call.shared.groups
-    answer = await groups.newer.beat(_beat(call, request), groups.make_way_for_newer)
+    answer = await call.shared.groups.newer.beat(_beat(call, request))
     return ConsumerGroupHeartbeatResponse(
         error_code=answer.error,
         error_message=answer.message,
@@ -158,7 +157,7 @@ def _member(member: ConsumerMember, names: dict[bytes, str]) -> ConsumerGroupDes
         target_assignment=ConsumerGroupDescribeResponseTargetAssignment(
             topic_partitions=_partitions(member.target, names)
         ),
-        member_type=_SPEAKS_NEWER,
+        member_type=_SPEAKS_NEWER if member.older is None else _SPEAKS_OLDER,
     )
 
 

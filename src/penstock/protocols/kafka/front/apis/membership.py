@@ -36,9 +36,6 @@ _LONGEST_REASON = 255
 
 async def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
     """Serve JoinGroup; waits for the group's other members."""
-    groups = call.shared.groups
-    if not groups.make_way_for_older(request.group_id):
-        return _joined(call, JoinAnswer(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     promise: Promise[JoinAnswer] = call.shared.services.runtime.promise()
     join = Join(
         group=request.group_id,
@@ -58,9 +55,8 @@ async def join_group(call: Call, request: JoinGroupRequest) -> JoinGroupResponse
         may_skip_assignment=call.version >= _SKIP_ASSIGNMENT_SINCE,
         reason=_said(request.reason),
     )
-    groups.coordinator.join(join, groups.now())
-    groups.wake()
-    return _joined(call, await promise)
+    answer = await call.shared.groups.join(join)
+    return _joined(call, await promise if answer is None else answer)
 
 
 def _said(reason: str | None) -> str:
@@ -91,7 +87,6 @@ async def sync_group(call: Call, request: SyncGroupRequest) -> SyncGroupResponse
     """Serve SyncGroup; waits for the leader's assignment."""
     if call.version >= _NAMES_SINCE and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    groups = call.shared.groups
     promise: Promise[SyncAnswer] = call.shared.services.runtime.promise()
     sync = Sync(
         group=request.group_id,
@@ -103,8 +98,7 @@ async def sync_group(call: Call, request: SyncGroupRequest) -> SyncGroupResponse
         assignments={each.member_id: bytes(each.assignment) for each in request.assignments},
         reply=promise.set,
     )
-    groups.coordinator.sync(sync, groups.now())
-    groups.wake()
+    call.shared.groups.sync(sync)
     answer = await promise
     return SyncGroupResponse(
         error_code=answer.error,
@@ -116,11 +110,9 @@ async def sync_group(call: Call, request: SyncGroupRequest) -> SyncGroupResponse
 
 async def heartbeat(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
     """Serve Heartbeat."""
-    groups = call.shared.groups
-    code = groups.coordinator.heartbeat(
-        request.group_id, request.member_id, request.group_instance_id, request.generation_id, groups.now()
+    code = call.shared.groups.heartbeat(
+        request.group_id, request.member_id, request.group_instance_id, request.generation_id
     )
-    groups.wake()
     return HeartbeatResponse(error_code=code)
 
 
