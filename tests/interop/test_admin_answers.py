@@ -258,6 +258,38 @@ async def descriptions(asking: Asking) -> None:
             asking.found[f"{kind} {row.name}"] = shown
 
 
+async def group_changes(asking: Asking) -> None:
+    """Of single groups: within the broker's bounds, and seen."""
+    session, interval, group = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms", asking.topic
+    sets, deletes, appends, subtracts = range(4)
+    for name, operation, value in (
+        *((session, sets, each) for each in ("1", "44999", "60001", "2147483648", "x", None, " 50000 ")),
+        *((interval, sets, each) for each in ("4999", "15001", "15000")),
+        (session, appends, "1"),
+        (session, subtracts, "1"),
+        ("nonsense", sets, "1"),
+        (interval, deletes, None),
+        ("share.auto.offset.reset", deletes, None),
+    ):
+        one = altering.IncrementalAlterConfigsRequestConfig(name=name, config_operation=operation, value=value)
+        resource = altering.IncrementalAlterConfigsRequestResource(resource_type=32, resource_name=group, configs=[one])
+        answer = await asking.wire.ask(altering.IncrementalAlterConfigsRequest(resources=[resource]), 1)
+        asking.found[f"{name} {operation} {value}"] = [
+            (each.error_code, each.error_message) for each in answer.responses
+        ]
+
+    async def seen() -> Any:
+        # A real broker hears of it a moment after it has said so.
+        rows = {row.name: row for row in await _rows(asking, 32, group)}
+        asking.found["seen"] = [
+            (rows[name].value, rows[name].config_source, [(each.value, each.source) for each in rows[name].synonyms])
+            for name in (session, interval)
+        ]
+        return 0 if rows[session].value == "50000" and rows[interval].value == "5000" else 14
+
+    await told(seen)
+
+
 QUESTIONS: Mapping[str, Callable[[Asking], Awaitable[None]]] = {
     each.__name__: each
     for each in (
@@ -269,6 +301,7 @@ QUESTIONS: Mapping[str, Callable[[Asking], Awaitable[None]]] = {
         resources,
         refusals,
         broker_changes,
+        group_changes,
         descriptions,
     )
 }
@@ -375,5 +408,9 @@ def test_javas_tools_describe_what_is_no_topic(broker: Broker, kafka_tools: Tool
     if version == kafka.NEWEST:
         group = ("--entity-type", "groups", "--entity-name", "g")
         assert "consumer.session.timeout.ms=45000" in kafka_tools("configs", "--describe", "--all", *group, **at)
+        kafka_tools("configs", "--alter", "--add-config", "consumer.session.timeout.ms=50000", *group, **at)
+        broker.kill()
+        broker.restart()
+        assert "consumer.session.timeout.ms=50000" in kafka_tools("configs", "--describe", *group, **at)
     for kind in kinds:
         assert "rror" not in kafka_tools("configs", "--describe", *kind, **at)

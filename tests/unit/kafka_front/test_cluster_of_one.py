@@ -138,7 +138,6 @@ def test_what_has_options_is_listed(version: int, kinds: Any, code: int, found: 
         (4, "2", "num.partitions", 42, "Unexpected broker id, expected 1, but received 2"),
         (8, "1", "root", 42, "This node has no loggers"),
         (16, "m", "metrics", 40, "metrics is for metrics of clients"),
-        (32, "g", "consumer.session.timeout.ms", 40, "consumer.session.timeout.ms is the same for all groups"),
         (32, "g", "nonsense", 40, "Unknown group config name: nonsense"),
         (32, "g", "share.session.timeout.ms", 40, "share.session.timeout.ms is for share groups"),
         (32, "", "share.session.timeout.ms", 42, "Default group resources are not allowed."),

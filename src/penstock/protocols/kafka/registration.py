@@ -53,6 +53,10 @@ def _front(services: Services, config: SnodeConfig) -> Front:
             session_timeout_ms=ours.group_consumer_session_timeout_ms,
             heartbeat_interval_ms=ours.group_consumer_heartbeat_interval_ms,
             max_size=ours.group_max_size,
+            min_session_timeout_ms=ours.group_consumer_min_session_timeout_ms,
+            max_session_timeout_ms=ours.group_consumer_max_session_timeout_ms,
+            min_heartbeat_interval_ms=ours.group_consumer_min_heartbeat_interval_ms,
+            max_heartbeat_interval_ms=ours.group_consumer_max_heartbeat_interval_ms,
             migration_policy=ours.group_consumer_migration_policy,
         ),
     )

@@ -30,6 +30,18 @@ class KafkaNodeConfig:
     group_consumer_heartbeat_interval_ms: int = number(
         5_000, low=1, about="how often members of group.protocol=consumer are to be heard of"
     )
+    group_consumer_min_session_timeout_ms: int = number(
+        45_000, low=1, about="the shortest that can be set for a single group of group.protocol=consumer"
+    )
+    group_consumer_max_session_timeout_ms: int = number(
+        60_000, low=1, about="the longest that can be set for a single group of group.protocol=consumer"
+    )
+    group_consumer_min_heartbeat_interval_ms: int = number(
+        5_000, low=1, about="the shortest that can be set for a single group of group.protocol=consumer"
+    )
+    group_consumer_max_heartbeat_interval_ms: int = number(
+        15_000, low=1, about="the longest that can be set for a single group of group.protocol=consumer"
+    )
     group_consumer_migration_policy: MigrationPolicy = field(
         default=MigrationPolicy.BIDIRECTIONAL,
         metadata=choice(

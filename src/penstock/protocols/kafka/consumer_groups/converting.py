@@ -129,7 +129,6 @@ def older_group(group: ConsumerGroup, wall_ms: int) -> Group | None:
         target = group.members[member.member_id].target
         member.assignment = share(target, names, member.metadata(made.protocol_name))
     made.subscribed = subscribed_topics(made)
-    made.account.restored({each.member_id: each.assignment for each in made.members.values()})
     return made
 
 

@@ -54,6 +54,15 @@ class ConsumerCoordinator:
         """Who takes over groups that go back to the older protocol; without, none do."""
         self._steps.adopt = adopt
 
+    def set_own(self, group_id: str, settings: ConsumerGroupSettings | None) -> None:
+        """What holds for one group from its members' next heartbeats on, whether it is there or not; None: as for all.
+
+        Only times may differ.
+        """
+        self._steps.own.pop(group_id, None)
+        if settings is not None:
+            self._steps.own[group_id] = settings
+
     # Heartbeats.
 
     def wanted(self, beat: Beat, now: Moment) -> Wanted | None:
@@ -109,7 +118,7 @@ class ConsumerCoordinator:
         return BeatAnswer(
             member_id=member.member_id,
             epoch=member.epoch,
-            interval_ms=self._settings.heartbeat_interval_ms,
+            interval_ms=self._steps.settings_of(group.group_id).heartbeat_interval_ms,
             assigned=sorted(member.assigned) if news else None,
         )
 

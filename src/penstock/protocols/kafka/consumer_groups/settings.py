@@ -14,10 +14,15 @@ class ConsumerGroupSettings:
     """Defaults are Kafka's, but for ``max_size`` (see `GroupSettings`).
 
     ``refresh_ms``: how long a group may go on without looking whether its topics have changed; a real broker is told.
+    ``min_…`` and ``max_…`` bound what may be said for single groups.
     """
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
     max_size: int = 10_000
     refresh_ms: int = 1_000
+    min_session_timeout_ms: int = 45_000
+    max_session_timeout_ms: int = 60_000
+    min_heartbeat_interval_ms: int = 5_000
+    max_heartbeat_interval_ms: int = 15_000
     migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL

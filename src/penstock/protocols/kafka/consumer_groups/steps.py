@@ -60,7 +60,9 @@ def _nobody(group: Group, now: Moment, rests: bool) -> bool:
 
 
 class Steps:
-    """``groups`` by name; ``adopt`` takes over those that go back to the older protocol."""
+    """``groups`` by name; ``adopt`` takes over those that go back to the older protocol; ``own``: of groups that have
+    settings of their own.
+    """
 
     def __init__(self, settings: ConsumerGroupSettings, told: Callable[[str, Rebalance], None]) -> None:
         self.settings = settings
@@ -68,7 +70,12 @@ class Steps:
         self.groups: dict[str, ConsumerGroup] = {}
         self.deadlines: Deadlines[Due] = Deadlines()
         self.adopt: Adopt = _nobody
+        self.own: dict[str, ConsumerGroupSettings] = {}
         self._changed: dict[str, set[str | None]] = {}
+
+    def settings_of(self, group_id: str) -> ConsumerGroupSettings:
+        """What holds for that group."""
+        return self.own.get(group_id, self.settings)
 
     # One step of a member.
 
@@ -141,6 +148,7 @@ class Steps:
         older = older_group(group, now.wall_ms) if self.settings.migration_policy.downgrades else None
         if older is None or not self.adopt(older, now, rests and at_rest(group)):
             return False
+        older.account.restored({each.member_id: each.assignment for each in older.members.values()})
         for member_id in group.members:
             self.forget_deadlines(group, member_id)
             self.note(group, member_id)
@@ -160,7 +168,9 @@ class Steps:
 
     def session_timeout_ms(self, group: ConsumerGroup, member: ConsumerMember) -> int:
         """How long it may be silent."""
-        return self.settings.session_timeout_ms if member.older is None else member.older.session_timeout_ms
+        if member.older is not None:
+            return member.older.session_timeout_ms
+        return self.settings_of(group.group_id).session_timeout_ms
 
     def time(self, group: ConsumerGroup, member: ConsumerMember, wait: Wait, after_ms: int, now: Moment) -> None:
         """Give a member a deadline."""

@@ -78,6 +78,7 @@ def _of_groups(call: Call, topic: TopicState | None) -> Iterator[_Row]:
     wait, least = groups.initial_rebalance_delay_ms, groups.min_session_timeout_ms
     protocols = "group.coordinator.rebalance.protocols"
     yield protocols, Kind.LIST, "classic", "classic,consumer,streams", "The kinds of groups that are served."
+    yield from _of_newer_groups(call)
     yield "group.initial.rebalance.delay.ms", Kind.INT, wait, 3_000, "How long a new group waits for more members."
     yield "group.max.session.timeout.ms", Kind.INT, groups.max_session_timeout_ms, 1_800_000, "Of a group's member."
     yield "group.max.size", Kind.INT, groups.max_size, 2**31 - 1, "Members of one group."
@@ -90,6 +91,20 @@ def _of_groups(call: Call, topic: TopicState | None) -> Iterator[_Row]:
     if topic is not None:
         yield "offsets.topic.num.partitions", Kind.INT, topic.partitions, 50, "Of the topic with committed offsets."
     yield "offsets.topic.replication.factor", Kind.SHORT, 1, 3, "Of the topic with committed offsets."
+
+
+def _of_newer_groups(call: Call) -> Iterator[_Row]:
+    newer, begins = call.shared.options.newer_groups, "group.consumer"
+    session, interval = "When a member counts as gone.", "How often members are to be heard of."
+    bound = "Of what can be set for a single group."
+    yield f"{begins}.heartbeat.interval.ms", Kind.INT, newer.heartbeat_interval_ms, 5_000, interval
+    yield f"{begins}.max.heartbeat.interval.ms", Kind.INT, newer.max_heartbeat_interval_ms, 15_000, bound
+    yield f"{begins}.max.session.timeout.ms", Kind.INT, newer.max_session_timeout_ms, 60_000, bound
+    policy = "Which way a group with members may go over."
+    yield f"{begins}.migration.policy", Kind.STRING, newer.migration_policy, "bidirectional", policy
+    yield f"{begins}.min.heartbeat.interval.ms", Kind.INT, newer.min_heartbeat_interval_ms, 5_000, bound
+    yield f"{begins}.min.session.timeout.ms", Kind.INT, newer.min_session_timeout_ms, 45_000, bound
+    yield f"{begins}.session.timeout.ms", Kind.INT, newer.session_timeout_ms, 45_000, session
 
 
 def _of_transactions(call: Call) -> Iterator[_Row]:

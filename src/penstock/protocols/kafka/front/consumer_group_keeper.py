@@ -27,6 +27,8 @@ from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.alarm import Alarm
 from penstock.protocols.kafka.front.consumer_group_log import ConsumerGroupLog
 from penstock.protocols.kafka.front.faults import Refused
+from penstock.protocols.kafka.front.group_settings import own_settings
+from penstock.protocols.kafka.front.own_group_options import OwnGroupOptions
 from penstock.seams.journal import OWN_TOPICS
 from penstock.seams.locks import Locks
 from penstock.seams.node import Services
@@ -64,7 +66,9 @@ class ConsumerGroupKeeper:
         self, settings: ConsumerGroupSettings, services: Services, told: Callable[[str, Rebalance], None]
     ) -> None:
         self._services = services
+        self._settings = settings
         self._runtime = services.runtime
+        self._options = OwnGroupOptions(services.journals)
         self.coordinator = ConsumerCoordinator(settings, told)
         self._log = ConsumerGroupLog(services.journals, services.runtime, self.coordinator)
         self._alarm = Alarm(services.runtime, self.coordinator.next_deadline, self._expire)
@@ -83,12 +87,29 @@ class ConsumerGroupKeeper:
 
     async def start(self) -> None:
         """Take over what the log knows. Raises ProtocolViolation for a damaged entry."""
+        for group_id, options in (await self._options.load()).items():
+            self.coordinator.set_own(group_id, own_settings(options, self._settings))
         self.coordinator.load(await self._log.load(), self.now())
         self._alarm.wake()
 
     def stop(self) -> None:
         """No more deadlines."""
         self._alarm.stop()
+
+    # Options of single groups.
+
+    def options_of(self, group_id: str) -> Mapping[str, str]:
+        """What was set for that group."""
+        return self._options.of(group_id)
+
+    def groups_with_options(self) -> list[str]:
+        """Those for which something was set."""
+        return self._options.groups()
+
+    async def set_options(self, group_id: str, options: Mapping[str, str]) -> None:
+        """Replace what was set for that group, as `check_group_options` made it. Raises Refused, StoreError."""
+        await self._options.set(group_id, options)
+        self.coordinator.set_own(group_id, own_settings(options, self._settings))
 
     # Heartbeats, and joins of members that speak the older protocol.
 

@@ -1,7 +1,7 @@
-"""Options of groups and of client metrics as Kafka clients see them: named and described, and without effect here.
+"""Options of groups and of client metrics as Kafka clients see them: named and described, and most without effect here.
 
-They belong to group protocols and to metrics that this node does not serve, or are the node's own for all groups, so
-nothing can be set: what is taken and not obeyed would be a lie. Source: Kafka documentation, "Group Configs"; names,
+Those can be set that the node obeys (`group_settings`). The others belong to group protocols and to metrics that it
+does not serve: what is taken and not obeyed would be a lie. Source: Kafka documentation, "Group Configs"; names,
 types and defaults are 4.3.1's.
 """
 
@@ -17,6 +17,7 @@ from penstock.protocols.kafka.front.call import Call
 from penstock.protocols.kafka.front.config_values import Kind, Source
 from penstock.protocols.kafka.front.described_options import Described, Synonym
 from penstock.protocols.kafka.front.faults import Refused
+from penstock.protocols.kafka.front.group_settings import SETTABLE
 
 __all__ = ["account_row", "client_metrics_options", "client_metrics_refusal", "group_options", "group_refusal"]
 
@@ -51,15 +52,25 @@ _GROUPS: Final[Mapping[str, _Option]] = {
 _METRICS: Final = {"interval.ms": (_INT, "300000"), "match": (Kind.LIST, ""), "metrics": (Kind.LIST, "")}
 
 
-def group_options(name: str, newer: ConsumerGroupSettings) -> list[Described]:
-    """What is in force for a group: the node's own for groups of KIP-848, else Kafka's defaults. Raises Refused."""
-    _check_group(name)
+def group_options(name: str, newer: ConsumerGroupSettings, own: Mapping[str, str]) -> list[Described]:
+    """What is in force for a group: its ``own``, the node's for groups of KIP-848, else Kafka's defaults.
+
+    Raises Refused.
+    """
+    if not name:
+        raise Refused(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
     served = {
         "consumer.assignment.interval.ms": "0",
         "consumer.heartbeat.interval.ms": str(newer.heartbeat_interval_ms),
         "consumer.session.timeout.ms": str(newer.session_timeout_ms),
     }
-    return [_described(each, option, served.get(each)) for each, option in _GROUPS.items()]
+    rows = [_described(each, option, served.get(each)) for each, option in _GROUPS.items()]
+    return [_said(row, own[row.name]) if row.name in own else row for row in rows]
+
+
+def _said(row: Described, value: str) -> Described:
+    synonyms = (Synonym(row.name, value, Source.GROUP), *row.synonyms)
+    return row._replace(value=value, source=Source.GROUP, synonyms=synonyms)
 
 
 def _described(name: str, option: _Option, served: str | None) -> Described:
@@ -68,7 +79,7 @@ def _described(name: str, option: _Option, served: str | None) -> Described:
     if served is None:
         meaning = f"Of {kind} groups of Kafka 4, which this node does not serve."
     else:
-        meaning = "Of groups of group.protocol=consumer (KIP-848): the node's own, for all of them."
+        meaning = "Of groups of group.protocol=consumer (KIP-848)."
     value = option.default if served is None else served
     default = Synonym(theirs, option.default, Source.DEFAULT)
     if value == option.default:
@@ -101,11 +112,13 @@ def group_refusal(name: str, options: Collection[str]) -> Refused | None:
     except Refused as refused:
         return refused
     for each in options:
+        if each in SETTABLE:
+            continue
         if each not in _GROUPS:
             return Refused(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {each}")
         kind = each.partition(".")[0]
         if kind == "consumer":
-            text = f"{each} is the same for all groups of this node: start it with its own options group_consumer_…"
+            text = f"{each} is 0 for all groups of this node, which shares out at once"
             return Refused(ErrorCode.INVALID_CONFIG, text)
         return Refused(ErrorCode.INVALID_CONFIG, f"{each} is for {kind} groups, which this node does not serve")
     return None

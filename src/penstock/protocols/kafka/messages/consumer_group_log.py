@@ -18,6 +18,8 @@ from penstock.wire import Reader, Writer
 __all__ = [
     "GroupLogKey",
     "GroupLogValue",
+    "GroupOptionsValue",
+    "LoggedOption",
     "LoggedPartitions",
     "LoggedProtocol",
     "LoggedTopic",
@@ -98,10 +100,26 @@ class MemberLogValue:
     older_protocols: Annotated[Sequence[LoggedProtocol], array(LoggedProtocol).tag(1).ignorable()] = ()
 
 
-T = TypeVar("T", GroupLogKey, GroupLogValue, MemberLogValue)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedOption:
+    """An option that was set."""
+
+    name: Annotated[str, STR] = ""
+    value: Annotated[str, STR] = ""
 
 
-def write_log_entry(message: GroupLogKey | GroupLogValue | MemberLogValue) -> bytes:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupOptionsValue:
+    """What was set for a group, of either protocol."""
+
+    API: ClassVar[Api] = Api(-1, 0, 0, flexible=0)
+    options: Annotated[Sequence[LoggedOption], array(LoggedOption)] = ()
+
+
+T = TypeVar("T", GroupLogKey, GroupLogValue, MemberLogValue, GroupOptionsValue)
+
+
+def write_log_entry(message: GroupLogKey | GroupLogValue | MemberLogValue | GroupOptionsValue) -> bytes:
     """A key or a value."""
     writer = Writer()
     writer.i16(_VERSION)

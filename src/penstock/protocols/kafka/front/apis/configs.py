@@ -1,7 +1,7 @@
 """DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources: options of all that has some.
 
-Those of topics can be changed, and what the broker has for topics that do not say (`broker_changes`); of the others
-`broker_options` and `group_options` say what can be said.
+Those of topics can be changed, what the broker has for topics that do not say (`broker_changes`), and some of single
+groups (`group_settings`); of the others `broker_options` and `group_options` say what can be said.
 Source: Kafka protocol, DescribeConfigs v0-v4, AlterConfigs v0-v2, IncrementalAlterConfigs v0-v1 (KIP-339, KIP-226),
 ListConfigResources v0-v1 (KIP-1142).
 """
@@ -28,6 +28,7 @@ from penstock.protocols.kafka.front.group_options import (
     group_options,
     group_refusal,
 )
+from penstock.protocols.kafka.front.group_settings import SETTABLE, check_group_options
 from penstock.protocols.kafka.front.topic_options import OPTIONS, check_options
 from penstock.protocols.kafka.messages.configs import (
     AlterConfigsRequest,
@@ -114,7 +115,7 @@ async def _rows(call: Call, kind: int, name: str) -> list[Described]:
     if kind == _BROKER:
         return await broker_options(call, name)
     if kind == _GROUP:
-        return group_options(name, call.shared.options.newer_groups)
+        return group_options(name, call.shared.options.newer_groups, call.shared.groups.newer.options_of(name))
     if kind == _METRICS:
         return client_metrics_options()
     raise _unknown(kind)
@@ -127,13 +128,17 @@ def _unknown(kind: int) -> Refused:
 
 
 async def list_config_resources(call: Call, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
-    """Serve ListConfigResources: the node and its topics; before v1 client metrics only, of which there are none."""
+    """Serve ListConfigResources: the node, its topics, groups with options of their own; before v1 client metrics only,
+    of which there are none.
+    """
     asked = {_METRICS} if call.version == 0 else set(request.resource_types) or _KINDS
     if not asked <= _KINDS:
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     found = [(str(call.shared.node_id), _BROKER)] if _BROKER in asked else []
     if _TOPIC in asked:
         found += [(topic.name, _TOPIC) for topic in await call.shared.all_topics()]
+    if _GROUP in asked:
+        found += [(name, _GROUP) for name in call.shared.groups.newer.groups_with_options()]
     return ListConfigResourcesResponse(
         config_resources=[
             ListConfigResourcesResponseConfigResource(resource_name=name, resource_type=kind) for name, kind in found
@@ -174,11 +179,14 @@ async def incremental_alter_configs(
         kind, name = resource.resource_type, resource.resource_name
         code, message = ErrorCode.NONE, None
         try:
-            names = [each.name for each in resource.configs]
+            takes_away = kind == _GROUP  # what is not there can always be taken away from one
+            names = [each.name for each in resource.configs if not takes_away or each.config_operation != _DELETE]
             _check_resource(call, kind, name, names, times[kind, name])
             async with _held(call, kind, name):
                 if kind == _TOPIC:
                     wanted = _changed((await _topic(call, name)).config, resource.configs, OPTIONS.get)
+                elif kind == _GROUP:
+                    wanted = _changed(call.shared.groups.newer.options_of(name), resource.configs, SETTABLE.get)
                 else:
                     wanted = _changed(await what_was_set(call, name), resource.configs, changeable)
                 await _set(call, kind, name, wanted, request.validate_only)
@@ -248,15 +256,23 @@ def _changed(
 
 
 async def _set(call: Call, kind: int, name: str, wanted: Mapping[str, str | None], validate_only: bool) -> None:
-    """Replace what was set of a topic or of the brokers; of anything else nothing is to be."""
+    """Replace what was set of a topic, of a group or of the brokers; of anything else nothing is to be."""
     if kind == _BROKER:
         await set_broker_options(call, name, wanted, validate_only)
+    if kind == _GROUP:
+        await _set_of_group(call, name, wanted, validate_only)
     if kind != _TOPIC:
         return
     await _topic(call, name)
     options = check_options(wanted, call.shared.enode.abilities_of(name))
     if not validate_only:
         await call.shared.enode.set_config(name, options)
+
+
+async def _set_of_group(call: Call, name: str, wanted: Mapping[str, str | None], validate_only: bool) -> None:
+    checked = check_group_options(wanted, call.shared.options.newer_groups)
+    if not validate_only:
+        await call.shared.groups.newer.set_options(name, checked)
 
 
 async def _topic(call: Call, name: str) -> TopicState:
