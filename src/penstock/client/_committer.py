@@ -53,6 +53,14 @@ class Committer:
 
     async def commit(self, offsets: Mapping[Partition, Committed]) -> None:
         """Commit now, after all commits begun before. Raises what the log answers."""
+        await self._commit(offsets, self._losses)
+
+    @property
+    def _losses(self) -> int:
+        return 0 if self.member is None else self.member.losses
+
+    async def _commit(self, offsets: Mapping[Partition, Committed], losses: int) -> None:
+        """``losses``: how often the member had lost everything when these were handled."""
         self._need_group()
         async with self._one_at_a_time:
             if not offsets:
@@ -62,7 +70,7 @@ class Committer:
             if self.member is None:
                 await self._client.commit(self._group, offsets)
             else:
-                self._need_membership(self.member)
+                self._need_membership(self.member, losses)
                 await self.member.membership.commit(offsets)
             self._known.update({partition: committed.offset for partition, committed in offsets.items()})
             self._meter.commit.add(self._loop.time() - begun)
@@ -72,7 +80,7 @@ class Committer:
     def commit_async(self, offsets: Mapping[Partition, Committed], callback: CommitCallback | None) -> None:
         """Commit beside user code; ``callback`` waits in ``finished`` for the thread that polls."""
         self._need_group()
-        self._run(self._commit_and_tell(offsets, callback))
+        self._run(self._commit_and_tell(offsets, callback, self._losses))
 
     def auto(self, handled: Mapping[Partition, int]) -> None:
         """Called by each poll: begin an automatic commit if one is due. Raises what an earlier one failed with."""
@@ -81,7 +89,7 @@ class Committer:
             raise failure
         if self.due:
             self._next_auto = self._loop.time() + (self._auto_interval_s or 0.0)
-            self._run(self._commit_auto(handled))
+            self._run(self._commit_auto(handled, self._losses))
 
     @property
     def due(self) -> bool:
@@ -110,21 +118,24 @@ class Committer:
         """Ownership changed: others may have committed other offsets since."""
         self._known.clear()
 
-    async def _commit_auto(self, handled: Mapping[Partition, int]) -> None:
+    async def _commit_auto(self, handled: Mapping[Partition, int], losses: int) -> None:
         try:
-            await self.commit(self._news(handled))
+            await self._commit(self._news(handled), losses)
         except PenstockError as error:
-            if error.retriable or (self.member is not None and self.member.state is not State.IN):
+            gone = self.member is not None and (self.member.state is not State.IN or self.member.losses != losses)
+            if error.retriable or gone:
                 self._log.warning("automatic commit failed, the next one will cover it: %s", error)
             else:
                 self._auto_failure = error
         except Exception as error:
             self._auto_failure = failed_inside("the automatic commit", error)
 
-    async def _commit_and_tell(self, offsets: Mapping[Partition, Committed], callback: CommitCallback | None) -> None:
+    async def _commit_and_tell(
+        self, offsets: Mapping[Partition, Committed], callback: CommitCallback | None, losses: int
+    ) -> None:
         failure: PenstockError | None = None
         try:
-            await self.commit(offsets)
+            await self._commit(offsets, losses)
         except asyncio.CancelledError:
             failure = Closed("the consumer was closed before this was committed")
         except Exception as error:
@@ -143,11 +154,14 @@ class Committer:
         if self._group is None:
             raise UsageError("there is no group to commit for", hint="Give the consumer group=NAME")
 
-    def _need_membership(self, member: Member) -> None:
+    def _need_membership(self, member: Member, losses: int) -> None:
         if member.fenced is not None:
             raise member.fenced
-        if not member.holds:
+        # A commit that waited for others may find its member back in the group, under a new identity, as whom it would
+        # be let in: what it is about was lost with the old one, and others may have gone further.
+        if not member.holds or member.losses != losses:
+            state = "gone" if member.holds else member.state.value
             raise UsageError(
-                f"this consumer cannot commit: it is {member.state.value} of its group ({member.reason})",
+                f"this consumer cannot commit: it is {state} of its group ({member.reason})",
                 hint="Its partitions may belong to others by now; poll() joins again",
             )

@@ -98,7 +98,7 @@ class Member:
     that a heartbeat has met, for the next poll to raise.
 
     ``last_joined`` is its last generation and its member id there, also after it lost them: who commits as that member
-    must be refused, not taken for nobody in particular.
+    must be refused, not taken for nobody in particular. ``losses``: how often it lost all that it owned.
     """
 
     def __init__(
@@ -126,6 +126,7 @@ class Member:
         self.fenced: PenstockError | None = None
         self.last_joined = (-1, "")
         self.events: list[Beat] = []
+        self.losses = 0
         self._keeps = False
         self._epochs = membership if isinstance(membership, HasEpoch) else None
         self._one_at_a_time = asyncio.Lock()
@@ -134,6 +135,7 @@ class Member:
 
     def see(self, event: Event, reason: str = "") -> None:
         """Take a step in the table."""
+        self.losses += event in (Event.LOST, Event.OVERDUE)
         before, self.state = self.state, TABLE[self.state, event]
         if reason and self.state is not State.FENCED:
             self.reason = reason
