@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.sim.watch import Watch
     from tests.sim.world import World
 
-__all__ = ["Actor", "Style"]
+__all__ = ["Actor", "Style", "ids"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Actor(RebalanceListener):
     def __init__(
         self, name: str, world: World, watch: Watch, topics: list[str], options: dict[str, Any], style: Style
     ) -> None:
-        self._terms = TERMS[world.scheme]
+        self._terms = TERMS[world.kind]
         self.name = name
         self.alive = True
         self.leaving = False
@@ -152,17 +152,17 @@ class Actor(RebalanceListener):
             new = self._ours(partitions)
             self.owned |= new
             self.generation = self._joined[0]
-            self._tell(f"generation {self.generation}: takes {_ids(new)}, owns {_ids(self.owned)}")
+            self._tell(f"generation {self.generation}: takes {ids(new)}, owns {ids(self.owned)}")
             self._watch.assigned(self, new)
 
     def revoked(self, partitions: Collection[Partition]) -> None:
         if self.alive:
-            self._tell(f"gives up {_ids(self._ours(partitions))}")
+            self._tell(f"gives up {ids(self._ours(partitions))}")
             self._give_up(self._ours(partitions))
 
     def lost(self, partitions: Collection[Partition]) -> None:
         if self.alive:
-            self._tell(f"has lost {_ids(self._ours(partitions))}")
+            self._tell(f"has lost {ids(self._ours(partitions))}")
             self._watch.fenced += 1
             self._give_up(self._ours(partitions))
 
@@ -183,5 +183,6 @@ class Actor(RebalanceListener):
         self._world.tell(self.name, what)
 
 
-def _ids(partitions: Collection[Partition]) -> str:
+def ids(partitions: Collection[Partition]) -> str:
+    """Partitions in a trace."""
     return " ".join(f"{each.topic[0]}{each.id}" for each in sorted(partitions)) or "nothing"

@@ -47,6 +47,12 @@ class Fences:
         self._parked: dict[int, tuple[float, str]] = {}
         self._asked = 0
 
+    def began(self) -> None:
+        """The group is a new one: its generations begin again, and so do those who were fenced."""
+        self._generations = {}
+        self._latest = self._synced = 0
+        self._fenced.clear()
+
     def crashed(self) -> None:
         """What no member was given an assignment in may come again: nobody has acted on it."""
         self._generations = {}

@@ -19,8 +19,10 @@ from penstock.model import Partition
 from tests.sim.actor import Actor, Style
 from tests.sim.fences import Fences, observed
 from tests.sim.loop import Stuck, passing
+from tests.sim.newer import Newer
+from tests.sim.newer_fences import NewerFences, newer_observed
 from tests.sim.schedule import CHAOS_S, Plan, Step, plan
-from tests.sim.terms import TERMS
+from tests.sim.terms import TERMS, Speaks
 from tests.sim.watch import GROUP, Broken, Watch
 from tests.sim.wire import HOST
 from tests.sim.world import NODE, World
@@ -50,33 +52,33 @@ class Outcome:
         return f"seed {self.plan.seed}: {self.broken}\n{told}\n{steps}\n\n" + "\n".join(self.trace)
 
 
-def play(seed: int, scheme: str = "kafka") -> Outcome:
+def play(seed: int, kind: str = "kafka") -> Outcome:
     """The schedule of this seed."""
-    return replay(plan(seed), scheme)
+    return replay(plan(seed), kind)
 
 
-def replay(chosen: Plan, scheme: str = "kafka") -> Outcome:
+def replay(chosen: Plan, kind: str = "kafka") -> Outcome:
     """A schedule as it stands."""
-    world = World(chosen.seed, scheme=scheme, flush=chosen.flush, last_s=_LAST_S)
-    watch = Watch(world, generations=TERMS[scheme].generations)
+    world = World(chosen.seed, kind=kind, flush=chosen.flush, last_s=_LAST_S)
+    watch = Watch(world, generations=TERMS[kind].generations)
     run = _Run(chosen, world, watch)
     broken = ""
     try:
-        with observed(watch, run.fences):
+        with observed(watch, run.fences), newer_observed(watch, run.newer_fences):
             world.run(run.all())
     except (Broken, Stuck) as error:
         broken = str(error)
     return Outcome(chosen, broken, world.trace.lines, world.trace.digest, run.counts())
 
 
-def shrunk(outcome: Outcome, scheme: str = "kafka") -> Outcome:
+def shrunk(outcome: Outcome, kind: str = "kafka") -> Outcome:
     """The same break of a rule by fewer steps, if there is a way: each is left out in turn, first in halves."""
     best, size = outcome, len(outcome.plan.steps) // 2
     while size:
         at = 1
         while at < len(best.plan.steps):
             steps = best.plan.steps[:at] + best.plan.steps[at + size :]
-            tried = replay(replace(best.plan, steps=steps), scheme)
+            tried = replay(replace(best.plan, steps=steps), kind)
             if _DIGITS.sub("", tried.broken) == _DIGITS.sub("", outcome.broken):
                 best = tried
             else:
@@ -89,8 +91,11 @@ class _Run:
     def __init__(self, chosen: Plan, world: World, watch: Watch) -> None:
         self._plan, self._world, self._watch = chosen, world, watch
         self.fences = Fences(watch)
+        self.newer_fences = NewerFences(watch, self.fences)
+        self._terms = TERMS[world.kind]
         self._dice = Random(f"run {chosen.seed}")
-        self._members: dict[str, Actor] = {}
+        self._members: dict[str, Actor | Newer] = {}
+        self._ids: dict[str, bytes] = {}
         self._topics = ["today", "yesterday"][: len(chosen.partitions)]
         self._partitions = [
             Partition(topic, number)
@@ -121,8 +126,9 @@ class _Run:
         if self._world.node is None or self._world.scheme != "kafka":
             return False
         front = self._world.node._fronts[0]
-        group = front._shared.groups.coordinator.group(GROUP)  # type: ignore[attr-defined]
-        return group is not None and member_id in group.members
+        groups = front._shared.groups  # type: ignore[attr-defined]
+        found = (groups.coordinator.group(GROUP), groups.newer.coordinator.group(GROUP))
+        return any(group is not None and member_id in group.members for group in found)
 
     # The course of it.
 
@@ -130,7 +136,8 @@ class _Run:
         await self._world.start_node()
         assert self._world.node is not None
         for topic, count in zip(self._topics, self._plan.partitions, strict=True):
-            await self._world.node.enode.create_topic(topic, count, {})
+            made = await self._world.node.enode.create_topic(topic, count, {})
+            self._ids[topic] = made.id
         writing = asyncio.ensure_future(self._write())
         for step in self._plan.steps:
             await self._until(step.at)
@@ -185,7 +192,7 @@ class _Run:
     async def _send(self, producer: AsyncProducer[bytes, bytes]) -> None:
         partition = self._dice.choice(self._partitions)
         self._sent[partition] += 1
-        terms = TERMS[self._world.scheme]
+        terms = self._terms
         value = f"{partition}#{self._sent[partition]}".encode()
         try:
             delivery: Delivery = await producer.send(partition.topic, value, partition=partition.id)
@@ -214,7 +221,7 @@ class _Run:
         elif alive is not None:
             self._do_to(alive, step)
 
-    def _do_to(self, actor: Actor, step: Step) -> None:
+    def _do_to(self, actor: Actor | Newer, step: Step) -> None:
         net = self._world.net
         if step.what == "leave":
             actor.leave()
@@ -246,7 +253,7 @@ class _Run:
             self._watch.broken(f"the node does not come back: {error}")
 
     def _join(self, name: str) -> None:
-        options: dict[str, Any] = {"group": GROUP, **TERMS[self._world.scheme].member}
+        options: dict[str, Any] = {"group": GROUP, **self._terms.member}
         style = Style(
             commits=self._dice.choice(("sync", "sync", "async", "auto")),
             most=self._dice.choice((1, 5, 500)),
@@ -258,7 +265,13 @@ class _Run:
             options["assignors"] = self._plan.assignor
             if self._plan.static:
                 options["group_instance_id"] = name
-        actor = Actor(name, self._world, self._watch, self._topics, options, style)
+        speaks = self._terms.speaks
+        actor: Actor | Newer
+        if speaks is Speaks.NEWER or (speaks is Speaks.EITHER and self._dice.random() < 0.5):
+            instance = name if self._plan.static else None
+            actor = Newer(name, self._world, self._watch, self._ids, instance, style)
+        else:
+            actor = Actor(name, self._world, self._watch, self._topics, options, style)
         self._members[name] = actor
         self._watch.actors.append(actor)
         actor.begin()

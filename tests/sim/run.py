@@ -7,12 +7,13 @@ Options: ``--seconds N`` (30), ``--seed S`` (the first; drawn and printed), ``--
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 import time
 from collections import Counter
 from random import SystemRandom
 
-SCHEMES = ("kafka", "rocketmq", "tubemq")
+SCHEMES = ("kafka", "kafka-newer", "kafka-mixed", "rocketmq", "tubemq")
 
 
 def main(words: list[str]) -> int:
@@ -32,6 +33,8 @@ def simulate(options: argparse.Namespace) -> int:
 
     schemes = (options.protocol,) if options.protocol else SCHEMES
     ready_to_simulate(*schemes)
+    gc.collect()
+    gc.freeze()  # what was imported need not be looked at again after each schedule
     seed = options.seed if options.seed is not None else SystemRandom().randrange(1_000_000_000)
     print(f"from seed {seed}", flush=True)
     counts: Counter[str] = Counter()

@@ -9,8 +9,11 @@ from tests.sim.run import SCHEMES
 from tests.sim.world import ready_to_simulate
 
 FIRST = 13_000
-SCHEDULES = {"kafka": 24, "rocketmq": 6, "tubemq": 6}
-COVERED = {"kafka": ("fences", "commits", "recoveries", "generations")}
+SCHEDULES = {"kafka": 24, "kafka-newer": 16, "kafka-mixed": 16, "rocketmq": 6, "tubemq": 6}
+COVERED = {
+    "kafka": ("fences", "commits", "recoveries", "generations"),
+    "kafka-newer": ("commits", "recoveries", "generations"),
+}
 USUAL = ("commits", "recoveries", "records")
 
 

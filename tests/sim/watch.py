@@ -14,11 +14,13 @@ from penstock.model import Committed, Partition
 
 if TYPE_CHECKING:
     from tests.sim.actor import Actor
+    from tests.sim.newer import Newer
     from tests.sim.world import World
 
 __all__ = ["GROUP", "Broken", "Watch"]
 
 GROUP = "readers"
+_GONE = "this consumer cannot commit: it is gone of its group"
 
 
 class Broken(Exception):
@@ -32,7 +34,7 @@ class Watch:
         self.world = world
         self.generations = generations
         self.calm = True
-        self.actors: list[Actor] = []
+        self.actors: list[Actor | Newer] = []
         self.acknowledged: dict[Partition, set[bytes]] = defaultdict(set)
         self.read: dict[Partition, set[bytes]] = defaultdict(set)
         self.handed: dict[Partition, set[int]] = defaultdict(set)
@@ -40,6 +42,9 @@ class Watch:
         self.fenced = 0
         self.commits_done = 0
         self.rebalances: set[int] = set()
+        self.era = 0
+        """How often the group was a new one, whose generations began again."""
+        self._eras: dict[str, int] = {}
         self.in_group: Callable[[str], bool] = lambda member: False
         self._kept: dict[Partition, list[int]] = defaultdict(lambda: [-1])
         self._places: dict[Partition, dict[int, bytes]] = defaultdict(dict)
@@ -60,20 +65,22 @@ class Watch:
 
     # What members tell.
 
-    def assigned(self, actor: Actor, new: set[Partition]) -> None:
+    def assigned(self, actor: Actor | Newer, new: set[Partition]) -> None:
         """In one generation no partition has two owners; and who is still in the group has given up what moves."""
         self.rebalances.add(actor.generation)
+        self._eras[actor.name] = self.era
         for other in self.actors:
             if other is actor or not other.alive:
                 continue
             both = sorted(map(str, other.owned & actor.owned))
-            if self.generations and both and other.generation == actor.generation:
+            same = other.generation == actor.generation and self._eras.get(other.name) == self.era
+            if self.generations and both and same:
                 self.broken(f"{actor.name} and {other.name} own {both} in generation {actor.generation}")
             moved = sorted(map(str, other.owned & new))
             if self.calm and moved and self.in_group(other.member_id):
                 self.broken(f"{actor.name} takes {moved}, which {other.name}, still a member, has not given up")
 
-    def handed_out(self, actor: Actor, partition: Partition, offset: int, value: bytes) -> None:
+    def handed_out(self, actor: Actor | Newer, partition: Partition, offset: int, value: bytes) -> None:
         """A poll returned it: of what is its own, and as it was written."""
         if partition not in actor.owned:
             self.broken(f"{actor.name} is handed {partition}@{offset}, which it does not own")
@@ -95,19 +102,20 @@ class Watch:
         if written != value:
             self.broken(f"{value!r} stands at {partition}@{offset}, where {written!r} stood before")
 
-    def committed(self, actor: Actor, said: Mapping[Partition, int]) -> None:
+    def committed(self, actor: Actor | Newer, said: Mapping[Partition, int]) -> None:
         """Its commit was acknowledged: the log must have it."""
         self.commits_done += 1
         for partition, offset in said.items():
             if actor.alive and offset not in self._kept[partition]:
                 self.broken(f"{actor.name} was told that {partition}@{offset} is committed, and nobody wrote it down")
 
-    def heard(self, actor: Actor, error: PenstockError) -> None:
+    def heard(self, actor: Actor | Newer, error: PenstockError) -> None:
         """A poll or a commit raised it."""
-        if isinstance(error, (LocalError, UsageError)):
+        # Who learned between its poll and its commit that the group has gone on is told so in these words.
+        if isinstance(error, (LocalError, UsageError)) and not str(error).startswith(_GONE):
             self.broken(f"{actor.name} hears of a bug: {error!r}")
 
-    def gone(self, actor: Actor) -> None:
+    def gone(self, actor: Actor | Newer) -> None:
         """It owns nothing any more."""
         actor.owned.clear()
 

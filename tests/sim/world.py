@@ -38,9 +38,9 @@ _DRAIN_MS = 200
 _ASKED_TO_END = 12
 
 
-def ready_to_simulate(*schemes: str) -> None:
+def ready_to_simulate(*kinds: str) -> None:
     """Import everything that clients would have a thread import while time passes."""
-    for scheme in schemes:
+    for scheme in {TERMS[kind].scheme or kind: kind for kind in kinds}:
         _loading.load(protocol(scheme), "consumer", "member", "columns", "producer")
     if not _loading.functions_there():
         _loading._load_functions(lists=True)
@@ -62,16 +62,17 @@ class Trace:
 
 
 class World:
-    """Made for one run of one seed; ``scheme`` is what the node speaks."""
+    """Made for one run of one seed; ``kind`` of group, ``scheme`` is what the node speaks."""
 
-    def __init__(self, seed: int, *, scheme: str, flush: str, last_s: float) -> None:
+    def __init__(self, seed: int, *, kind: str, flush: str, last_s: float) -> None:
         self.dice = Random(f"world {seed}")
         self.loop = SimLoop(last_s)
         self.trace = Trace(self.loop.time)
         self.tell = self.trace.tell
         self.net = self.loop.net = Net(self.loop, Random(f"net {seed}"), self.tell)
         self.disk = SimDisk()
-        self.scheme = scheme
+        self.kind = kind
+        self.scheme = TERMS[kind].scheme or kind
         self.node: Node | None = None
         self.failed: list[str] = []
         self.crashes = 0
@@ -83,6 +84,10 @@ class World:
     @property
     def address(self) -> str:
         return f"{self.scheme}://127.0.0.1:{self._port}"
+
+    @property
+    def port(self) -> int:
+        return self._port
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Until it is through; raises what it raises, or Stuck."""
@@ -112,7 +117,7 @@ class World:
                     "offsets_partitions": 2,
                     "auto_create_topics": False,
                     "drain_ms": _DRAIN_MS,
-                    **TERMS[self.scheme].node,
+                    **TERMS[self.kind].node,
                 },
                 configs(),
             )

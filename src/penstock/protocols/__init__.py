@@ -4,6 +4,7 @@ A folder registers itself by one attribute, ``PROTOCOL`` (``penstock.seams.WireP
 their scheme is first asked for; nobody else names any of them.
 """
 
+import functools
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pkgutil import iter_modules
@@ -40,7 +41,13 @@ def register(wire_protocol: WireProtocol) -> None:
 
 def schemes() -> tuple[str, ...]:
     """Every scheme there is, without importing any."""
-    return tuple(sorted({found.name for found in iter_modules(__path__) if found.ispkg} | set(_registered)))
+    return tuple(sorted(_folders() | set(_registered)))
+
+
+@functools.cache
+def _folders() -> frozenset[str]:
+    """What lies in here does not change while a process runs, and every client that is made asks."""
+    return frozenset(found.name for found in iter_modules(__path__) if found.ispkg)
 
 
 def protocol(scheme: str) -> WireProtocol:
