@@ -21,6 +21,7 @@ from penstock.protocols.kafka.messages import configs as altering
 from penstock.protocols.kafka.messages import replicas as placing
 from penstock.seams import NewTopic
 from penstock.testing import Broker
+from tests.interop.changing_groups import change_group
 from tests.interop.peers.fixtures import KafkaBroker
 from tests.interop.wire import Wire, told, wired
 from tools.peers import kafka
@@ -260,34 +261,7 @@ async def descriptions(asking: Asking) -> None:
 
 async def group_changes(asking: Asking) -> None:
     """Of single groups: within the broker's bounds, and seen."""
-    session, interval, group = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms", asking.topic
-    sets, deletes, appends, subtracts = range(4)
-    for name, operation, value in (
-        *((session, sets, each) for each in ("1", "44999", "60001", "2147483648", "x", None, " 50000 ")),
-        *((interval, sets, each) for each in ("4999", "15001", "15000")),
-        (session, appends, "1"),
-        (session, subtracts, "1"),
-        ("nonsense", sets, "1"),
-        (interval, deletes, None),
-        ("share.auto.offset.reset", deletes, None),
-    ):
-        one = altering.IncrementalAlterConfigsRequestConfig(name=name, config_operation=operation, value=value)
-        resource = altering.IncrementalAlterConfigsRequestResource(resource_type=32, resource_name=group, configs=[one])
-        answer = await asking.wire.ask(altering.IncrementalAlterConfigsRequest(resources=[resource]), 1)
-        asking.found[f"{name} {operation} {value}"] = [
-            (each.error_code, each.error_message) for each in answer.responses
-        ]
-
-    async def seen() -> Any:
-        # A real broker hears of it a moment after it has said so.
-        rows = {row.name: row for row in await _rows(asking, 32, group)}
-        asking.found["seen"] = [
-            (rows[name].value, rows[name].config_source, [(each.value, each.source) for each in rows[name].synonyms])
-            for name in (session, interval)
-        ]
-        return 0 if rows[session].value == "50000" and rows[interval].value == "5000" else 14
-
-    await told(seen)
+    await change_group(asking.wire, asking.topic, asking.found)
 
 
 QUESTIONS: Mapping[str, Callable[[Asking], Awaitable[None]]] = {

