@@ -55,6 +55,16 @@ class Proxied(rocketmq.Cluster):
         assert self.proxy is not None
         return self.proxy.endpoint
 
+    @property
+    def shown(self) -> str:
+        return self.address
+
+    def members(self, group: str) -> list[str]:
+        """Brokers know the Proxy only."""
+        assert self.proxy is not None
+        answer = ask(self.proxy.port, MEMBERS, {"consumerGroup": group})
+        return sorted(answer.table()["consumerIdList"]) if not answer.code else []
+
     def create_topic(self, topic: str, queues: int = 4, *, kind: str | None = None) -> None:
         """A Proxy refuses late messages and transactions for topics that are not of their kind."""
         rocketmq.Cluster.create_topic(self, topic, queues, kind=kind or "MIXED")
@@ -115,7 +125,7 @@ def _featured(
         if not how:
             cluster = rocketmq_peer(version)
         elif request.param == PROXIED:
-            real = _started(running, tmp_path_factory, version, proxy=True)
+            real = _started(running, tmp_path_factory, version, proxy=True, settings={"enableMixedMessageType": "true"})
             cluster = Proxied(**{each.name: getattr(real, each.name) for each in fields(real)})
         else:
             several = _started(running, tmp_path_factory, version, brokers=2, standbys=1) if "two" in how else None
@@ -125,10 +135,11 @@ def _featured(
 
 @pytest.fixture
 def featured_rocketmq(request: pytest.FixtureRequest, _featured: rocketmq.Cluster) -> rocketmq.Cluster:
-    """The test runs at all of `FEATURED`; marked ``not_at_a_proxy(why)`` it must fail at a Proxy."""
-    mark = request.node.get_closest_marker("not_at_a_proxy")
-    if isinstance(_featured, Proxied) and mark:
-        request.applymarker(pytest.mark.xfail(reason=mark.args[0], strict=True))
+    """The test runs at all of `FEATURED`; marked ``cannot_at("Proxy", why)`` it must fail there."""
+    for mark in request.node.iter_markers("cannot_at"):
+        which, why = mark.args
+        if which in request.node.callspec.id:
+            request.applymarker(pytest.mark.xfail(reason=why, strict=True))
     return _featured
 
 

@@ -103,6 +103,7 @@ def test_servers_choose_by_tags_and_by_sql(featured_rocketmq: rocketmq.Cluster, 
     assert bodies(sql) == [b"6", b"8"]
 
 
+@pytest.mark.cannot_at("Proxy", "it keeps the end of a transaction to itself, so that brokers ask about each one")
 def test_what_is_late_undecided_or_given_back_comes_again(
     featured_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic
 ) -> None:
@@ -204,6 +205,7 @@ def test_clients_and_servers_of_other_versions_agree(
 
 
 @pytest.mark.long
+@pytest.mark.cannot_at("Proxy", "it knows no cluster's list, and makes no topics")
 def test_mqadmin_sees_what_raw_frames_see(featured_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic) -> None:
     version, address, topic = (
         featured_rocketmq.version,
