@@ -168,10 +168,27 @@ def test_refusals_say_what_to_do(broker: Broker) -> None:
             third.poll(5)
         with pytest.raises(UsageError, match="no member's wish"):
             first.enforce_rebalance()
-    with Consumer(address, group="classic", heartbeat_interval_ms=50) as classic:
-        polled([classic], lambda: bool(classic.assignment()))
-        with (
-            Consumer(address, group="classic", **NEWER) as newer,
-            pytest.raises(ServerError, match="group_protocol=classic"),
-        ):
-            newer.poll(5)
+
+
+def test_where_groups_do_not_go_over_a_group_of_the_other_kind_says_so() -> None:
+    with Broker(auto_create_topics=False, group_consumer_migration_policy="disabled") as node:
+        address = f"{node.address}/{topic_of(node, 1)}"
+        with Consumer(address, group="classic", heartbeat_interval_ms=50) as classic:
+            polled([classic], lambda: bool(classic.assignment()))
+            with (
+                Consumer(address, group="classic", **NEWER) as newer,
+                pytest.raises(ServerError, match="group_protocol=classic"),
+            ):
+                newer.poll(5)
+
+
+def test_a_group_goes_over_with_its_members() -> None:
+    with Broker(auto_create_topics=False, group_consumer_heartbeat_interval_ms=30) as node:
+        address = f"{node.address}/{topic_of(node, 2)}"
+        with Consumer(address, group="mixed", heartbeat_interval_ms=50) as classic:
+            polled([classic], lambda: len(classic.assignment()) == 2)
+            with Consumer(address, group="mixed", **NEWER) as newer:
+                both = [classic, newer]
+                polled(both, lambda: all(len(each.assignment()) == 1 for each in both))
+                assert not set(classic.assignment()) & set(newer.assignment())
+            polled([classic], lambda: len(classic.assignment()) == 2)

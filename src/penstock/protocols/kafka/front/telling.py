@@ -37,10 +37,11 @@ CODES: Final = Codes(
             ErrorCode.UNKNOWN_LEADER_EPOCH,
             ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
             ErrorCode.ELECTION_NOT_NEEDED,
+            ErrorCode.GROUP_ID_NOT_FOUND,
         }
     ),
 )
-"""Clients act on the usual ones by themselves: join, read on, or learn that there is nothing to do."""
+"""Clients act on the usual ones by themselves: join, read on, look elsewhere, or learn that there is nothing to do."""
 
 _TOPIC: Final = ("topic", "topic_name", "name", "resource_name")
 _GROUP: Final = ("group_id", "group", "transactional_id")
