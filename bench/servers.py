@@ -157,8 +157,9 @@ def _ready(process: subprocess.Popen[bytes], log: Path) -> dict[str, int]:
             break
         chunk = os.read(process.stdout.fileno(), 65536)
         said += chunk
-        # A port in half a line may be half a port.
-        if found := READY.findall(said.rpartition(b"\n")[0].decode(errors="replace")):
+        # A port in half a line may be half a port; what follows names what lies behind the node.
+        listening = said.rpartition(b"\n")[0].decode(errors="replace").partition(" store=")[0]
+        if found := READY.findall(listening):
             return {scheme: int(port) for scheme, port in found}
         if not chunk:
             break
