@@ -96,14 +96,18 @@ def test_our_node_answers_as_a_real_broker(kafka_broker: KafkaBroker, broker: Br
     compare(script, answers(kafka_broker().bootstrap, script), answers(broker.bootstrap, script))
 
 
-@pytest.fixture(scope="module")
-def hasty_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka.Broker]:
-    """A real broker with short sessions, a first delay and small groups."""
+def _kafka(folder: Path, settings: Mapping[str, str]) -> Iterator[kafka.Broker]:
     try:
-        with kafka.broker(tmp_path_factory.mktemp("hasty"), settings=timing.THEIRS) as started:
+        with kafka.broker(folder, settings=settings) as started:
             yield started
     except Unavailable as reason:
         pytest.skip(f"no Kafka to test with: {reason}")
+
+
+@pytest.fixture(scope="module")
+def hasty_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka.Broker]:
+    """A real broker with short sessions, a first delay and small groups."""
+    yield from _kafka(tmp_path_factory.mktemp("hasty"), timing.THEIRS)
 
 
 @pytest.mark.long
@@ -118,11 +122,7 @@ def test_our_node_answers_as_a_real_broker_when_time_passes(
 @pytest.fixture(scope="module")
 def newer_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka.Broker]:
     """A real broker that shares out at once, and keeps groups what they are."""
-    try:
-        with kafka.broker(tmp_path_factory.mktemp("newer"), settings=beating.THEIRS) as started:
-            yield started
-    except Unavailable as reason:
-        pytest.skip(f"no Kafka to test with: {reason}")
+    yield from _kafka(tmp_path_factory.mktemp("newer"), beating.THEIRS)
 
 
 @pytest.mark.long
@@ -135,11 +135,7 @@ def test_our_node_answers_newer_groups_as_a_real_broker(newer_kafka: kafka.Broke
 @pytest.fixture(scope="module")
 def converting_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka.Broker]:
     """A real broker that shares out at once, and converts groups."""
-    try:
-        with kafka.broker(tmp_path_factory.mktemp("converting"), settings=migrating.THEIRS) as started:
-            yield started
-    except Unavailable as reason:
-        pytest.skip(f"no Kafka to test with: {reason}")
+    yield from _kafka(tmp_path_factory.mktemp("converting"), migrating.THEIRS)
 
 
 @pytest.mark.long

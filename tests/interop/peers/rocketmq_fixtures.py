@@ -46,6 +46,12 @@ def any_rocketmq(request: pytest.FixtureRequest, rocketmq_peer: RocketMQ) -> roc
     return rocketmq_peer(request.param)
 
 
+def members_at(address: str, group: str) -> list[str]:
+    """Client ids of the group's members whom that server knows; sorted."""
+    answer = ask(int(address.rpartition(":")[2]), MEMBERS, {"consumerGroup": group})
+    return sorted(answer.table()["consumerIdList"]) if not answer.code else []
+
+
 @dataclass(slots=True)
 class Proxied(rocketmq.Cluster):
     """A cluster whose clients are told of its Proxy; what brokers know is still asked of them."""
@@ -61,9 +67,7 @@ class Proxied(rocketmq.Cluster):
 
     def members(self, group: str) -> list[str]:
         """Brokers know the Proxy only."""
-        assert self.proxy is not None
-        answer = ask(self.proxy.port, MEMBERS, {"consumerGroup": group})
-        return sorted(answer.table()["consumerIdList"]) if not answer.code else []
+        return members_at(self.address, group)
 
     def create_topic(self, topic: str, queues: int = 4, *, kind: str | None = None) -> None:
         """A Proxy refuses late messages and transactions for topics that are not of their kind."""
@@ -86,8 +90,7 @@ class Fronted(rocketmq.Cluster):
 
     def members(self, group: str) -> list[str]:
         """Brokers have not heard of them."""
-        answer = ask(int(self.snode.rpartition(":")[2]), MEMBERS, {"consumerGroup": group})
-        return sorted(answer.table()["consumerIdList"]) if not answer.code else []
+        return members_at(self.snode, group)
 
 
 @contextmanager

@@ -77,11 +77,13 @@ async def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None
     await _repack(call, everything)
     _check_numbers(call, everything)
     appended = await _append(call, request.transactional_id, everything, refusal)
-    _note_numbers(call, everything, appended)
-    outcomes = iter(appended)
+    stored = iter(appended)
+    outcomes = [part.fault or next(stored) for part in everything]
+    _note_numbers(call, everything, outcomes)
+    told = iter(outcomes)
     responses = []
     for topic, parts in zip(request.topic_data, checked, strict=True):
-        results = [(part.partition, part.fault or next(outcomes)) for part in parts]
+        results = [(part.partition, next(told)) for part in parts]
         if request.acks == 0:
             _hang_up_on_errors(results)
         answers = [await answer_of(call, partition, result) for partition, result in results]
@@ -170,29 +172,29 @@ async def _append(
     return appended
 
 
-def _numbered(call: Call, parts: Sequence[_Part]) -> list[tuple[_Part, Numbers]]:
-    """Batches with producers' numbers that the log behind does not look at."""
+def _numbered(call: Call, parts: Sequence[_Part]) -> Iterator[tuple[int, Numbers]]:
+    """Rows of the parts that have producers' numbers at which the log behind does not look."""
     abilities = call.shared.enode.abilities
-    if abilities.sequences or not abilities.numbered:
-        return []
-    return [(part, numbers) for part in parts if (numbers := numbers_of(part.records)) is not None]
+    if abilities.numbered and not abilities.sequences:
+        for row, part in enumerate(parts):
+            if (numbers := numbers_of(part.records)) is not None:
+                yield row, numbers
 
 
 def _check_numbers(call: Call, parts: Sequence[_Part]) -> None:
-    for part, numbers in _numbered(call, parts) if call.shared.unstored else ():
+    for row, numbers in _numbered(call, parts) if call.shared.unstored else ():
+        part = parts[row]
         try:
             call.shared.unstored.check(part.partition, numbers)
         except PenstockError as error:
             part.fault = part.fault or bare(error)
 
 
-def _note_numbers(call: Call, parts: Sequence[_Part], appended: Sequence[Appended | PenstockError]) -> None:
-    if numbered := _numbered(call, parts):
-        stored = iter(appended)
-        outcomes = {id(part): part.fault or next(stored) for part in parts}
-        for part, numbers in numbered:
-            outcome = outcomes[id(part)]
-            call.shared.unstored.tell(part.partition, numbers, outcome if isinstance(outcome, PenstockError) else None)
+def _note_numbers(call: Call, parts: Sequence[_Part], outcomes: Sequence[Appended | PenstockError]) -> None:
+    for row, numbers in _numbered(call, parts):
+        outcome = outcomes[row]
+        failure = outcome if isinstance(outcome, PenstockError) else None
+        call.shared.unstored.tell(parts[row].partition, numbers, failure)
 
 
 def _lumps(parts: Sequence[_Part]) -> Iterator[Sequence[_Part]]:
