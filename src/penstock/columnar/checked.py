@@ -5,8 +5,6 @@ What must not live here: what a protocol or a topic asks of a batch beyond that.
 
 from __future__ import annotations
 
-from typing import Final
-
 from penstock.columnar.batch import BatchHeader, parse_header, verify_crc
 from penstock.errors import CorruptBatch
 
@@ -27,8 +25,15 @@ class Checked:
         if header.length != len(data):
             raise CorruptBatch(f"{len(data)} bytes were given for one batch of {header.length}")
         verify_crc(data, header)
-        self.data: Final = data
-        self.header: Final[BatchHeader] = header
+        self.data = data
+        self.header = header
+
+    @classmethod
+    def known(cls, data: bytes, header: BatchHeader) -> Checked:
+        """The batch whose header and checksum the caller has just computed itself."""
+        made = cls.__new__(cls)
+        made.data, made.header = data, header
+        return made
 
     def __len__(self) -> int:
         return self.header.length

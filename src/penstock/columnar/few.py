@@ -18,7 +18,7 @@ from penstock.model import Codec
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["FEW", "FewRows", "HeaderPairs", "Rows", "columns_of", "encode_few", "join"]
+__all__ = ["FEW", "FewRows", "HeaderPairs", "Rows", "columns_of", "encode_few", "join", "varint"]
 
 FEW: Final = 100
 """So many records, at most, are written one by one; more of them by a kernel."""
@@ -123,10 +123,10 @@ def _only(key: bytes | None, value: bytes | None) -> bytes:
     """The one record of a batch, without headers: what most batches of a handful are."""
     body = b"%b%b%b\0" % (
         _FIRST,
-        _NULL if key is None else _varint(len(key)) + key,
-        _NULL if value is None else _varint(len(value)) + value,
+        _NULL if key is None else varint(len(key)) + key,
+        _NULL if value is None else varint(len(value)) + value,
     )
-    return _varint(len(body)) + body
+    return varint(len(body)) + body
 
 
 def _records(rows: FewRows, first_ms: int) -> Iterable[bytes]:
@@ -134,24 +134,24 @@ def _records(rows: FewRows, first_ms: int) -> Iterable[bytes]:
     for place, key, value, timestamp in zip(places, rows.keys, rows.values, rows.timestamps, strict=True):
         pairs = rows.headers.get(place)
         body = b"".join((
-            _FIRST if not place and timestamp == first_ms else b"\0" + _varint(timestamp - first_ms) + _varint(place),
-            _NULL if key is None else _varint(len(key)) + key,
-            _NULL if value is None else _varint(len(value)) + value,
+            _FIRST if not place and timestamp == first_ms else b"\0" + varint(timestamp - first_ms) + varint(place),
+            _NULL if key is None else varint(len(key)) + key,
+            _NULL if value is None else varint(len(value)) + value,
             _headers(pairs) if pairs else b"\0",
         ))  # fmt: skip
-        yield _varint(len(body))
+        yield varint(len(body))
         yield body
 
 
 def _headers(pairs: HeaderPairs) -> bytes:
-    parts = [_varint(len(pairs))]
+    parts = [varint(len(pairs))]
     for name, value in pairs:
         encoded = name.encode()
-        parts += (_varint(len(encoded)), encoded, _NULL if value is None else _varint(len(value)), value or b"")
+        parts += (varint(len(encoded)), encoded, _NULL if value is None else varint(len(value)), value or b"")
     return b"".join(parts)
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
     """Zigzag."""
     bits = (value << 1) ^ (value >> 63)
     if bits < 128:

@@ -48,7 +48,7 @@ def test_a_member_is_asked_how_it_is() -> None:
         wrong = RemotingCommand(0, asked.opaque + 1, RESPONSE, {}, b"to nobody")
         assert await member.send(b"".join(encode(wrong))) is None
         assert not task.done()
-        right = replace(wrong, opaque=asked.opaque, body=b"fine", fields={"more": "1"})
+        right = wrong._replace(opaque=asked.opaque, body=b"fine", fields={"more": "1"})
         assert await member.send(b"".join(encode(right))) is None
         found = await task
         assert (bytes(found.body), found.command.fields) == (b"fine", {"more": "1"})

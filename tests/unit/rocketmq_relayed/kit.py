@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from penstock.config import ListenAddress, SnodeConfig
@@ -84,11 +83,11 @@ class Server:
         return made
 
     def _heard(self, end: End, asked: RemotingCommand) -> None:
-        self.seen.append(replace(asked, body=bytes(asked.body)))
+        self.seen.append(asked._replace(body=bytes(asked.body)))
         self.by.append(end)
         said = self.serves(self, asked)
         if said is not None and not asked.is_one_way:
-            end.write(replace(said, opaque=asked.opaque, flag=RESPONSE))
+            end.write(said._replace(opaque=asked.opaque, flag=RESPONSE))
 
     def of(self, code: int) -> list[RemotingCommand]:
         """What was asked with a code."""
@@ -97,7 +96,7 @@ class Server:
     def answer(self, asked: RemotingCommand, said: RemotingCommand) -> None:
         """What was not answered at once."""
         at = next(number for number, each in enumerate(self.seen) if each is asked)
-        self.by[at].write(replace(said, opaque=asked.opaque, flag=RESPONSE))
+        self.by[at].write(said._replace(opaque=asked.opaque, flag=RESPONSE))
 
 
 def ok(body: Buffer = b"", fields: Mapping[str, str] | None = None, code: int = Code.SUCCESS) -> RemotingCommand:
@@ -115,9 +114,9 @@ class Client:
 
     def _heard(self, end: End, said: RemotingCommand) -> None:
         if not said.is_answer:
-            self.pushed.append(replace(said, body=bytes(said.body)))
+            self.pushed.append(said._replace(body=bytes(said.body)))
         elif not (waiting := self._waiting.pop(said.opaque)).done():
-            waiting.set_result(replace(said, body=bytes(said.body)))
+            waiting.set_result(said._replace(body=bytes(said.body)))
 
     def begin(self, code: int, body: Buffer = b"", /, **fields: object) -> asyncio.Future[RemotingCommand]:
         """The answer to a request, some day."""

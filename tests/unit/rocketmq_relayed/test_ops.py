@@ -6,7 +6,6 @@ import asyncio
 import logging
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -220,7 +219,7 @@ def test_an_operator_finds_why_a_client_got_a_15(told: list[str]) -> None:
 
 def test_what_a_broker_refuses_is_told_in_its_words(told: list[str]) -> None:
     async def test(world: World) -> None:
-        world.serve(lambda server, asked: replace(ok(code=16), remark="no\npermission"), "a:0")
+        world.serve(lambda server, asked: ok(code=16)._replace(remark="no\npermission"), "a:0")
         client = await world.client()
         await client.ask(310, b"body", **{**SEND, "e": 0})
         (line,) = told

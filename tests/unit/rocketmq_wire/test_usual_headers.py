@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -43,7 +42,7 @@ def test_what_is_written_is_read_and_goes_on_under_another_number(
     read = decode(frame(text.encode(), body))
     assert read == RemotingCommand(code, opaque, flag, fields, body, remark, "JAVA", 475)
     again = b"".join(framed(read)(99))
-    assert decode(memoryview(again)[4:]) == replace(read, opaque=99)
+    assert decode(memoryview(again)[4:]) == read._replace(opaque=99)
     wanted = {name: value for name, value in whole.items() if value != {}}  # none are said by none, or by saying none
     written = {name: value for name, value in json.loads(again[8 : len(again) - len(body)]).items() if value != {}}
     assert written == {**wanted, "opaque": 99}
@@ -96,7 +95,7 @@ def test_whatever_another_reader_could_take_for_something_else_never_goes_on_as_
     with contextlib.suppress(ProtocolViolation):
         read = decode(frame(head))
         assert not isinstance(read.fields, Written)
-        again = b"".join(encode(replace(read, opaque=5)))
+        again = b"".join(encode(read._replace(opaque=5)))
         assert json.loads(again[8:-4], object_pairs_hook=_each_once)["opaque"] == 5
 
 

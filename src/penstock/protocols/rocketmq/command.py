@@ -12,8 +12,8 @@ import json
 import re
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from penstock.errors import ProtocolViolation, UsageError
 from penstock.protocols.rocketmq.usual import USUAL, Written
@@ -68,8 +68,7 @@ _READ: Final = json.JSONDecoder().decode
 _JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 
 
-@dataclass(frozen=True, slots=True)
-class RemotingCommand:
+class RemotingCommand(NamedTuple):
     """``code`` is a request's, or an answer's; ``fields`` are its custom header ("extFields"), all text.
 
     ``opaque`` says which answer belongs to which request, ``flag`` has the bits `RESPONSE` and `ONE_WAY`, ``remark`` is
@@ -79,7 +78,7 @@ class RemotingCommand:
     code: int
     opaque: int = 0
     flag: int = 0
-    fields: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, str] = MappingProxyType({})
     body: Buffer = b""
     remark: str | None = None
     language: str = "PYTHON"

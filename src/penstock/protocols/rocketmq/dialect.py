@@ -6,7 +6,6 @@ What a server asks for (39, 40, 220, 221, 307, 309, 326) is the business of whoe
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from penstock.protocols.rocketmq.command import ONE_WAY, RESPONSE, RemotingCommand, encode
 from penstock.protocols.rocketmq.framing import RocketFraming, command_of
@@ -45,5 +44,5 @@ class RocketDialect:
         if answer is None or request.is_one_way:
             return None
         return encode(
-            replace(answer, opaque=request.opaque, flag=(answer.flag | RESPONSE) & ~ONE_WAY, compact=request.compact)
+            answer._replace(opaque=request.opaque, flag=(answer.flag | RESPONSE) & ~ONE_WAY, compact=request.compact)
         )

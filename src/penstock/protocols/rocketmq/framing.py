@@ -25,7 +25,7 @@ _LEAST = 4
 """Bytes of the header's length, without which there is no frame."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CommandFrame(Frame):
     """A frame and what it says; ``body`` (without the command's header) is a view into the one buffer it came in."""
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final
+from json.scanner import make_scanner
+from typing import Any, Final
 
 __all__ = ["USUAL", "Written"]
 
@@ -26,6 +27,10 @@ USUAL: Final = re.compile(
     rf'"serializeTypeCurrentRPC":"JSON","version":{_NUMBER}\}}'
 ).fullmatch
 """Groups: code, ext fields, flag, language, opaque, remark, version. Nothing in it is tried twice."""
+
+
+_SCAN: Final = make_scanner(json.JSONDecoder())  # type: ignore[arg-type]  # its stub takes itself
+"""Of text that is known to be JSON: half of what `json.loads` does is asking."""
 
 
 class Written(Mapping[str, str]):
@@ -47,11 +52,18 @@ class Written(Mapping[str, str]):
         value = rest.partition('"')[0]
         return value if found and before[-1] in "{," and "\\" not in value else self._fields.get(name)
 
+    def get(self, name: str, default: Any = None) -> Any:
+        return self._fields.get(name, default)
+
+    def read(self) -> dict[str, str]:
+        """All of them; for who asks for several."""
+        if self._read is None:
+            self._read, _ = _SCAN(self.text, 0)
+        return self._read
+
     @property
     def _fields(self) -> dict[str, str]:
-        if self._read is None:
-            self._read = json.loads(self.text)
-        return self._read
+        return self.read()
 
     def __getitem__(self, name: str) -> str:
         return self._fields[name]

@@ -9,7 +9,7 @@ on as it came, which does for what is not changed on the way; pulls are. Source:
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from penstock.protocols.rocketmq.command import Framed, framed
@@ -50,7 +50,7 @@ class Credentials:
         version, without = command.version, _NOTHING
         if command.code == _QUERY_MESSAGE:
             version, without = UNSIGNED_KEY_VERSION, (UNSIGNED_KEY,)
-        return framed(replace(command, fields=signed(account, fields, command.body, without=without), version=version))
+        return framed(command._replace(fields=signed(account, fields, command.body, without=without), version=version))
 
 
 _NOTHING: Final[Collection[str]] = ()

@@ -30,4 +30,5 @@ def is_snode_pull(asked: RemotingCommand) -> bool:
 
 def is_of_5x(asked: RemotingCommand) -> bool:
     """Whether it has the number of a Snode's request and is another one, which nobody serves here."""
-    return not _ONLY_IN_5X.get(asked.code, frozenset()).isdisjoint(asked.fields)
+    only = _ONLY_IN_5X.get(asked.code)
+    return only is not None and not only.isdisjoint(asked.fields)

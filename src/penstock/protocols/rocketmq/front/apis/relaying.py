@@ -6,7 +6,6 @@ The question goes on to the member as it came, and its answer comes back as it i
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from penstock.protocols.rocketmq import messages as m
@@ -57,7 +56,7 @@ async def hand_to(call: OfConnected, group: str, client_id: str, body: Buffer) -
     timer = runtime.call_later(_PATIENCE_S, lambda: arrival.set(None))
     member.asked[number] = heard
     try:
-        member.push(encode(replace(call.asked, opaque=number, fields=fields, body=body)))
+        member.push(encode(call.asked._replace(opaque=number, fields=fields, body=body)))
         await call.line.park(arrival)
     finally:
         timer.cancel()

@@ -11,10 +11,11 @@ from typing import Final
 from penstock.model import Partition
 from penstock.protocols.rocketmq.command import RemotingCommand
 from penstock.protocols.rocketmq.config.names import UNWRITABLE
-from penstock.protocols.rocketmq.front.broker.messages import record_of
 from penstock.protocols.rocketmq.front.broker.quick import sent
+from penstock.protocols.rocketmq.front.broker.quick_record import quick_batch
 from penstock.protocols.rocketmq.front.call import Shared
 from penstock.protocols.rocketmq.front.naming import is_hidden
+from penstock.protocols.rocketmq.usual import Written
 
 __all__ = ["SINGLE", "send"]
 
@@ -22,7 +23,8 @@ SINGLE: Final = 310
 
 _MOST_BODY: Final = 64 << 10
 _MOST_PROPERTIES: Final = 8_000
-_LATER: Final = ("DELAY", "TIMER_DEL")
+_DELAY: Final = "DELAY"
+_TIMER: Final = "TIMER_DEL"
 _MOST_INT32: Final = 0x7FFFFFFF
 _MOST_DIGITS: Final = 18
 
@@ -30,6 +32,8 @@ _MOST_DIGITS: Final = 18
 async def send(shared: Shared, asked: RemotingCommand) -> bytes | None:
     """The framed answer, or None for a request that `sending.send` has to look at. Raises StoreError."""
     fields, body = asked.fields, asked.body
+    if isinstance(fields, Written):
+        fields = fields.read()
     name, properties = fields.get("b", ""), fields.get("i", "")
     queue, born, flag = fields.get("e", ""), fields.get("g", ""), fields.get("h", "0")
     if asked.compact or fields.get("f") != "0" or fields.get("j", "0") != "0" or fields.get("m", "false") != "false":
@@ -38,7 +42,7 @@ async def send(shared: Shared, asked: RemotingCommand) -> bytes | None:
         return None
     if "a" not in fields or "%" in name or name in UNWRITABLE or is_hidden(name):
         return None
-    if len(properties) > _MOST_PROPERTIES or any(later in properties for later in _LATER):
+    if len(properties) > _MOST_PROPERTIES or _DELAY in properties or _TIMER in properties:
         return None
     if len(body) > _MOST_BODY or len(body) > shared.options.max_message_bytes:
         return None
@@ -48,9 +52,10 @@ async def send(shared: Shared, asked: RemotingCommand) -> bytes | None:
     number = int(queue)
     # Before the message is stored: once it is, nothing may fail any more, or it would be sent again.
     place = await shared.places.base(topic, number)
-    record = record_of(bytes(body), properties.encode(), int(born), flag=int(flag))
-    appended = await shared.writing.append(topic, Partition(name, number), [record])
-    offset = appended.base_offset
+    batch = quick_batch(properties.encode(), bytes(body), int(born), int(flag))
+    if batch is None:
+        return None
+    offset = (await shared.writing.write(Partition(name, number), batch)).base_offset
     return sent(asked, shared.cluster.host, place | offset, number, offset)
 
 

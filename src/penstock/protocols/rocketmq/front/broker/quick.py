@@ -6,6 +6,7 @@ What is fixed in it is taken from an answer that was written the long way.
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import Final
 
 from penstock.protocols.rocketmq.command import RemotingCommand
@@ -33,10 +34,15 @@ def _form() -> bytes:
 _FORM: Final = _form()
 
 
+@lru_cache(16)
+def _place_of(host: Host) -> bytes:
+    return b"%b%08X" % (host.address.hex().upper().encode(), host.port)
+
+
 def sent(asked: RemotingCommand, host: Host, place: int, queue: int, offset: int) -> bytes | None:
     """The framed answer; None where it has another form."""
     if asked.compact:
         return None
-    unique = b"%b%08X%016X" % (host.address.hex().upper().encode(), host.port, place)
+    unique = b"%b%016X" % (_place_of(host), place)
     header = _FORM % (unique, queue, offset, asked.opaque)
     return _HEAD.pack(4 + len(header), len(header)) + header

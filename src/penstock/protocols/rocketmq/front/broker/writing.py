@@ -12,7 +12,7 @@ from penstock.protocols.rocketmq.config.names import DEAD_LETTER, RETRY, UNWRITA
 from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.front.cluster import Cluster
 from penstock.protocols.rocketmq.front.faults import Refused
-from penstock.seams.enode import Appended, Enode, TopicState
+from penstock.seams.enode import Appended, Batch, Enode, TopicState
 from penstock.seams.framing import Buffer
 from penstock.seams.runtime import Runtime
 
@@ -39,6 +39,10 @@ class Writing:
             if target is not None and not target.meets(batch):
                 plain = batch
                 batch = await self._runtime.in_thread(lambda: recompressed(plain, target, len(plain)))
+        return await self.write(partition, batch)
+
+    async def write(self, partition: Partition, batch: Batch) -> Appended:
+        """Write a batch as it is. Raises StoreError."""
         (result,) = await self._enode.append_all(((partition, batch),))
         if isinstance(result, PenstockError):
             raise result

@@ -6,7 +6,6 @@ Source: Apache RocketMQ 4.9 and 5.x, ``PullMessageProcessor``; proved on both.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
 from penstock.protocols.rocketmq.command import RemotingCommand
@@ -58,7 +57,7 @@ def planned(around: Around, line: RelayedLine, asked: RemotingCommand, said: str
         changed["suspendTimeoutMillis"] = str(held_ms)
         held_s = held_ms / 1_000 + _LOOKS_EVERY_S
     same = asked.code == _PULL and changed == fields
-    command = asked if same else replace(asked, code=_PULL, fields=changed)  # what is the same is not written anew
+    command = asked if same else asked._replace(code=_PULL, fields=changed)  # what is the same is not written anew
     seen = _noting(around, place, broker.number)
     return Plan(command, broker, lane_of(line, "pull"), held_s, seen, api=_PULL if asked.code == _SNODE else asked.code)
 

@@ -9,7 +9,6 @@ Source: Apache RocketMQ 4.9 and 5.x, ``Broker2Client.resetOffset``.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TypeVar
 
 from penstock.protocols.rocketmq import messages as m
@@ -43,7 +42,7 @@ async def reset(call: RelayedCall, header: m.ResetOffsetsOfGroup) -> Reply:
     said = said_by(call.asked)
     name = None if said is None else around.relay.brokers.known(said)
     broker = next_broker(around, call.line, call.asked) if name is None else around.relay.brokers.of(name)
-    named = replace(call.asked, fields={**call.asked.fields, "bname": broker.name})
+    named = call.asked._replace(fields={**call.asked.fields, "bname": broker.name})
     await everywhere_else(around, named, header.group)
     route = await route_of(around, header.topic)
     count = next((each.read_queue_nums for each in route.queue_datas if each.broker_name == broker.name), 0)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import struct
-from dataclasses import replace
 from typing import Final
 
 from penstock.errors import PenstockError, ProtocolViolation
@@ -45,7 +44,7 @@ def pass_on_check(around: Around, broker: str, asked: RemotingCommand) -> None:
         _log.warning("broker %s asks about a transaction in a way that cannot be read: %s", broker, error)
         return
     around.checked.put((asked.fields.get("commitLogOffset", ""), asked.fields.get("msgId", "")), broker)
-    around.clients.ask_producer(group, framed(replace(asked, body=bytes(asked.body))))
+    around.clients.ask_producer(group, framed(asked._replace(body=bytes(asked.body))))
 
 
 def _group(message: memoryview) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from penstock.model import Endpoint
@@ -33,7 +32,7 @@ async def elsewhere(around: Around, asked: RemotingCommand, group: str, member: 
     home = around.peers.home_of(group, member)
     if home is None:
         return None
-    said = await _ask(around, home, replace(asked, body=body))
+    said = await _ask(around, home, asked._replace(body=body))
     return Reply(None, said.body, said.code, said.remark, said.fields)
 
 
@@ -50,5 +49,5 @@ async def everywhere_else(around: Around, asked: RemotingCommand, group: str) ->
 
 
 async def _ask(around: Around, home: Endpoint, asked: RemotingCommand) -> RemotingCommand:
-    marked = replace(asked, fields={**asked.fields, _FROM: around.peers.union.own.id})
+    marked = asked._replace(fields={**asked.fields, _FROM: around.peers.union.own.id})
     return command_of(await around.relay.ask_snode(home, framed(marked), held_s=_PATIENCE_S))
