@@ -16,11 +16,14 @@ from penstock.protocols.rocketmq.front.relayed.around import Around, RelayedLine
 from penstock.protocols.rocketmq.front.relayed.handing_on import Plan, Seen
 from penstock.protocols.rocketmq.front.relayed.targets import broker_for, lane_of
 from penstock.protocols.rocketmq.messages import PullFlag
+from penstock.protocols.rocketmq.usual import Written
 
 __all__ = ["is_pull", "planned"]
 
 _PULL: Final = 11
 _SNODE: Final = 351
+_INLINE, _SUSPEND, _COMMIT = int(PullFlag.INLINE), int(PullFlag.SUSPEND), int(PullFlag.COMMIT)
+"""Plain numbers: what an enumeration makes of them would cost a pull a twentieth."""
 _LOOKS_EVERY_S: Final = 5.0
 """Brokers look at what they hold so often, and end a hold then."""
 _GIVES: Final = frozenset({Code.SUCCESS, Code.PULL_NOT_FOUND, Code.PULL_RETRY_IMMEDIATELY, Code.PULL_OFFSET_MOVED})
@@ -33,7 +36,7 @@ def is_pull(asked: RemotingCommand) -> bool:
 
 def planned(around: Around, line: RelayedLine, asked: RemotingCommand, said: str) -> Plan | None:
     """The pull as a broker gets it; None where the broker has to be looked up. Raises Refused."""
-    fields = dict(asked.fields)
+    fields = asked.fields.read() if isinstance(asked.fields, Written) else dict(asked.fields)
     group, topic, queue = fields.get("consumerGroup", ""), fields.get("topic", ""), fields.get("queueId", "")
     place = (group, topic, queue, said)
     broker = broker_for(around, said, number=around.suggested.get(place) or MASTER, standby=True)
@@ -41,17 +44,17 @@ def planned(around: Around, line: RelayedLine, asked: RemotingCommand, said: str
         return None
     flags = _number(fields, "sysFlag")
     changed = dict(fields)
-    if not flags & PullFlag.INLINE:
+    if not flags & _INLINE:
         if around.peers.settling is not None:
             around.peers.settling.reads(group, line)
         changed["subscription"], changed["expressionType"] = _subscribed(around, group, topic, fields)
     if changed.get("expressionType", "TAG") in {"", "TAG"}:
         changed["subVersion"] = "0"
     if broker.number != MASTER:
-        flags &= ~PullFlag.COMMIT  # a standby's offsets are its master's
-    changed["sysFlag"] = str(int(flags | PullFlag.INLINE))
+        flags &= ~_COMMIT  # a standby's offsets are its master's
+    changed["sysFlag"] = str(flags | _INLINE)
     held_s = 0.0
-    if flags & PullFlag.SUSPEND:
+    if flags & _SUSPEND:
         asked_ms = max(_number(fields, "suspendTimeoutMillis"), 0)
         held_ms = min(asked_ms, around.options.max_hold_ms)
         changed["suspendTimeoutMillis"] = str(held_ms)
