@@ -22,10 +22,13 @@ PATIENT = {"rpc_timeout_ms": 600_000, "api_timeout_ms": 3_600_000}
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tubemq.Cluster]:
-    """A master and a broker of this file's own, which may be frozen; with one topic."""
+    """A master and a broker of this file's own, which may be frozen; with a topic, and one that nobody writes to.
+
+    What a producer sent to a frozen broker may be stored once that goes on, in the middle of the next test.
+    """
     try:
         with tubemq.cluster(tmp_path_factory.mktemp("ends")) as running:
-            running.create_topics("topic", partitions=1)
+            running.create_topics("topic", "quiet", partitions=1)
             yield running
     except Unavailable as reason:
         pytest.skip(f"no TubeMQ {tubemq.VERSION} to test with: {reason}")
@@ -58,7 +61,7 @@ def test_a_poll_and_an_iteration_that_wait_for_records(
     end: End,
     expected: type[Exception],
 ) -> None:
-    with Consumer(f"{own.url}/topic", group=f"polls{len(how)}", **how) as consumer:
+    with Consumer(f"{own.url}/quiet", group=f"polls{len(how)}", **how) as consumer:
         until(lambda: consumer.poll(0.1) is not None and consumer.assignment())
         found = ended(lambda: call(consumer), lambda: end(consumer), waits(consumer))
         assert type(found) is (expected if call is poll else type(None)), found
@@ -67,7 +70,7 @@ def test_a_poll_and_an_iteration_that_wait_for_records(
 @pytest.mark.parametrize("how", [{}, BALANCED], ids=["server-balanced", "client-balanced"])
 @pytest.mark.parametrize("end", [Consumer.close, Consumer.wakeup])
 def test_a_poll_that_joins_while_the_master_is_frozen(own: tubemq.Cluster, how: dict[str, str | int], end: End) -> None:
-    consumer = Consumer(f"{own.url}/topic", group=f"joins{len(how)}", **how, **PATIENT, close_timeout_ms=500)
+    consumer = Consumer(f"{own.url}/quiet", group=f"joins{len(how)}", **how, **PATIENT, close_timeout_ms=500)
     with frozen(*pids(own)):
         found = ended(lambda: consumer.poll(HOUR_S), lambda: quietly(lambda: end(consumer)), waits(consumer))
         assert type(found) is (Closed if end is Consumer.close else WakeUp)
@@ -127,7 +130,7 @@ def test_questions_to_a_frozen_master(own: tubemq.Cluster, kind: type[Admin] | t
 
 
 def test_a_signals_handler_and_other_tasks(own: tubemq.Cluster) -> None:
-    consumer = Consumer(f"{own.url}/topic", group="signals")
+    consumer = Consumer(f"{own.url}/quiet", group="signals")
     with on_alarm(consumer.wakeup, waits(consumer)), pytest.raises(WakeUp):
         consumer.poll(HOUR_S)
     with on_alarm(consumer.close, waits(consumer)):
@@ -135,7 +138,7 @@ def test_a_signals_handler_and_other_tasks(own: tubemq.Cluster) -> None:
 
     async def main() -> None:
         for close in (True, False):
-            one = AsyncConsumer(f"{own.url}/topic", group="tasks")
+            one = AsyncConsumer(f"{own.url}/quiet", group="tasks")
             while await one.poll(0.5):
                 pass
             waiting = asyncio.ensure_future(one.poll(HOUR_S))
