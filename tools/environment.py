@@ -28,7 +28,7 @@ PYTHON = VENV / "bin" / "python"
 PINS = ROOT / "requirements"
 
 TO_RUN = ("build", "run", "extras", "spark", "demo")
-EVERYTHING = (*TO_RUN, "test", "rivals", "check", "docs")
+EVERYTHING = (*TO_RUN, "test", "sdk", "rivals", "check", "docs")
 FOR_INTEROP = (*EVERYTHING, "interop")
 
 INSTALLED = """

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tools import command_page, metrics_page, option_pages, spark_options, topic_options_page
+from tools import command_page, instruments_page, metrics_page, option_pages, spark_options, topic_options_page
 
 __all__ = ["DOCS", "PARTS", "main", "rewritten"]
 
@@ -25,6 +25,7 @@ PARTS: Mapping[str, Mapping[str, Callable[[], str]]] = {
         "producers": option_pages.producers,
         "elsewhere": option_pages.elsewhere,
     },
+    "clients/metrics.md": {"instruments": instruments_page.table},
     "clients/tubemq-options.md": {"tubemq": option_pages.tubemq, "elsewhere": option_pages.tubemq_elsewhere},
     "clients/rocketmq-options.md": {"rocketmq": option_pages.rocketmq, "elsewhere": option_pages.rocketmq_elsewhere},
     "node/options.md": {"node": option_pages.node},

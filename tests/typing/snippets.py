@@ -9,6 +9,7 @@ import pyarrow as pa
 
 import penstock
 from penstock.client import BatchDelivery, Delivery, Lag, RecordMetadata
+from penstock.client.opentelemetry import OpenTelemetryMetrics
 from penstock.client.prometheus import PrometheusCollector
 from penstock.seams import FoundOffset, NewTopic
 
@@ -128,6 +129,20 @@ def measure(consumer: penstock.Consumer, producer: penstock.AsyncProducer[str, A
     assert_type(producer.metrics().request, penstock.Timing)
     PrometheusCollector(consumer, client="a")
     prometheus_client.REGISTRY.register(PrometheusCollector(producer))
+    OpenTelemetryMetrics().observe(consumer, {"messaging.client.id": "a"})
+
+
+def told_of_a_consumer(snapshot: penstock.ConsumerMetrics) -> None:
+    print(snapshot.records_lag_max)
+
+
+async def told_of_a_producer(snapshot: penstock.ProducerMetrics) -> None:
+    print(snapshot.buffer_bytes)
+
+
+def telling() -> None:
+    penstock.Consumer("kafka://127.0.0.1:9092/flights", on_metrics=told_of_a_consumer, metrics_interval_ms=1_000)
+    penstock.AsyncProducer("kafka://127.0.0.1:9092", on_metrics=told_of_a_producer)
 
 
 async def subscribe(consumer: penstock.Consumer, asynchronous: penstock.AsyncConsumer) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from penstock.client._committable import OffsetsLike as OffsetsLike
     from penstock.client._group_offsets import GroupOffset as GroupOffset
     from penstock.client._lag import Lag as Lag
+    from penstock.client._measuring import MetricsHook as MetricsHook
     from penstock.client._offsets_csv import offsets_from_csv as offsets_from_csv
     from penstock.client._offsets_csv import offsets_to_csv as offsets_to_csv
     from penstock.client._peeking import Peek as Peek
@@ -81,6 +82,7 @@ _HOME_OF = {
     "EmptyReason": "status",
     "GroupOffset": "_group_offsets",
     "Lag": "_lag",
+    "MetricsHook": "_measuring",
     "NoOffset": "errors",
     "OffsetLike": "_arguments",
     "OffsetMove": "_resetting",

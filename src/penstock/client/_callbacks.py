@@ -1,4 +1,4 @@
-"""Where callbacks of deliveries run, and what becomes of one that raises: it is logged and told to a hook.
+"""Where callbacks of deliveries and metrics run, and what becomes of one that raises: it is logged and told to a hook.
 
 Under a Producer in a thread of that producer's own, under an AsyncProducer on the user's loop; in both one after the
 other, in the order in which deliveries ended. What must not live here: when a delivery has ended.
@@ -37,7 +37,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class CallbackFailure:
-    """A callback of yours raised ``error``; it was called with ``arguments``, which are about records of ``topics``."""
+    """A callback of yours raised ``error``; it was called with ``arguments``, which are about records of ``topics``
+    (of none, where it is about the client)."""
 
     error: BaseException
     callback: Callable[..., object]
@@ -71,25 +72,33 @@ class Told:
 
     def __call__(self, failure: CallbackFailure) -> None:
         name = getattr(failure.callback, "__qualname__", repr(failure.callback))
-        topics = ", ".join(failure.topics)
-        self._log.error("callback %s raised (topic %s): %r", name, topics, failure.error, exc_info=failure.error)
+        topics = f" (topic {', '.join(failure.topics)})" if failure.topics else ""
+        self._log.error("callback %s raised%s: %r", name, topics, failure.error, exc_info=failure.error)
         if self._hook is not None:
             try:
                 self._hook(failure)
             except Exception:
-                self._log.exception("on_callback_error raised itself (topic %s)", topics)
+                self._log.exception("on_callback_error raised itself%s", topics)
 
 
 class Callbacks(ABC):
-    """The callbacks of one producer. ``told`` hears of those that raise; ``begun`` counts, on the loop, all of them."""
+    """The callbacks of one client. ``told`` hears of those that raise; ``begun`` counts, on the loop, all of them, and
+    ``ended`` those that are through."""
 
     def __init__(self, told: Told | None = None) -> None:
         self.told: Final = told or Told(ClientLog("penstock.producer"))
-        self.begun = 0
+        self.begun = self.ended = 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether none waits or runs. On the loop."""
+        return self.begun == self.ended
 
     @abstractmethod
-    def put(self, loop: asyncio.AbstractEventLoop, callback: Callable[[T], object], delivery: T, topic: str) -> None:
-        """Have it called, after all that were put before. ``loop`` is the producer's; from any thread."""
+    def put(
+        self, loop: asyncio.AbstractEventLoop, callback: Callable[[T], object], delivery: T, topic: str = ""
+    ) -> None:
+        """Have it called, after all that were put before. ``loop`` is the client's; from any thread."""
 
     @property
     @abstractmethod
@@ -112,11 +121,11 @@ class Callbacks(ABC):
                 hint="Callbacks may send; flush and close elsewhere",
             )
 
-    def _call(self, callback: Callable[[T], object], delivery: T, topic: str) -> object:
+    def _call(self, callback: Callable[[T], object], delivery: T, topic: str = "") -> object:
         try:
             return callback(delivery)
         except Exception as error:
-            self.told(CallbackFailure(error, callback, (delivery,), (topic,)))
+            self.told(CallbackFailure(error, callback, (delivery,), _topics(topic)))
             return None
 
 
@@ -129,7 +138,9 @@ class ThreadCallbacks(Callbacks):
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def put(self, loop: asyncio.AbstractEventLoop, callback: Callable[[T], object], delivery: T, topic: str) -> None:
+    def put(
+        self, loop: asyncio.AbstractEventLoop, callback: Callable[[T], object], delivery: T, topic: str = ""
+    ) -> None:
         """Have it called. Hands over on the loop, which alone starts the thread."""
         if _is_running(loop):
             self._queue(callback, delivery, topic)
@@ -158,14 +169,15 @@ class ThreadCallbacks(Callbacks):
         self._closed = True
         self._end()
 
-    def _queue(self, callback: Callable[[T], object], delivery: T, topic: str) -> None:
+    def _queue(self, callback: Callable[[T], object], delivery: T, topic: str = "") -> None:
         self.begun += 1
         if self._thread is None:
             thread = threading.Thread(target=_serve, args=(self._waiting,), name="penstock callbacks", daemon=True)
             try:
                 thread.start()
             except RuntimeError as error:  # the system has no thread for us: nobody must wait for what it would do
-                self.told(CallbackFailure(error, callback, (delivery,), (topic,)))
+                self.ended += 1
+                self.told(CallbackFailure(error, callback, (delivery,), _topics(topic)))
                 return
             self._thread = thread
         self._waiting.put(partial(self._call, callback, delivery, topic))
@@ -177,17 +189,19 @@ class ThreadCallbacks(Callbacks):
             self._waiting.put(None)
             self._waiting, self._thread = SimpleQueue(), None
 
-    def _call(self, callback: Callable[[T], object], delivery: T, topic: str) -> object:
+    def _call(self, callback: Callable[[T], object], delivery: T, topic: str = "") -> object:
         try:
             answer = callback(delivery)
             if inspect.iscoroutine(answer):
                 answer.close()
                 raise UsageError(
-                    "a callback of a synchronous producer is a coroutine function",
-                    hint="Give a plain function, or use AsyncProducer",
+                    "a callback of a synchronous client is a coroutine function",
+                    hint="Give a plain function, or use AsyncConsumer or AsyncProducer",
                 )
         except BaseException as error:  # a callback that calls sys.exit() must not silence those behind it
-            self.told(CallbackFailure(error, callback, (delivery,), (topic,)))
+            self.told(CallbackFailure(error, callback, (delivery,), _topics(topic)))
+        finally:
+            self.ended += 1
         return None
 
 
@@ -198,7 +212,9 @@ class LoopCallbacks(Callbacks):
         super().__init__(told)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def put(self, loop: asyncio.AbstractEventLoop, callback: Callable[[T], object], delivery: T, topic: str) -> None:
+    def put(
+        self, loop: asyncio.AbstractEventLoop, callback: Callable[[T], object], delivery: T, topic: str = ""
+    ) -> None:
         """Have it called in a turn of the loop of its own."""
         if _is_running(loop):
             loop.call_soon(self._begin, callback, delivery, topic)
@@ -223,30 +239,38 @@ class LoopCallbacks(Callbacks):
             await asyncio.wait(list(self._tasks))
 
     def close(self) -> None:
-        """Coroutines that are still at it are cancelled."""
-        for task in self._tasks:
+        """Coroutines that are still at it are cancelled, but not one that closes its client itself."""
+        for task in self._tasks - {asyncio.current_task()}:
             task.cancel()
 
-    def _begin(self, callback: Callable[[T], object], delivery: T, topic: str) -> None:
+    def _begin(self, callback: Callable[[T], object], delivery: T, topic: str = "") -> None:
         self.begun += 1
         answer = self._call(callback, delivery, topic)
         if inspect.isawaitable(answer):
             work = self._wait(answer, callback, delivery, topic)
             task = asyncio.get_running_loop().create_task(work, name="penstock callback")
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(self._through)
+        else:
+            self.ended += 1
 
-    async def _wait(self, answer: Awaitable[object], callback: Callable[[T], object], delivery: T, topic: str) -> None:
+    def _through(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self.ended += 1
+
+    async def _wait(
+        self, answer: Awaitable[object], callback: Callable[[T], object], delivery: T, topic: str = ""
+    ) -> None:
         try:
             await answer
         except Exception as error:
-            self.told(CallbackFailure(error, callback, (delivery,), (topic,)))
+            self.told(CallbackFailure(error, callback, (delivery,), _topics(topic)))
 
 
 class _Here(Callbacks):
     """At once, in whichever thread asks: where there is no producer any more."""
 
-    def put(self, loop: object, callback: Callable[[T], object], delivery: T, topic: str) -> None:
+    def put(self, loop: object, callback: Callable[[T], object], delivery: T, topic: str = "") -> None:
         """Call it."""
         del loop
         self.now(callback, delivery, topic)
@@ -256,7 +280,7 @@ class _Here(Callbacks):
         """Nobody waits for these."""
         return False
 
-    def now(self, callback: Callable[[T], object], delivery: T, topic: str) -> None:
+    def now(self, callback: Callable[[T], object], delivery: T, topic: str = "") -> None:
         """Call it."""
         answer = self._call(callback, delivery, topic)
         if inspect.iscoroutine(answer):
@@ -276,6 +300,10 @@ def _serve(waiting: SimpleQueue[Callable[[], object] | None]) -> None:
     while (call := waiting.get()) is not None:
         call()
         del call  # or it would keep its delivery until the next one comes
+
+
+def _topics(topic: str) -> tuple[str, ...]:
+    return (topic,) if topic else ()
 
 
 def _is_running(loop: asyncio.AbstractEventLoop) -> bool:

@@ -1,4 +1,4 @@
-"""How a consumer ends, and tells of commits that are through: what `async_consumer` does behind its public names.
+"""How a consumer ends, and tells of itself and of commits that are through: `async_consumer` behind its public names.
 
 What must not live here: names users call.
 """
@@ -11,15 +11,16 @@ from penstock.client._arguments import whole_number
 from penstock.client._callbacks import CallbackFailure, Told
 from penstock.client._consumer_engine import ConsumerEngine
 from penstock.client._ending import on_error_s, tell_beside
-from penstock.client._handle import Handle
+from penstock.client._handle import Handle, shown_address
 from penstock.client._intercepting import ConsumerInterceptors
 from penstock.client._listening import Call
+from penstock.client._measuring import Measuring
 from penstock.client.metrics import ConsumerMetrics
 from penstock.config import ConsumerConfig, Settings
 from penstock.config.logs import ClientLog
 from penstock.errors import UsageError
 
-__all__ = ["ConsumerEnd", "poll_limit", "standing"]
+__all__ = ["ConsumerEnd", "poll_limit"]
 
 
 class ConsumerEnd(Handle):
@@ -30,10 +31,17 @@ class ConsumerEnd(Handle):
     _call: Call
     _told: Told
     _interceptors: ConsumerInterceptors
+    _measuring: Measuring[ConsumerMetrics]
     _measured: ConsumerMetrics
     _engine: ConsumerEngine | None
     _closer: object
     _closed: bool
+
+    def _described(self) -> str:
+        group = self._settings.config.group
+        engine = self._engine
+        state = "closed" if self._closed else "not started" if engine is None else _standing(engine)
+        return f"{shown_address(self._settings.address)}, {f'group {group}' if group else 'no group'}, {state}"
 
     async def _end(self, timeout_s: float | None, *, handled: bool, who: object = None) -> None:
         engine, config = self._engine, self._settings.config
@@ -55,6 +63,7 @@ class ConsumerEnd(Handle):
         try:
             await engine.close(timeout_s)  # the listener hears of it, and may still commit
         finally:
+            self._measuring.end()
             self._measured = engine.metrics()
             self._engine, self._closed = None, True
             await self._run_finished(engine)
@@ -78,7 +87,7 @@ class ConsumerEnd(Handle):
                 self._told(CallbackFailure(error, commit.callback, (commit.offsets, commit.error), commit.topics))
 
 
-def standing(engine: ConsumerEngine) -> str:
+def _standing(engine: ConsumerEngine) -> str:
     """How many partitions it has, and where it stands with its group."""
     member = engine.rebalancing.member if engine.rebalancing is not None and engine.config.group else None
     return f"{len(engine.partitions.assigned)} partitions" + (f", {member.state.value}" if member is not None else "")

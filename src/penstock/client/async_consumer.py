@@ -21,13 +21,14 @@ from penstock.client._arguments import (
 from penstock.client._callbacks import CallbackErrorHook, Told, without_hook
 from penstock.client._committable import CommitCallback, OffsetsLike
 from penstock.client._connect import open_asyncio, protocol_of
-from penstock.client._consumer_end import ConsumerEnd, poll_limit, standing
+from penstock.client._consumer_end import ConsumerEnd, poll_limit
 from penstock.client._consumer_engine import ConsumerEngine
-from penstock.client._handle import check_loop, shown_address
+from penstock.client._handle import check_loop
 from penstock.client._intercepting import ConsumerInterceptors, interceptors_of
 from penstock.client._interrupts import Interrupts
 from penstock.client._listening import Call, call_on_loop
 from penstock.client._loading import loaded
+from penstock.client._measuring import Measuring, MetricsHook
 from penstock.client._offsets import beginning_offsets, end_offsets, offsets_for_times
 from penstock.client._received import receiving
 from penstock.client._settings import split_options
@@ -58,8 +59,8 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
     Topics of the address are subscribed. Without a group all their partitions are read and nothing is committed.
     ``key_deserializer`` and ``value_deserializer`` make objects of keys and values where somebody iterates over a batch
     (`penstock.from_json`, `penstock.from_utf8`, a function of yours); columns stay bytes.
-    ``interceptors`` is a list of `ConsumerInterceptor`.
-    ``on_callback_error`` is called with a CallbackFailure where a callback of ``commit_async`` has raised.
+    ``interceptors`` is a list of `ConsumerInterceptor`. ``on_metrics`` is called with a snapshot of ``metrics()`` every
+    ``metrics_interval_ms``, ``on_callback_error`` with a CallbackFailure where a callback has raised.
     Raises ConfigError. For one task at a time, except ``close`` and ``wakeup``.
 
     >>> async def main() -> None:                                            # doctest: +SKIP
@@ -77,6 +78,7 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
         key_deserializer: Deserializer[K] | OptionValue = None,
         value_deserializer: Deserializer[V] | OptionValue = None,
         interceptors: Sequence[ConsumerInterceptor] | OptionValue = None,
+        on_metrics: MetricsHook[ConsumerMetrics] | OptionValue = None,
         **options: OptionValue | CallbackErrorHook,
     ) -> None:
         named, on_callback_error = without_hook(options)
@@ -92,6 +94,7 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
         self._decodes_on_loop = True
         self._interrupts = Interrupts()
         self._poller: object = None
+        self._measuring = Measuring[ConsumerMetrics](on_metrics, self._settings.config.metrics_interval_ms, self._told)
         self._measured = ConsumerMetrics()
         self._engine: ConsumerEngine | None = None
         self._home: asyncio.AbstractEventLoop | None = None
@@ -353,12 +356,6 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
 
     # Inside.
 
-    def _described(self) -> str:
-        group = self._settings.config.group
-        engine = self._engine
-        state = "closed" if self._closed else "not started" if engine is None else standing(engine)
-        return f"{shown_address(self._settings.address)}, {f'group {group}' if group else 'no group'}, {state}"
-
     async def _start(self, *, subscribe: bool = True) -> ConsumerEngine:
         if self._engine is None and not self._closed:
             config = self._settings.config
@@ -379,6 +376,7 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
                 interrupts=self._interrupts,
                 committed=self._interceptors.committed if self._interceptors else None,
             )
+            self._measuring.begin(self._engine.metrics)
             if subscribe and self._settings.address.topics:
                 self._by_address = True
                 await self._engine.subscribe(self._addressed, RebalanceListener())

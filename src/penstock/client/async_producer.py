@@ -21,6 +21,7 @@ from penstock.client._ending import Ending, on_error_s, tell_beside
 from penstock.client._handle import Handle, check_loop, shown_address
 from penstock.client._intercepting import ProducerInterceptors, interceptors_of
 from penstock.client._loading import loaded, loaded_for
+from penstock.client._measuring import Measuring, MetricsHook
 from penstock.client._producing import ProducerEngine
 from penstock.client._serializing import Serializers
 from penstock.client._settings import split_options
@@ -52,8 +53,8 @@ class AsyncProducer(Handle, Generic[K, V]):
     (`penstock.to_json`, `penstock.to_utf8`, a function of yours). ``partitioner`` is a name of
     `penstock.config.Partitioner`, or a function of topic, key and number of partitions that returns one of these, or
     None for any; it runs beside your code, on the loop, so it should be quick. ``interceptors`` is a list of
-    `ProducerInterceptor`. ``on_callback_error`` is called with a
-    CallbackFailure where a callback has raised. Raises ConfigError.
+    `ProducerInterceptor`. ``on_metrics`` is called with a snapshot of ``metrics()`` every ``metrics_interval_ms``,
+    ``on_callback_error`` with a CallbackFailure where a callback has raised. Raises ConfigError.
 
     >>> async def main() -> None:                                            # doctest: +SKIP
     ...     async with penstock.AsyncProducer("kafka://127.0.0.1:9092") as producer:
@@ -69,6 +70,7 @@ class AsyncProducer(Handle, Generic[K, V]):
         value_serializer: Serializer[V] | OptionValue = None,
         partitioner: PartitionerFunction | OptionValue = None,
         interceptors: Sequence[ProducerInterceptor] | OptionValue = None,
+        on_metrics: MetricsHook[ProducerMetrics] | OptionValue = None,
         **options: OptionValue | CallbackErrorHook,
     ) -> None:
         named, on_callback_error = without_hook(options)
@@ -87,6 +89,7 @@ class AsyncProducer(Handle, Generic[K, V]):
         self._engine: ProducerEngine | None = None
         self._ending: ProducerEngine | None = None
         self._last: Outcome | None = None
+        self._measuring = Measuring[ProducerMetrics](on_metrics, self._settings.config.metrics_interval_ms, told)
         self._measured = ProducerMetrics()
         self._home: asyncio.AbstractEventLoop | None = None
         self._closed = False
@@ -285,6 +288,7 @@ class AsyncProducer(Handle, Generic[K, V]):
         try:
             return await engine.close(timeout_s)
         finally:
+            self._measuring.end()
             self._measured = engine.metrics()
             self._ending = None
             self._interceptors.closed()
@@ -353,4 +357,5 @@ class AsyncProducer(Handle, Generic[K, V]):
                 interceptors=self._interceptors,
             )
             watch(self._engine.intake, self._log)
+            self._measuring.begin(self._engine.metrics)
         return self._engine

@@ -13,13 +13,14 @@ from types import TracebackType
 from typing import Any, Generic, Self
 
 from penstock.client._arguments import OffsetLike, seconds
-from penstock.client._callbacks import CallbackErrorHook
+from penstock.client._callbacks import CallbackErrorHook, ThreadCallbacks
 from penstock.client._committable import CommitCallback, OffsetsLike
 from penstock.client._consumer_end import poll_limit
 from penstock.client._consumer_engine import ConsumerEngine
 from penstock.client._ending import tell_beside
 from penstock.client._handle import Handle
 from penstock.client._loop_thread import AnyTurn, Run, Turns, call_in_user_thread, loop_thread
+from penstock.client._measuring import MetricsHook
 from penstock.client._subscribed import PatternLike, TopicsLike
 from penstock.client.async_consumer import AsyncConsumer
 from penstock.client.errors import WakeUp
@@ -61,6 +62,7 @@ class Consumer(Handle, Generic[K, V]):
         key_deserializer: Deserializer[K] | OptionValue = None,
         value_deserializer: Deserializer[V] | OptionValue = None,
         interceptors: Sequence[ConsumerInterceptor] | OptionValue = None,
+        on_metrics: MetricsHook[ConsumerMetrics] | OptionValue = None,
         **options: OptionValue | CallbackErrorHook,
     ) -> None:
         self._inner = AsyncConsumer(
@@ -69,9 +71,11 @@ class Consumer(Handle, Generic[K, V]):
             key_deserializer=key_deserializer,
             value_deserializer=value_deserializer,
             interceptors=interceptors,
+            on_metrics=on_metrics,
             **options,
         )
         self._inner._call = call_in_user_thread
+        self._inner._measuring.callbacks = ThreadCallbacks(self._inner._told)
         self._inner._decodes_on_loop = False
         self._loop = loop_thread()
         self._one = Turns(self._loop, "consumer")

@@ -19,6 +19,7 @@ from penstock.client._ending import tell_beside
 from penstock.client._handle import Handle
 from penstock.client._loading import lacking_for, loaded_for
 from penstock.client._loop_thread import loop_thread
+from penstock.client._measuring import MetricsHook
 from penstock.client._producing import ProducerEngine
 from penstock.client._tables import RowsLike
 from penstock.client.async_producer import AsyncProducer
@@ -53,6 +54,7 @@ class Producer(Handle, Generic[K, V]):
         value_serializer: Serializer[V] | OptionValue = None,
         partitioner: PartitionerFunction | OptionValue = None,
         interceptors: Sequence[ProducerInterceptor] | OptionValue = None,
+        on_metrics: MetricsHook[ProducerMetrics] | OptionValue = None,
         **options: OptionValue | CallbackErrorHook,
     ) -> None:
         self._inner = AsyncProducer(
@@ -61,9 +63,11 @@ class Producer(Handle, Generic[K, V]):
             value_serializer=value_serializer,
             partitioner=partitioner,
             interceptors=interceptors,
+            on_metrics=on_metrics,
             **options,
         )
         self._inner._callbacks = ThreadCallbacks(self._inner._callbacks.told)
+        self._inner._measuring.callbacks = ThreadCallbacks(self._inner._callbacks.told)
         self._loop = loop_thread()
         self._inner._post = self._loop.post
 

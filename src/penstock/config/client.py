@@ -22,8 +22,9 @@ class ClientConfig:
     TubeMQ's masters are tried until ``api_timeout_ms``); ``connect_timeout_ms`` one attempt to connect, TLS and
     greeting included; ``reconnect_backoff_ms`` and ``retry_backoff_ms`` double, give or take 20 %, up to their
     ``…_max_ms``, so that a restarted server is not stormed; ``metadata_max_age_ms`` is how long a new partition may
-    stay unseen. ``close_timeout_ms`` bounds a clean end, which is there to finish things; ``close_on_error_timeout_ms``
-    (2 s: enough for servers that answer) one under an exception, which wants to be seen and not to wait for a minute.
+    stay unseen; ``metrics_interval_ms`` is the window that Java samples metrics in. ``close_timeout_ms`` bounds a
+    clean end, which is there to finish things; ``close_on_error_timeout_ms`` (2 s: enough for servers that answer) one
+    under an exception, which wants to be seen and not to wait for a minute.
 
     ``tls`` encrypts; servers are believed if their certificate is signed by one of ``tls_ca_file`` (PEM; None: those
     the system trusts) and names the host, or ``tls_server_name`` if that is set; ``tls_check_server_name`` false leaves
@@ -57,6 +58,9 @@ class ClientConfig:
     )
     metadata_max_age_ms: int = number(
         300_000, low=1, about="how old what is known of topics may get: how long a new partition may stay unseen"
+    )
+    metrics_interval_ms: int = number(
+        30_000, low=0, about="how often a consumer's or producer's on_metrics is called with a snapshot; 0: never"
     )
     tls: bool = flag(False, about="encrypt connections")
     tls_ca_file: str | None = optional_text(

@@ -24,7 +24,11 @@ DECLARED: Mapping[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read
 ]
 BUILD = "import sys; from setuptools import build_meta; build_meta.prepare_metadata_for_build_wheel(sys.argv[1])"
 EXTRAS = {**extras.EXTRAS, **{each.name: each for each in protocols.extras()}}
-PACKAGES = {"google.protobuf": "protobuf", "prometheus_client": "prometheus-client"}
+PACKAGES = {
+    "google.protobuf": "protobuf",
+    "opentelemetry": "opentelemetry-api",
+    "prometheus_client": "prometheus-client",
+}
 
 
 @pytest.fixture(scope="module")
