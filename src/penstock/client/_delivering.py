@@ -347,8 +347,10 @@ class Delivering:
         flight.error = flight.reason = error
         flight.failures += 1
         queue.fail(flight)
-        queue.retry_at = self._loop.time() + self._backoff.seconds(flight.failures)
-        queue.failed_at = node if self._client.leader(queue.partition) is None else None
+        leader = self._client.leader(queue.partition)
+        moved = leader not in {None, node}  # the answer may have named who leads it
+        queue.retry_at = 0.0 if moved else self._loop.time() + self._backoff.seconds(flight.failures)
+        queue.failed_at = node if leader is None else None
         if queue.failed_at is not None:
             self._hooks.refresh()  # now, beside the pause: one after the other they add up to seconds
 

@@ -21,7 +21,7 @@ from penstock.config import ConsumerConfig, IsolationLevel
 from penstock.config.logs import ClientLog
 from penstock.errors import LogTruncated, OffsetOutOfRange, PenstockError
 from penstock.model import Node, OffsetSpec
-from penstock.seams import Fetched, HasReplicas, LogClient, ReadFrom, ReadLimits, ReadsAtOnce
+from penstock.seams import Fetched, HasReplicas, HearsOfMoves, LogClient, ReadFrom, ReadLimits, ReadsAtOnce
 from penstock.seams.client import FetchHeard
 
 __all__ = ["Fetcher", "Reactions"]
@@ -68,6 +68,7 @@ class Fetcher:
         self._on = reactions
         self._loop = asyncio.get_running_loop()
         self._reads_at = client.reads_at if isinstance(client, HasReplicas) else client.leader
+        self._moved = client.moved if isinstance(client, HearsOfMoves) else None
         self._meter = meter or ConsumerMeter(self._loop.time())
         self._at_once = client.read_at_once if isinstance(client, ReadsAtOnce) else None
         self._in_flight: dict[str, asyncio.Task[None] | None] = {}
@@ -240,6 +241,9 @@ class Fetcher:
         if isinstance(error, OffsetOutOfRange) or not error.retriable:
             state.failure = error
             self._on.arrived()
+            return True
+        if self._moved is not None and self._moved(state.partition):
+            state.failed_at, state.retry_at, state.drained = None, 0.0, False  # read there at once
             return True
         self._client.distrust(state.partition)
         state.failed_at, state.drained = node, False

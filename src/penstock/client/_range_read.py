@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from penstock.errors import CorruptBatch, PenstockError, UsageError
-from penstock.model import LogRange
-from penstock.seams import Fetched, LogClient, Retry
+from penstock.model import LogRange, Partition
+from penstock.seams import Fetched, HearsOfMoves, LogClient, Retry
 
 if TYPE_CHECKING:
     from penstock.columnar import Messages
@@ -41,6 +41,8 @@ class RangeRead:
                 f"a range from {wanted.start} to {wanted.end}", topic=wanted.topic, partition=wanted.partition
             )
         self._source = client.ranges(wanted, fetch_bytes=fetch_bytes)
+        self._moved = client.moved if isinstance(client, HearsOfMoves) else None
+        self._partition = Partition(wanted.topic, wanted.partition)
         self._columns = columns
         self._end = self._source.end
         self._told = 0
@@ -59,6 +61,9 @@ class RangeRead:
             try:
                 fetched = await self._fetch()
             except PenstockError as error:
+                if self._moved is not None and self._moved(self._partition):
+                    source.close()
+                    continue
                 source.note(error)
                 source.close()
                 await retry.after(error)

@@ -96,6 +96,7 @@ if TYPE_CHECKING:
     from penstock.seams.relay import ChannelRelay as ChannelRelay
     from penstock.seams.relay import Relay as Relay
     from penstock.seams.replicas import HasReplicas as HasReplicas
+    from penstock.seams.replicas import HearsOfMoves as HearsOfMoves
     from penstock.seams.retry import Retry as Retry
     from penstock.seams.retry import RetryLimits as RetryLimits
     from penstock.seams.runtime import Promise as Promise
@@ -130,7 +131,7 @@ _HOME_OF = {
         "protocol": "ChannelFactory OpenClient OpenFront WireProtocol",
         "ranges": "RangeLimits RangeSource",
         "relay": "ChannelRelay Relay",
-        "replicas": "HasReplicas",
+        "replicas": "HasReplicas HearsOfMoves",
         "retry": "Retry RetryLimits",
         "runtime": "Promise Runtime Timer",
         "finding": "FindsRecords",

@@ -52,6 +52,10 @@ class Routing:
         self._distrusted.setdefault(partition.topic, set()).add(partition)
         self._until[partition.topic] = _NEVER
 
+    def believe(self, partition: Partition) -> None:
+        """Somebody said who leads it, and is right: its topic is no more due for that."""
+        self._distrusted.get(partition.topic, set()).discard(partition)
+
     # When to ask.
 
     def due(self, names: Collection[str]) -> set[str]:

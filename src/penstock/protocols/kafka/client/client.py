@@ -71,6 +71,10 @@ class KafkaClient:
         if self._its_reader is not None:
             self._its_reader.distrust(partition)
 
+    def moved(self, partition: Partition) -> bool:
+        """``penstock.seams.client.HearsOfMoves``."""
+        return self._cluster.moved(partition)
+
     async def offsets(self, wanted: Mapping[Partition, OffsetSpec]) -> Mapping[Partition, FoundOffset]:
         """Offsets by name or time, from the leaders."""
         return await find_offsets(self._cluster, wanted)

@@ -1,13 +1,15 @@
 """What is known of the cluster: its nodes, its topics, who leads which partition; asked for anew when it proves wrong.
 
 Leader epochs never go backwards for the same topic id: a broker that lags behind must not undo what another one told
-(KIP-320). Source: Kafka protocol guide, Metadata v1-v13.
+(KIP-320). Brokers that refuse a partition may name its leader (KIP-951), which is as good as an answer about it.
+Source: Kafka protocol guide, Metadata v1-v13, Fetch v12-v18, Produce v10-v13.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TypeVar
+from dataclasses import replace
+from typing import Protocol, TypeVar
 
 from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation, RequestTimeout
 from penstock.model import Endpoint, Node, Partition, PartitionInfo, TopicInfo
@@ -25,7 +27,7 @@ from penstock.protocols.kafka.messages.discovery import (
 from penstock.seams.retry import Retry
 from penstock.seams.routing import Routing
 
-__all__ = ["Cluster"]
+__all__ = ["Cluster", "NamedLeader", "NamedNode"]
 
 Response = TypeVar("Response")
 
@@ -34,6 +36,44 @@ _UNKNOWN_TOPIC_OR_PARTITION = 3
 _LEADER_NOT_AVAILABLE = 5
 _INVALID_NAME = 17
 _ABSENT = frozenset((3, _INVALID_NAME, 100))  # unknown topic, invalid name, unknown id
+
+
+class NamedLeader(Protocol):
+    """CurrentLeader of an answer."""
+
+    @property
+    def leader_id(self) -> int:
+        """The node's id; -1 where none is named."""
+        ...
+
+    @property
+    def leader_epoch(self) -> int:
+        """Its epoch."""
+        ...
+
+
+class NamedNode(Protocol):
+    """One of an answer's NodeEndpoints."""
+
+    @property
+    def node_id(self) -> int:
+        """The node's id."""
+        ...
+
+    @property
+    def host(self) -> str:
+        """Where it listens."""
+        ...
+
+    @property
+    def port(self) -> int:
+        """The port of that."""
+        ...
+
+    @property
+    def rack(self) -> str | None:
+        """Where it stands."""
+        ...
 
 
 class Cluster:
@@ -52,6 +92,7 @@ class Cluster:
         self._names_by_id: dict[bytes, str] = {}
         self._leaders: dict[Partition, PartitionInfo] = {}
         self._lineages: dict[Partition, Lineage] = {}
+        self._moved: set[Partition] = set()
         self._routing = Routing(calls.channel, calls.options.metadata_max_age_ms, self.told_leader)
 
     async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> dict[str, TopicInfo]:
@@ -101,7 +142,35 @@ class Cluster:
 
     def distrust(self, partition: Partition) -> None:
         """Its leader is not who we thought."""
+        self._moved.discard(partition)
         self._routing.distrust(partition)
+
+    def named(self, partition: Partition, by: Node, leader: NamedLeader, nodes: Sequence[NamedNode]) -> bool:
+        """Take over who leads it, as ``by`` said when it refused to; whether that is believed, and news.
+
+        Epochs decide between what is known and what is told. Of an epoch that is known already only another node's
+        word counts: one that refuses what it says it leads is to be asked about.
+        """
+        known = self._leaders.get(partition)
+        told = {each.node_id: Node(str(each.node_id), Endpoint(each.host, each.port), each.rack) for each in nodes}
+        node = told.get(leader.leader_id) or self._nodes.get(leader.leader_id)
+        if known is None or node is None or leader.leader_epoch < known.leader_epoch:
+            return False
+        same_word = known.leader is not None and by.name != node.name == known.leader.name
+        if leader.leader_epoch == known.leader_epoch and not same_word:
+            return False
+        self._nodes[leader.leader_id] = node
+        self._tell(replace(known, leader=node, leader_epoch=leader.leader_epoch))
+        self._routing.believe(partition)
+        self._moved.add(partition)
+        return True
+
+    def moved(self, partition: Partition) -> bool:
+        """``penstock.seams.HearsOfMoves``."""
+        if partition not in self._moved:
+            return False
+        self._moved.discard(partition)
+        return True
 
     def topic_id(self, name: str) -> bytes | None:
         """The id of a topic, None where the broker has none."""
@@ -230,6 +299,13 @@ class Cluster:
         if topic_id is not None:
             self._names_by_id[topic_id] = name
 
+    def _tell(self, info: PartitionInfo) -> None:
+        self._leaders[info.partition] = info
+        topic = self._topics.get(info.partition.topic)
+        if topic is not None:
+            parts = (info if each.partition == info.partition else each for each in topic.partitions)
+            self._topics[topic.name] = replace(topic, partitions=tuple(parts))
+
     def _newer(self, name: str, told: MetadataResponsePartition, *, same: bool) -> PartitionInfo:
         partition = Partition(name, told.partition_index)
         known = self._leaders.get(partition)
@@ -248,4 +324,5 @@ class Cluster:
             self._names_by_id.pop(topic.id, None)
         for info in topic.partitions:
             self._leaders.pop(info.partition, None)
+            self._moved.discard(info.partition)
             self._lineages.pop(info.partition, None)

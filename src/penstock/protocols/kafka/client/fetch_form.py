@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from penstock.errors import PenstockError
 from penstock.model import Node, Partition
-from penstock.protocols.kafka.client.cluster import Cluster
+from penstock.protocols.kafka.client.cluster import Cluster, NamedNode
 from penstock.protocols.kafka.client.fetch_sessions import Asked, Key, Place
 from penstock.protocols.kafka.client.fetched import KafkaFetched
 from penstock.protocols.kafka.client.lineage import UNKNOWN
@@ -106,15 +106,19 @@ class FetchForm:
             for each in topic.partitions
         }
 
-    def fetched(self, told: Mapping[Key, FetchResponsePartition]) -> list[KafkaFetched]:
+    def fetched(
+        self, told: Mapping[Key, FetchResponsePartition], nodes: Sequence[NamedNode] = ()
+    ) -> list[KafkaFetched]:
         """What came, for those that were asked for; of those that are left out there is nothing new."""
         if not told:
             return []
         asked = dict(zip(self._keys, self._reads, strict=True))
-        answers = [self._fetched(asked[key], part) for key, part in told.items() if key in asked]
+        answers = [self._fetched(asked[key], part, nodes) for key, part in told.items() if key in asked]
         return [each for each in answers if each is not None]
 
-    def _fetched(self, read: ReadFrom, found: FetchResponsePartition) -> KafkaFetched | None:
+    def _fetched(
+        self, read: ReadFrom, found: FetchResponsePartition, nodes: Sequence[NamedNode]
+    ) -> KafkaFetched | None:
         """None where somebody else has to be asked."""
         cluster, partition = self._cluster, read.partition
         diverging = found.diverging_epoch
@@ -133,7 +137,8 @@ class FetchForm:
                 offset=read.offset,
                 node=str(self._node.endpoint),
             )
-            note_error(cluster, partition, error)
+            if not cluster.named(partition, self._node, found.current_leader, nodes):
+                note_error(cluster, partition, error)
         elif diverging.end_offset >= 0:
             error = parting(cluster, partition, read.offset, EpochEnd(diverging.epoch, diverging.end_offset))
         elif found.preferred_read_replica >= 0:

@@ -64,7 +64,7 @@ class Read:
         if self._session is not None:
             self._session.answered(self._asked, answer.error_code, answer.session_id, told)
         if answer.error_code == NONE:
-            return self._form.fetched(told)
+            return self._form.fetched(told, answer.node_endpoints)
         if self._asked.incremental:
             return None
         raise error_for(answer.error_code, WHAT, node=str(node.endpoint))

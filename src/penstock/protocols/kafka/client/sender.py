@@ -24,7 +24,7 @@ from penstock.columnar.few import FewRows, encode_few
 from penstock.columnar.producing import ANYONE, Producing
 from penstock.errors import ConnectionLost, PenstockError, ServerError, UsageError
 from penstock.model import Codec, Endpoint, Node, Partition
-from penstock.protocols.kafka.client.cluster import Cluster
+from penstock.protocols.kafka.client.cluster import Cluster, NamedNode
 from penstock.protocols.kafka.client.produce_form import ProduceForm
 from penstock.protocols.kafka.client.routing import note_error
 from penstock.protocols.kafka.client.sequences import (
@@ -122,7 +122,7 @@ class KafkaSender:
                 at_most=self._highest_produce,
             )
         except PenstockError as error:
-            return [self._sent(packed, -1, -1, error) for packed in ours]
+            return [self._lost(packed, error) for packed in ours]
         return self._outcomes(ours, answer, node)
 
     def send_at_once(self, node: Node, batches: Sequence[Packed], heard: Heard, *, acks: int, timeout_s: float) -> bool:
@@ -163,13 +163,13 @@ class KafkaSender:
         node: Node,
     ) -> Sequence[Sent]:
         if isinstance(answer, PenstockError):
-            return [self._sent(packed, -1, -1, answer) for packed in ours]
+            return [self._lost(packed, answer) for packed in ours]
         if form is not None and (stored := form.stored(answer.body)) is not None:
             return [self._sent(ours[0], stored.base_offset, stored.timestamp_ms, None)]
         try:
             return self._outcomes(ours, self._calls.read(link, ProduceResponse, version, answer), node)
         except PenstockError as error:
-            return [self._sent(packed, -1, -1, error) for packed in ours]
+            return [self._lost(packed, error) for packed in ours]
 
     def _version(self, link: PromptLink[Versions]) -> int:
         """In which version of Produce this link is spoken to."""
@@ -235,9 +235,12 @@ class KafkaSender:
 
     def _outcomes(self, ours: Sequence[KafkaPacked], answer: ProduceResponse, node: Node) -> Sequence[Sent]:
         told = {Partition(t.name, each.index): each for t in answer.responses for each in t.partition_responses}
-        return [self._outcome(packed, told.get(packed.partition), node) for packed in ours]
+        nodes = answer.node_endpoints
+        return [self._outcome(packed, told.get(packed.partition), node, nodes) for packed in ours]
 
-    def _outcome(self, packed: KafkaPacked, told: ProduceResponsePartition | None, node: Node) -> Sent:
+    def _outcome(
+        self, packed: KafkaPacked, told: ProduceResponsePartition | None, node: Node, nodes: Sequence[NamedNode]
+    ) -> Sent:
         if told is not None and told.error_code in (NONE, _DUPLICATE):
             return self._sent(packed, told.base_offset, told.log_append_time_ms, None)
         detail: str | None = "the answer leaves it out"
@@ -252,11 +255,17 @@ class KafkaSender:
             node=str(node.endpoint),
             detail=detail,
         )
+        if told is not None and self._cluster.named(packed.partition, node, told.current_leader, nodes):
+            return self._sent(packed, -1, -1, error)
+        return self._lost(packed, error)
+
+    def _lost(self, packed: KafkaPacked, error: PenstockError) -> Sent:
+        """Not acknowledged, and perhaps somebody else is to be asked."""
+        note_error(self._cluster, packed.partition, error)
         return self._sent(packed, -1, -1, error)
 
     def _sent(self, packed: KafkaPacked, base_offset: int, timestamp_ms: int, error: PenstockError | None) -> Sent:
         if error is not None:
-            note_error(self._cluster, packed.partition, error)
             numbering = self._numbering.get(packed.partition)
             # Asked now: when it is this one's turn to be decided about, those before it are stored.
             packed.overtook = numbering is not None and not numbering.first(packed)
