@@ -19,6 +19,7 @@ __all__ = [
     "CPU_EACH",
     "FIRST_S",
     "GOALS",
+    "HELD_KB",
     "IDLE_SHARE",
     "LATENCY_MS",
     "MB",
@@ -48,6 +49,7 @@ TASKS = "tasks of a read"
 SINGLE_RATE = "records/s"
 SERVER_CPU = "CPU µs of the server per record"
 ADDED_MS = "ms more than direct at p50"
+HELD_KB = "KB a held poll"
 WAKE_MS = "ms from a send to a poll that it ends"
 REQUEST_MS = "ms a request"
 MB = "MB"
@@ -247,6 +249,15 @@ GOALS: Sequence[Goal] = (
     Goal(
         "… idle memory",
         "snode-rocketmq", "idle", MB, "penstock snode", "", 60, 45, smaller_is_better=True, unit=" MB",
+    ),
+    Goal(
+        "… a thousand polls held, memory of each",
+        "snode-rocketmq", "1000 polls held", HELD_KB, "penstock snode", "", 30, 10, smaller_is_better=True, unit=" KB",
+    ),
+    Goal(
+        "… a message wakes all of them: p99 ÷ direct",
+        "snode-rocketmq", "1000 polls held, p99", WAKE_MS, "penstock snode", "RocketMQ, direct", 2, 1.3,
+        smaller_is_better=True,
     ),
     Goal(
         "TubeMQ consume into Arrow, RangeReader ÷ Java's client-balanced consumer (builds no columns)",

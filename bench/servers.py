@@ -100,6 +100,10 @@ class Server:
         """Memory of all of them now, in millions of bytes; what they share counts for each."""
         return float(sum(each.memory_info().rss for each in self._processes())) / 1e6
 
+    def pids(self) -> list[int]:
+        """Of all of them."""
+        return [each.pid for each in self._processes()]
+
     def _processes(self) -> list[psutil.Process]:
         first = psutil.Process(self.pid)
         return [first, *first.children(recursive=True)]

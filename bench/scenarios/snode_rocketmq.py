@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bench.children import CaseFailed, child
 from bench.clients import rocketmq_java
-from bench.goals import ADDED_MS, CPU_EACH, MB, REQUEST_MS, SERVER_CPU, SINGLE_RATE, WAKE_MS
+from bench.goals import ADDED_MS, CPU_EACH, HELD_KB, MB, REQUEST_MS, SERVER_CPU, SINGLE_RATE, WAKE_MS
 from bench.rounds import rounds
 from bench.servers import Server, before, kept
 from bench.session import Session
@@ -128,12 +128,14 @@ def _large(session: Session, cluster: rocketmq.Cluster, servers: Sequence[Server
 def _held(session: Session, cluster: rocketmq.Cluster, servers: Sequence[Server], polls: int) -> None:
     variant = f"{polls} polls held"
     for server in servers:
-        job: dict[str, object] = {"broker": BROKER, "topic": _topic(cluster), "count": polls, "pids": [server.pid]}
-        result = _raw(session, variant, server, {**job, "case": "held"})
+        job: dict[str, object] = {"broker": BROKER, "topic": _topic(cluster), "count": polls, "pids": server.pids()}
+        there = {"broker_port": cluster.broker.port}
+        result = _raw(session, variant, server, {**job, **there, "case": "held"})
         if result:
             session.add(SCENARIO, f"{variant}, p50", WAKE_MS, server.name, 0, _figure(result, "p50_ms"))
             session.add(SCENARIO, f"{variant}, p99", WAKE_MS, server.name, 0, _figure(result, "p99_ms"))
             session.add(SCENARIO, variant, "MB more", server.name, 0, _figure(result, "grown_mb"))
+            session.add(SCENARIO, variant, HELD_KB, server.name, 0, _figure(result, "grown_mb") * 1_000 / polls)
             session.say(f"{server.name}: threads {result['threads']}")
 
 
