@@ -22,6 +22,7 @@ NO_CLASSES = {
     "Deserializer",
     "Form",
     "HeadersLike",
+    "MetricsHook",
     "Moment",
     "OffsetLike",
     "OffsetsLike",

@@ -55,8 +55,8 @@ def test_a_planner_sees_the_command_line_of_its_jvm(spark: SparkSession, monkeyp
     assert seen["spark.sql.shuffle.partitions"] == "2"
 
 
-def test_who_gets_the_session_that_runs_does_not_rename_it(spark: SparkSession) -> None:
-    before = {name: spark.conf.get(name) for name in ("spark.master", "spark.app.name")}
+def test_who_gets_the_session_that_runs_does_not_change_it(spark: SparkSession) -> None:
+    before = {name: spark.conf.get(name) for name in ("spark.master", "spark.app.name", "spark.sql.shuffle.partitions")}
     assert penstock.spark.session("another", "local[7]") is spark
     assert {name: spark.conf.get(name) for name in before} == before
 

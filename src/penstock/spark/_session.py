@@ -58,8 +58,8 @@ def session(app_name: str = "penstock", master: str | None = None, **conf: objec
     environment is set there, unless it already is (``PYSPARK_UDS_MODE``, ``PYSPARK_PYTHON``, ``PYTHONPATH``; for local
     masters ``SPARK_LOCAL_IP`` and a ``SPARK_HOME`` from which Python starts quickly). Spark then finds
     ``format("penstock")`` by itself; for other masters it is registered as well. A session that is already running is
-    returned, with a warning if it has no Unix sockets. If this machine has no compiled kernels yet, they are compiled
-    meanwhile, on one core for some 20 s.
+    returned as it is (``conf`` alone is set in it), with a warning if it has no Unix sockets. If this machine has no
+    compiled kernels yet, they are compiled meanwhile, on one core for some 20 s.
     """
     try:
         from pyspark.sql import SparkSession
@@ -73,11 +73,11 @@ def session(app_name: str = "penstock", master: str | None = None, **conf: objec
     running = SparkSession.getActiveSession()
     if local and running is None:
         _compile_kernels_meanwhile()
-    settings: dict[str, str] = {**EVERYWHERE, **(_sized_for_this_machine(master) if master and local else {})}
-    settings.update({name: _text(value) for name, value in conf.items()})
+    settings = {name: _text(value) for name, value in conf.items()}
     builder = SparkSession.builder
-    if running is None:  # a running session would report these settings without obeying them
+    if running is None:  # a running one would report these without obeying them, or obey what its owner did not ask for
         builder = builder.appName(app_name) if master is None else builder.appName(app_name).master(master)
+        settings = {**EVERYWHERE, **(_sized_for_this_machine(master) if master and local else {}), **settings}
     for name, text in settings.items():
         builder = builder.config(name, text)
     spark = builder.getOrCreate()
