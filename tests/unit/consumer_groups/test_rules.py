@@ -330,3 +330,40 @@ def test_rebalances_are_accounted_for() -> None:
     left, *_ = world.told[2:]
     assert left.ending is RebalanceEnding.DESERTED
     assert [each.why for each in left.reasons] == [RebalanceCause.LEFT, RebalanceCause.EXPIRED]
+
+
+# Large groups.
+
+
+def test_a_large_group_is_shared_out_for_all_who_came_within_a_second() -> None:
+    world = World(ConsumerGroupSettings(large_from=4), t=12)
+    members = [Follower(f"m{number}") for number in range(10)]
+    shared_out = set()
+    for who in members:
+        world.follow(who)
+        shared_out.add(world.group().target_epoch)
+    assert len(shared_out) == 3  # at once for the first ones, then not any more
+    assert world.group().state == "Assigning"
+    assert (members[-1].epoch, members[-1].owned) == (world.group().target_epoch, frozenset())
+    world.pass_time(0.9)
+    world.follow(members[0])
+    assert world.group().state == "Assigning"
+    world.pass_time(0.1)
+    world.settle(*members)
+    assert sorted(len(who.owned) for who in members) == [1] * 8 + [2] * 2
+    assert {who.epoch for who in members} == {world.group().epoch}
+
+
+def test_who_leaves_a_large_group_is_replaced_a_second_later_at_most() -> None:
+    world = World(ConsumerGroupSettings(large_from=2), t=4)
+    a, b, c = (Follower(name) for name in "abc")
+    for who in (a, b, c):
+        world.follow(who)
+    world.pass_time(1.0)
+    world.settle(a, b, c)
+    world.beat(c, epoch=-1)
+    world.follow(a)
+    assert world.group().state == "Assigning"
+    world.pass_time(1.0)
+    world.settle(a, b)
+    assert sorted(len(who.owned) for who in (a, b)) == [2, 2]

@@ -63,8 +63,8 @@ class ConsumerGroup:
 
     ``owners``: who has a partition, or has yet to give it up. ``lagging``: members that are not yet where the target
     wants them. ``older``: how many members speak the older protocol; ``supported``: how many of them know each of its
-    protocols; counted, as in groups of that. ``refresh_at``: when topics are to be looked at again, in seconds of the
-    monotonic clock.
+    protocols; counted, as in groups of that. ``refresh_at``: when topics are to be looked at again, ``assign_at``: when
+    a large group may be shared out again, in seconds of the monotonic clock.
     """
 
     group_id: str
@@ -80,6 +80,7 @@ class ConsumerGroup:
     older: int = 0
     supported: Counter[str] = field(default_factory=Counter)
     refresh_at: float = 0.0
+    assign_at: float = 0.0
     rebalancing: bool = False
     account: Account = field(default_factory=Account)
 
@@ -103,8 +104,10 @@ class ConsumerGroup:
         return names | self.matched.get(member.pattern, frozenset()) if member.pattern else names
 
     def wanted(self) -> frozenset[str]:
-        """Names of the topics that somebody wants."""
-        return frozenset().union(*map(self.wanted_by, self.members.values()))
+        """Names of the topics that somebody wants; most members want the same, which is looked at once."""
+        names = chain.from_iterable({each.names for each in self.members.values()})
+        patterns = {each.pattern for each in self.members.values() if each.pattern}
+        return frozenset(names).union(*(self.matched.get(each, frozenset()) for each in patterns))
 
     def add(self, member: ConsumerMember) -> None:
         """Take in a member, with all that it owns."""

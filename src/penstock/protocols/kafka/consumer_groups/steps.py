@@ -110,10 +110,20 @@ class Steps:
         if changed or others:
             accounts.changed(group, member, topics=others and not changed)
             self.bump(group, now)
-        if group.epoch > group.target_epoch:
+        if group.epoch > group.target_epoch and self._may_share_out(group, now):
+            group.assign_at = now.monotonic + self.settings.assignment_interval_ms / 1_000
             for each in retarget(group):
                 self.note(group, each.member_id)
             self.note(group, None)
+
+    def _may_share_out(self, group: ConsumerGroup, now: Moment) -> bool:
+        """Not yet, where a large group was just shared out: the first heartbeat after that does it for all who came.
+
+        Until then who joins is in the epoch of the last time, with nothing. Members of the older protocol have to be
+        answered with a share.
+        """
+        large = len(group.members) >= self.settings.large_from and not group.older
+        return not large or now.monotonic >= group.assign_at
 
     def move(self, group: ConsumerGroup, member: ConsumerMember, owned: Iterable[Place] | None, now: Moment) -> None:
         """One step towards its target. ``owned``: what it owns, in its own words, if it says so."""

@@ -118,7 +118,7 @@ def group_refusal(name: str, options: Collection[str]) -> Refused | None:
             return Refused(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {each}")
         kind = each.partition(".")[0]
         if kind == "consumer":
-            text = f"{each} is 0 for all groups of this node, which shares out at once"
+            text = f"{each} is 0 for all groups of this node but large ones, which are shared out once a second"
             return Refused(ErrorCode.INVALID_CONFIG, text)
         return Refused(ErrorCode.INVALID_CONFIG, f"{each} is for {kind} groups, which this node does not serve")
     return None
