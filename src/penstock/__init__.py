@@ -112,6 +112,7 @@ if TYPE_CHECKING:
     from penstock.model import TopicInfo as TopicInfo
     from penstock.seams import FoundOffset as FoundOffset
     from penstock.seams import GroupDescription as GroupDescription
+    from penstock.seams import GroupDescriptions as GroupDescriptions
     from penstock.seams import GroupListing as GroupListing
     from penstock.seams import GroupListings as GroupListings
     from penstock.seams import GroupMember as GroupMember
@@ -147,8 +148,8 @@ _HOME_OF = {
             "PartitionLike PreparedTransaction Record TimestampType TopicInfo"
         ),
         "penstock.seams": (
-            "FoundOffset GroupDescription GroupListing GroupListings GroupMember NewTopic Rebalance RebalanceCause "
-            "RebalanceEnding RebalanceMove RebalanceReason"
+            "FoundOffset GroupDescription GroupDescriptions GroupListing GroupListings GroupMember NewTopic Rebalance "
+            "RebalanceCause RebalanceEnding RebalanceMove RebalanceReason"
         ),
     }.items()
     for name in names.split()

@@ -128,6 +128,20 @@ def test_what_is_forgotten_of_a_group_leaves_the_rest(log: Log, group: str) -> N
         assert set(places) <= set(admin.committed(group))
 
 
+def test_groups_that_are_described_together_say_what_each_says_alone(log: Log, group: str) -> None:
+    left_behind(log, group)
+    other = f"{group}-other"
+    left_behind(log, other)
+    with Admin(log.address) as admin:
+        told = admin.describe_groups([other, group, f"{group}-absent", group])
+        assert list(told) == [other, group, f"{group}-absent"]
+        assert not told.failed
+        for name in told:
+            assert told[name] == admin.describe_group(name)
+        with pytest.raises(UsageError, match="groups are one text"):
+            admin.describe_groups(group)
+
+
 @needs(Ability.REMOVES_MEMBERS)
 def test_who_was_thrown_out_is_not_there(log: Log, group: str) -> None:
     topic = log.topic()

@@ -18,6 +18,7 @@ from penstock.errors import UsageError
 
 if TYPE_CHECKING:
     from penstock.client import Admin
+    from penstock.errors import PenstockError
     from penstock.model import Partition
     from penstock.seams import GroupDescription, GroupMember
 
@@ -69,8 +70,8 @@ def describe(
     rows: list[Row] = []
     absent = []
     with Admin(address, **client_options(address, option)) as admin:
-        for name in chosen_groups(admin, groups, all_groups):
-            described = admin.describe_group(name)
+        told = admin.describe_groups(chosen_groups(admin, groups, all_groups))
+        for name, described in told.items():
             if described.state == "Dead":
                 absent.append(name)
                 continue
@@ -78,11 +79,20 @@ def describe(
                 note(_summary(described))
             rows += view.rows(admin, described, verbose)
     columns = [*view.columns, *(view.verbose if verbose else ())]
-    if rows or not absent:
+    if rows or not (absent or told.failed):
         shown = with_nodes(rows, columns) if "partition" in columns else columns
         show(rows, shown, as_json=json, as_csv=csv, header=header, title=view.title)
+    _tell_failed(told.failed)
     if absent:
         raise UsageError(f"no group named {', '.join(absent)}", hint="`penstock groups list` shows what there is")
+
+
+def _tell_failed(failed: Mapping[str, PenstockError]) -> None:
+    """Name all that could not be described, and end with the first one's error; the others have been shown."""
+    for group, error in failed.items():
+        note(f"group {group} is not described: {error.message}")
+    for error in failed.values():
+        raise error
 
 
 def _summary(described: GroupDescription) -> str:

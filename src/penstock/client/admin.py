@@ -23,7 +23,7 @@ from penstock.client._resetting import ResetPlan, ResetTo
 from penstock.client.async_admin import AsyncAdmin
 from penstock.config import OptionValue
 from penstock.model import Committed, Partition, PartitionLike, PreparedTransaction, Record, TopicInfo
-from penstock.seams import FoundOffset, GroupDescription, GroupListings, NewTopic, Rebalance
+from penstock.seams import FoundOffset, GroupDescription, GroupDescriptions, GroupListings, NewTopic, Rebalance
 
 __all__ = ["Admin"]
 
@@ -90,6 +90,14 @@ class Admin(Handle):
     def describe_group(self, group: str) -> GroupDescription:
         """A group's state and members; its state is "Dead" if there is no such group."""
         return self._run(self._inner.describe_group(group))
+
+    def describe_groups(self, groups: Collection[str]) -> GroupDescriptions:
+        """Many groups by name, in a few requests where servers describe several at once (Kafka).
+
+        A group that its server refuses to describe is in ``failed`` of the result, with the error, as is one whose
+        server does not answer in time; the others are described all the same.
+        """
+        return self._run(self._inner.describe_groups(groups))
 
     def rebalances(self, group: str) -> Sequence[Rebalance] | None:
         """The group's last rebalances, oldest first: why, who, how long, what moved.

@@ -15,6 +15,7 @@ from typing import Self
 from penstock.client._arguments import OffsetLike, check_offsets, check_partitions
 from penstock.client._committable import OffsetsLike, as_committed
 from penstock.client._connect import open_asyncio, protocol_of
+from penstock.client._describing import describe_each
 from penstock.client._finding import EVER, check_finding
 from penstock.client._group_offsets import GroupOffset, chosen, group_offsets
 from penstock.client._handle import Handle, check_loop, closed_meanwhile, shown_address
@@ -34,6 +35,7 @@ from penstock.seams import (
     FindsRecords,
     FoundOffset,
     GroupDescription,
+    GroupDescriptions,
     GroupListings,
     LogClient,
     NewTopic,
@@ -119,6 +121,17 @@ class AsyncAdmin(Handle):
         """A group's state and members; its state is "Dead" if there is no such group."""
         with self._asking() as log:
             return await log.admin().describe_group(group)
+
+    async def describe_groups(self, groups: Collection[str]) -> GroupDescriptions:
+        """Many groups by name, in a few requests where servers describe several at once (Kafka).
+
+        A group that its server refuses to describe is in ``failed`` of the result, with the error, as is one whose
+        server does not answer in time; the others are described all the same.
+        """
+        if isinstance(groups, str):
+            raise UsageError("groups are one text, wanted is a list of names", hint=f"Write [{groups!r}]")
+        with self._asking() as log:
+            return await describe_each(log.admin(), groups)
 
     async def rebalances(self, group: str) -> Sequence[Rebalance] | None:
         """The group's last rebalances, oldest first: why, who, how long, what moved.

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from penstock.seams.abilities import Abilities as Abilities
     from penstock.seams.admin import AdminClient as AdminClient
+    from penstock.seams.admin import DescribesMany as DescribesMany
     from penstock.seams.admin import GroupDescription as GroupDescription
+    from penstock.seams.admin import GroupDescriptions as GroupDescriptions
     from penstock.seams.admin import GroupListing as GroupListing
     from penstock.seams.admin import GroupListings as GroupListings
     from penstock.seams.admin import GroupMember as GroupMember
@@ -112,7 +114,10 @@ _HOME_OF = {
     name: home
     for home, names in {
         "abilities": "Abilities",
-        "admin": "AdminClient GroupDescription GroupListing GroupListings GroupMember NewTopic",
+        "admin": (
+            "AdminClient DescribesMany GroupDescription GroupDescriptions GroupListing GroupListings GroupMember "
+            "NewTopic"
+        ),
         "rebalances": "Rebalance RebalanceCause RebalanceEnding RebalanceMove RebalanceReason",
         "channel": "Channel Connection Dialect Link Outgoing Pending",
         "client": (

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from penstock.errors import PenstockError
 from penstock.model import Committed, Node, Partition, TopicInfo
 from penstock.seams.rebalances import Rebalance
 
@@ -77,6 +78,21 @@ class GroupDescription:
     target_epoch: int | None = None
 
 
+class GroupDescriptions(dict[str, GroupDescription]):
+    """Groups by name; those that could not be described are not among them but in ``failed``, with what went wrong."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failed: dict[str, PenstockError] = {}
+
+    def put(self, group: str, told: GroupDescription | PenstockError) -> None:
+        """Keep what came of a group."""
+        if isinstance(told, PenstockError):
+            self.failed[group] = told
+        else:
+            self[group] = told
+
+
 class AdminClient(Protocol):
     async def create_topics(self, topics: Sequence[NewTopic]) -> None:
         """Create all; returns when they can be written to. Raises ServerError for the first that could not be."""
@@ -109,4 +125,13 @@ class AdminClient(Protocol):
 
     async def remove_all_members(self, group: str, *, reason: str) -> None:
         """Throw out who is there now. Raises ServerError for the first that could not be, UsageError."""
+        ...
+
+
+@runtime_checkable
+class DescribesMany(Protocol):
+    """An `AdminClient` whose servers describe several groups in one answer."""
+
+    async def describe_groups(self, groups: Collection[str]) -> GroupDescriptions:
+        """All of these. Raises ConnectionLost, RequestTimeout where nobody answers."""
         ...

@@ -5,13 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import pytest
 
 from penstock.client import Admin, Consumer, Producer
 from penstock.model import Partition
+from penstock.protocols.kafka.client.admin import KafkaAdmin
+from penstock.protocols.kafka.errors import error_for
+from penstock.seams import GroupDescriptions
 from penstock.testing import Broker
 from tests.unit.cli.running import fill, penstock, refused
 
@@ -83,6 +86,26 @@ def test_a_deleted_group_has_committed_nothing(log: Broker) -> None:
         assert penstock("groups", "delete", log.address, "g").code == 0
         assert admin.committed("g") == {}
     assert penstock("groups", "list", log.address).rows == []
+
+
+def test_a_group_that_cannot_be_described_does_not_hide_the_others(
+    log: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    standing(log, {T0: 1})
+    commit(log, {T0: 2}, "secret")
+    describe = KafkaAdmin.describe_groups
+
+    async def refuses_one(self: KafkaAdmin, groups: Collection[str]) -> GroupDescriptions:
+        told = await describe(self, groups)
+        del told["secret"]
+        told.put("secret", error_for(30, "describing group 'secret' failed"))
+        return told
+
+    monkeypatch.setattr(KafkaAdmin, "describe_groups", refuses_one)
+    ran = penstock("groups", "describe", log.address, "--all-groups", "--state", "--json")
+    assert (ran.code, [each["group"] for each in ran.objects]) == (1, ["g"])
+    assert "group secret is not described: describing group 'secret' failed" in ran.stderr
+    assert "GROUP_AUTHORIZATION_FAILED" in ran.stderr
 
 
 def test_deleting_an_absent_group_is_the_servers_no(log: Broker) -> None:

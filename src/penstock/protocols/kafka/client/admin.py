@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from penstock.model import Committed, Partition, TopicInfo
-from penstock.protocols.kafka.client import group_admin, topic_admin
+from penstock.protocols.kafka.client import group_admin, group_descriptions, topic_admin
 from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.committing import commit, committed
 from penstock.protocols.kafka.client.coordinator import Coordinator
-from penstock.seams.admin import GroupDescription, GroupListing, NewTopic
+from penstock.seams.admin import GroupDescription, GroupDescriptions, GroupListing, NewTopic
 from penstock.seams.rebalances import Rebalance
 
 __all__ = ["KafkaAdmin"]
@@ -55,7 +55,11 @@ class KafkaAdmin:
 
     async def describe_group(self, group: str) -> GroupDescription:
         """One group and its members."""
-        return await group_admin.describe_group(self._coordinator_of(group))
+        return await group_descriptions.describe_group(self._cluster, group)
+
+    async def describe_groups(self, groups: Collection[str]) -> GroupDescriptions:
+        """Many groups, by one request or two for each two hundred of a coordinator's."""
+        return await group_descriptions.describe_groups(self._cluster, groups)
 
     async def rebalances(self, group: str) -> Sequence[Rebalance] | None:
         """What a node of ours remembers of the group; None from any other broker."""

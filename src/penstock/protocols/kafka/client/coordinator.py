@@ -7,24 +7,29 @@ Source: Kafka protocol guide, FindCoordinator v0-v6 (KIP-699 from v4).
 from __future__ import annotations
 
 import enum
-from collections.abc import Awaitable, Callable
+import functools
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation, RequestTimeout, ServerError
 from penstock.model import Endpoint, Node, Partition
-from penstock.protocols.kafka.client.calls import ByVersion, only
+from penstock.protocols.kafka.client.calls import ByVersion
 from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.commit_form import CommitForm
 from penstock.protocols.kafka.client.held_offsets import HeldOffsets
 from penstock.protocols.kafka.client.identity import NOBODY, Identity
 from penstock.protocols.kafka.client.versions import Versions
 from penstock.protocols.kafka.errors import NONE, error_for, row
-from penstock.protocols.kafka.messages.commits import FindCoordinatorRequest, FindCoordinatorResponse
+from penstock.protocols.kafka.messages.commits import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    FindCoordinatorResponseCoordinator,
+)
 from penstock.seams.channel import Connection, Link, Outgoing
 from penstock.seams.framing import Frame
 from penstock.seams.retry import Retry
 
-__all__ = ["Coordinator", "Kind"]
+__all__ = ["Coordinator", "Kind", "coordinators"]
 
 Response = TypeVar("Response")
 T = TypeVar("T")
@@ -152,24 +157,50 @@ class Coordinator:
                 connection.close()
 
     async def _ask(self) -> Node:
-        answer = await self.cluster.ask_anyone(
-            ByVersion(FindCoordinatorRequest, self._request), FindCoordinatorResponse
-        )
-        what = f"finding the coordinator of {_NOUNS[self._kind]} {self.key!r} failed"
-        if answer.coordinators != ():  # the default, before v4
-            found = only(answer.coordinators, what)
-            code, detail = found.error_code, found.error_message
-            node = Node(str(found.node_id), Endpoint(found.host, found.port))
-        else:
-            code, detail = answer.error_code, answer.error_message
-            node = Node(str(answer.node_id), Endpoint(answer.host, answer.port))
-        if code != NONE:
-            raise error_for(code, what, detail=detail)
-        if not node.endpoint.host:
-            raise ProtocolViolation(f"{what}: the answer names nobody")
-        return node
+        found = (await coordinators(self.cluster, [self.key], self._kind))[self.key]
+        if isinstance(found, PenstockError):
+            raise found
+        return found
 
-    def _request(self, version: int) -> FindCoordinatorRequest:
-        if version < _FIRST_WITH_KEYS:
-            return FindCoordinatorRequest(key=self.key, key_type=self._kind)
-        return FindCoordinatorRequest(coordinator_keys=[self.key], key_type=self._kind)
+
+async def coordinators(
+    cluster: Cluster, keys: Sequence[str], kind: Kind = Kind.GROUP
+) -> dict[str, Node | PenstockError]:
+    """Who coordinates each of these now, or what the broker says instead; each is asked for once.
+
+    In one request from v4 on. Raises what there is where nobody answers, ProtocolViolation.
+    """
+    found: dict[str, Node | PenstockError] = {}
+    while left := keys[len(found) :]:
+        build = functools.partial(_request, left, kind)
+        answer = await cluster.ask_anyone(ByVersion(FindCoordinatorRequest, build), FindCoordinatorResponse)
+        if answer.coordinators == ():  # the default, before v4
+            found[left[0]] = _node(answer, left[0], kind)
+            continue
+        told = {each.key: each for each in answer.coordinators}
+        if told.keys() != set(left) or len(answer.coordinators) != len(left):
+            raise ProtocolViolation(
+                f"{_what(left[0], kind)}: {len(answer.coordinators)} answers to {len(left)} questions, or to others"
+            )
+        found |= {key: _node(told[key], key, kind) for key in left}
+    return found
+
+
+def _request(keys: Sequence[str], kind: Kind, version: int) -> FindCoordinatorRequest:
+    if version < _FIRST_WITH_KEYS:
+        return FindCoordinatorRequest(key=keys[0], key_type=kind)
+    return FindCoordinatorRequest(coordinator_keys=keys, key_type=kind)
+
+
+def _what(key: str, kind: Kind) -> str:
+    return f"finding the coordinator of {_NOUNS[kind]} {key!r} failed"
+
+
+def _node(
+    told: FindCoordinatorResponse | FindCoordinatorResponseCoordinator, key: str, kind: Kind
+) -> Node | PenstockError:
+    if told.error_code != NONE:
+        return error_for(told.error_code, _what(key, kind), detail=told.error_message)
+    if not told.host:
+        return ProtocolViolation(f"{_what(key, kind)}: the answer names nobody")
+    return Node(str(told.node_id), Endpoint(told.host, told.port))

@@ -1,49 +1,28 @@
-"""Groups as operators see them: listed by every broker, described by each group's coordinator.
+"""Groups as operators see them: listed by every broker; what a node of ours remembers of their rebalances.
 
-Source: Kafka protocol guide, ListGroups v0-v5, DescribeGroups v0-v6; KIP-848 (groups of the newer protocol are
-described by ConsumerGroupDescribe, and "Dead" to DescribeGroups).
+Source: Kafka protocol guide, ListGroups v0-v5. What must not live here: descriptions (`group_descriptions`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation, RequestTimeout, ServerError
-from penstock.model import Node, Partition
+from penstock.model import Node
 from penstock.protocols.kafka.client.calls import only
 from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.coordinator import Coordinator
-from penstock.protocols.kafka.client.subscriptions import partitions_assigned
 from penstock.protocols.kafka.errors import NONE, error_for
-from penstock.protocols.kafka.messages.group_admin import (
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-    DescribeGroupsResponseGroup,
-    DescribeGroupsResponseMember,
-    ListGroupsRequest,
-    ListGroupsResponse,
-)
-from penstock.seams.admin import GroupDescription, GroupListing, GroupListings, GroupMember
+from penstock.protocols.kafka.messages.group_admin import ListGroupsRequest, ListGroupsResponse
+from penstock.seams.admin import GroupListing, GroupListings
 from penstock.seams.rebalances import Rebalance
 from penstock.seams.retry import Retry
 
-if TYPE_CHECKING:
-    from penstock.protocols.kafka.messages.consumer_groups import (
-        ConsumerGroupDescribeResponseMember,
-        ConsumerGroupDescribeResponseTopicPartition,
-    )
+__all__ = ["list_groups", "rebalances"]
 
-__all__ = ["describe_group", "list_groups", "rebalances"]
-
-_GROUP_ID_NOT_FOUND: Final = 69
-_UNSUPPORTED_VERSION: Final = 35
 _INVALID_REQUEST: Final = 42
 _GROUP_RESOURCE: Final = 32
-_DEAD: Final = "Dead"
-_CLASSIC, _CONSUMER = "classic", "consumer"
-_SPEAKS: Final = {0: False, 1: True}
-"""A member's type in ConsumerGroupDescribe: whether it speaks the newer protocol itself (KIP-1099); -1 is unknown."""
 
 
 async def list_groups(cluster: Cluster) -> GroupListings:
@@ -96,25 +75,6 @@ def _all_of(found: Mapping[str, Iterable[GroupListing]], silent: Iterable[Node])
     return GroupListings(sorted(listed, key=lambda listing: listing.group), sorted(silent, key=lambda node: node.name))
 
 
-async def describe_group(coordinator: Coordinator) -> GroupDescription:
-    """One group; ``state`` "Dead" if there is none. Raises ServerError, ConnectionLost."""
-    what = f"describing group {coordinator.key!r} failed"
-
-    async def ask() -> DescribeGroupsResponseGroup:
-        message = DescribeGroupsRequest(groups=[coordinator.key])
-        group = only((await coordinator.call(message, DescribeGroupsResponse)).groups, what)
-        if group.error_code not in (NONE, _GROUP_ID_NOT_FOUND):
-            raise error_for(group.error_code, what, detail=group.error_message)
-        return group
-
-    group = await coordinator.persist(ask)
-    node = await coordinator.find()
-    if group.error_code == _GROUP_ID_NOT_FOUND or group.group_state == _DEAD:
-        return await _newer_group(coordinator, node) or GroupDescription(coordinator.key, _DEAD, "", node, ())
-    members = tuple(_member(each) for each in group.members)
-    return GroupDescription(coordinator.key, group.group_state, group.protocol_data, node, members, _CLASSIC)
-
-
 async def rebalances(coordinator: Coordinator) -> list[Rebalance] | None:
     """What the group's coordinator remembers; None if it keeps no account. Raises ServerError, ProtocolViolation."""
     # Imported here: few programs ask this, and every one that lists groups imports this module.
@@ -138,64 +98,3 @@ async def rebalances(coordinator: Coordinator) -> list[Rebalance] | None:
         raise error_for(result.error_code, what, detail=result.error_message)
     text = next((each.value for each in result.configs if each.name == account.OPTION), None)
     return None if text is None else account.read(text)
-
-
-async def _newer_group(coordinator: Coordinator, node: Node) -> GroupDescription | None:
-    """A group of the newer protocol, if the broker has that protocol and such a group."""
-    # Imported here: only a group that the older protocol calls dead is asked about in this way.
-    from penstock.protocols.kafka.messages.consumer_groups import (
-        ConsumerGroupDescribeRequest,
-        ConsumerGroupDescribeResponse,
-        ConsumerGroupDescribeResponseGroup,
-    )
-
-    what = f"describing group {coordinator.key!r} failed"
-
-    async def ask() -> ConsumerGroupDescribeResponseGroup:
-        message = ConsumerGroupDescribeRequest(group_ids=[coordinator.key])
-        group = only((await coordinator.call(message, ConsumerGroupDescribeResponse)).groups, what)
-        if group.error_code != NONE:
-            raise error_for(group.error_code, what, detail=group.error_message)
-        return group
-
-    try:
-        group = await coordinator.persist(ask)
-    except ServerError as error:
-        if error.code not in (_UNSUPPORTED_VERSION, _GROUP_ID_NOT_FOUND):
-            raise
-        return None
-    return GroupDescription(
-        coordinator.key,
-        group.group_state,
-        group.assignor_name,
-        node,
-        tuple(map(_newer_member, group.members)),
-        _CONSUMER,
-        group.group_epoch,
-        group.assignment_epoch,
-    )
-
-
-def _newer_member(told: ConsumerGroupDescribeResponseMember) -> GroupMember:
-    return GroupMember(
-        told.member_id,
-        told.instance_id,
-        told.client_id,
-        told.client_host,
-        _partitions(told.assignment.topic_partitions),
-        told.member_epoch,
-        _partitions(told.target_assignment.topic_partitions),
-        _SPEAKS.get(told.member_type),
-    )
-
-
-def _partitions(told: Iterable[ConsumerGroupDescribeResponseTopicPartition]) -> frozenset[Partition]:
-    return frozenset(Partition(topic.topic_name, number) for topic in told for number in topic.partitions)
-
-
-def _member(told: DescribeGroupsResponseMember) -> GroupMember:
-    try:
-        partitions = partitions_assigned(told.member_assignment)
-    except PenstockError:
-        partitions = frozenset()  # another protocol type than "consumer": its bytes are its own business
-    return GroupMember(told.member_id, told.group_instance_id, told.client_id, told.client_host, partitions)

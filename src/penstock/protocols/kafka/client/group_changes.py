@@ -12,7 +12,7 @@ from penstock.errors import ErrorKind, ProtocolViolation, ServerError
 from penstock.model import Partition
 from penstock.protocols.kafka.client.calls import ByVersion, only
 from penstock.protocols.kafka.client.coordinator import Coordinator
-from penstock.protocols.kafka.client.group_admin import describe_group
+from penstock.protocols.kafka.client.group_descriptions import describe_group
 from penstock.protocols.kafka.client.routing import by_topic
 from penstock.protocols.kafka.errors import NONE, error_for, row
 from penstock.protocols.kafka.messages.group_admin import (
@@ -95,7 +95,7 @@ async def remove_members(coordinator: Coordinator, instance_ids: Collection[str]
 
 async def remove_all_members(coordinator: Coordinator, reason: str) -> None:
     """Throw out who is there. Raises ServerError for the first who stays; one who has left by then is no error."""
-    described = await describe_group(coordinator)
+    described = await describe_group(coordinator.cluster, coordinator.key)
     leaving = [
         # A static member is asked for by its name alone, so that one that was replaced meanwhile goes, too.
         LeaveGroupRequestMember(
@@ -140,7 +140,7 @@ async def _leave(
 async def _check_gone(coordinator: Coordinator, asked: LeaveGroupRequestMember) -> None:
     """Raises ServerError for a member who is there all the same: brokers of 3.x do not know members of newer groups
     when it comes to leaving, those of 4.x do (both as seen on the wire)."""
-    described = await describe_group(coordinator)
+    described = await describe_group(coordinator.cluster, coordinator.key)
     there = {each.member_id for each in described.members} | {each.instance_id for each in described.members}
     name = asked.group_instance_id or asked.member_id
     if name in there:
