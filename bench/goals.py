@@ -16,10 +16,13 @@ __all__ = [
     "BATCH_MS",
     "CPU",
     "CPU_ALL",
+    "CPU_DONE",
     "CPU_EACH",
+    "DONE_S",
     "FIRST_S",
     "GOALS",
     "HELD_KB",
+    "HELD_MB",
     "IDLE_SHARE",
     "LATENCY_MS",
     "MB",
@@ -59,6 +62,9 @@ ALL_S = "s from start to the last record"
 PEAK_MB = "MB at most"
 CPU_ALL = "CPU s, start to end"
 IDLE_SHARE = "% of a core"
+DONE_S = "s until all is done"
+CPU_DONE = "CPU s of the server"
+HELD_MB = "MB of the server"
 _FEW = "160 records a batch"
 
 
@@ -315,6 +321,42 @@ GOALS: Sequence[Goal] = (
     Goal(
         "node: CPU of a TubeMQ send",
         "small", "TubeMQ send, connections: 1", SERVER_CPU, "snode", "", 80, 50, smaller_is_better=True, unit=" µs",
+    ),
+    Goal(
+        "node, a classic group of 1,000 members: until all have their shares ÷ Kafka",
+        "groups", "classic group of 1,000, all join", DONE_S, "penstock snode", "Kafka", 2, 1, smaller_is_better=True,
+    ),
+    Goal(
+        "… CPU while all join ÷ Kafka",
+        "groups", "classic group of 1,000, all join", CPU_DONE, "penstock snode", "Kafka", 2, 1,
+        smaller_is_better=True,
+    ),
+    Goal(
+        "… a KIP-848 group: until all have their final shares ÷ Kafka",
+        "groups", "KIP-848 group of 1,000, all join", DONE_S, "penstock snode", "Kafka", 2, 1, smaller_is_better=True,
+    ),
+    Goal(
+        "… CPU while all join ÷ Kafka",
+        "groups", "KIP-848 group of 1,000, all join", CPU_DONE, "penstock snode", "Kafka", 2, 1,
+        smaller_is_better=True,
+    ),
+    Goal(
+        "node, 2,000 groups: until all are stable ÷ Kafka",
+        "groups", "2,000 groups, all join", DONE_S, "penstock snode", "Kafka", 2, 1, smaller_is_better=True,
+    ),
+    Goal(
+        "… CPU while all join ÷ Kafka",
+        "groups", "2,000 groups, all join", CPU_DONE, "penstock snode", "Kafka", 2, 1, smaller_is_better=True,
+    ),
+    Goal(
+        "… described by our Admin ÷ the same of Kafka",
+        "groups", "2,000 groups, Admin.describe_groups()", DONE_S, "penstock snode", "Kafka", 2, 1,
+        smaller_is_better=True,
+    ),
+    Goal(
+        "… memory with them ÷ Kafka (its JVM's heap included)",
+        "groups", "2,000 groups, memory with it", HELD_MB, "penstock snode", "Kafka", 0.5, 0.25,
+        smaller_is_better=True,
     ),
     Goal(
         "fresh process: start to the first record ÷ confluent-kafka",

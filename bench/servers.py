@@ -110,9 +110,12 @@ class Server:
 
 
 @contextmanager
-def snode(store: str, *, also: str = "") -> Iterator[Snode]:
-    """``penstock snode`` with a Kafka listener on a free port, and one of a protocol, until the block ends."""
-    with _running(["--store", store], ["kafka", *filter(None, [also])]) as (process, ports, begun, ready_s):
+def snode(store: str, *words: str, also: str = "") -> Iterator[Snode]:
+    """``penstock snode`` with a Kafka listener on a free port, and one of a protocol, until the block ends.
+
+    ``words``: further arguments.
+    """
+    with _running(["--store", store, *words], ["kafka", *filter(None, [also])]) as (process, ports, begun, ready_s):
         port = ports["kafka"]
         yield Snode(f"127.0.0.1:{port}", port, process.pid, ready_s, begun, ports.get(also, 0))
 

@@ -11,6 +11,7 @@ from bench.scenarios import (
     decoding,
     failover,
     fresh,
+    groups,
     produce,
     rocketmq,
     rocketmq_front,
@@ -54,6 +55,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "failover": Scenario(failover.run, "three real Kafka brokers, of which one dies", failover.RIVALS),
     "small": Scenario(small.run, "single records: sent and waited for, read as they come"),
     "fresh": Scenario(fresh.run, "fresh processes: to the first record, to the millionth, memory; idle consumers"),
+    "groups": Scenario(groups.run, "large groups and many of them, at our node and at a real Kafka", groups.RIVALS),
     "rocketmq": Scenario(rocketmq.run, "a real RocketMQ broker: reading and writing", rocketmq.RIVALS),
     "rocketmq-front": Scenario(
         rocketmq_front.run, "RocketMQ's Java client at our node and at a real broker", rocketmq_front.RIVALS
