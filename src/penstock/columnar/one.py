@@ -7,11 +7,12 @@ and headers mean to a protocol. Source: Kafka protocol, record batch v2 (KIP-98)
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Final
 
 import google_crc32c
 
-from penstock.columnar.batch import HEADER_BYTES, BatchHeader
+from penstock.columnar.batch import APPEND_TIME, HEADER_BYTES, BatchHeader
 from penstock.columnar.checked import Checked
 from penstock.columnar.few import varint
 
@@ -32,11 +33,15 @@ def header_name(name: str) -> bytes:
     return varint(len(encoded)) + encoded
 
 
-def encode_one(key: bytes | None, value: bytes | None, headers: list[bytes], timestamp_ms: int) -> Checked:
+def encode_one(
+    key: bytes | None, value: bytes | None, headers: Sequence[bytes], timestamp_ms: int, *, append_time: bool = False
+) -> Checked:
     """The batch of one uncompressed record that was made at ``timestamp_ms``; its offset is 0.
 
-    ``headers`` are pairs, one behind the other: a `header_name`, then its value, which is not empty, behind its length.
+    ``headers`` are a piece each: a `header_name`, then its value behind its length. With ``append_time`` the time is
+    marked as the log's.
     """
+    attributes = APPEND_TIME if append_time else 0
     body = b"".join((
         _BEGIN,
         _NULL if key is None else varint(len(key)) + key,
@@ -44,11 +49,12 @@ def encode_one(key: bytes | None, value: bytes | None, headers: list[bytes], tim
         varint(len(headers)),
         *headers,
     ))  # fmt: skip
-    summed = _SUMMED.pack(0, 0, timestamp_ms, timestamp_ms, -1, -1, -1, 1) + varint(len(body)) + body
+    summed = _SUMMED.pack(attributes, 0, timestamp_ms, timestamp_ms, -1, -1, -1, 1) + varint(len(body)) + body
     crc: int = google_crc32c.value(summed)
     length = len(summed) + _HEAD.size
     data = _HEAD.pack(0, length - _LENGTH_BEFORE, -1, 2, crc) + summed
-    return Checked.known(data, BatchHeader(0, length, -1, 2, crc, 0, 0, timestamp_ms, timestamp_ms, -1, -1, -1, 1, 0))
+    times = (timestamp_ms, timestamp_ms)
+    return Checked.known(data, BatchHeader(0, length, -1, 2, crc, attributes, 0, *times, -1, -1, -1, 1, 0))
 
 
 assert _HEAD.size + _SUMMED.size == HEADER_BYTES

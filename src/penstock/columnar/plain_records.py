@@ -10,15 +10,18 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from penstock.columnar.batch import APPEND_TIME, HEADER_BYTES, BatchHeader, batches
-from penstock.columnar.few import FewRows, encode_few
+from penstock.columnar.checked import Checked
+from penstock.columnar.few import FewRows, encode_few, varint
+from penstock.columnar.one import encode_one, header_name
 from penstock.columnar.plain_fields import read_bytes, read_record, read_varint
 from penstock.columnar.transactions import ABORT, AbortedTransactions, control_type
 from penstock.errors import CorruptBatch
 from penstock.model import Codec
 
-__all__ = ["MAX_INFLATED_BYTES", "Stored", "encode_batch", "stored_records"]
+__all__ = ["MAX_INFLATED_BYTES", "Stored", "encode_batch", "encode_single", "stored_records"]
 
 MAX_INFLATED_BYTES: Final = 256 << 20
+_NULL: Final = varint(-1)
 
 
 class Stored(NamedTuple):
@@ -47,6 +50,14 @@ def encode_batch(records: Sequence[Stored]) -> memoryview:
         {place: record.headers for place, record in enumerate(records) if record.headers},
     )
     return encode_few(rows, append_time=not records[0].timed)
+
+
+def encode_single(record: Stored) -> Checked:
+    """The batch that `encode_batch` makes of one record, sooner, and with its header at hand."""
+    headers = [
+        header_name(name) + (_NULL if value is None else varint(len(value)) + value) for name, value in record.headers
+    ]
+    return encode_one(record.key, record.value, headers, record.timestamp_ms, append_time=not record.timed)
 
 
 def stored_records(

@@ -35,7 +35,9 @@ class About(NamedTuple):
     @classmethod
     def of(cls, request: object) -> About:
         """Of one that is still there."""
-        return cls(*(_said(request, name) for name in cls._fields))
+        return cls(
+            getattr(request, "client_id", ""), getattr(request, "topic_name", ""), getattr(request, "group_name", "")
+        )
 
 
 def tell(meter: Meter, address: Endpoint, api: int, request: object, code: int, why: str) -> None:

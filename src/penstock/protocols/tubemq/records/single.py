@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from penstock.errors import CorruptBatch
-from penstock.protocols.tubemq.kernels.attributes import NOTHING, decoded, read_attributes, write_attributes
+from penstock.protocols.tubemq.kernels.attributes import decoded, read_attributes, write_attributes
 from penstock.protocols.tubemq.kernels.interface import NO_TIME
 
 __all__ = ["HAS_ATTRIBUTES", "Unpacked", "checksum", "pack", "unpack"]
@@ -17,10 +17,10 @@ HAS_ATTRIBUTES: Final = 1
 """The bit of ``flag`` that says that a payload begins with attributes."""
 
 _LENGTH: Final = 4
+_REMEMBERED_BYTES: Final = 128
 
 
-@dataclass(frozen=True, slots=True)
-class Unpacked:
+class Unpacked(NamedTuple):
     """What a payload holds. ``timestamp_ms`` -1: none said; ``filter_item`` also stands among the headers."""
 
     key: bytes | None
@@ -52,25 +52,47 @@ def pack(
 def unpack(payload: bytes | memoryview, flag: int) -> Unpacked:
     """Read one payload. Raises CorruptBatch where its attributes are longer than it is."""
     source = bytes(payload)
-    body = 0
-    said = NOTHING
-    if flag & HAS_ATTRIBUTES:
-        length = int.from_bytes(source[:_LENGTH], "big", signed=True)
-        if len(source) < _LENGTH or not 0 <= length <= len(source) - _LENGTH:
-            raise CorruptBatch(f"a message of {len(source)} bytes says that {length} of them are attributes")
-        body = _LENGTH + length
-        said = read_attributes(source, _LENGTH, body)
+    if not flag & HAS_ATTRIBUTES:
+        return _around(_NOTHING_SAID, source)
+    length = int.from_bytes(source[:_LENGTH], "big", signed=True)
+    if len(source) < _LENGTH or not 0 <= length <= len(source) - _LENGTH:
+        raise CorruptBatch(f"a message of {len(source)} bytes says that {length} of them are attributes")
+    body = _LENGTH + length
+    attributes = source[_LENGTH:body]
+    return _around(_remembered(attributes) if length <= _REMEMBERED_BYTES else _read(attributes), source[body:])
+
+
+class _Said(NamedTuple):
+    """What attributes say, whatever the body is."""
+
+    key: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    timestamp_ms: int
+    filter_item: str | None
+    is_null: bool
+
+
+_NOTHING_SAID: Final = _Said(None, (), NO_TIME, None, False)
+
+
+def _around(said: _Said, body: bytes) -> Unpacked:
+    value = None if said.is_null and not body else body
+    return Unpacked(said.key, value, said.headers, said.timestamp_ms, said.filter_item)
+
+
+def _read(attributes: bytes) -> _Said:
+    found = read_attributes(attributes, 0, len(attributes))
     headers = tuple(
         (
-            decoded(source, header.name_at, header.name_size, header.name_text).decode(errors="replace"),
-            None if header.value_at < 0 else decoded(source, header.value_at, header.value_size, header.value_text),
+            decoded(attributes, header.name_at, header.name_size, header.name_text).decode(errors="replace"),
+            None if header.value_at < 0 else decoded(attributes, header.value_at, header.value_size, header.value_text),
         )
-        for header in said.headers
+        for header in found.headers
     )
-    return Unpacked(
-        key=None if said.key_at < 0 else decoded(source, said.key_at, said.key_size, 1),
-        value=None if said.is_null and body == len(source) else source[body:],
-        headers=headers,
-        timestamp_ms=said.time_ms,
-        filter_item=None if said.filter_at < 0 else source[said.filter_at : said.filter_to].decode(errors="replace"),
-    )
+    item = None if found.filter_at < 0 else attributes[found.filter_at : found.filter_to].decode(errors="replace")
+    key = None if found.key_at < 0 else decoded(attributes, found.key_at, found.key_size, 1)
+    return _Said(key, headers, found.time_ms, item, found.is_null)
+
+
+# Java's producers say the filter item and the minute, so what comes in one minute mostly says the same.
+_remembered = functools.lru_cache(256)(_read)

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from penstock.columnar.plain_records import Stored, encode_batch
+from penstock.columnar.checked import Checked
+from penstock.columnar.plain_records import Stored, encode_batch, encode_single
 from penstock.columnar.recompress import recompressed, target_of
 from penstock.errors import PenstockError
 from penstock.model import Partition
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.front.faults import Refused
-from penstock.seams.enode import Appended, Enode
-from penstock.seams.framing import Buffer
+from penstock.seams.enode import Appended, Batch, Enode
 from penstock.seams.runtime import Runtime
 
 __all__ = ["Writing"]
@@ -73,15 +73,15 @@ class Writing:
         """One batch of each partition that has something to write."""
         waiting, self._waiting = self._waiting, {}
         rounds = [(partition, self._taken(partition, line)) for partition, line in waiting.items()]
-        batches = [(partition, encode_batch([each.record for each in taken])) for partition, taken in rounds]
+        batches = [(partition, _batch_of(taken)) for partition, taken in rounds]
         results = await self._append(batches)
         for (_, taken), result in zip(rounds, results, strict=True):
             for row, each in enumerate(taken):
                 self._bytes -= each.size
                 each.written(result if isinstance(result, PenstockError) else _offset_of(result, row))
 
-    async def _append(self, batches: Sequence[tuple[Partition, Buffer]]) -> list[Appended | PenstockError]:
-        packed: list[tuple[Partition, Buffer]] = []
+    async def _append(self, batches: Sequence[tuple[Partition, Batch]]) -> list[Appended | PenstockError]:
+        packed: list[tuple[Partition, Batch]] = []
         faults: dict[int, PenstockError] = {}
         for row, (partition, batch) in enumerate(batches):
             try:
@@ -94,13 +94,16 @@ class Writing:
         appended = iter(results)
         return [faults[row] if row in faults else next(appended) for row in range(len(batches))]
 
-    async def _packed(self, partition: Partition, batch: Buffer) -> Buffer:
+    async def _packed(self, partition: Partition, batch: Batch) -> Batch:
         """In the codec that the topic wants, if it wants one."""
         topic = await self._enode.topic(partition.topic)
-        target = target_of(topic.config) if topic is not None else None
-        if target is None or target.meets(batch):
+        target = target_of(topic.config) if topic is not None and topic.config else None
+        if target is None:
             return batch
-        return await self._runtime.in_thread(lambda: recompressed(batch, target, len(batch)))
+        plain = batch.data if isinstance(batch, Checked) else batch
+        if target.meets(plain):
+            return batch
+        return await self._runtime.in_thread(lambda: recompressed(plain, target, len(plain)))
 
     def _taken(self, partition: Partition, waiting: list[_Waiting]) -> list[_Waiting]:
         """What goes into one batch; the rest waits on."""
@@ -116,6 +119,10 @@ class Writing:
         if count < len(waiting):
             self._waiting[partition] = waiting[count:]
         return waiting[:count]
+
+
+def _batch_of(taken: Sequence[_Waiting]) -> Batch:
+    return encode_single(taken[0].record) if len(taken) == 1 else encode_batch([each.record for each in taken])
 
 
 def _offset_of(stored: Appended, row: int) -> int:

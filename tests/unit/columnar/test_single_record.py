@@ -1,0 +1,24 @@
+"""One record's batch, written at once, is what the general encoder writes; and its header is at hand, as read."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.columnar.batch import parse_header, verify_crc
+from penstock.columnar.plain_records import Stored, encode_batch, encode_single, stored_records
+
+HEADERS = (("tubemq.filter", b"red"), ("", b""), ("n", None), ("ü" * 70, b"x" * 20_000))
+
+
+@pytest.mark.parametrize("timed", [True, False])
+@pytest.mark.parametrize("headers", [(), HEADERS[:1], HEADERS])
+@pytest.mark.parametrize(("key", "value"), [(None, b"v"), (b"", None), (b"k" * 100, b"v" * 70_000), (b"k", b"")])
+def test_as_the_general_encoder(
+    key: bytes | None, value: bytes | None, headers: tuple[tuple[str, bytes | None], ...], timed: bool
+) -> None:
+    record = Stored(0, 1_790_000_000_000, timed, key, value, headers)
+    batch = encode_single(record)
+    assert bytes(batch.data) == bytes(encode_batch([record]))
+    assert batch.header == parse_header(batch.data)
+    verify_crc(batch.data, batch.header)
+    assert [*stored_records(batch.data, 0)] == [record]
