@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Generic, NamedTuple
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -67,9 +67,11 @@ class Offset(enum.IntEnum):
     EARLIEST = -2
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Partition:
-    """One partition: topic, id, and the node's name where the protocol's partitions have one (else "")."""
+class Partition(NamedTuple):
+    """One partition: topic, id, and the node's name where the protocol's partitions have one (else "").
+
+    A tuple, because it is looked up many times a request.
+    """
 
     topic: str
     id: int
@@ -103,9 +105,8 @@ class LogRange:
         return cls(of.topic, of.id, start, end, of.node)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Endpoint:
-    """A TCP address."""
+class Endpoint(NamedTuple):
+    """A TCP address; a tuple, because it is looked up with each request."""
 
     host: str
     port: int

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json as jsons
 import sys
-from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -46,7 +45,7 @@ def explain(
         )
     if json:
         for each in found:
-            sys.stdout.write(jsons.dumps({**asdict(each), "took_ms": each.took_ms}) + "\n")
+            sys.stdout.write(jsons.dumps({**each.as_fields(), "took_ms": each.took_ms}) + "\n")
         return
     if not found:
         note(f"group {group} has not been rebalanced since the node was started")

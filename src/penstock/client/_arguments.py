@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any, Final, NoReturn
 
 from penstock.errors import UsageError
@@ -126,7 +125,7 @@ def check_partition(given: object) -> Partition:
     if not isinstance(topic, str) or not topic:
         raise UsageError(f"the topic of a partition is {_shown(topic)}, wanted is text")
     number = check_partition_id(given.id, given.topic)
-    return given if number is given.id else replace(given, id=number)
+    return given if number is given.id else given._replace(id=number)
 
 
 def check_partitions(given: object) -> list[Partition]:

@@ -23,6 +23,11 @@ class Backoff:
         """Seconds to wait before connecting."""
         return max(0.0, self._not_before.get(endpoint, 0.0) - now)
 
+    @property
+    def anywhere(self) -> bool:
+        """Whether there is an endpoint that has to be left alone."""
+        return bool(self._not_before)
+
     def failed(self, endpoint: Endpoint, now: float, dice: float) -> None:
         """Another failure; ``dice`` is uniform in [0, 1)."""
         failures = self._failures.get(endpoint, 0)

@@ -130,7 +130,7 @@ class AsyncioChannel(Generic[State]):
 
     def rests(self, endpoint: Endpoint) -> bool:
         """Whether it is too early to try again to connect."""
-        return self._backoff.delay(endpoint, self._loop.time()) > 0
+        return self._backoff.anywhere and self._backoff.delay(endpoint, self._loop.time()) > 0
 
     async def gather(self, work: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseException]:
         """Run all side by side; results or exceptions in order."""

@@ -6,7 +6,8 @@ Data only; `groups.rebalances` keeps it, and says it in words.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from penstock.model import Partition
 
@@ -92,3 +93,11 @@ class Rebalance:
     def took_ms(self) -> int:
         """All of it."""
         return self.join_ms + self.assign_ms + self.store_ms
+
+    def as_fields(self) -> dict[str, Any]:
+        """For JSON: fields by their names, those of partitions, too."""
+        fields = asdict(self)
+        for move in fields["moved"]:
+            for name in ("lost", "gained"):
+                move[name] = [partition._asdict() for partition in move[name]]
+        return fields

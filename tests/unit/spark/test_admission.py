@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from penstock.model import Partition
 from penstock.spark._admission import admit
 
-BACKLOG = st.dictionaries(st.builds(Partition, st.just("t"), st.integers(0, 50)), st.integers(0, 10**12), max_size=20)
+BACKLOG = st.dictionaries(
+    st.builds(Partition, st.just("t"), st.integers(0, 50), st.just("")), st.integers(0, 10**12), max_size=20
+)
 
 
 @given(BACKLOG, st.integers(1, 10**13))

@@ -238,7 +238,8 @@ def test_the_recording_is_old() -> None:
 
 
 positions = st.dictionaries(
-    st.builds(Partition, st.sampled_from(["a", "b.c", "d_e-f"]), st.integers(0, 12)), st.integers(0, 2**63 - 1)
+    st.builds(Partition, st.sampled_from(["a", "b.c", "d_e-f"]), st.integers(0, 12), st.just("")),
+    st.integers(0, 2**63 - 1),
 )
 
 

@@ -79,7 +79,9 @@ TIMES = st.integers(-1, 2**62)
         st.integers(0, 32_767),
         st.integers(0, 2**31 - 1),
         st.sampled_from([state for state in State if state is not State.DEAD]),
-        st.frozensets(st.builds(Partition, st.sampled_from(["t", "u"]), st.integers(0, 2**31 - 1)), max_size=5),
+        st.frozensets(
+            st.builds(Partition, st.sampled_from(["t", "u"]), st.integers(0, 2**31 - 1), st.just("")), max_size=5
+        ),
         TIMES,
         TIMES,
         st.booleans(),

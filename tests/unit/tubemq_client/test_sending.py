@@ -292,7 +292,7 @@ def test_a_signature_goes_to_the_broker_that_wants_one_and_to_no_other() -> None
             s.cluster.refuse[13] = lambda request: shown.append(bool(request.auth_info.auth_authorized_token))
             s.client.shared.identity.note_wish("1", wants=True)
             await send(sender, node, sender.pack(ONE, rows(b"a"), Codec.NONE))
-            elsewhere = replace(ONE, node="2")
+            elsewhere = ONE._replace(node="2")
             await send(sender, other, sender.pack(elsewhere, rows(b"b"), Codec.NONE))
             assert shown == [True, False]
             refusal = ServerError("no", code=415, name="CERTIFICATE_FAILURE")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any, Final
 
 from penstock.errors import ProtocolViolation
@@ -26,7 +25,7 @@ SINCE: Final = 4
 
 def written(rebalances: Sequence[Rebalance]) -> str:
     """As JSON: a list of objects, fields by their names."""
-    return json.dumps([asdict(each) for each in rebalances], separators=(",", ":"))
+    return json.dumps([each.as_fields() for each in rebalances], separators=(",", ":"))
 
 
 def read(text: str) -> list[Rebalance]:

@@ -138,7 +138,10 @@ class Cluster:
 
     def lineage(self, partition: Partition) -> Lineage:
         """What is known of its past; empty for another topic of the same name."""
-        return self._lineages.setdefault(partition, Lineage())
+        found = self._lineages.get(partition)
+        if found is None:
+            found = self._lineages[partition] = Lineage()
+        return found
 
     def distrust(self, partition: Partition) -> None:
         """Its leader is not who we thought."""
