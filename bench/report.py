@@ -23,9 +23,9 @@ from bench.goals import (
     SINGLE_RATE,
     STALL_S,
     START_S,
-    judge,
 )
 from bench.samples import Sample, ratio, select, spread
+from bench.verdicts import judge
 
 __all__ = ["OURS", "markdown", "page", "tables"]
 

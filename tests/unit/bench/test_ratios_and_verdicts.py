@@ -4,11 +4,12 @@ import itertools
 from pathlib import Path
 
 from bench import results
-from bench.goals import BATCH_MS, GOALS, PLAN_S, STALL_S, Goal, Verdict, judge
+from bench.goals import BATCH_MS, GOALS, PLAN_S, STALL_S, Goal
 from bench.report import markdown, page, tables, text, verdict_rows
 from bench.rounds import rounds
 from bench.samples import Sample, ratio, spread
 from bench.scenarios import spark, spark_batches, spark_sink
+from bench.verdicts import Verdict, judge
 
 
 def samples(**values: list[float]) -> list[Sample]:
