@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from penstock.client import CallbackFailure as CallbackFailure
     from penstock.client import CheckCallback as CheckCallback
     from penstock.client import CommitCallback as CommitCallback
+    from penstock.client import CommitFailed as CommitFailed
     from penstock.client import Consumer as Consumer
     from penstock.client import ConsumerInterceptor as ConsumerInterceptor
     from penstock.client import ConsumerMetrics as ConsumerMetrics
@@ -128,12 +129,12 @@ _HOME_OF = {
     for home, names in {
         "penstock.client": (
             "Admin ArrowArray ArrowStream AsyncAdmin AsyncConsumer AsyncProducer AsyncTransaction BatchDelivery "
-            "Bound BufferFull CallbackErrorHook CallbackFailure CheckCallback CommitCallback Consumer "
-            "ConsumerInterceptor ConsumerMetrics Delivery DeliveryTimeout EmptyReason GroupOffset Lag MetricsHook "
-            "NoOffset OffsetLike OffsetMove OffsetsLike Outgoing PartitionStatus PartitionerFunction PatternLike Peek "
-            "Producer ProducerInterceptor ProducerMetrics RangeReader ReadState RebalanceListener RecordMetadata "
-            "ResetPlan ResetTo RowsLike Timing TopicsLike Transaction TransactionAborted WakeUp offsets_from_csv "
-            "offsets_to_csv read scan"
+            "Bound BufferFull CallbackErrorHook CallbackFailure CheckCallback CommitCallback CommitFailed "
+            "Consumer ConsumerInterceptor ConsumerMetrics Delivery DeliveryTimeout EmptyReason GroupOffset Lag "
+            "MetricsHook NoOffset OffsetLike OffsetMove OffsetsLike Outgoing PartitionStatus PartitionerFunction "
+            "PatternLike Peek Producer ProducerInterceptor ProducerMetrics RangeReader ReadState RebalanceListener "
+            "RecordMetadata ResetPlan ResetTo RowsLike Timing TopicsLike Transaction TransactionAborted WakeUp "
+            "offsets_from_csv offsets_to_csv read scan"
         ),
         "penstock.columnar": "Deserializer HeadersLike Messages Part Serializer from_json from_utf8 to_json to_utf8",
         "penstock.config": "OptionValue",

@@ -245,6 +245,8 @@ class ErrorKind(enum.Enum):
     NOT_AUTHORIZED = "not_authorized"
     FENCED = "fenced"
     """Another process took this member's or producer's identity."""
+    NOT_A_MEMBER = "not_a_member"
+    """The group goes on without this member, or is sharing out anew: it has to join again."""
     WRONG_TRANSACTION_STATE = "wrong_transaction_state"
     """The transaction is not in a state for this call: it was ended, perhaps otherwise."""
     TRANSACTION_TIMEOUT_TOO_LONG = "transaction_timeout_too_long"

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.errors import LocalError, PenstockError, UsageError
+from penstock.errors import LocalError, PenstockError
 from penstock.model import Committed, Partition
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["GROUP", "Broken", "Watch"]
 
 GROUP = "readers"
-_GONE = "this consumer cannot commit: it is gone of its group"
 
 
 class Broken(Exception):
@@ -111,8 +110,7 @@ class Watch:
 
     def heard(self, actor: Actor | Newer, error: PenstockError) -> None:
         """A poll or a commit raised it."""
-        # Who learned between its poll and its commit that the group has gone on is told so in these words.
-        if isinstance(error, (LocalError, UsageError)) and not str(error).startswith(_GONE):
+        if isinstance(error, LocalError):
             self.broken(f"{actor.name} hears of a bug: {error!r}")
 
     def gone(self, actor: Actor | Newer) -> None:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from penstock.client.delivery import Delivery as Delivery
     from penstock.client.delivery import RecordMetadata as RecordMetadata
     from penstock.client.errors import BufferFull as BufferFull
+    from penstock.client.errors import CommitFailed as CommitFailed
     from penstock.client.errors import DeliveryTimeout as DeliveryTimeout
     from penstock.client.errors import NoOffset as NoOffset
     from penstock.client.errors import TransactionAborted as TransactionAborted
@@ -74,6 +75,7 @@ _HOME_OF = {
     "CallbackFailure": "_callbacks",
     "CheckCallback": "_checks",
     "CommitCallback": "_committable",
+    "CommitFailed": "errors",
     "Consumer": "consumer",
     "ConsumerInterceptor": "interceptors",
     "ConsumerMetrics": "metrics",

@@ -16,12 +16,15 @@ from penstock.client._member import Member
 from penstock.client._member_states import State
 from penstock.client._meters import ConsumerMeter
 from penstock.client._patience import Patience
+from penstock.client.errors import CommitFailed
 from penstock.config.logs import ClientLog
-from penstock.errors import Closed, PenstockError, UsageError
+from penstock.errors import Closed, ErrorKind, PenstockError, ServerError, UsageError
 from penstock.model import Committed, Partition
 from penstock.seams import LogClient
 
 __all__ = ["Committer"]
+
+_JOINS_AGAIN = "Its partitions may belong to others by now; poll() joins again"
 
 
 class Committer:
@@ -71,11 +74,20 @@ class Committer:
                 await self._client.commit(self._group, offsets)
             else:
                 self._need_membership(self.member, losses)
-                await self.member.membership.commit(offsets)
+                await self._commit_as(self.member, offsets)
             self._known.update({partition: committed.offset for partition, committed in offsets.items()})
             self._meter.commit.add(self._loop.time() - begun)
             if self._heard is not None:
                 self._heard(offsets)
+
+    async def _commit_as(self, member: Member, offsets: Mapping[Partition, Committed]) -> None:
+        """Who has not heard yet that he lost everything hears it here."""
+        try:
+            await member.membership.commit(offsets)
+        except ServerError as error:
+            if error.kind is not ErrorKind.NOT_A_MEMBER:
+                raise
+            raise CommitFailed(f"this consumer cannot commit: {error.message}", hint=_JOINS_AGAIN) from error
 
     def commit_async(self, offsets: Mapping[Partition, Committed], callback: CommitCallback | None) -> None:
         """Commit beside user code; ``callback`` waits in ``finished`` for the thread that polls."""
@@ -123,7 +135,7 @@ class Committer:
             await self._commit(self._news(handled), losses)
         except PenstockError as error:
             gone = self.member is not None and (self.member.state is not State.IN or self.member.losses != losses)
-            if error.retriable or gone:
+            if error.retriable or gone or isinstance(error, CommitFailed):
                 self._log.warning("automatic commit failed, the next one will cover it: %s", error)
             else:
                 self._auto_failure = error
@@ -161,7 +173,7 @@ class Committer:
         # be let in: what it is about was lost with the old one, and others may have gone further.
         if not member.holds or member.losses != losses:
             state = "gone" if member.holds else member.state.value
-            raise UsageError(
+            raise CommitFailed(
                 f"this consumer cannot commit: it is {state} of its group ({member.reason})",
-                hint="Its partitions may belong to others by now; poll() joins again",
+                hint=_JOINS_AGAIN,
             )

@@ -280,7 +280,8 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
         """Commit a batch, or offsets of the next records to read, or everything that was polled.
 
         Where the log waits for batches to be confirmed (TubeMQ), a batch is confirmed with its last record.
-        Raises FencedError if another process has taken this member's place, ServerError for what the log refuses.
+        Raises CommitFailed where the group went on without this consumer, FencedError if another process has taken its
+        place, ServerError for what the log refuses.
         """
         engine = await self._start()
         await self._run_finished(engine)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from penstock.errors import LocalError, RequestTimeout
+from penstock.errors import LocalError, RemoteError, RequestTimeout
 
-__all__ = ["BufferFull", "DeliveryTimeout", "NoOffset", "TransactionAborted", "WakeUp"]
+__all__ = ["BufferFull", "CommitFailed", "DeliveryTimeout", "NoOffset", "TransactionAborted", "WakeUp"]
 
 
 class BufferFull(LocalError):
     """Records come faster than the log takes them: ``buffer_memory_bytes`` stayed full for ``max_block_ms``."""
 
     retriable = True
+
+
+class CommitFailed(RemoteError):
+    """The group went on without this consumer, or is sharing out: others may have its partitions and be further.
+
+    Nothing was committed. ``poll()`` joins again; what was not committed comes again to whoever has the partitions.
+    Java's CommitFailedException and RebalanceInProgressException.
+    """
 
 
 class DeliveryTimeout(RequestTimeout):

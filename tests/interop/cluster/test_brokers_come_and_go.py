@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Collection
+from typing import Any
 
 import pytest
 
 from penstock.client import Consumer, Producer, RangeReader
-from penstock.model import Partition
+from penstock.model import LogRange, Node, Partition
 from penstock.protocols.kafka.client.client import KafkaClient
+from penstock.protocols.kafka.client.cluster import Cluster as Metadata
 from tests.interop.cluster import movers
 from tests.interop.cluster.traffic import check_all_there, stored, writing
 from tools.peers.kafka_cluster import BROKERS, Cluster, rack
@@ -28,6 +31,43 @@ def test_what_is_acknowledged_while_the_leader_dies_is_there_once(kafka_cluster:
         written.await_more(200)
     check_all_there(written.acknowledged, stored(kafka_cluster, topic, 3))
     kafka_cluster.await_in_sync(topic)
+
+
+def test_a_leader_that_moves_while_all_live_is_followed_by_its_name_alone(
+    kafka_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = f"t-{uuid.uuid4().hex[:8]}"
+    kafka_cluster.create_topic(topic, replicas=[[1, 2, 3]])
+    heard: list[tuple[str, bool]] = []
+    named, refresh = Metadata.named, Metadata._refresh
+
+    def noting(self: Metadata, partition: Partition, by: Node, *told: Any) -> bool:
+        heard.append((by.name, named(self, partition, by, *told)))
+        return heard[-1][1]
+
+    async def asking(self: Metadata, names: Collection[str] | None) -> None:
+        heard.append(("metadata", False))
+        await refresh(self, names)
+
+    with (
+        Producer(kafka_cluster.address) as producer,
+        Consumer(kafka_cluster.address) as consumer,
+        RangeReader(kafka_cluster.address) as reader,
+    ):
+        consumer.assign({Partition(topic, 0): 0})
+        for leader in (1, 2, 3):
+            if leader > 1:
+                kafka_cluster.reassign(topic, {0: [leader, *sorted({1, 2, 3} - {leader})]})
+            if leader == 2:
+                monkeypatch.setattr(Metadata, "named", noting)
+                monkeypatch.setattr(Metadata, "_refresh", asking)
+            assert producer.send(topic, b"%d" % leader).result(30).offset == leader - 1
+            while consumer.position(Partition(topic, 0)) < leader:
+                consumer.poll(5)
+            read = reader.read(LogRange(topic, 0, 0, leader))
+            assert [each.value for batch in read for each in batch] == [b"%d" % each for each in range(1, leader + 1)]
+    assert {by for by, believed in heard if believed} == {"1", "2"}
+    assert [by for by, _ in heard if by == "metadata"] == []
 
 
 def test_a_group_shared_with_librdkafka_outlasts_a_frozen_broker(kafka_cluster: Cluster) -> None:

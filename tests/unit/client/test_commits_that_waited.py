@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from penstock import CommitFailed
 from penstock.client._committer import Committer
 from penstock.client._member import Member
 from penstock.client._member_states import Event, State
 from penstock.client._meters import ConsumerMeter
 from penstock.config.logs import ClientLog
-from penstock.errors import UsageError
 from penstock.model import Committed, Partition
 
 OFFSETS = {Partition("t", 0): Committed(5)}
@@ -52,7 +52,7 @@ def test_is_not_made_by_who_came_back_as_somebody_new() -> None:
         member.see(Event.LOST, "the group has gone on")
         member.state = State.IN  # it has joined again
         membership.through.set()
-        with pytest.raises(UsageError, match="it is gone of its group"):
+        with pytest.raises(CommitFailed, match="it is gone of its group"):
             await second
         assert membership.committed == [OFFSETS]
 

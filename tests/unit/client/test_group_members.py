@@ -10,7 +10,8 @@ import pytest
 
 from penstock.client import AsyncConsumer, RebalanceListener
 from penstock.client._member_states import TABLE, Event, State
-from penstock.errors import ConnectionLost, FencedError, ServerError, UsageError
+from penstock.client.errors import CommitFailed
+from penstock.errors import ConnectionLost, FencedError, ServerError
 from penstock.model import Committed, Partition
 from tests.conformance.fake_log import FakeLog
 from tests.unit.client.virtual_time import passing, run
@@ -76,7 +77,7 @@ def test_who_does_not_poll_leaves_and_comes_back_with_the_reason_told(
             assert len(log.groups["g"].members) == 1
             await passing(20)
             assert log.groups["g"].members == {}
-            with pytest.raises(UsageError, match=r"gone of its group.*no poll for"):
+            with pytest.raises(CommitFailed, match=r"gone of its group.*no poll for"):
                 await consumer.commit({ZERO: 1})
             await consumer.poll(1)
             assert len(log.groups["g"].members) == 1

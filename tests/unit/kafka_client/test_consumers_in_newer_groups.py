@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from penstock.client import Admin, Consumer, Producer, RebalanceListener
+from penstock.client import Admin, CommitFailed, Consumer, Producer, RebalanceListener
 from penstock.errors import ServerError, UsageError
-from penstock.model import Partition
+from penstock.model import Committed, Partition
 from penstock.seams import NewTopic
 from penstock.testing import Broker
 
@@ -149,6 +149,31 @@ def test_who_was_thrown_out_has_lost_what_it_had_and_comes_back(broker: Broker) 
         with Admin(broker.address) as admin:
             admin.remove_members(topic)
         polled([consumer], lambda: heard.told[-2:] == [("lost", {0, 1}), ("assigned", {0, 1})])
+
+
+@pytest.mark.parametrize("newer", [True, False])
+def test_who_commits_after_the_group_went_on_is_told_so_whoever_knows_it_first(broker: Broker, newer: bool) -> None:
+    topic, heard = topic_of(broker, 2), Heard()
+    protocol: dict[str, Any] = dict(NEWER) if newer else {"heartbeat_interval_ms": 20, "session_timeout_ms": 6_000}
+    with Consumer(broker.address, group=topic, **protocol) as consumer:
+        consumer.subscribe([topic], heard)
+        polled([consumer], lambda: len(numbers(consumer)) == 2)
+        consumer.commit({Partition(topic, 0): 1})
+        with Admin(broker.address) as admin:
+            admin.remove_members(topic)
+        told = []
+        for _ in range(2):  # the coordinator says the first; then the heartbeats have been told so, too
+            with pytest.raises(CommitFailed, match=r"this consumer cannot commit: .*poll\(\) joins again") as raised:
+                consumer.commit({Partition(topic, 0): 2})
+            told.append(raised.value)
+            deadline = time.monotonic() + 20
+            while "gone" not in repr(consumer):
+                assert time.monotonic() < deadline
+        assert [each.retriable for each in told] == [False, False]
+        assert "gone of its group" in str(told[1])
+        assert consumer.committed([Partition(topic, 0)])[Partition(topic, 0)] == Committed(1)
+        polled([consumer], lambda: heard.told[-2:] == [("lost", {0, 1}), ("assigned", {0, 1})])
+        consumer.commit({Partition(topic, 0): 2})
 
 
 def test_refusals_say_what_to_do(broker: Broker) -> None:

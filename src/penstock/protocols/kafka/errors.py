@@ -25,6 +25,7 @@ _KINDS: Final = {
     ErrorKind.TOO_FEW_NODES: (38,),
     ErrorKind.NOT_AUTHORIZED: (29, 30, 31, 53, 58, 65),
     ErrorKind.FENCED: FENCED,
+    ErrorKind.NOT_A_MEMBER: (22, 25, 27),
     ErrorKind.WRONG_TRANSACTION_STATE: (48,),
     ErrorKind.TRANSACTION_TIMEOUT_TOO_LONG: (50,),
     ErrorKind.THROTTLED: (89,),

@@ -77,7 +77,7 @@ def _of_groups(call: Call, topic: TopicState | None) -> Iterator[_Row]:
     options, groups = call.shared.options, call.shared.options.groups
     wait, least = groups.initial_rebalance_delay_ms, groups.min_session_timeout_ms
     protocols = "group.coordinator.rebalance.protocols"
-    yield protocols, Kind.LIST, "classic", "classic,consumer,streams", "The kinds of groups that are served."
+    yield protocols, Kind.LIST, "classic,consumer", "classic,consumer,streams", "The kinds of groups that are served."
     yield from _of_newer_groups(call)
     yield "group.initial.rebalance.delay.ms", Kind.INT, wait, 3_000, "How long a new group waits for more members."
     yield "group.max.session.timeout.ms", Kind.INT, groups.max_session_timeout_ms, 1_800_000, "Of a group's member."
