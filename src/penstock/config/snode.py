@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from penstock.config.address import parse_address
 from penstock.config.fields import INT32_MAX, check, flag, kind_of, number, text, texts
@@ -16,7 +16,7 @@ from penstock.config.spellings import normal
 from penstock.errors import ConfigError
 from penstock.model import Endpoint
 
-__all__ = ["ListenAddress", "SnodeConfig", "parse_listener", "snode_config"]
+__all__ = ["ListenAddress", "SidePorts", "SnodeConfig", "parse_listener", "snode_config"]
 
 Front = TypeVar("Front")
 
@@ -51,6 +51,16 @@ def parse_listener(given: str, port_of: Callable[[str], int | None] = _no_port) 
     if len(address.endpoints) != 1 or address.topics or address.options:
         raise ConfigError(f"listener {given!r} is not of the form scheme://host:port")
     return ListenAddress(address.scheme, address.endpoints[0])
+
+
+@runtime_checkable
+class SidePorts(Protocol):
+    """A protocol's options that ask for further ports of its listener's address."""
+
+    @property
+    def side_ports(self) -> Mapping[str, Sequence[int]]:
+        """By scheme."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +144,11 @@ class SnodeConfig:
     def front(self, kind: type[Front]) -> Front:
         """A protocol's own options: as given, or all at their defaults."""
         return next((each for each in self.fronts if isinstance(each, kind)), kind())
+
+    def side_ports(self, scheme: str) -> Sequence[int]:
+        """Where its listener is reached beside its own port."""
+        asking = (each for each in self.fronts if isinstance(each, SidePorts))
+        return [port for each in asking for port in each.side_ports.get(scheme, ())]
 
     @property
     def ops(self) -> ListenAddress | None:

@@ -28,7 +28,7 @@ from penstock.net._owner import Owner
 from penstock.net._taps import Tap
 from penstock.net.options import ListenerOptions
 from penstock.seams.framing import Frame, Pieces
-from penstock.seams.front import Front, Peer, Session
+from penstock.seams.front import Opens, Peer, Session
 from penstock.seams.later import Later, arrived
 
 __all__ = ["ServerConnection"]
@@ -46,7 +46,7 @@ _RECEIVED_LATE = 16 * 1024
 class ServerConnection(asyncio.BufferedProtocol):
     """Runs one Session over one transport."""
 
-    def __init__(self, owner: Owner, front: Front, options: ListenerOptions, tap: Tap | None, budget: Budget) -> None:
+    def __init__(self, owner: Owner, front: Opens, options: ListenerOptions, tap: Tap | None, budget: Budget) -> None:
         self._owner = owner
         self._budget = budget
         self._front = front

@@ -12,6 +12,7 @@ import contextlib
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from penstock.errors import ConfigError
 from penstock.model import Endpoint
@@ -29,6 +30,8 @@ class Door:
 
     shared: socket.socket
     own: socket.socket
+    beside: Sequence[socket.socket] = ()
+    """Shared, too, at further ports."""
 
     @property
     def address(self) -> Endpoint:
@@ -40,37 +43,45 @@ class Door:
         """This one's alone."""
         return _endpoint(self.own)
 
+    @property
+    def sockets(self) -> Sequence[socket.socket]:
+        """All of them."""
+        return [self.shared, self.own, *self.beside]
+
     def close(self) -> None:
         """Nobody of this process uses it."""
-        self.shared.close()
-        self.own.close()
+        for each in self.sockets:
+            each.close()
 
 
-def doors(at: Endpoint, count: int, first_port: int) -> list[Door]:
+def doors(at: Endpoint, count: int, first_port: int, beside: Sequence[int] = ()) -> list[Door]:
     """For ``count`` processes; ``first_port``: of the ports that are theirs alone, one after the other; 0: any.
+
+    ``beside``: further ports that all share.
 
     Raises ConfigError where somebody else listens there, or the system has no such sockets; OSError.
     """
     if not hasattr(socket, "SO_REUSEPORT"):
         raise ConfigError("this system cannot share a port between processes", hint="Leave --processes out")
     family, *_, where = socket.getaddrinfo(at.host, at.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-    # Another node, of this user, that shares its port as well, would share it with us: this finds it.
-    with _bound(family, where, socket.SO_REUSEADDR) as first:
-        where = first.getsockname()
-    made: list[Door] = []
-    try:
-        for number in range(count):
-            shared = _bound(family, where, socket.SO_REUSEPORT)
-            shared.listen(_WAITING)
-            own_port = first_port + number if first_port else 0
-            own = _bound(family, (where[0], own_port, *where[2:]), socket.SO_REUSEADDR)
-            own.listen(_WAITING)
-            made.append(Door(shared, own))
-    except BaseException:
-        for each in made:
-            each.close()
-        raise
-    return made
+    with contextlib.ExitStack() as opened:
+
+        def listening(where: tuple[Any, ...], option: int) -> socket.socket:
+            made = opened.enter_context(_bound(family, where, option))
+            made.listen(_WAITING)
+            return made
+
+        def shared(port: int) -> list[socket.socket]:
+            # Another node, of this user, that shares its port as well, would share it with us: this finds it.
+            with _bound(family, (where[0], port, *where[2:]), socket.SO_REUSEADDR) as first:
+                there = first.getsockname()
+            return [listening(there, socket.SO_REUSEPORT) for _ in range(count)]
+
+        main, sides = shared(int(where[1])), [shared(port) for port in beside]
+        own_ports = range(first_port, first_port + count) if first_port else [0] * count
+        owns = [listening((where[0], port, *where[2:]), socket.SO_REUSEADDR) for port in own_ports]
+        opened.pop_all()
+    return [Door(main[number], owns[number], [side[number] for side in sides]) for number in range(count)]
 
 
 class TcpThrough(Tcp):

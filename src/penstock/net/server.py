@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 
 from penstock.model import Endpoint
 from penstock.net._budget import Budget
@@ -15,7 +16,7 @@ from penstock.net._server_connection import ServerConnection
 from penstock.net._taps import Handle, Tap
 from penstock.net.network import Listening, Network, Tcp
 from penstock.net.options import ListenerOptions
-from penstock.seams.front import Front
+from penstock.seams.front import Opens
 
 __all__ = ["Budget", "Handle", "Listener", "Tap", "serve"]
 
@@ -30,7 +31,7 @@ class Listener:
     def __init__(self, options: ListenerOptions) -> None:
         self._options = options
         self._connections: set[ServerConnection] = set()
-        self._listening: Listening | None = None
+        self._listening: list[Listening] = []
         self._loop = asyncio.get_running_loop()
         self._sweep: asyncio.TimerHandle | None = None
         self._empty: asyncio.Future[None] | None = None
@@ -42,8 +43,7 @@ class Listener:
     @property
     def endpoint(self) -> Endpoint:
         """Where clients connect; the port is real also where 0 was asked for."""
-        assert self._listening is not None
-        return self._listening.endpoint
+        return self._listening[0].endpoint
 
     @property
     def connections(self) -> int:
@@ -62,8 +62,8 @@ class Listener:
 
     def stop_accepting(self) -> None:
         """No new clients; those connected are served on."""
-        if self._listening is not None:
-            self._listening.close()
+        for each in self._listening:
+            each.close()
 
     async def close(self, drain_s: float = 1.0) -> None:
         """Stop accepting and reading, let requests in progress finish for ``drain_s`` seconds, close every client."""
@@ -121,9 +121,10 @@ class Listener:
             self._empty.set_result(None)
 
     def opened(self, listening: Listening) -> None:
-        """Called once by ``serve``."""
-        self._listening = listening
-        self._watch_idle()
+        """Called by ``serve``, first with its ``endpoint``."""
+        self._listening.append(listening)
+        if self._sweep is None:
+            self._watch_idle()
 
     def _watch_idle(self) -> None:
         limit = self._options.idle_timeout_s
@@ -135,26 +136,37 @@ class Listener:
 
 
 async def serve(
-    front: Front,
+    front: Opens,
     endpoint: Endpoint,
     *,
     options: ListenerOptions | None = None,
     network: Network | None = None,
     tap: Tap | None = None,
     budget: Budget | None = None,
+    beside: Mapping[int, Opens] | None = None,
 ) -> Listener:
     """Listen on ``endpoint`` (port 0: any free one) and run a Session of ``front`` for each client.
 
     ``network`` None is TCP; ``tap`` sees each frame and answer, for fault injection; listeners of one node share a
-    ``budget``. Raises OSError where the address cannot be listened on.
+    ``budget``. ``beside``: what else is served, at these ports of the same host. Raises OSError where an address cannot
+    be listened on.
     """
     options = options or ListenerOptions()
     network = network or Tcp(ssl=options.ssl)
     listener = Listener(options)
     shared = budget or Budget(options.memory_bytes)
-    listener.opened(
-        await network.listen(
-            lambda: ServerConnection(listener, front, options, tap, shared), endpoint, backlog=options.backlog
-        )
-    )
+
+    async def open_at(at: Endpoint, who: Opens) -> None:
+        def connected() -> ServerConnection:
+            return ServerConnection(listener, who, options, tap, shared)
+
+        listener.opened(await network.listen(connected, at, backlog=options.backlog))
+
+    try:
+        await open_at(endpoint, front)
+        for port, who in (beside or {}).items():
+            await open_at(Endpoint(endpoint.host, port), who)
+    except BaseException:
+        await listener.close(0)
+        raise
     return listener

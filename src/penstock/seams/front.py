@@ -6,7 +6,7 @@ side by side and answer by correlation. Either may push at any time through its 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -14,7 +14,7 @@ from penstock.model import Endpoint
 from penstock.seams.framing import Buffers, Frame, Framing, Pieces
 from penstock.seams.later import Later
 
-__all__ = ["Front", "Peer", "Session", "SharesGroups"]
+__all__ = ["Front", "HasSideDoors", "Opens", "Peer", "Session", "SharesGroups"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,13 @@ class Session(Protocol):
         ...
 
 
-class Front(Protocol):
+class Opens(Protocol):
+    """What a listener needs of a front."""
+
+    def session(self, peer: Peer) -> Session: ...
+
+
+class Front(Opens, Protocol):
     @property
     def scheme(self) -> str:
         """URL scheme of its listeners: "kafka", "tubemq", "rocketmq"."""
@@ -63,10 +69,18 @@ class Front(Protocol):
         """Load state (groups, offsets); called once before the first session."""
         ...
 
-    def session(self, peer: Peer) -> Session: ...
-
     async def stop(self) -> None:
         """Answer or drop what is parked; called once, before the store closes."""
+        ...
+
+
+@runtime_checkable
+class HasSideDoors(Protocol):
+    """A front that is reached at further ports of its listener's address, where the port itself means something."""
+
+    @property
+    def side_doors(self) -> Mapping[int, Opens]:
+        """Those that its options ask for (`penstock.config.snode.SidePorts`), by port."""
         ...
 
 

@@ -25,7 +25,7 @@ from penstock.net.tls import client_context
 from penstock.protocols import USUAL, default_port, protocol, schemes
 from penstock.seams.channel import Channel, Dialect
 from penstock.seams.enode import Enode
-from penstock.seams.front import Front, SharesGroups
+from penstock.seams.front import Front, HasSideDoors, SharesGroups
 from penstock.seams.journal import OWN_TOPICS, Journals
 from penstock.seams.meters import Meters
 from penstock.seams.node import NodeIdentity, Services
@@ -265,7 +265,13 @@ class Node:
         try:
             tap = self._taps.get(listen.scheme)
             listener = await serve(
-                front, listen.endpoint, options=options, network=self._network, tap=tap, budget=self._budget
+                front,
+                listen.endpoint,
+                options=options,
+                network=self._network,
+                tap=tap,
+                budget=self._budget,
+                beside=front.side_doors if isinstance(front, HasSideDoors) else None,
             )
             if self._place is not None:
                 own = self._place.doors[listen.scheme].own_address

@@ -89,7 +89,7 @@ def _places(config: SnodeConfig, lives: int) -> tuple[tuple[ListenAddress, ...],
     first = config.process_port
     for each in config.listen:
         try:
-            made[each.scheme] = doors(each.endpoint, config.processes, first)
+            made[each.scheme] = doors(each.endpoint, config.processes, first, config.side_ports(each.scheme))
         except OSError as error:
             raise ConfigError(f"cannot listen on {each}: {error.strerror or error}") from error
         first += config.processes if first else 0

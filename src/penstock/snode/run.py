@@ -38,7 +38,7 @@ async def run(
     network = None
     if place is not None:
         loop.add_reader(place.lives, stop.set)
-        network = TcpThrough([each for door in place.doors.values() for each in (door.shared, door.own)])
+        network = TcpThrough([each for door in place.doors.values() for each in door.sockets])
     async with Node(config, network=network, place=place) as node:
         ready(node)
         failed = asyncio.ensure_future(_wait(node, stop))

@@ -1,15 +1,15 @@
 """RocketMQ as fixtures: a cluster a version and session that tests share, clusters of a test's own, Java's clients."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from types import ModuleType
 
 import pytest
 
 from penstock.testing import Broker
-from tools.peers import rocketmq, rocketmq_clients, rocketmq_java
+from tools.peers import jvm, rocketmq, rocketmq_clients, rocketmq_java
 from tools.peers.maven import Unavailable
 from tools.peers.rocketmq_frames import MEMBERS, ask
 
@@ -17,7 +17,12 @@ RocketMQ = Callable[..., rocketmq.Cluster]
 PROXIED = "5.4.0 behind a Proxy"
 SERVED = [*rocketmq.VERSIONS, *(f"{each} behind a Snode" for each in rocketmq.VERSIONS)]
 """Each version as it is, and with a Snode before it."""
-FEATURED = [*SERVED, *(f"{each}, two masters and a standby, behind a Snode" for each in rocketmq.VERSIONS), PROXIED]
+FEATURED = [
+    *SERVED,
+    *(f"{each}, two masters and a standby, behind a Snode" for each in rocketmq.VERSIONS[:-1]),
+    f"{rocketmq.NEWEST}, two masters and a standby, a port each, behind a Snode",
+    PROXIED,
+]
 """What Java's and JavaScript's clients try everything at."""
 NewRocketTopic = Callable[..., str]
 
@@ -79,6 +84,7 @@ class Fronted(rocketmq.Cluster):
     """A cluster whose clients are told of a Snode; what brokers know is still asked of them."""
 
     snode: str = ""
+    ports: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def address(self) -> str:
@@ -86,20 +92,35 @@ class Fronted(rocketmq.Cluster):
 
     @property
     def shown(self) -> str:
-        return self.snode
+        port = self.ports.get(self.broker.name)
+        return self.snode if port is None else f"127.0.0.1:{port}"
 
     def members(self, group: str) -> list[str]:
         """Brokers have not heard of them."""
         return members_at(self.snode, group)
 
 
+def ports_for(cluster: rocketmq.Cluster) -> dict[str, int]:
+    """A port of a Snode for each broker."""
+    return dict(zip([each.name for each in cluster.brokers], jvm.free_ports(len(cluster.brokers)), strict=True))
+
+
+def as_option(ports: Mapping[str, int]) -> str:
+    """The same as ``rocketmq_broker_ports`` takes it."""
+    return ",".join(f"{name}={port}" for name, port in ports.items())
+
+
 @contextmanager
-def snode_before(cluster: rocketmq.Cluster, **options: object) -> Iterator[Fronted]:
-    """A Snode in this process until the block ends."""
+def snode_before(
+    cluster: rocketmq.Cluster, ports: Mapping[str, int] | None = None, **options: object
+) -> Iterator[Fronted]:
+    """A Snode in this process until the block ends; ``ports``: of brokers that have their own there."""
     names = cluster.address.replace(";", ",")
+    ports = ports or {}
+    options = {"rocketmq_broker_ports": as_option(ports), **options}
     with Broker(f"rocketmq://{names}", listen=["rocketmq://127.0.0.1:0"], **options) as snode:  # type: ignore[arg-type]
         same = {each.name: getattr(cluster, each.name) for each in fields(cluster)}
-        yield Fronted(**same, snode=snode.url("rocketmq").removeprefix("rocketmq://"))
+        yield Fronted(**same, ports=ports, snode=snode.url("rocketmq").removeprefix("rocketmq://"))
 
 
 @pytest.fixture(
@@ -132,7 +153,8 @@ def _featured(
             cluster = Proxied(**{each.name: getattr(real, each.name) for each in fields(real)})
         else:
             several = _started(running, tmp_path_factory, version, brokers=2, standbys=1) if "two" in how else None
-            cluster = running.enter_context(snode_before(several or rocketmq_peer(version)))
+            ports = ports_for(several) if several and "a port each" in how else None
+            cluster = running.enter_context(snode_before(several or rocketmq_peer(version), ports))
         yield cluster
 
 

@@ -13,7 +13,7 @@ WITHIN_S = 60.0
 
 
 @pytest.mark.cannot_at("Proxy", "the client names no broker, and the Proxy refuses that (15)")
-@pytest.mark.cannot_at("two masters", "the client names no broker, and both have the topic (15): FINDINGS 26")
+@pytest.mark.cannot_at("a standby, behind", "the client names no broker, and both have the topic (15)")
 def test_a_client_in_javascript_is_a_client_like_javas(
     featured_rocketmq: rocketmq.Cluster, rocketmq_topic: NewRocketTopic
 ) -> None:

@@ -133,14 +133,21 @@ class Client:
         texts = {name: str(value) for name, value in fields.items()}
         self.end.write(RemotingCommand(code, 0, ONE_WAY, texts, body))
 
-    async def beat(self, *, consumes: Mapping[str, str] | None = None, produces: str = "", version: int = 1) -> None:
-        """A heartbeat: ``consumes`` is group g's subscriptions, topic to expression."""
+    async def beat(
+        self,
+        *,
+        consumes: Mapping[str, str] | None = None,
+        produces: str = "",
+        version: int = 1,
+        client_id: str | None = None,
+    ) -> None:
+        """A heartbeat: ``consumes`` is group g's subscriptions, topic to expression; ``client_id`` None: its own."""
         wanted = tuple(
             m.SubscriptionData(topic=topic, sub_string=text, sub_version=version)
             for topic, text in (consumes or {}).items()
         )
         said = m.HeartbeatData(
-            client_id=f"client-{id(self)}",
+            client_id=client_id or f"client-{id(self)}",
             consumer_data_set=(m.ConsumerData(group_name="g", subscription_data_set=wanted),) if wanted else (),
             producer_data_set=(m.ProducerData(group_name=produces),) if produces else (),
         )
@@ -198,10 +205,10 @@ class World:
                 await self.network.listen(self.brokers[f"{name}:{number}"].end, Endpoint(host, int(port)), backlog=1)
         await self.node.start()
 
-    async def client(self, *, hears: bool = True) -> Client:
+    async def client(self, *, hears: bool = True, at: Endpoint = HERE) -> Client:
         """A new connection; one that does not hear takes no notice of what comes."""
         made = Client(hears=hears)
-        await self.network.memory.connect(lambda: made.end, HERE)
+        await self.network.memory.connect(lambda: made.end, at)
         return made
 
     def _name_server(self, server: Server, asked: RemotingCommand) -> RemotingCommand:

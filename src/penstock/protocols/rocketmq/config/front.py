@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.config.address import parse_endpoints
 from penstock.config.fields import check, flag, number, secret, text
 from penstock.model import Endpoint
-from penstock.protocols.rocketmq.config.lists import accounts_of, limits_of
+from penstock.protocols.rocketmq.config.lists import accounts_of, limits_of, ports_of
 
 __all__ = ["RocketNodeConfig"]
 
@@ -24,7 +24,10 @@ class RocketNodeConfig:
     hear why. ``snodes``: for those that are not to be found through name servers. ``rocketmq_accounts``: who may ask;
     with ``sign_as_clients`` brokers see each by its own name and give it its own rights, without it they see the node's
     for all. Flow control is off unless told: limits that nobody chose would be met on the day that matters.
-    ``delay_scale_percent``: shorter levels are for tests only.
+    ``delay_scale_percent``: shorter levels are for tests only. ``rocketmq_broker_ports`` is empty because clients of
+    today name the broker that they mean, and one port is what firewalls are told of; who has older ones names brokers
+    rather than a range of ports, for a port must never come to mean another broker: not in a process that has started
+    later, and not after a restart, while clients still know what it meant before.
     """
 
     rocketmq_cluster: str = text("DefaultCluster", about="the name of the cluster that RocketMQ's clients are told")
@@ -65,6 +68,11 @@ class RocketNodeConfig:
     find_snodes: bool = flag(
         True, about="find those through the name servers, and be found there: KV settings in PENSTOCK_SNODES"
     )
+    rocketmq_broker_ports: str = text(
+        "",
+        about="before a RocketMQ cluster: a port for each broker, for clients that name none (before 4.9.5, ali-ons)",
+        allowed="NAME=PORT, …",
+    )
     rocketmq_accounts: str | None = secret(
         about="accounts of RocketMQ's clients, KEY:SECRET,KEY:SECRET; with some, every request has to be signed"
     )
@@ -84,11 +92,21 @@ class RocketNodeConfig:
 
     def __post_init__(self) -> None:
         check(self)
-        _ = self.other_snodes(), self.accounts, self.flow_requests, self.flow_kilobytes
+        _ = self.other_snodes(), self.accounts, self.flow_requests, self.flow_kilobytes, self.broker_ports
 
     def other_snodes(self) -> tuple[Endpoint, ...]:
         """``snodes``, taken apart. Raises ConfigError."""
         return parse_endpoints(self.snodes, lambda: None)
+
+    @property
+    def broker_ports(self) -> Mapping[str, int]:
+        """``rocketmq_broker_ports``, one by one. Raises ConfigError."""
+        return ports_of("rocketmq_broker_ports", self.rocketmq_broker_ports)
+
+    @property
+    def side_ports(self) -> Mapping[str, Sequence[int]]:
+        """``penstock.config.snode.SidePorts``."""
+        return {"rocketmq": tuple(self.broker_ports.values())}
 
     @property
     def accounts(self) -> Mapping[str, str]:

@@ -7,11 +7,12 @@ from typing import Final
 
 from penstock.errors import ConfigError
 
-__all__ = ["OVERALL", "accounts_of", "limits_of"]
+__all__ = ["OVERALL", "accounts_of", "limits_of", "ports_of"]
 
 OVERALL: Final = "overall"
 """All requests together; the first Snode's file of limits calls them so."""
 _HIGHEST: Final = 2**31 - 1
+_HIGHEST_PORT: Final = (1 << 16) - 1
 
 
 def accounts_of(name: str, text: str) -> Mapping[str, str]:
@@ -48,6 +49,26 @@ def limits_of(name: str, text: str) -> Mapping[str, int]:
         if code in found:
             raise ConfigError(f"{name} limits {code} twice")
         found[code] = int(limit)
+    return found
+
+
+def ports_of(name: str, text: str) -> Mapping[str, int]:
+    """Brokers' names and a port for each, ``NAME=PORT,NAME=PORT``. Raises ConfigError.
+
+    >>> ports_of("rocketmq_broker_ports", "broker-a=10951, broker-b=10952")
+    {'broker-a': 10951, 'broker-b': 10952}
+    """
+    found: dict[str, int] = {}
+    for part in _parts(text):
+        broker, _, port = (each.strip() for each in part.rpartition("="))
+        if not broker or not _is_number(port) or not 0 < int(port) <= _HIGHEST_PORT:
+            raise ConfigError(
+                f"{name} has {part!r}, expected a broker's name and a port of this node",
+                hint=f"Write {name}=broker-a=10951,broker-b=10952",
+            )
+        if broker in found or int(port) in found.values():
+            raise ConfigError(f"{name} has {broker!r} or port {port} twice", hint="Each broker has a port of its own")
+        found[broker] = int(port)
     return found
 
 

@@ -19,9 +19,9 @@ def meter_of(services: Services, clients: Clients, held: Callable[[], int]) -> M
     made.levels.update(
         held=held,
         groups=lambda: len(clients.consumers),
-        members=lambda: sum(len(each.members) for each in clients.consumers.values()),
+        members=lambda: sum(len(each.ids) for each in clients.consumers.values()),
         producer_groups=lambda: len(clients.producers),
-        producers=lambda: sum(map(len, clients.producers.values())),
+        producers=lambda: sum(len({one.who.client_id for one in each.values()}) for each in clients.producers.values()),
     )
     return made
 

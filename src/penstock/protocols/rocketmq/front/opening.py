@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.errors import ConfigError
 from penstock.protocols.rocketmq.config import RocketNodeConfig
 from penstock.protocols.rocketmq.enode.relay import RocketRelay
 from penstock.protocols.rocketmq.front.front import RocketFront
@@ -18,7 +19,7 @@ __all__ = ["open_front"]
 
 
 def open_front(services: Services, config: SnodeConfig) -> RocketFront | RelayedFront:
-    """The front of a node: over its log, or where that is a RocketMQ cluster, over the brokers."""
+    """The front of a node: over its log, or where that is a RocketMQ cluster, over the brokers. Raises ConfigError."""
     own = config.front(RocketNodeConfig)
     options = RocketFrontOptions(
         cluster=own.rocketmq_cluster,
@@ -37,8 +38,14 @@ def open_front(services: Services, config: SnodeConfig) -> RocketFront | Relayed
         delay_scale=own.delay_scale_percent / 100,
         peers=own.other_snodes(),
         finds_peers=own.find_snodes,
+        broker_ports=own.broker_ports,
     )
     relay = services.enode.relay("rocketmq")
     if isinstance(relay, RocketRelay):
         return RelayedFront(services, options, relay)
+    if options.broker_ports:
+        raise ConfigError(
+            "rocketmq_broker_ports is for nodes before a RocketMQ cluster: here is one broker, the node",
+            hint="Leave it out",
+        )
     return RocketFront(services, options)

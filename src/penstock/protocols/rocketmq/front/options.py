@@ -41,8 +41,9 @@ class RocketFrontOptions:
     of delay levels are multiplied with. ``check_every_ms``: how often half messages are looked at; their producer is
     asked about those older than ``transaction_timeout_ms``, ``transaction_checks`` times at most.
     ``max_under_way``: over real brokers, requests that they have not answered yet, over all clients; a held pull is
-    one, and takes some 2 KB. ``peers``: where other Snodes of the cluster are; ``finds_peers``: name servers are asked
-    for them, too, and told of this one.
+    one, and takes some 4 KB. ``peers``: where other Snodes of the cluster are; ``finds_peers``: name servers are asked
+    for them, too, and told of this one. ``broker_ports``: where clients are told that a broker is; what comes there and
+    names no broker is for that one.
     """
 
     cluster: str = "DefaultCluster"
@@ -73,3 +74,4 @@ class RocketFrontOptions:
     transaction_checks: int = 15
     peers: tuple[Endpoint, ...] = ()
     finds_peers: bool = True
+    broker_ports: Mapping[str, int] = field(default_factory=dict)

@@ -182,13 +182,14 @@ def _topics_of(call: Call, group: str, at: Iterable[Partition]) -> set[str]:
 
 
 def connected(members: Iterable[tuple[Line, Member]]) -> tuple[m.Connection, ...]:
-    """Members as operators are shown them."""
-    return tuple(
-        m.Connection(
+    """Members as operators are shown them, each once."""
+    found = {
+        member.who.client_id: m.Connection(
             client_id=member.who.client_id,
             client_addr=str(line.address),
             language=member.who.language,
             version=member.who.version,
         )
         for line, member in members
-    )
+    }
+    return tuple(found.values())

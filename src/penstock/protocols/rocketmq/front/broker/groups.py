@@ -1,7 +1,8 @@
 """Who is in which group: consumers and producers, by their connections, and what consumers subscribe to.
 
-A client is in a group while its connection is there and beats. When a consumer comes or goes, or its group wants other
-topics, all of the group are told, and work out by themselves who reads what. Source: Apache RocketMQ 4.9 and 5.x,
+A client is in a group while a connection of its is there and beats; it may have several, one for each broker that it is
+told of, and is one member all the same. When a consumer comes or goes, or its group wants other topics, all of the
+group are told, and work out by themselves who reads what. Source: Apache RocketMQ 4.9 and 5.x,
 ``ConsumerManager``, ``ConsumerGroupInfo``, ``ProducerManager``.
 """
 
@@ -48,6 +49,11 @@ class ConsumerGroup:
     message_model: str = ""
     consume_from_where: str = ""
 
+    @property
+    def ids(self) -> list[str]:
+        """Its members, each once, in the order in which they came."""
+        return list(dict.fromkeys(each.who.client_id for each in self.members.values()))
+
     def subscribe(self, wanted: Iterable[m.SubscriptionData]) -> bool:
         """Take over what a member wants; whether that are other topics than before."""
         told = {each.topic: each for each in wanted}
@@ -81,12 +87,13 @@ class Clients:
     def consume(self, line: Line, who: Who, said: m.ConsumerData, now: float) -> None:
         """A consumer's heartbeat. Raises Refused where there are too many clients."""
         group = self.consumers.get(said.group_name) or ConsumerGroup()
+        known = {each.who.client_id for each in group.members.values()}
         fresh = self._place(group.members, line, who, now, ("consumer", said.group_name))
         self.consumers[said.group_name] = group
         group.consume_type, group.message_model = said.consume_type, said.message_model
         group.consume_from_where = said.consume_from_where
         before = list(group.subscriptions.values())
-        if group.subscribe(said.subscription_data_set) or fresh:
+        if group.subscribe(said.subscription_data_set) or (fresh and who.client_id not in known):
             self.notify(said.group_name)
         if fresh or before != list(group.subscriptions.values()):
             self.changed("consumer", said.group_name)
@@ -133,7 +140,7 @@ class Clients:
     def ids(self, group: str) -> list[str]:
         """A consumer group's members, each once, in the order in which they came."""
         found = self.consumers.get(group)
-        return [] if found is None else list(dict.fromkeys(each.who.client_id for each in found.members.values()))
+        return [] if found is None else found.ids
 
     def line_of(self, group: str, client_id: str) -> Line | None:
         """The connection of a consumer group's member, if it is there."""
@@ -141,17 +148,24 @@ class Clients:
         members = {} if found is None else found.members
         return next((line for line, member in members.items() if member.who.client_id == client_id), None)
 
-    def ask_producer(self, group: str, asking: Outgoing) -> None:
-        """Ask one of a producer group's members, another one each time, if there is one."""
-        members = list(self.producers.get(group, ()))
+    def ask_producer(self, group: str, asking: Outgoing, broker: str | None = None) -> None:
+        """Ask one of a producer group's members, another one each time, if there is one.
+
+        ``broker``: who asks. Over its own port where somebody is: Java's clients before 4.9.5 answer to the address
+        that they are asked from, and name no broker.
+        """
+        everybody = list(self.producers.get(group, ()))
+        members = [line for line in everybody if line.broker == broker] or everybody
         if members:
             number = self.next_number()
             members[number % len(members)].push(asking(number))
 
     def tell_consumers(self, group: str, telling: Outgoing) -> None:
-        """Tell every member of a consumer group."""
+        """Tell every member of a consumer group, over the connection that it has had in the group for the shortest
+        time: an older one may be about to end."""
         found = self.consumers.get(group)
-        for line in () if found is None else found.members:
+        lines = {} if found is None else {member.who.client_id: line for line, member in found.members.items()}
+        for line in lines.values():
             line.push(telling(self.next_number()))
 
     def _place(self, members: dict[Line, Member], line: Line, who: Who, now: float, place: tuple[str, str]) -> bool:
@@ -174,17 +188,17 @@ class Clients:
         members = consumers.members if consumers is not None else self.producers.get(name, {})
         if line not in members or (kind == "consumer") != (consumers is not None):
             return
-        del members[line]
+        client_id = members.pop(line).who.client_id
         self._count -= 1
         places = self._where[line]
         places.discard(place)
         if not places:
             del self._where[line]
         if consumers is not None:
-            if members:
-                self.notify(name)
-            else:
+            if not members:
                 del self.consumers[name]
+            elif all(each.who.client_id != client_id for each in members.values()):
+                self.notify(name)
         elif not members:
             del self.producers[name]
         self.changed(kind, name)

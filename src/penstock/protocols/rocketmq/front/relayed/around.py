@@ -69,10 +69,16 @@ class RelayedLine(Line):
     __slots__ = ("number", "turns")
 
     def __init__(
-        self, number: int, address: Endpoint, push: Callable[[Buffers], None], hang_up: Callable[[], None]
+        self,
+        number: int,
+        address: Endpoint,
+        push: Callable[[Buffers], None],
+        hang_up: Callable[[], None],
+        broker: str | None = None,
     ) -> None:
         super().__init__(address, push, hang_up)
         self.number = number
+        self.broker = broker
         self.turns: Kept[Hashable, int] = Kept(_TURNS)
 
 
@@ -101,10 +107,10 @@ class Around(Connected):
     checked: Kept[tuple[str, str], str] = field(default_factory=lambda: Kept(100_000))
     routes: Kept[str, Route] = field(default_factory=lambda: Kept(1_000))
 
-    @property
-    def here(self) -> str:
-        """Where clients are told that every broker is."""
-        return str(self.services.identity.advertised[_SCHEME])
+    def place_of(self, broker: str) -> str:
+        """Where clients are told that a broker is: here, at its own port if it has one."""
+        here = self.services.identity.advertised[_SCHEME]
+        return str(Endpoint(here.host, self.options.broker_ports.get(broker, here.port)))
 
     def count(self, api: int, began: float, answer: Buffers, line: Line, fields: Mapping[str, str]) -> None:
         """A request that came then, from there and with these ext fields, is answered now."""

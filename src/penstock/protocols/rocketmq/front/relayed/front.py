@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import count
 
 from penstock.protocols.rocketmq.enode.relay import RocketRelay
@@ -22,7 +23,7 @@ from penstock.seams.framing import Buffers, Frame
 from penstock.seams.front import Peer
 from penstock.seams.node import Services
 
-__all__ = ["RelayedFront"]
+__all__ = ["BrokerDoor", "RelayedFront"]
 
 
 class RelayedFront:
@@ -68,10 +69,16 @@ class RelayedFront:
             registering = Registering(self.around).for_ever(every_ms / 1_000)
             self._runtime.spawn(registering, "tell RocketMQ's name servers of this Snode")
 
-    def session(self, peer: Peer) -> RelayedSession:
-        session = RelayedSession(self.around, next(self._numbers), peer, self._sessions.discard)
+    def session(self, peer: Peer, broker: str | None = None) -> RelayedSession:
+        """``broker``: whose port it is."""
+        session = RelayedSession(self.around, next(self._numbers), peer, self._sessions.discard, broker)
         self._sessions.add(session)
         return session
+
+    @property
+    def side_doors(self) -> Mapping[int, BrokerDoor]:
+        """``penstock.seams.front.HasSideDoors``: a port for each broker that shall have one."""
+        return {port: BrokerDoor(self, broker) for broker, port in self.around.options.broker_ports.items()}
 
     async def stop(self) -> None:
         """Nothing waits here: what is under way to brokers is answered by them, or cut off with its connection."""
@@ -97,3 +104,14 @@ class RelayedFront:
         while True:
             await self._runtime.sleep(self.around.options.housekeeping_ms / 1_000)
             self.expire()
+
+
+class BrokerDoor:
+    """``penstock.seams.front.Opens``: a port of the node that stands for one broker."""
+
+    def __init__(self, front: RelayedFront, broker: str) -> None:
+        self._front = front
+        self._broker = broker
+
+    def session(self, peer: Peer) -> RelayedSession:
+        return self._front.session(peer, self._broker)

@@ -26,7 +26,7 @@ from penstock.protocols.rocketmq.front.relayed.around import Around, RelayedLine
 from penstock.protocols.rocketmq.front.relayed.everywhere import all_masters, all_names
 from penstock.protocols.rocketmq.front.relayed.handing_on import Plan, begin, finish, with_number
 from penstock.protocols.rocketmq.front.relayed.table import WAYS, Way
-from penstock.protocols.rocketmq.front.relayed.targets import broker_for, lane_of, looked_up, next_broker, said_by
+from penstock.protocols.rocketmq.front.relayed.targets import broker_for, lane_of, looked_up, meant_by, next_broker
 from penstock.protocols.rocketmq.methods import METHODS
 from penstock.protocols.rocketmq.rpc import answer, read_request
 from penstock.protocols.rocketmq.rpc import refusal as refused
@@ -52,10 +52,17 @@ _LOOK_S: Final = 0.05
 class RelayedSession:
     """``penstock.seams.front.Session``."""
 
-    def __init__(self, around: Around, number: int, peer: Peer, ended: Callable[[RelayedSession], None]) -> None:
+    def __init__(
+        self,
+        around: Around,
+        number: int,
+        peer: Peer,
+        ended: Callable[[RelayedSession], None],
+        broker: str | None = None,
+    ) -> None:
         self._around = around
         self._ended = ended
-        self.line = RelayedLine(number, peer.address, peer.push, peer.hang_up)
+        self.line = RelayedLine(number, peer.address, peer.push, peer.hang_up, broker)
 
     @property
     def ordered(self) -> bool:
@@ -124,7 +131,7 @@ class RelayedSession:
     def _planned(self, asked: RemotingCommand) -> Plan | None:
         """Where it goes; None where that has to be looked up. Raises Refused, ProtocolViolation."""
         way, around, line = WAYS[asked.code], self._around, self.line
-        said = said_by(asked)
+        said = meant_by(line, asked)
         if way is Way.END and (asker := broker_of_end(around, asked)) is not None:
             said = asker
         if way is Way.PULL:
@@ -143,7 +150,7 @@ class RelayedSession:
         await around.made_groups.check(asked)
         plan = self._planned(asked)
         if plan is None:
-            broker = await looked_up(around, asked, said_by(asked), standby=way not in _WRITES)
+            broker = await looked_up(around, asked, meant_by(line, asked), standby=way not in _WRITES)
             if way is Way.PULL and pulling.is_pull(asked):
                 plan = pulling.planned(around, line, asked, broker.name)
             plan = plan or Plan(asked, broker, _lane(line, way))
@@ -166,7 +173,7 @@ class RelayedSession:
         way = WAYS.get(asked.code)
         if way is None or is_of_5x(asked):
             raise Refused(Code.REQUEST_CODE_NOT_SUPPORTED, f" request type {asked.code} not supported")
-        if way in _GO_ON or (way is Way.EVERYWHERE and said_by(asked) is not None):
+        if way in _GO_ON or (way is Way.EVERYWHERE and meant_by(self.line, asked) is not None):
             return await self._gone_on(asked)
         if way is Way.EVERYWHERE:
             return await all_masters(self._around, asked)

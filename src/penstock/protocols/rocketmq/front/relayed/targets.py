@@ -1,4 +1,5 @@
-"""Which broker a request means: as it says, or, of a client too old to say, the only one that has the topic.
+"""Which broker a request means: as it says, or, of a client too old to say, the one whose port it came to, or the only
+one that has the topic.
 
 A name that nobody knows is looked up once; an address counts if it is that of a known broker. Source: Apache RocketMQ
 4.9.8 and 5.4 (``n``, ``bname``), the Snode of 2018 (``enodeName``, ``enodeAddr``).
@@ -18,7 +19,7 @@ from penstock.protocols.rocketmq.front.faults import Refused
 from penstock.protocols.rocketmq.front.relayed.apis.routes import route_of
 from penstock.protocols.rocketmq.front.relayed.around import Around, RelayedLine
 
-__all__ = ["broker_for", "lane_of", "looked_up", "next_broker", "said_by"]
+__all__ = ["broker_for", "lane_of", "looked_up", "meant_by", "next_broker"]
 
 _NAMES: Final = ("bname", "enodeName", "enodeAddr", "brokerName")
 _SENT_IN_LETTERS: Final = frozenset({310, 320})
@@ -27,8 +28,12 @@ _LANES: Final = 2
 _AGAIN_S: Final = 1.0
 
 
-def said_by(asked: RemotingCommand) -> str | None:
-    """The broker that a request names, in one way or another. Raises ProtocolViolation."""
+def meant_by(line: RelayedLine, asked: RemotingCommand) -> str | None:
+    """The broker that a request names, in one way or another, or by where it came. Raises ProtocolViolation."""
+    return _said_by(asked) or line.broker
+
+
+def _said_by(asked: RemotingCommand) -> str | None:
     if asked.code in _SENT_IN_LETTERS and (name := field_of(asked, "n")):
         return name
     for field in _NAMES:
@@ -86,8 +91,8 @@ async def _only_home(around: Around, asked: RemotingCommand) -> str:
     if len(names) != 1:
         raise Refused(
             Code.VERSION_NOT_SUPPORTED,
-            f"the request names no broker (bname), and {len(names)} come into question: "
-            "clients do so from 4.9.5 and 5.0.1 on",
+            f"the request names no broker (bname), and {len(names)} come into question: clients do so from 4.9.5 and "
+            "5.0.1 on; for older ones give each broker a port of this node (rocketmq_broker_ports)",
         )
     return names[0]
 

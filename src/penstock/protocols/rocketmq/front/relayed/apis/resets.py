@@ -19,7 +19,7 @@ from penstock.protocols.rocketmq.front.faults import Refused
 from penstock.protocols.rocketmq.front.relayed.apis.asked import RelayedCall, agreed
 from penstock.protocols.rocketmq.front.relayed.apis.routes import route_of
 from penstock.protocols.rocketmq.front.relayed.peers.handing import everywhere_else
-from penstock.protocols.rocketmq.front.relayed.targets import next_broker, said_by
+from penstock.protocols.rocketmq.front.relayed.targets import meant_by, next_broker
 from penstock.protocols.rocketmq.methods import (
     GET_MAX_OFFSET,
     QUERY_CONSUMER_OFFSET,
@@ -39,7 +39,7 @@ async def reset(call: RelayedCall, header: m.ResetOffsetsOfGroup) -> Reply:
     around = call.shared
     if header.group not in around.clients.consumers and not around.peers.members(header.group):
         raise Refused(Code.CONSUMER_NOT_ONLINE, f"Consumer not online, so can not reset offset: {header.group}")
-    said = said_by(call.asked)
+    said = meant_by(call.line, call.asked)
     name = None if said is None else around.relay.brokers.known(said)
     broker = next_broker(around, call.line, call.asked) if name is None else around.relay.brokers.of(name)
     named = call.asked._replace(fields={**call.asked.fields, "bname": broker.name})

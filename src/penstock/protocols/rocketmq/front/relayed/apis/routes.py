@@ -1,5 +1,8 @@
 """Where topics and brokers are: as name servers say, but every broker is reached at this node. 105, 106.
 
+All clients are told a broker's own port, if it has one here: by its version a client cannot be told from one that names
+no broker, for those in other languages count their own.
+
 Names, ids and numbers of queues stay what they are, so that requests say which broker they mean. Source: Apache
 RocketMQ 4.9 and 5.x, ``ClientRequestProcessor``; the Proxy's ``ClusterTopicRouteService``.
 """
@@ -58,4 +61,4 @@ async def route_of(around: Around, topic: str) -> m.Route:
 
 
 def _here(around: Around, broker: m.BrokerData) -> m.BrokerData:
-    return replace(broker, broker_addrs=dict.fromkeys(broker.broker_addrs, around.here))
+    return replace(broker, broker_addrs=dict.fromkeys(broker.broker_addrs, around.place_of(broker.broker_name)))

@@ -44,7 +44,7 @@ def pass_on_check(around: Around, broker: str, asked: RemotingCommand) -> None:
         _log.warning("broker %s asks about a transaction in a way that cannot be read: %s", broker, error)
         return
     around.checked.put((asked.fields.get("commitLogOffset", ""), asked.fields.get("msgId", "")), broker)
-    around.clients.ask_producer(group, framed(asked._replace(body=bytes(asked.body))))
+    around.clients.ask_producer(group, framed(asked._replace(body=bytes(asked.body))), broker)
 
 
 def _group(message: memoryview) -> str:
