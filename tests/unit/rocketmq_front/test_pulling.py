@@ -124,6 +124,18 @@ def test_a_hold_does_not_end_for_what_nobody_wants_but_moves_on() -> None:
     run(check)
 
 
+def test_where_all_that_is_there_is_left_out_the_client_hears_it_at_once() -> None:
+    async def check(kit: Kit) -> None:
+        for _ in range(3):
+            await kit.put(b"x", properties="TAGS\1blue")
+        before = kit.runtime.monotonic()
+        answer = await kit.pull(hold_ms=1_000, tags="red")
+        assert (answer.code, answer.header.next_begin_offset) == (Code.PULL_RETRY_IMMEDIATELY, 3)
+        assert kit.runtime.monotonic() - before < 1
+
+    run(check)
+
+
 def test_held_pulls_are_over_when_their_connection_is() -> None:
     async def check(kit: Kit) -> None:
         other = kit.client()

@@ -83,10 +83,14 @@ async def _pulled(
 
 
 async def _read(call: Call, asked: _Asked, request: m.PullMessage) -> Piece:
-    """What there is; if that is nothing and the client wants to wait, what comes."""
+    """What there is; if that is nothing and the client wants to wait, what comes.
+
+    Where all that is there was left out, the client is told at once how far that goes, as real brokers do: its group's
+    lag would stand still meanwhile.
+    """
     shared = call.shared
     piece = await _once(call, asked, request.queue_offset)
-    if piece.messages or not request.sys_flag & m.PullFlag.SUSPEND:
+    if piece.messages or piece.next_offset > request.queue_offset or not request.sys_flag & m.PullFlag.SUSPEND:
         return piece
     runtime = shared.services.runtime
     until = shared.now + min(max(request.suspend_timeout_millis, 0), shared.options.max_hold_ms) / 1_000
