@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 from penstock.groups.assignor import Assignor, Racks, Subscriber, subscribers_by_topic
+from penstock.groups.racks import matters
 from penstock.model import Partition
 
 __all__ = ["RangeAssignor"]
@@ -67,10 +68,7 @@ class _Topic:
 
     def gains_by(self, racks: Racks) -> bool:
         """Whether it matters for this topic who is in which rack."""
-        theirs = {member.rack for member in self.subscribers if member.rack}
-        copies = [racks.get(partition, frozenset[str]()) for partition in self.partitions]
-        everywhere = frozenset[str]().union(*copies)
-        return not theirs.isdisjoint(everywhere) and any(each != everywhere for each in copies)
+        return matters(self.subscribers, [racks.get(partition, frozenset[str]()) for partition in self.partitions])
 
     def room(self, member: Subscriber) -> int:
         """How many more partitions it may have."""

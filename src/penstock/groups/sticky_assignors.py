@@ -1,6 +1,7 @@
 """The sticky assignors: even shares, of which as much as possible stays where it was (KIP-54, KIP-341, KIP-429).
 
-What members had before is what they say (`Subscriber.owned` and ``generation``). Racks are not looked at.
+What members had before is what they say (`Subscriber.owned` and ``generation``). Where members and nodes tell their
+racks, partitions go to members that have a copy in theirs, never at the cost of even shares (KIP-881).
 What must not live here: how a protocol's members say it.
 """
 
@@ -11,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from penstock.groups.assignor import Assignor, Racks, Subscriber
 from penstock.groups.claims import Claims, withhold
 from penstock.groups.even_shares import even_shares
+from penstock.groups.racks import Nearness
 from penstock.groups.uneven_shares import uneven_shares
 from penstock.model import Partition
 
@@ -33,17 +35,16 @@ class StickyAssignor(Assignor):
         >>> [partition.id for partition in shares["b"]]
         [0]
         """
-        del racks
         wanting: dict[str, list[str]] = {}
         for member in sorted(members, key=lambda each: each.member_id):
             for topic in member.topics & partitions.keys():
                 wanting.setdefault(topic, []).append(member.member_id)
         names = sorted(member.member_id for member in members)
-        claims = Claims.of(members, partitions)
+        claims, near = Claims.of(members, partitions), Nearness.of(members, partitions, racks)
         if all(len(who) == len(names) for who in wanting.values()):
             everything = [each for topic in sorted(wanting) for each in partitions[topic]]
-            return {who: sorted(share) for who, share in even_shares(names, everything, claims).items()}
-        return {who: sorted(share) for who, share in uneven_shares(names, partitions, wanting, claims).items()}
+            return {who: sorted(share) for who, share in even_shares(names, everything, claims, near).items()}
+        return {who: sorted(share) for who, share in uneven_shares(names, partitions, wanting, claims, near).items()}
 
 
 class CooperativeStickyAssignor(StickyAssignor):

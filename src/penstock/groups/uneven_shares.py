@@ -3,6 +3,7 @@
 Unfair is a partition whose owner has at least two more than somebody else who wants its topic. Such partitions move,
 one at a time, from who has most to who has least; each move makes the shares more even, so there is an end to it. Those
 that nobody had before move first, and what goes to a member is, if it can be, what that one had before.
+Where racks matter, partitions then go where a copy is near as far as it stays as fair (`nearer_shares`).
 What must not live here: whom to believe about what it had (`claims`).
 """
 
@@ -12,6 +13,8 @@ import heapq
 from collections.abc import Iterable, Mapping, Sequence
 
 from penstock.groups.claims import Claims
+from penstock.groups.nearer_shares import bring_nearer
+from penstock.groups.racks import Nearness
 from penstock.model import Partition
 
 __all__ = ["uneven_shares"]
@@ -21,7 +24,11 @@ Wanting = Mapping[str, Sequence[str]]
 
 
 def uneven_shares(
-    members: Iterable[str], partitions: Mapping[str, Sequence[Partition]], wanting: Wanting, claims: Claims
+    members: Iterable[str],
+    partitions: Mapping[str, Sequence[Partition]],
+    wanting: Wanting,
+    claims: Claims,
+    near: Nearness | None = None,
 ) -> Mapping[str, set[Partition]]:
     """The owner of every partition whose topic somebody wants."""
     shares: dict[str, set[Partition]] = {who: set() for who in members}
@@ -29,6 +36,8 @@ def uneven_shares(
         shares[who].add(partition)
     _deal(shares, partitions, wanting, claims)
     _Balance(shares, wanting, claims).restore()
+    if near is not None:
+        bring_nearer(shares, wanting, claims, near)
     return shares
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from penstock.groups import Assignor, Shares, Subscriber
+from penstock.groups import Assignor, Racks, Shares, Subscriber
 from penstock.model import Partition
 
 TOPICS = ["alpha", "beta", "gamma", "missing"]
@@ -25,9 +25,14 @@ def members_of(subscribed: Sequence[frozenset[str]]) -> list[Subscriber]:
     return [Subscriber(f"member-{n:02}", topics) for n, topics in enumerate(subscribed)]
 
 
-def shared(assignor: Assignor, members: Sequence[Subscriber], topics: Topics) -> Shares:
+NO_RACKS: Racks = {}
+
+
+def shared(
+    assignor: Assignor, members: Sequence[Subscriber], topics: Topics, racks: Racks = NO_RACKS
+) -> dict[str, list[Partition]]:
     """What it gives, which is valid: one owner each, who wants it."""
-    shares = assignor.assign(members, topics, {})
+    shares = {who: list(share) for who, share in assignor.assign(members, topics, racks).items()}
     wants = {member.member_id: member.topics for member in members}
     given = [partition for share in shares.values() for partition in share]
     assert len(given) == len(set(given))
@@ -54,3 +59,13 @@ def having(members: Sequence[Subscriber], shares: Shares, generation: int) -> li
 def lost(members: Sequence[Subscriber], shares: Shares) -> int:
     """How many partitions went away from members that stay."""
     return sum(len(member.owned - set(shares.get(member.member_id, ()))) for member in members)
+
+
+def is_fair(members: list[Subscriber], shares: Shares, topics: Topics) -> bool:
+    """Nobody has two more than somebody else who wants what he has."""
+    has = {member.member_id: len(shares.get(member.member_id, ())) for member in members}
+    return not any(
+        has[owner] > has[member.member_id] + 1 and any(each.topic in member.topics for each in share)
+        for owner, share in shares.items()
+        for member in members
+    )

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.groups import Assignor, Shares, Subscriber
+from penstock.groups import Assignor, Subscriber
 from penstock.groups.round_robin_assignor import RoundRobinAssignor
 from penstock.groups.sticky_assignors import CooperativeStickyAssignor, StickyAssignor
 from penstock.model import Partition
 from tests.property.assignors.groups import (
     TOPICS,
-    Topics,
     everything,
     given_out,
     having,
+    is_fair,
     lost,
     members_of,
     shared,
@@ -32,16 +32,6 @@ ALL = [RoundRobinAssignor(), StickyAssignor(), CooperativeStickyAssignor()]
 STICKY = StickyAssignor()
 either = st.one_of(subscriptions, everything)
 NOBODY_YET = Subscriber("newcomer", frozenset(TOPICS))
-
-
-def is_fair(members: list[Subscriber], shares: Shares, topics: Topics) -> bool:
-    """Nobody has two more than somebody else who wants what he has."""
-    has = {member.member_id: len(shares.get(member.member_id, ())) for member in members}
-    return not any(
-        has[owner] > has[member.member_id] + 1 and any(each.topic in member.topics for each in share)
-        for owner, share in shares.items()
-        for member in members
-    )
 
 
 @pytest.mark.parametrize("assignor", ALL, ids=lambda each: str(each.name))
