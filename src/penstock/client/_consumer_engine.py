@@ -265,6 +265,8 @@ class ConsumerEngine:
             commit=meter.commit.timing,
             rebalance=meter.rebalance.timing,
             rebalance_failed_total=meter.rebalance_failed,
+            heartbeat=meter.heartbeat.timing,
+            last_heartbeat_ms_ago=None if meter.last_heartbeat is None else (now - meter.last_heartbeat) * 1_000,
             assigned_partitions=len(self.partitions),
             buffered_bytes=self.partitions.buffered_bytes,
             lag={

@@ -293,7 +293,9 @@ class Member:
         """Let the group hear of this member, if it should; returns the time until the next one."""
         if self._beats and not self._is_overdue():
             async with self._one_at_a_time:
+                begun = self._loop.time()
                 beat = await self.membership.heartbeat()
+                self._meter.beaten(begun, self._loop.time())
             if self._epochs is not None and self._epochs.epoch >= 0:
                 self.last_joined = (self._epochs.epoch, self.membership.member_id)
             self._told(beat)

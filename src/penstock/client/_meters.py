@@ -39,16 +39,17 @@ class ConsumerMeter:
     """Of one consumer. Times are the loop's."""
 
     __slots__ = (
-        "begun", "between_polls", "commit", "fetch", "fetch_failed", "fetched_bytes", "last_poll", "poll", "rebalance",
-        "rebalance_failed", "records",
+        "begun", "between_polls", "commit", "fetch", "fetch_failed", "fetched_bytes", "heartbeat", "last_heartbeat",
+        "last_poll", "poll", "rebalance", "rebalance_failed", "records",
     )  # fmt: skip
 
     def __init__(self, now: float) -> None:
         self.begun = now
         self.fetch, self.commit, self.rebalance = Stopwatch(), Stopwatch(), Stopwatch()
-        self.poll, self.between_polls = Stopwatch(), Stopwatch()
+        self.poll, self.between_polls, self.heartbeat = Stopwatch(), Stopwatch(), Stopwatch()
         self.fetch_failed = self.fetched_bytes = self.records = self.rebalance_failed = 0
         self.last_poll: float | None = None
+        self.last_heartbeat: float | None = None
 
     def fetched(self, seconds: float, answers: Sequence[Fetched] | Exception) -> None:
         """A fetch was answered, or not."""
@@ -57,6 +58,11 @@ class ConsumerMeter:
             return
         self.fetch.add(seconds)
         self.fetched_bytes += sum(answer.size for answer in answers)
+
+    def beaten(self, begun: float, ended: float) -> None:
+        """A heartbeat was answered, whatever it told."""
+        self.heartbeat.add(ended - begun)
+        self.last_heartbeat = ended
 
     def polled(self, begun: float, ended: float, records: int) -> None:
         """A poll began and ended."""

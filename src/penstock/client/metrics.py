@@ -56,7 +56,9 @@ class ConsumerMetrics:
     bytes-consumed-total; ``records_total`` records-consumed-total; ``commit``, ``rebalance`` commit-latency and
     rebalance-latency, with their totals (``rebalance``: from the join to the assignment); ``rebalance_failed_total``
     failed-rebalance-total; ``poll`` time in ``poll``, ``between_polls`` time-between-poll; ``last_poll_ms_ago``
-    last-poll-seconds-ago, None before the first; ``lag`` records-lag, of partitions whose position and end are known.
+    last-poll-seconds-ago, None before the first; ``heartbeat`` heartbeat-response-time and heartbeat-total (answered
+    ones), ``last_heartbeat_ms_ago`` last-heartbeat-seconds-ago, None before the first; ``lag`` records-lag, of
+    partitions whose position and end are known.
     """
 
     seconds: float = 0.0
@@ -71,6 +73,8 @@ class ConsumerMetrics:
     commit: Timing = _NEVER
     rebalance: Timing = _NEVER
     rebalance_failed_total: int = 0
+    heartbeat: Timing = _NEVER
+    last_heartbeat_ms_ago: float | None = None
     assigned_partitions: int = 0
     buffered_bytes: int = 0
     """What has arrived and was not polled yet."""

@@ -172,6 +172,17 @@ INSTRUMENTS: Final[Mapping[type[Snapshot], tuple[Instrument, ...]]] = {
         *_timed(f"{_C}.commit", "{commit}", "commit", "commits", "how long commits took"),
         *_timed(f"{_C}.rebalance", "{rebalance}", "rebalance", "rebalances", "from a join to the assignment"),
         _counter(f"{_C}.rebalance.failed", "{rebalance}", "rebalances that failed", "rebalance_failed_total"),
+        *_timed(
+            f"{_C}.heartbeat", "{heartbeat}", "heartbeat", "heartbeats that were answered", "how long answers took"
+        ),
+        Instrument(
+            f"{_C}.last_heartbeat",
+            Kind.GAUGE,
+            "s",
+            "how long ago the last heartbeat was answered",
+            "last_heartbeat_ms_ago",
+            _seconds,
+        ),
         _now(f"{_C}.partitions", "{partition}", "assigned partitions", "assigned_partitions"),
         _now(f"{_C}.buffered", "By", "what has arrived and was not polled yet", "buffered_bytes"),
         _now(f"{_C}.lag", "{record}", "from the next record polled to the log's end, by partition", "lag"),

@@ -67,9 +67,9 @@ class PrometheusCollector(Collector):
                 yield one(GaugeMetricFamily, f"{each.name}_seconds_max", value.max_ms / _MS)
             elif each.name.endswith("_total"):
                 yield one(CounterMetricFamily, each.name, value)
-            elif each.name == "last_poll_ms_ago":
+            elif each.name.endswith("_ms_ago"):
                 if value is not None:
-                    yield one(GaugeMetricFamily, "last_poll_seconds_ago", value / _MS)
+                    yield one(GaugeMetricFamily, each.name.replace("_ms_", "_seconds_"), value / _MS)
             elif each.name != "lag":
                 yield one(GaugeMetricFamily, each.name, value)
         if isinstance(found, ConsumerMetrics):

@@ -60,6 +60,9 @@ def test_a_consumer_counts_what_it_does(log: FakeLog) -> None:
             assert 4 <= span.seconds < 4.2
             assert span.records_consumed_rate == 6 / span.seconds
             assert span.lag == {ZERO: 0}
+            assert 390 <= span.heartbeat.count <= 410  # one in ten milliseconds
+            assert after.last_heartbeat_ms_ago is not None
+            assert 0 <= after.last_heartbeat_ms_ago <= 11
         return consumer.metrics()
 
     closed = run(main())

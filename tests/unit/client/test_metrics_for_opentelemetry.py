@@ -15,6 +15,7 @@ from penstock import Consumer, ConsumerMetrics, MissingExtra, Producer, Producer
 from penstock.client.opentelemetry import INSTRUMENTS, OpenTelemetryMetrics
 from penstock.testing import Broker
 from tests.conformance.fake_log import FakeLog
+from tests.eventually import comes_to
 
 sdk = pytest.importorskip("opentelemetry.sdk.metrics", reason="the SDK wants a newer API than the oldest")
 export = pytest.importorskip("opentelemetry.sdk.metrics.export")
@@ -66,11 +67,13 @@ def test_a_reader_of_the_sdk_gets_them_with_kinds_units_and_attributes(log: Fake
     log.write("t", [b"a"] * 3)
     metrics = OpenTelemetryMetrics(collected.meter)
     assert collected.now() == {}
-    with Producer(ADDRESS) as producer, Consumer(f"{ADDRESS}/t", group="g") as consumer:
+    consumer = Consumer(f"{ADDRESS}/t", group="g", heartbeat_interval_ms=10)
+    with Producer(ADDRESS) as producer, consumer:
         metrics.observe(producer, {"messaging.client.id": "p"})
         metrics.observe(consumer, {"messaging.client.id": "c"})
         producer.send("t4", b"x").result(5)
         consumer.poll(5, max_records=2)
+        comes_to(lambda: consumer.metrics().heartbeat.count > 0, True)
         found = collected.now()
         me = {"messaging.client.id": "c"}
         assert collected.value("penstock.consumer.records", **me) == 2

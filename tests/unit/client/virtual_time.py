@@ -12,8 +12,8 @@ from typing import Any, TypeVar, TypeVarTuple, Unpack
 from penstock.client._loading import load
 from penstock.protocols import protocol
 
-for role in ("consumer", "producer"):
-    load(protocol("kafka"), role)  # in a thread of its own time would stand still meanwhile
+# A client would do it in a thread of its own, for which this loop does not wait: with nothing else to do it gives up.
+load(protocol("kafka"), "consumer", "member", "newer member", "columns", "producer")
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
