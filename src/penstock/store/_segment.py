@@ -96,6 +96,7 @@ class Segment:
         "_directory",
         "_index_lost",
         "_interval",
+        "_last",
         "_opened",
         "_pool",
         "_prefix",
@@ -120,6 +121,7 @@ class Segment:
         self._prefix = prefix
         self._interval = index_interval_bytes
         self._unindexed = 0
+        self._last: Step | None = None
         self._opened: _Opened | None = None
         self._index_lost = False
 
@@ -167,6 +169,7 @@ class Segment:
             if opened.offsets.pending_bytes >= _SAVE_BYTES:
                 self.save_indexes()
         self._unindexed += step.end - step.position
+        self._last = step
         self.size = step.end
         self.next_offset = step.last_offset + 1
 
@@ -208,6 +211,9 @@ class Segment:
 
     def find(self, offset: int) -> Step | None:
         """The first batch whose last offset is not below ``offset``."""
+        last = self._last
+        if last is not None and offset >= last.base_offset:  # who reads at the end wants what was just appended
+            return last if offset <= last.last_offset else None
         for step in self._from_index(lambda offsets: offsets.floor(offset - self.base)):
             if step.last_offset >= offset:
                 return step
@@ -291,6 +297,7 @@ class Segment:
             self._directory.remove(self.name + suffix)
         self._index_lost = False
         self._unindexed = 0
+        self._last = None
         self.size, self.next_offset, self.newest = 0, self.base, NOTHING
 
     def truncate(self) -> None:

@@ -58,6 +58,23 @@ def test_reading_starts_with_the_batch_that_holds_the_offset(home: Home) -> None
     assert read_records(log, 17) == [(value, b"%d" % value) for value in range(17, 50)]
 
 
+def test_who_reads_what_was_just_appended_costs_no_look_into_the_file(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = one_log(home)
+    for each in range(100):
+        log.append(batch([b"%d" % each, b"too"]), now_ms=NOW)
+
+    def walk(*_: object) -> None:
+        raise AssertionError("it walked")
+
+    monkeypatch.setattr("penstock.store._segment.walk", walk)
+    assert log.read(198, BIG).next_offset == log.read(199, BIG).next_offset == 200
+    assert len(log.read(199, BIG).data) == len(batch([b"99", b"too"]))
+    with pytest.raises(AssertionError, match="it walked"):
+        log.read(197, BIG)
+
+
 @pytest.mark.parametrize("index_interval_bytes", [0, 100, 4_096])
 def test_reading_gives_as_many_whole_batches_as_fit(home: Home, index_interval_bytes: int) -> None:
     log = one_log(home, index_interval_bytes=index_interval_bytes)
