@@ -23,6 +23,8 @@ NAMED: Final = 10
 """Reasons, members that lost or gained, and partitions of each, that are kept by name; the others are counted."""
 LONGEST: Final = 200
 """Characters of a name that are kept."""
+UNREAD: Final = -1
+"""How many members lost or gained something where nobody can read what was shared out."""
 
 Owned = Mapping[str, bytes]
 """An assignment, undecoded, by member."""
@@ -103,15 +105,18 @@ class Account:
             self._round.told = replace(self._round.told, assign_ms=self._passed(now))
             self._round.since = now
 
-    def assigned(self, now: float, owned: Owned, read: Read) -> Rebalance | None:
-        """The assignment is in the log, and members get it; what has come to its end."""
+    def assigned(self, now: float, owned: Owned, read: Read | None) -> Rebalance | None:
+        """The assignment is in the log, and members get it; what has come to its end. Without ``read`` nobody can tell
+        what it says.
+        """
         before, self._owned = self._owned, dict(owned)
         if self._round is None:
             return None
-        moves = list(_moves(before, self._owned, read))
+        moves = list(_moves(before, self._owned, read)) if read is not None else []
         moves.sort(key=lambda each: -each.lost_total - each.gained_total)
+        total = len(moves) if read is not None else UNREAD
         self._round.told = replace(
-            self._round.told, store_ms=self._passed(now), moved=tuple(moves[:NAMED]), moved_total=len(moves)
+            self._round.told, store_ms=self._passed(now), moved=tuple(moves[:NAMED]), moved_total=total
         )
         return self._end(RebalanceEnding.ASSIGNED)
 
@@ -170,7 +175,7 @@ def sentence(told: Rebalance) -> str:
         parts.append(f"{_time(told.assign_ms)} until {told.leader} had assigned")
     if told.store_ms:
         parts.append(f"{_time(told.store_ms)} until it was stored")
-    if told.ending is RebalanceEnding.ASSIGNED:
+    if told.ending is RebalanceEnding.ASSIGNED and told.moved_total != UNREAD:
         parts.append(_moved(told))
     line = "; ".join(parts)
     return line if line.isprintable() else "".join(each if each.isprintable() else "?" for each in line)

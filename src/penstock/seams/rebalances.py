@@ -21,6 +21,7 @@ class RebalanceCause(enum.StrEnum):
     CAME_BACK = "came back under its instance id with other protocols"
     CHANGED = "changed what it reads"
     OWNS_OTHERS = "joined again with other partitions than before"
+    TOLD_OTHERS = "joined again and told the others something new"
     LEADER_ASKED = "leads and asked for a new assignment"
     LEFT = "left"
     TAKEN_OUT = "was taken out by its instance id"
@@ -70,8 +71,8 @@ class Rebalance:
 
     ``join_ms``: until all had joined, or were not waited for any more; ``last_joined`` was the slowest of those who
     did. ``assign_ms``: until the ``leader`` had brought the assignment; ``store_ms``: until the log had it.
-    ``moved`` is of consumers only; ``reasons`` and ``moved`` are the first of so many ``reasons_total``,
-    ``moved_total``.
+    ``reasons`` and ``moved`` are the first of so many ``reasons_total``, ``moved_total``; the latter is -1 in groups of
+    others than consumers, for only they know what they share.
     """
 
     began_ms: int

@@ -132,6 +132,21 @@ def test_another_subscription_is_told_apart_from_other_partitions_of_ones_own() 
     assert whys(told(world)) == [(RebalanceCause.OWNS_OTHERS, two)]
 
 
+def test_of_a_group_that_shares_no_partitions_nobody_says_what_moved() -> None:
+    world = World()
+    says = [(("sessioned", b"\0\1first"),), (("sessioned", b"\0\1second"),)]
+    one, _ = world.new_member(kind="connect", protocols=says[0])
+    world.finish_join_phase()
+    for generation, shares in ((1, b"\0\1tasks"), (2, b"\0\1other tasks")):
+        world.sync(one, generation, {one: shares})
+        world.log_answers()
+        found = told(world)
+        assert (found.ending, found.moved, found.moved_total) == (RebalanceEnding.ASSIGNED, (), -1)
+        assert "moved" not in sentence(found)
+        world.join(one, kind="connect", protocols=says[generation % 2])
+    assert whys(found) == [(RebalanceCause.TOLD_OTHERS, one)]
+
+
 def test_the_log_is_named_when_it_refused() -> None:
     world = World()
     one, _ = world.completing(2)

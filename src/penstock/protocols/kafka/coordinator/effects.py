@@ -201,9 +201,9 @@ def _hand_out(rounds: Rounds, group: Group, cause: Cause) -> None:
     group.brought = {}
 
 
-def _reader(group: Group) -> Read:
-    """How its assignments are understood: consumers' only."""
-    return partitions_of if group.protocol_type == CONSUMER else lambda assignment: None
+def _reader(group: Group) -> Read | None:
+    """How its assignments are understood: consumers' only. Workers of Kafka Connect, say, share no partitions."""
+    return partitions_of if group.protocol_type == CONSUMER else None
 
 
 def _drop_unsynced(rounds: Rounds, group: Group, cause: Cause) -> None:

@@ -11,7 +11,7 @@ from penstock.protocols.kafka.coordinator.group import Group, Member, Takeover
 from penstock.protocols.kafka.coordinator.requests import Join, JoinAnswer, SyncAnswer
 from penstock.protocols.kafka.coordinator.rounds import Cause, Moment, Rounds, Wait
 from penstock.protocols.kafka.coordinator.states import Event, State
-from penstock.protocols.kafka.coordinator.stored import topics_of
+from penstock.protocols.kafka.coordinator.stored import CONSUMER, topics_of
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.seams.rebalances import RebalanceCause, RebalanceReason
 
@@ -115,14 +115,18 @@ def _known(rounds: Rounds, group: Group, request: Join, now: Moment) -> None:
 def _explain(group: Group, member: Member, request: Join, event: Event) -> None:
     """Note why a member that was there joins again, where a round begins with it."""
     if event is Event.CHANGED and group.state is not State.PREPARING:
-        changed = topics_of(dict(request.protocols).get(group.protocol_name or "", b"")) != topics_of(
-            member.metadata(group.protocol_name)
-        )
-        group.account.note(
-            _reason(RebalanceCause.CHANGED if changed else RebalanceCause.OWNS_OTHERS, request, member.member_id)
-        )
+        group.account.note(_reason(_new_in(group, member, request), request, member.member_id))
     elif event is Event.LEADER_REJOINED and group.state is State.STABLE:
         group.account.note(_reason(RebalanceCause.LEADER_ASKED, request, member.member_id))
+
+
+def _new_in(group: Group, member: Member, request: Join) -> RebalanceCause:
+    """What a member says now that it did not say before."""
+    if group.protocol_type != CONSUMER:
+        return RebalanceCause.TOLD_OTHERS
+    wants = topics_of(dict(request.protocols).get(group.protocol_name or "", b""))
+    same = wants == topics_of(member.metadata(group.protocol_name))
+    return RebalanceCause.OWNS_OTHERS if same else RebalanceCause.CHANGED
 
 
 def _reason(why: RebalanceCause, request: Join, member_id: str) -> RebalanceReason:
