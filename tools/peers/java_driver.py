@@ -119,6 +119,13 @@ class Driver:
         self.process.wait(WITHIN_S)
         self._end(signal.SIGTERM)
 
+    def line(self, raw: bytes) -> Line | None:
+        """What a printed line says; None for one that is not meant for us."""
+        line: Line = json.loads(raw)
+        if "body" in line:
+            line["body"] = base64.b64decode(line["body"])
+        return line
+
     def write(self, text: str) -> None:
         """To its standard input."""
         assert self.process.stdin is not None
@@ -147,12 +154,11 @@ class Driver:
 
     def _read(self, pipe: IO[bytes]) -> None:
         for raw in pipe:
-            line: Line = json.loads(raw)
-            if "body" in line:
-                line["body"] = base64.b64decode(line["body"])
-            with self._news:
-                self.lines.append(line)
-                self._news.notify_all()
+            line = self.line(raw) if raw.endswith(b"\n") else None  # one that is killed may not end its last
+            if line is not None:
+                with self._news:
+                    self.lines.append(line)
+                    self._news.notify_all()
         with self._news:
             self._news.notify_all()
 
@@ -161,8 +167,8 @@ class Driver:
             self.said += raw
 
 
-def compiled(name: str, sources: Sequence[Path], lib: Path, beside: Sequence[Path] = ()) -> Path:
-    """The folder with the classes of ``sources``, compiled against ``lib``, and copies of the files ``beside`` them.
+def compiled(name: str, sources: Sequence[Path], *libs: Path, beside: Sequence[Path] = ()) -> Path:
+    """The folder with the classes of ``sources``, compiled against ``libs``, and copies of the files ``beside`` them.
 
     Raises maven.Unavailable.
     """
@@ -176,7 +182,7 @@ def compiled(name: str, sources: Sequence[Path], lib: Path, beside: Sequence[Pat
         try:
             for file in beside:
                 shutil.copy(file, fresh)
-            _compile(name, every, lib, fresh)
+            _compile(name, every, libs, fresh)
             fresh.rename(done)
         except OSError:  # another run was first
             if not done.exists():
@@ -186,12 +192,12 @@ def compiled(name: str, sources: Sequence[Path], lib: Path, beside: Sequence[Pat
     return done
 
 
-def _compile(name: str, sources: Sequence[Path], lib: Path, into: Path) -> None:
+def _compile(name: str, sources: Sequence[Path], libs: Sequence[Path], into: Path) -> None:
     beside = Path(jvm.java()).resolve().with_name("javac")
     javac = str(beside) if beside.exists() else shutil.which("javac")
     if javac is None:
         raise maven.Unavailable(f"no javac to compile the drivers of {name}: a JDK is needed, not only a JRE")
-    line = [javac, "-nowarn", "-d", str(into), "-cp", f"{lib}/*", *map(str, sources)]
+    line = [javac, "-nowarn", "-d", str(into), "-cp", ":".join(f"{lib}/*" for lib in libs), *map(str, sources)]
     run = subprocess.run(line, capture_output=True, text=True, check=False)
     if run.returncode:
         raise maven.Unavailable(f"the drivers of {name} do not compile: {run.stderr[-1500:]}")

@@ -58,6 +58,11 @@ def jars(version: str = NEWEST) -> Path:
     return maven.jars(f"kafka-{version}", "kafka.xml", {"kafka.version": version})
 
 
+def app_jars(version: str = NEWEST) -> Path:
+    """Streams and Connect's file connectors; to be had beside ``jars(version)``. Raises maven.Unavailable."""
+    return maven.jars(f"kafka-apps-{version}", "kafka-apps.xml", {"kafka.version": version})
+
+
 def spark_connector_jars(version: str = SPARK_CONNECTOR) -> Path:
     """spark-sql-kafka and what it needs beside PySpark's own jars. Raises maven.Unavailable."""
     return maven.jars(f"spark-kafka-{version}", "spark-kafka.xml", {"spark.version": version})

@@ -20,6 +20,7 @@ import pytest
 import penstock
 from penstock.errors import ServerError
 from penstock.testing import Broker
+from tests.interop.command_line import penstock_says
 from tests.interop.groups.members import NEWER, TOPIC_PARTITIONS, NewerOurs
 from tests.interop.groups.test_mixed_groups import EVERYTHING, shared_by_all, until, write
 from tests.interop.peers.fixtures import KafkaBroker
@@ -78,11 +79,6 @@ def described_as_a_newer_group(bootstrap: str, group: str, assignor: str, member
     assert {"group": group, "state": "Stable", "protocol": "consumer", "type": "consumer"} in listed
     told = json.loads(penstock_says("groups", "describe", address, group, "--state", "--json"))
     assert (told["type"], told["state"], told["assignor"], told["members"]) == ("consumer", "Stable", assignor, members)
-
-
-def penstock_says(*words: str) -> str:
-    command = [str(Path(sys.executable).with_name("penstock")), *words]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
 
 
 @pytest.mark.parametrize("assignor", ["uniform", pytest.param("range", marks=pytest.mark.long)])
