@@ -67,7 +67,7 @@ class Files:
 
 def runs_at(workers: list[Worker], asked: Worker) -> dict[str, str]:
     """Connectors and tasks that run, by the worker that they are at; empty while nobody can say."""
-    found = {}
+    found: dict[str, str] = {}
     try:
         for connector in CLASSES:
             told = asked.status(connector)

@@ -26,6 +26,7 @@ WITHIN_S = 60.0
 TASKS = 2 * PARTITIONS
 """As many read words and as many count."""
 APPLICATION = "counting"
+BETWEEN = f"{APPLICATION}-words-repartition"
 AT_LEAST_ONCE, EXACTLY_ONCE = "at_least_once", "exactly_once_v2"
 SOON = {
     "main.consumer.session.timeout.ms": "6000",
@@ -60,11 +61,13 @@ def await_shared(instances: Sequence[Driver]) -> None:
     comes_to(lambda: sorted(len(each.holding) for each in instances), shares, WITHIN_S)
 
 
-def committed(bootstrap: str) -> bool:
-    """Whether the group has read all that there is, and said so."""
+def committed(bootstrap: str) -> dict[str, int]:
+    """Of each topic that the group reads, how many records it has done with."""
+    found: Counter[str] = Counter()
     with penstock.Admin(f"kafka://{bootstrap}") as admin:
-        lags = admin.lag(APPLICATION)
-    return {each.topic for each in lags} >= {WORDS} and not any(each.records for each in lags.values())
+        for partition, place in admin.committed(APPLICATION).items():
+            found[partition.topic] += place.offset
+    return found
 
 
 def killed_between_two_halves(bootstrap: str, home: Path, version: str = kafka.NEWEST, **options: str) -> None:
@@ -77,7 +80,7 @@ def killed_between_two_halves(bootstrap: str, home: Path, version: str = kafka.N
         await_shared([one, other])
         write(producer, words[:1_000])
         comes_to(lambda: last(bootstrap), Counter(words[:1_000]), WITHIN_S)
-        comes_to(lambda: committed(bootstrap), True, WITHIN_S)
+        comes_to(lambda: committed(bootstrap), {WORDS: 1_000, BETWEEN: 1_000}, WITHIN_S)
         one.kill()
         write(producer, words[1_000:])
         comes_to(lambda: last(bootstrap), Counter(words), WITHIN_S)
@@ -112,8 +115,7 @@ def shown_to_operators(bootstrap: str) -> None:
     assert listed.split() == [APPLICATION, "Stable", "consumer", "classic"]
     described = penstock_says("groups", "describe", f"kafka://{bootstrap}", APPLICATION)
     shown = {tuple(line.split("\t")[1:3]) for line in described.splitlines()}
-    topics = [WORDS, f"{APPLICATION}-words-repartition"]
-    assert shown == {(topic, f"{number}") for topic in topics for number in range(PARTITIONS)}
+    assert shown == {(topic, f"{number}") for topic in (WORDS, BETWEEN) for number in range(PARTITIONS)}
 
 
 def _write_slowly(producer: penstock.Producer, words: Sequence[str]) -> None:

@@ -13,9 +13,9 @@ import org.apache.kafka.common.errors.RebalanceInProgressException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
 /**
- * Member --bootstrap --group --topic --assignors [--instance] [--protocol consumer]: a member of a group that commits what it has read, and says
- * what it is given and what is taken from it (assigned, revoked, lost), and what it reads (message: its partition and
- * value).
+ * Member --bootstrap --group --topic --assignors [--instance] [--session] [--protocol consumer]: a member of a group that commits what it has read, and says
+ * what it is given and what is taken from it (assigned, revoked, lost), the generation that it is in (generation), and what
+ * it reads (message: its partition and value).
  */
 public final class Member implements ConsumerRebalanceListener {
     public static void main(String[] args) {
@@ -32,7 +32,7 @@ public final class Member implements ConsumerRebalanceListener {
             config.put("group.remote.assignor", told.text("assignors", ""));
         } else {
             config.put("partition.assignment.strategy", told.text("assignors", ""));
-            config.put("session.timeout.ms", "10000");
+            config.put("session.timeout.ms", told.text("session", "10000"));
             config.put("heartbeat.interval.ms", "300");
         }
         if (told.options.containsKey("instance")) {
@@ -41,8 +41,14 @@ public final class Member implements ConsumerRebalanceListener {
         try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(config)) {
             consumer.subscribe(List.of(told.text("topic", "").split(",")), new Member());
             Lines.line("event", "ready");
+            int generation = -1;
             while (Options.wanted()) {
                 read(consumer);
+                int now = consumer.groupMetadata().generationId();
+                if (now != generation) {
+                    Lines.line("event", "generation", "number", now);
+                    generation = now;
+                }
             }
         }
         Lines.line("event", "closed");
