@@ -6,11 +6,15 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from bench.servers import ROOT, environment
 
-__all__ = ["CaseFailed", "child", "lines"]
+__all__ = ["READY", "CaseFailed", "begun", "child", "last_words", "lines"]
+
+READY = "@ready"
+"""What a case says when others may begin."""
 
 
 class CaseFailed(Exception):
@@ -47,3 +51,29 @@ def lines(module: str, job: Mapping[str, object]) -> Iterator[dict[str, Any]]:
                 yield json.loads(text[1:])
     if process.returncode:
         raise CaseFailed(f"it ended with {process.returncode}")
+
+
+@contextmanager
+def begun(module: str, job: Mapping[str, object]) -> Iterator[subprocess.Popen[str]]:
+    """``python -m module JOB`` (JSON), once it has said `READY`; it has ended after the block. Raises CaseFailed."""
+    line = [sys.executable, "-m", module, json.dumps(job)]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, env=environment(), cwd=ROOT) as process:
+        try:
+            assert process.stdout is not None
+            if process.stdout.readline().strip() != READY:
+                raise CaseFailed(f"{job['part']} did not get ready")
+            yield process
+        except BaseException:
+            process.kill()
+            raise
+
+
+def last_words(process: subprocess.Popen[str]) -> dict[str, object]:
+    """What a case that was begun prints last, at its end: a JSON object. Raises CaseFailed."""
+    assert process.stdout is not None
+    said = process.stdout.read().strip().splitlines()
+    if process.wait() or not said:
+        raise CaseFailed(f"it ended with {process.returncode}")
+    found = json.loads(said[-1])
+    assert isinstance(found, dict)
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from confluent_kafka.cimpl import NewTopic
 from bench.servers import kept
 from bench.topics import BASE_MS, CYCLE, PARTITIONS, Topic, records
 
-__all__ = ["create", "delete", "ends", "fill", "load"]
+__all__ = ["create", "delete", "ends", "fill", "fresh", "load"]
 
 SETTINGS: dict[str, str | int | float | bool] = {
     "batch.size": 16384,
@@ -25,6 +26,7 @@ SETTINGS: dict[str, str | int | float | bool] = {
 }
 _POLL_EVERY = 20_000
 _PATIENCE_S = 20.0
+_numbers = itertools.count()
 
 
 def load(bootstrap: str, topic: Topic, *, server: str) -> float:
@@ -77,6 +79,13 @@ def create(bootstrap: str, name: str, partitions: int = PARTITIONS) -> None:
     for future in admin.create_topics([NewTopic(name, partitions, 1)]).values():
         future.result(30)
     _until(lambda: len(_partitions(bootstrap, name)) == partitions, f"topic {name} did not appear")
+
+
+def fresh(bootstrap: str, prefix: str, partitions: int = 1) -> str:
+    """A topic that has never been there: its name."""
+    topic = f"{prefix}-{time.monotonic_ns()}-{next(_numbers)}"
+    create(bootstrap, topic, partitions)
+    return topic
 
 
 def delete(bootstrap: str, name: str) -> None:

@@ -1,7 +1,7 @@
 """``./dev bench [SCENARIO…] [--quick] [--runs N] [--write]``: measure, print tables and verdicts, keep the samples.
 
 A full run's samples go to bench/results, one file a scenario, which is what ``--write`` takes. Those of a quick run,
-which says only that the harness works, and of chosen variants go to the temporary folder.
+which says only that the harness works, and of chosen variants or parts go to the temporary folder.
 """
 
 from __future__ import annotations
@@ -37,8 +37,20 @@ def main(words: Sequence[str]) -> int:
         print(f"bench knows {', '.join(SCENARIOS)}, not {', '.join(unknown)}", file=sys.stderr)
         return 2
     wanted = options.scenario or ([] if options.write else list(SCENARIOS))
+    if fault := _fault_of_parts(options.part or (), wanted):
+        print(fault, file=sys.stderr)
+        return 2
     with servers.alone():
         return _run(options, wanted)
+
+
+def _fault_of_parts(parts: Sequence[str], wanted: Sequence[str]) -> str:
+    """What is wrong with ``--part``, "" if nothing is: each scenario that is wanted must have what was chosen."""
+    for name in wanted if parts else ():
+        known = SCENARIOS[name].parts
+        if unknown := [part for part in parts if part not in known]:
+            return f"{name} has {'the parts ' + ', '.join(known) if known else 'no parts'}, not {', '.join(unknown)}"
+    return ""
 
 
 def _end(number: int, _: object) -> NoReturn:
@@ -53,6 +65,7 @@ def _run(options: argparse.Namespace, wanted: Sequence[str]) -> int:
         runs=options.runs or (1 if options.quick else 5),
         warm=1,
         variants=tuple(options.variant or ()),
+        parts=tuple(options.part or ()),
     )
     try:
         for name in wanted:
@@ -81,8 +94,13 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="few records and one round: does the harness work?")
     parser.add_argument("--runs", type=int, help="measured rounds (5)")
     parser.add_argument("--variant", action="append", choices=VARIANTS, help="topic to work on, may be repeated")
+    parser.add_argument("--part", action="append", help=f"part of a scenario, may be repeated; {_parts()}")
     parser.add_argument("--write", action="store_true", help="write RESULTS.md from the kept samples")
     return parser
+
+
+def _parts() -> str:
+    return "; ".join(f"{name} has {', '.join(each.parts)}" for name, each in SCENARIOS.items() if each.parts)
 
 
 def _keep(session: Session, name: str, facts: dict[str, str]) -> None:
@@ -94,7 +112,7 @@ def _keep(session: Session, name: str, facts: dict[str, str]) -> None:
         print(f"\n{title}\n{report.text(rows)}", flush=True)
     judged = [row for row in report.verdict_rows(samples) if row[-1] != "not measured"]
     print(f"\n{report.text(judged)}" if len(judged) > 1 else "", flush=True)
-    folder = servers.kept() / "results" if session.quick or session.variants else results.FOLDER
+    folder = servers.kept() / "results" if session.quick or session.variants or session.parts else results.FOLDER
     results.write(folder / f"{name}.jsonl", {**facts, "load at the end": str(machine.load())}, samples)
 
 

@@ -25,6 +25,7 @@ class Session:
     runs: int = 5
     warm: int = 1
     variants: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
     samples: list[Sample] = field(default_factory=list)
     broken: set[tuple[str, str, str]] = field(default_factory=set)
     failures: list[str] = field(default_factory=list)
@@ -34,6 +35,10 @@ class Session:
     def chosen(self, default: tuple[str, ...]) -> tuple[str, ...]:
         """The variants to measure: those asked for, or the scenario's own choice."""
         return self.variants or default
+
+    def wants(self, part: str) -> bool:
+        """Whether that part of a scenario is to be measured: all are where none was asked for."""
+        return not self.parts or part in self.parts
 
     def kafka(self, *topics: Topic) -> kafka.Broker:
         """The real broker, started when first asked for, with these topics loaded."""

@@ -20,7 +20,8 @@ def send(job: Mapping[str, Any]) -> Mapping[str, object]:
     """Send one by one."""
     from bench.clients import small_writing
 
-    given = small_writing.SmallJob(job["bootstrap"], job["topic"], b"x" * job["value_bytes"], job["count"])
+    value = b"x" * job["value_bytes"]
+    given = small_writing.SmallJob(job["bootstrap"], job["topic"], value, job["count"], job["warm"])
     return asdict(getattr(small_writing, job["case"])(given))
 
 
@@ -28,7 +29,7 @@ def read(job: Mapping[str, Any]) -> Mapping[str, object]:
     """Read what comes."""
     from bench.clients import small_reading
 
-    given = small_reading.TrickleJob(job["bootstrap"], job["topic"], job["count"])
+    given = small_reading.TrickleJob(job["bootstrap"], job["topic"], job["count"], job["warm"])
     found: Mapping[str, object] = getattr(small_reading, job["case"])(given).result()
     return found
 
@@ -37,7 +38,7 @@ def commit(job: Mapping[str, Any]) -> Mapping[str, object]:
     """Commit record by record."""
     from bench.clients import small_commits
 
-    given = small_commits.CommitJob(job["bootstrap"], job["topic"], job["topic"], job["count"])
+    given = small_commits.CommitJob(job["bootstrap"], job["topic"], job["topic"], job["count"], job["warm"])
     return asdict(getattr(small_commits, job["case"])(given))
 
 
@@ -83,8 +84,24 @@ def raw(job: Mapping[str, Any]) -> Mapping[str, object]:
     """Send the same bytes again and again."""
     from bench.clients import small_raw
 
-    given = small_raw.RawJob(job["host"], job["port"], job["topic"], job["connections"], job["count"])
-    return {"seconds": small_raw.run(job["case"], given)}
+    rest = {name: value for name, value in job.items() if name not in {"part", "case"}}
+    return small_raw.run(job["case"], small_raw.RawJob(**rest))._asdict()
+
+
+def connections(job: Mapping[str, Any]) -> Mapping[str, object]:
+    """Send from many producers of a real client's."""
+    from bench.clients import small_connections
+
+    rest = {name: value for name, value in job.items() if name not in {"part", "case"}}
+    return small_connections.CASES[job["case"]](**rest)._asdict()
+
+
+def tubemq(job: Mapping[str, Any]) -> Mapping[str, object]:
+    """Send to TubeMQ, or read from it."""
+    from bench.clients import small_tubemq
+
+    rest = {name: value for name, value in job.items() if name not in {"part", "what", "case"}}
+    return small_tubemq.CASES[job["what"]][job["case"]](small_tubemq.SmallTubeJob(**rest))
 
 
 PARTS: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, object]]] = {
@@ -95,6 +112,8 @@ PARTS: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, object]]] = {
     "answer": answer,
     "pace": pace,
     "raw": raw,
+    "connections": connections,
+    "tubemq": tubemq,
 }
 
 

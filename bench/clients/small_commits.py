@@ -9,9 +9,10 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bench.clients import small_java
 from bench.clients.writing import Instant, Spent
 
-__all__ = ["CASES", "CommitJob"]
+__all__ = ["CASES", "WARM", "CommitJob"]
 
 WARM = 100
 SILENCE_S = 30.0
@@ -19,12 +20,13 @@ SILENCE_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class CommitJob:
-    """Take ``count`` records after the warm-up, and commit each; ``group`` is nobody else's."""
+    """Take ``count`` records after those for ``warm``-ing up, and commit each; ``group`` is nobody else's."""
 
     bootstrap: str
     topic: str
     group: str
     count: int
+    warm: int = WARM
 
 
 def consumer(job: CommitJob) -> Spent:
@@ -34,8 +36,8 @@ def consumer(job: CommitJob) -> Spent:
     address = f"kafka://{job.bootstrap}/{job.topic}"
     with Consumer(address, group=job.group, enable_auto_commit=False, auto_offset_reset="earliest") as reader:
         begun = Instant.now()
-        for number in range(WARM + job.count):
-            if number == WARM:
+        for number in range(job.warm + job.count):
+            if number == job.warm:
                 begun = Instant.now()
             batch = reader.poll(SILENCE_S, max_records=1)
             if not batch:
@@ -56,8 +58,8 @@ def confluent(job: CommitJob) -> Spent:
     })  # fmt: skip
     reader.subscribe([job.topic])
     begun = Instant.now()
-    for number in range(WARM + job.count):
-        if number == WARM:
+    for number in range(job.warm + job.count):
+        if number == job.warm:
             begun = Instant.now()
         message = reader.poll(SILENCE_S)
         if message is None or message.error():
@@ -84,8 +86,8 @@ def aiokafka(job: CommitJob) -> Spent:
         await reader.start()
         try:
             begun = Instant.now()
-            for number in range(WARM + job.count):
-                if number == WARM:
+            for number in range(job.warm + job.count):
+                if number == job.warm:
                     begun = Instant.now()
                 await asyncio.wait_for(reader.getone(), SILENCE_S)
                 await reader.commit()
@@ -96,4 +98,14 @@ def aiokafka(job: CommitJob) -> Spent:
     return asyncio.run(run())
 
 
-CASES: Mapping[str, str] = {"penstock Consumer": "consumer", "confluent-kafka": "confluent", "aiokafka": "aiokafka"}
+def java(job: CommitJob) -> Spent:
+    """``poll()`` with ``max.poll.records=1`` and ``commitSync()``."""
+    return small_java.spent("commit", job.bootstrap, job.topic, count=job.count, warm=job.warm)
+
+
+CASES: Mapping[str, str] = {
+    "penstock Consumer": "consumer",
+    "confluent-kafka": "confluent",
+    "aiokafka": "aiokafka",
+    "Java": "java",
+}

@@ -1,7 +1,7 @@
 """The same request over and over, over some connections at once: what the server spends on it, whoever the client is.
 
-Bytes are made once and answers are not looked at, so that a server is measured that never waits for its client. What
-must not live here: starting servers, counting their CPU.
+Bytes are made once. Only the first answer is read, which has to be a good one, so that a server is measured that never
+waits for its client. What must not live here: what requests look like, starting servers.
 """
 
 from __future__ import annotations
@@ -12,78 +12,55 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-__all__ = ["CASES", "RawJob", "run"]
+from bench.clients import small_messages
+from bench.clients.small_messages import Asked
+from bench.servers import Server
 
-_VALUE: Final = b"x" * 100
+__all__ = ["AT_END", "CASES", "HEARTBEAT", "TUBEMQ_SEND", "RawJob", "Used", "run"]
+
+AT_END: Final = "fetch at the end"
+HEARTBEAT: Final = "Heartbeat"
+TUBEMQ_SEND: Final = "TubeMQ send"
+
 _WITHIN_S: Final = 30.0
+_AGAIN_S: Final = 0.2
+_OFFSET: Final = struct.Struct(">q")
 _SIZE: Final = struct.Struct(">i")
 _TUBEMQ_HEAD: Final = struct.Struct(">Iiii")
+_ARRIVING_S: Final = (0.001, 0.0002)
+"""Until a fetch lies at the server, and for each further one."""
 
 
 class RawJob(NamedTuple):
-    """``count`` requests in all over ``connections``, each of which waits for its answer."""
+    """``count`` requests in all over ``connections``, each of which waits for its answer.
+
+    ``pid``: the server's, whose CPU is looked at; ``end``: of the topic's partition.
+    """
 
     host: str
     port: int
     topic: str
     connections: int
     count: int
+    pid: int
+    end: int = 0
 
 
-def produce(topic: str) -> bytes:
-    """One record, in the version that librdkafka sends."""
-    from penstock.columnar.few import FewRows, encode_few
-    from penstock.protocols.kafka.messages import request
-    from penstock.protocols.kafka.messages.produce import ProduceRequest, ProduceRequestPartition, ProduceRequestTopic
+class Used(NamedTuple):
+    """Of all requests: seconds on the clock, and of the server's CPU time."""
 
-    records = bytes(encode_few(FewRows([None], [_VALUE], [time.time_ns() // 1_000_000])))
-    topics = [ProduceRequestTopic(name=topic, partition_data=[ProduceRequestPartition(index=0, records=records)])]
-    return b"".join(request(ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=topics), 10, "bench")(1))
+    seconds: float
+    server_s: float
 
 
-def fetch(topic: str) -> bytes:
-    """The first record; there has to be one."""
-    from penstock.protocols.kafka.messages import request
-    from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchRequestPartition, FetchRequestTopic
-
-    part = FetchRequestPartition(partition=0, fetch_offset=0, partition_max_bytes=1)
-    message = FetchRequest(
-        max_wait_ms=500,
-        min_bytes=1,
-        max_bytes=1 << 20,
-        session_epoch=-1,
-        topics=[FetchRequestTopic(topic=topic, partitions=[part])],
-    )
-    return b"".join(request(message, 11, "bench")(1))
+def _kafka_answer(connection: socket.socket) -> bytes:
+    return _exactly(connection, _SIZE.unpack(_exactly(connection, _SIZE.size))[0])
 
 
-def send(topic: str) -> bytes:
-    """One message of TubeMQ's."""
-    from penstock.protocols.tubemq import rpc
-    from penstock.protocols.tubemq.messages.broker import SendMessageRequestP2B
-    from penstock.protocols.tubemq.methods import METHODS
-    from penstock.protocols.tubemq.records.single import checksum
-
-    message = SendMessageRequestP2B(
-        client_id="bench",
-        topic_name=topic,
-        partition_id=0,
-        data=_VALUE,
-        flag=0,
-        check_sum=checksum(_VALUE),
-        sent_addr=0,
-    )
-    return b"".join(rpc.request(METHODS[13], message, timeout_ms=10_000)(1))
-
-
-def _kafka_answer(connection: socket.socket) -> None:
-    _exactly(connection, _SIZE.unpack(_exactly(connection, _SIZE.size))[0])
-
-
-def _tubemq_answer(connection: socket.socket) -> None:
+def _tubemq_answer(connection: socket.socket) -> bytes:
     _, _, blocks, size = _TUBEMQ_HEAD.unpack(_exactly(connection, _TUBEMQ_HEAD.size))
     assert blocks == 1
-    _exactly(connection, size)
+    return _exactly(connection, size)
 
 
 def _exactly(connection: socket.socket, count: int) -> bytes:
@@ -96,31 +73,117 @@ def _exactly(connection: socket.socket, count: int) -> bytes:
     return data
 
 
-CASES: Mapping[str, tuple[Callable[[str], bytes], Callable[[socket.socket], None]]] = {
-    "produce": (produce, _kafka_answer),
-    "fetch": (fetch, _kafka_answer),
-    "TubeMQ send": (send, _tubemq_answer),
+_Answered = Callable[[socket.socket], bytes]
+
+
+def _settled(connection: socket.socket, asked: Asked, answered: _Answered = _kafka_answer) -> bytes:
+    """The first good answer: servers have topics and groups to open before. Raises RuntimeError."""
+    until = time.monotonic() + _WITHIN_S
+    while True:
+        connection.sendall(asked.data)
+        body = answered(connection)
+        trouble = asked.trouble(body)
+        if not trouble:
+            return body
+        if time.monotonic() > until:
+            raise RuntimeError(trouble)
+        time.sleep(_AGAIN_S)
+
+
+def _plain(case: str) -> Callable[[socket.socket, str], Asked]:
+    """A request that needs no more than what is opened before it."""
+
+    def prepared(connection: socket.socket, topic: str) -> Asked:
+        first = ("FindCoordinator", "OffsetCommit") if case.startswith("Offset") else ()
+        for each in first:
+            _settled(connection, small_messages.KAFKA[each](topic))
+        asked = small_messages.KAFKA[case](topic)
+        _settled(connection, asked)
+        return asked
+
+    return prepared
+
+
+def _beating(connection: socket.socket, topic: str) -> Asked:
+    """A heartbeat of the only member of a new group."""
+    group = f"{topic}-{time.time_ns()}"
+    _settled(connection, small_messages.KAFKA["FindCoordinator"](group))
+    member, generation = small_messages.read_joined(_settled(connection, small_messages.join(group)))
+    _settled(connection, small_messages.sync(group, member, generation))
+    asked = small_messages.heartbeat(group, member, generation)
+    _settled(connection, asked)
+    return asked
+
+
+def _sending(connection: socket.socket, topic: str) -> Asked:
+    asked = small_messages.tubemq_send(topic)
+    _settled(connection, asked, _tubemq_answer)
+    return asked
+
+
+CASES: Mapping[str, tuple[Callable[[socket.socket, str], Asked], _Answered]] = {
+    **{case: (_plain(case), _kafka_answer) for case in small_messages.KAFKA},
+    HEARTBEAT: (_beating, _kafka_answer),
+    TUBEMQ_SEND: (_sending, _tubemq_answer),
 }
 
 
-def run(case: str, job: RawJob) -> float:
-    """Seconds that the requests took."""
-    make, answered = CASES[case]
-    data = make(job.topic)
-    connections = [socket.create_connection((job.host, job.port), _WITHIN_S) for _ in range(job.connections)]
-    for each in connections:
-        each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    begun = time.perf_counter()
-    for _ in range(job.count // job.connections):
-        _one_each(connections, data, answered)
-    seconds = time.perf_counter() - begun
+def run(case: str, job: RawJob) -> Used:
+    """What the requests took. Raises RuntimeError where the server says no."""
+    connections = [_connected(job) for _ in range(job.connections)]
+    if case == AT_END:
+        used = _at_end(job, connections)
+    else:
+        prepare, answered = CASES[case]
+        data = prepare(connections[0], job.topic).data
+        used = _used(job, lambda: _one_each(connections, data, answered), job.count // job.connections)
     for each in connections:
         each.close()
-    return seconds
+    return used
 
 
-def _one_each(connections: Sequence[socket.socket], data: bytes, answered: Callable[[socket.socket], None]) -> None:
+def _connected(job: RawJob) -> socket.socket:
+    connection = socket.create_connection((job.host, job.port), _WITHIN_S)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+def _used(job: RawJob, turn: Callable[[], None], turns: int) -> Used:
+    server = Server("", "", job.pid)
+    spent, begun = server.cpu_s(), time.perf_counter()
+    for _ in range(turns):
+        turn()
+    return Used(time.perf_counter() - begun, server.cpu_s() - spent)
+
+
+def _one_each(connections: Sequence[socket.socket], data: bytes, answered: _Answered) -> None:
     for each in connections:
         each.sendall(data)
     for each in connections:
         answered(each)
+
+
+def _at_end(job: RawJob, readers: Sequence[socket.socket]) -> Used:
+    """All wait at the end of the partition for a record that comes, and have it at once."""
+    with _connected(job) as writer:
+        produce = small_messages.KAFKA["produce"](job.topic)
+        _settled(writer, produce)
+        asked = bytearray(small_messages.fetch_at(job.topic, small_messages.OFFSET_MARK).data)
+        place = asked.index(_OFFSET.pack(small_messages.OFFSET_MARK))
+        first, more = _ARRIVING_S
+        offset = job.end + 1  # the one that was just sent
+
+        def turn() -> None:
+            nonlocal offset
+            _OFFSET.pack_into(asked, place, offset)
+            for each in readers:
+                each.sendall(asked)
+            time.sleep(first + more * len(readers))
+            writer.sendall(produce.data)
+            _kafka_answer(writer)
+            for each in readers:
+                if small_messages.VALUE not in _kafka_answer(each):
+                    raise RuntimeError(f"a fetch at {offset} came back without the record that was sent")
+            offset += 1
+
+        return _used(job, turn, job.count // len(readers))

@@ -10,6 +10,9 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from bench.clients import small_java
+from bench.clients.small_jvm import Told
+
 __all__ = ["CASES", "Seen", "TrickleJob"]
 
 READY_S = 30.0
@@ -19,18 +22,23 @@ WARM_SHARE = 0.2
 
 @dataclass(frozen=True, slots=True)
 class TrickleJob:
-    """Read ``count`` records of partition 0 from its end on; ``ready`` is printed when the reader stands there."""
+    """Read ``count`` records of partition 0 from its end on; ``@ready`` is printed when the reader stands there.
+
+    ``warm``: of its own records before that, for who has to warm up.
+    """
 
     bootstrap: str
     topic: str
     count: int
+    warm: int = 0
 
 
 @dataclass(slots=True)
 class Seen:
-    """Latencies in ns, in order, and the CPU time since the first tenth was there."""
+    """Latencies in ns, in order, and the CPU time since the first fifth was there, or all but the last ``counted``."""
 
     wanted: int
+    counted: int = 0
     latencies: list[int] = field(default_factory=list)
     _cpu: float = 0.0
     _from: int = 0
@@ -38,9 +46,12 @@ class Seen:
     def add(self, value: bytes) -> bool:
         """Whether that was the last one."""
         self.latencies.append(time.monotonic_ns() - int(value[:20]))
-        if not self._from and len(self.latencies) >= self.wanted * WARM_SHARE:
+        if not self._from and len(self.latencies) >= self._uncounted():
             self._from, self._cpu = len(self.latencies), time.process_time()
         return len(self.latencies) >= self.wanted
+
+    def _uncounted(self) -> float:
+        return self.wanted - self.counted if self.counted else self.wanted * WARM_SHARE
 
     def result(self) -> dict[str, object]:
         """ms at 50, 99 and 99.9 %, and CPU µs a record."""
@@ -152,10 +163,16 @@ def kafka_python(job: TrickleJob) -> Seen:
     raise TimeoutError(f"{len(seen.latencies)} came")
 
 
+def java(job: TrickleJob) -> Told:
+    """``poll()``."""
+    return small_java.read(job.bootstrap, job.topic, count=job.count, warm=job.warm, ready=_ready)
+
+
 CASES: Mapping[str, str] = {
     "penstock Consumer": "consumer",
     "penstock AsyncConsumer": "async_consumer",
     "confluent-kafka": "confluent",
     "aiokafka": "aiokafka",
     "kafka-python": "kafka_python",
+    "Java": "java",
 }

@@ -10,24 +10,26 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from bench.clients import small_java
 from bench.clients.writing import Instant, Spent
 
-__all__ = ["CASES", "SmallJob"]
+__all__ = ["CASES", "WARM", "SmallJob"]
 
 WARM = 300
-"""Sent before the clock starts."""
+"""Sent before the clock starts, unless a job says how many."""
 
 FLYING = 100
 
 
 @dataclass(frozen=True, slots=True)
 class SmallJob:
-    """Send ``count`` records of ``value`` to one topic."""
+    """Send ``count`` records of ``value`` to one topic, after as many as make a client ``warm``."""
 
     bootstrap: str
     topic: str
     value: bytes
     count: int
+    warm: int = WARM
 
 
 def send_and_wait(job: SmallJob) -> Spent:
@@ -35,7 +37,7 @@ def send_and_wait(job: SmallJob) -> Spent:
     from penstock import Producer
 
     with Producer(f"kafka://{job.bootstrap}", linger_ms=0) as producer:
-        for _ in range(WARM):
+        for _ in range(job.warm):
             producer.send(job.topic, value=job.value).result()
         begun = Instant.now()
         for _ in range(job.count):
@@ -50,7 +52,7 @@ def async_send_and_wait(job: SmallJob) -> Spent:
         from penstock import AsyncProducer
 
         async with AsyncProducer(f"kafka://{job.bootstrap}", linger_ms=0) as producer:
-            for _ in range(WARM):
+            for _ in range(job.warm):
                 await (await producer.send(job.topic, value=job.value))
             begun = Instant.now()
             for _ in range(job.count):
@@ -65,7 +67,7 @@ def flying(job: SmallJob) -> Spent:
     from penstock import Producer
 
     with Producer(f"kafka://{job.bootstrap}", linger_ms=0) as producer:
-        for _ in range(WARM):
+        for _ in range(job.warm):
             producer.send(job.topic, value=job.value).result()
         begun = Instant.now()
         waiting = deque([producer.send(job.topic, value=job.value) for _ in range(FLYING)])
@@ -115,7 +117,7 @@ def _confluent(job: SmallJob):  # type: ignore[no-untyped-def]
         "enable.idempotence": True,
         "linger.ms": 0,
     })  # fmt: skip
-    for _ in range(WARM):
+    for _ in range(job.warm):
         producer.produce(job.topic, job.value)
         producer.flush()
     return producer
@@ -161,7 +163,7 @@ async def _aiokafka(job: SmallJob):  # type: ignore[no-untyped-def]
 
     producer = AIOKafkaProducer(bootstrap_servers=job.bootstrap, acks="all", enable_idempotence=True, linger_ms=0)
     await producer.start()
-    for _ in range(WARM):
+    for _ in range(job.warm):
         await producer.send_and_wait(job.topic, job.value)
     return producer
 
@@ -171,7 +173,7 @@ def kafka_python(job: SmallJob) -> Spent:
     from kafka import KafkaProducer  # type: ignore[import-untyped]
 
     producer = KafkaProducer(bootstrap_servers=job.bootstrap, acks="all", linger_ms=0)
-    for _ in range(WARM):
+    for _ in range(job.warm):
         producer.send(job.topic, job.value).get(30)
     begun = Instant.now()
     for _ in range(job.count):
@@ -181,6 +183,21 @@ def kafka_python(job: SmallJob) -> Spent:
     return spent
 
 
+def java(job: SmallJob) -> Spent:
+    """``send().get()``."""
+    return _java("send", job)
+
+
+def java_flying(job: SmallJob) -> Spent:
+    """A hundred futures open at any time."""
+    return _java("flying", job)
+
+
+def _java(kind: str, job: SmallJob) -> Spent:
+    size = len(job.value)
+    return small_java.spent(kind, job.bootstrap, job.topic, count=job.count, warm=job.warm, size=size)
+
+
 CASES: Mapping[str, Sequence[str]] = {
     "send and wait": (
         "penstock Producer", "send_and_wait",
@@ -188,11 +205,13 @@ CASES: Mapping[str, Sequence[str]] = {
         "confluent-kafka", "confluent",
         "aiokafka", "aiokafka",
         "kafka-python", "kafka_python",
+        "Java", "java",
     ),
     "a hundred in flight": (
         "penstock Producer", "flying",
         "confluent-kafka", "confluent_flying",
         "aiokafka", "aiokafka_flying",
+        "Java", "java_flying",
     ),
 }  # fmt: skip
 """Variant to its cases, each followed by the name of its function."""

@@ -33,11 +33,15 @@ __all__ = ["SCENARIOS", "Scenario"]
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """``rivals``: for a case, those it is divided by; without a line, all that are not ours."""
+    """``rivals``: for a case, those it is divided by; without a line, all that are not ours.
+
+    ``parts``: what may be chosen of it by ``--part``.
+    """
 
     run: Callable[[Session], None]
     about: str
     rivals: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    parts: Sequence[str] = ()
 
 
 SCENARIOS: Mapping[str, Scenario] = {
@@ -53,7 +57,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "snode": Scenario(snode.run, "start and idle memory of the snode; import penstock"),
     "serve": Scenario(serve.run, "clients reading from our snode and from a real Kafka broker", serve.RIVALS),
     "failover": Scenario(failover.run, "three real Kafka brokers, of which one dies", failover.RIVALS),
-    "small": Scenario(small.run, "single records: sent and waited for, read as they come"),
+    "small": Scenario(small.run, "single records: sent and waited for, read as they come", small.RIVALS, small.PARTS),
     "fresh": Scenario(fresh.run, "fresh processes: to the first record, to the millionth, memory; idle consumers"),
     "groups": Scenario(groups.run, "large groups and many of them, at our node and at a real Kafka", groups.RIVALS),
     "rocketmq": Scenario(rocketmq.run, "a real RocketMQ broker: reading and writing", rocketmq.RIVALS),

@@ -1,12 +1,12 @@
-"""Our drivers of Kafka's own Java client: its assignors alone, a member of a group, an application of Kafka Streams.
+"""Our drivers of Kafka's own Java clients: assignors alone, a member of a group, records one at a time, Kafka Streams.
 
-They are in java/kafka, ``Assign`` and ``Member``, and in java/kafka-apps, ``Counts``. What must not live here: what
-tests make of what they say.
+They are in java/kafka, ``Assign``, ``Member`` and ``Small``, and in java/kafka-apps, ``Counts``. What must not live
+here: what tests make of what they say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,9 +19,7 @@ APPS = java_driver.SOURCES / "kafka-apps"
 @contextmanager
 def driver(main: str, options: Mapping[str, str], *, version: str = kafka.NEWEST) -> Iterator[java_driver.Driver]:
     """A running driver until the block ends. Raises maven.Unavailable."""
-    lib = kafka.jars(version)
-    classes = java_driver.compiled(f"kafka-{version}", sorted(SOURCES.glob("*.java")), lib)
-    with _running([classes], [lib], main, options) as running:
+    with _running(command(main, options, version=version)) as running:
         yield running
 
 
@@ -31,18 +29,30 @@ def counts(options: Mapping[str, str], *, version: str = kafka.NEWEST) -> Iterat
     libs = [kafka.jars(version), kafka.app_jars(version)]
     sources = [*sorted(APPS.glob("*.java")), SOURCES / "Lines.java"]
     classes = java_driver.compiled(f"kafka-apps-{version}", sources, *libs)
-    with _running([classes], libs, "Counts", options) as running:
+    with _running(_line("Counts", options, classes, libs)) as running:
         yield running
 
 
-@contextmanager
-def _running(
-    classes: list[Path], libs: list[Path], main: str, options: Mapping[str, str]
-) -> Iterator[java_driver.Driver]:
+def command(
+    main: str, options: Mapping[str, str], *, version: str = kafka.NEWEST, heap: str = "256m", quick: bool = True
+) -> list[str]:
+    """The command line of a driver; ``quick=False`` for benchmarks. Raises maven.Unavailable."""
+    lib = kafka.jars(version)
+    classes = java_driver.compiled(f"kafka-{version}", sorted(SOURCES.glob("*.java")), lib)
+    return _line(main, options, classes, [lib], heap=heap, quick=quick)
+
+
+def _line(
+    main: str, options: Mapping[str, str], classes: Path, libs: Sequence[Path], *, heap: str = "256m", quick: bool = True
+) -> list[str]:
     arguments = [part for name, value in options.items() for part in (f"--{name}", value)]
-    log = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
-    path = ":".join([*map(str, classes), *(f"{lib}/*" for lib in libs)])
-    line = [jvm.java(), "-Xmx256m", *jvm.everywhere(), *jvm.QUICK, log, "-cp", path, main, *arguments]
+    fixed = [*jvm.everywhere(), *(jvm.QUICK if quick else ()), "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
+    path = ":".join([str(classes), *(f"{lib}/*" for lib in libs)])
+    return [jvm.java(), f"-Xmx{heap}", *fixed, "-cp", path, main, *arguments]
+
+
+@contextmanager
+def _running(line: list[str]) -> Iterator[java_driver.Driver]:
     running = java_driver.Driver(line)
     try:
         running.wait(lambda it: it.events("ready"))

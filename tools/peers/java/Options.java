@@ -1,3 +1,4 @@
+import java.io.IOException;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -29,6 +30,22 @@ class Options {
     /** False once somebody asked for the end. */
     static boolean wanted() {
         return !ending;
+    }
+
+    /** End at once where standard input does: whoever started this program is gone, or wants it gone. */
+    static void endWithInput() {
+        Thread watch = new Thread(() -> {
+            try {
+                while (System.in.read() >= 0) {
+                    continue;
+                }
+            } catch (IOException gone) {
+                // As good as its end.
+            }
+            Runtime.getRuntime().halt(3);
+        });
+        watch.setDaemon(true);
+        watch.start();
     }
 
     /** End, also when it was not a signal that asked for it. */

@@ -1,0 +1,190 @@
+"""Small requests of Kafka's and TubeMQ's as bytes, in the versions that usual clients send, and what their answers say.
+
+What must not live here: sockets, clocks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from penstock.protocols.kafka.messages import commits, discovery, fetch, groups, produce, read_response, request
+from penstock.protocols.kafka.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+__all__ = [
+    "KAFKA",
+    "OFFSET_MARK",
+    "VALUE",
+    "Asked",
+    "fetch_at",
+    "heartbeat",
+    "join",
+    "read_joined",
+    "sync",
+    "tubemq_send",
+]
+
+VALUE: Final = b"x" * 100
+OFFSET_MARK: Final = 0x0123_4567_89AB_CDEF
+"""An offset that stands nowhere else in a request."""
+
+_CLIENT: Final = "bench"
+_JOIN: Final = 3
+"""The last version in which a member may join without having been named before."""
+
+
+class Asked(NamedTuple):
+    """A request with its length in front; ``trouble`` says what is wrong with an answer's body, "" if nothing is."""
+
+    data: bytes
+    trouble: Callable[[bytes], str]
+
+
+def _asked(message: object, version: int, answer: type) -> Asked:
+    data = b"".join(request(message, version, _CLIENT)(1))
+    return Asked(data, lambda body: _error(read_response(answer, version, body)))
+
+
+def _error(answer: object) -> str:
+    """The first error code in it that is not 0, wherever it stands."""
+    if dataclasses.is_dataclass(answer):
+        code = getattr(answer, "error_code", 0)
+        if code:
+            return f"{type(answer).__name__} with code {code}"
+        return next(filter(None, (_error(getattr(answer, each.name)) for each in dataclasses.fields(answer))), "")
+    if isinstance(answer, Sequence) and not isinstance(answer, str | bytes | bytearray | memoryview):
+        return next(filter(None, map(_error, answer)), "")
+    return ""
+
+
+def _produce(topic: str) -> Asked:
+    from penstock.columnar.few import FewRows, encode_few
+
+    records = bytes(encode_few(FewRows([None], [VALUE], [time.time_ns() // 1_000_000])))
+    part = produce.ProduceRequestPartition(index=0, records=records)
+    topics = [produce.ProduceRequestTopic(name=topic, partition_data=[part])]
+    message = produce.ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=topics)
+    return _asked(message, 10, produce.ProduceResponse)
+
+
+def _fetch(topic: str) -> Asked:
+    """The first record; there has to be one."""
+    return fetch_at(topic, 0, most=1)
+
+
+def fetch_at(topic: str, offset: int, *, most: int = 1 << 20) -> Asked:
+    """As librdkafka fetches: no session, half a second of patience."""
+    part = fetch.FetchRequestPartition(partition=0, fetch_offset=offset, partition_max_bytes=most)
+    message = fetch.FetchRequest(
+        max_wait_ms=500,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        session_epoch=-1,
+        topics=[fetch.FetchRequestTopic(topic=topic, partitions=[part])],
+    )
+    return _asked(message, 11, fetch.FetchResponse)
+
+
+def _metadata(topic: str) -> Asked:
+    topics = [discovery.MetadataRequestTopic(name=topic)]
+    message = discovery.MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+    return _asked(message, 12, discovery.MetadataResponse)
+
+
+def _list_offsets(topic: str) -> Asked:
+    """The end of its partition."""
+    part = discovery.ListOffsetsRequestPartition(partition_index=0, timestamp=-1)
+    topics = [discovery.ListOffsetsRequestTopic(name=topic, partitions=[part])]
+    return _asked(discovery.ListOffsetsRequest(replica_id=-1, topics=topics), 7, discovery.ListOffsetsResponse)
+
+
+def _offset_commit(topic: str) -> Asked:
+    """By nobody's member, for a group of the topic's name."""
+    part = commits.OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+    topics = [commits.OffsetCommitRequestTopic(name=topic, partitions=[part])]
+    message = commits.OffsetCommitRequest(group_id=topic, topics=topics)
+    return _asked(message, 8, commits.OffsetCommitResponse)
+
+
+def _offset_fetch(topic: str) -> Asked:
+    topics = [commits.OffsetFetchRequestTopic(name=topic, partition_indexes=[0])]
+    return _asked(commits.OffsetFetchRequest(group_id=topic, topics=topics), 7, commits.OffsetFetchResponse)
+
+
+def _find_coordinator(topic: str) -> Asked:
+    return _asked(commits.FindCoordinatorRequest(coordinator_keys=[topic]), 4, commits.FindCoordinatorResponse)
+
+
+def _api_versions(topic: str) -> Asked:
+    message = ApiVersionsRequest(client_software_name=_CLIENT, client_software_version="1")
+    return _asked(message, 3, ApiVersionsResponse)
+
+
+KAFKA: Mapping[str, Callable[[str], Asked]] = {
+    "produce": _produce,
+    "fetch": _fetch,
+    "Metadata": _metadata,
+    "ListOffsets": _list_offsets,
+    "OffsetCommit": _offset_commit,
+    "OffsetFetch": _offset_fetch,
+    "FindCoordinator": _find_coordinator,
+    "ApiVersions": _api_versions,
+}
+"""By topic, which is the group's name as well."""
+
+
+def join(group: str) -> Asked:
+    """A member that nobody knows yet."""
+    message = groups.JoinGroupRequest(
+        group_id=group,
+        session_timeout_ms=45_000,
+        rebalance_timeout_ms=45_000,
+        protocol_type="consumer",
+        protocols=[groups.JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
+    return _asked(message, _JOIN, groups.JoinGroupResponse)
+
+
+def read_joined(body: bytes) -> tuple[str, int]:
+    """Its id, and the group's generation."""
+    joined = read_response(groups.JoinGroupResponse, _JOIN, body)
+    return joined.member_id, joined.generation_id
+
+
+def sync(group: str, member: str, generation: int) -> Asked:
+    """Of a group's only member, with nothing to share out."""
+    message = groups.SyncGroupRequest(group_id=group, member_id=member, generation_id=generation)
+    return _asked(message, 3, groups.SyncGroupResponse)
+
+
+def heartbeat(group: str, member: str, generation: int) -> Asked:
+    """Of a member."""
+    message = groups.HeartbeatRequest(group_id=group, member_id=member, generation_id=generation)
+    return _asked(message, 4, groups.HeartbeatResponse)
+
+
+def tubemq_send(topic: str) -> Asked:
+    """One message of TubeMQ's."""
+    from penstock.protocols.tubemq import rpc
+    from penstock.protocols.tubemq.messages.broker import SendMessageRequestP2B
+    from penstock.protocols.tubemq.methods import METHODS
+    from penstock.protocols.tubemq.records.single import checksum
+    from penstock.seams.framing import Frame
+
+    message = SendMessageRequestP2B(
+        client_id=_CLIENT,
+        topic_name=topic,
+        partition_id=0,
+        data=VALUE,
+        flag=0,
+        check_sum=checksum(VALUE),
+        sent_addr=0,
+    )
+
+    def trouble(body: bytes) -> str:
+        answer = rpc.read_answer(METHODS[13], Frame(1, True, memoryview(body)))
+        return "" if answer.success else f"a send with code {answer.err_code}: {answer.err_msg}"
+
+    return Asked(b"".join(rpc.request(METHODS[13], message, timeout_ms=10_000)(1)), trouble)

@@ -1,0 +1,161 @@
+"""Clients with one record at a time, ours and others', at one server: sends, reads, commits, questions and answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from bench.children import CaseFailed, begun, child, last_words
+from bench.clients import small_commits, small_java, small_writing
+from bench.clients.small_reading import CASES as READERS
+from bench.clients.small_round_trips import CASES as ASKERS
+from bench.clients.small_round_trips import PARTITIONS
+from bench.goals import CPU_EACH, LATENCY_MS, SERVER_CPU, SINGLE_RATE
+from bench.loading import delete, fill, fresh
+from bench.rounds import rounds
+from bench.servers import Server
+from bench.session import Session
+
+__all__ = ["commits", "latencies", "reads", "round_trips", "sends", "too_late"]
+
+JAVA = "Java"
+PREFIX = "bench-small"
+VALUE_BYTES = 100
+SENDS = 3_000
+FLYING_TIMES = 5
+"""As many times more records where a hundred are in flight."""
+
+RATES = {100: 300, 500: 2_000, 1_000: 3_000, 10_000: 30_000}
+"""Records a second to records of a case."""
+
+OFTEN = 500
+"""The rate that is read in all rounds; others in `FEWER` at most."""
+
+FEWER = 3
+SETTLE_S = 0.5
+"""Until a reader that is ready waits at its server."""
+
+COMMITS = 1_000
+ROUND_TRIPS = 2_000
+QUICK_SHARE = 5
+
+
+def sends(session: Session, server: Server) -> None:
+    """Waited for one by one, and a hundred in flight."""
+    for what, words in small_writing.CASES.items():
+        cases = dict(zip(words[::2], words[1::2], strict=True))
+        _sends(session, server, what, cases, _share(session, SENDS * (FLYING_TIMES if "flight" in what else 1)))
+
+
+def _share(session: Session, count: int) -> int:
+    return count // (QUICK_SHARE if session.quick else 1)
+
+
+def _sends(session: Session, server: Server, what: str, cases: Mapping[str, str], count: int) -> None:
+    variant = f"{what}, {server.name}"
+    for number, case in rounds(tuple(cases), warm=session.warm, runs=session.runs):
+        if ("small", variant, case) in session.broken:
+            continue
+        topic = fresh(server.bootstrap, PREFIX)
+        warm = _share(session, small_java.WARM) if case == JAVA else small_writing.WARM
+        job = {"part": "send", "case": cases[case], "count": count, "warm": warm, "value_bytes": VALUE_BYTES}
+        _spent(session, server, variant, case, number, {**job, "topic": topic})
+
+
+def commits(session: Session, server: Server) -> None:
+    """A commit for each record."""
+    variant = f"commit per record, {server.name}"
+    count = _share(session, COMMITS)
+    for number, case in rounds(tuple(small_commits.CASES), warm=0, runs=session.runs):
+        if ("small", variant, case) in session.broken:
+            continue
+        topic = fresh(server.bootstrap, PREFIX)
+        warm = _share(session, small_java.WARM_COMMITS) if case == JAVA else small_commits.WARM
+        fill(server.bootstrap, topic, 1, count + warm)
+        job = {"part": "commit", "case": small_commits.CASES[case], "count": count, "warm": warm}
+        _spent(session, server, variant, case, number, {**job, "topic": topic})
+
+
+def _spent(session: Session, server: Server, variant: str, case: str, number: int, job: Mapping[str, object]) -> None:
+    """Run a case, and delete its topic. The server's CPU is that of all its records, the warm-up's included."""
+    before = server.cpu_s()
+    try:
+        result = child("bench.small_case", {**job, "bootstrap": server.bootstrap})
+    except CaseFailed as error:
+        session.failed("small", variant, case, error)
+        return
+    finally:
+        spent = server.cpu_s() - before
+        delete(server.bootstrap, str(job["topic"]))
+    count, warm = int(str(job["count"])), int(str(job["warm"]))
+    seconds, cpu = float(str(result["seconds"])), float(str(result["cpu_s"]))
+    session.add("small", variant, SINGLE_RATE, case, number, count / seconds)
+    session.add("small", variant, CPU_EACH, case, number, cpu / count * 1e6)
+    session.add("small", variant, SERVER_CPU, case, number, spent / (count + warm) * 1e6)
+
+
+def reads(session: Session, server: Server) -> None:
+    """What comes at a rate, as it comes."""
+    for rate, count in RATES.items():
+        variant = f"read {rate:,} a second, {server.name}"
+        runs = session.runs if rate == OFTEN else min(FEWER, session.runs)
+        for number, case in rounds(tuple(READERS), warm=0, runs=runs):
+            if ("small", variant, case) not in session.broken:
+                _read(session, server, variant, case, number, rate, _share(session, count))
+
+
+def _read(session: Session, server: Server, variant: str, case: str, number: int, rate: int, count: int) -> None:
+    topic = fresh(server.bootstrap, PREFIX)
+    try:
+        warm = _share(session, small_java.WARM_READS) if case == JAVA else 0
+        found = _trickle(server, topic, READERS[case], rate, count, warm)
+    except CaseFailed as error:
+        session.failed("small", variant, case, error)
+        return
+    finally:
+        delete(server.bootstrap, topic)
+    latencies(session, variant, case, number, found)
+
+
+def latencies(session: Session, variant: str, case: str, number: int, found: Mapping[str, object]) -> None:
+    """Keep what a reader found."""
+    for quantile in ("p50", "p99", "p999"):
+        session.add("small", f"{variant}, {quantile}", LATENCY_MS, case, number, float(str(found[quantile])))
+    session.add("small", variant, CPU_EACH, case, number, float(str(found["cpu_us"])))
+
+
+def _trickle(server: Server, topic: str, reader: str, rate: int, count: int, warm: int) -> Mapping[str, object]:
+    job = {"bootstrap": server.bootstrap, "topic": topic, "count": count, "warm": warm}
+    with begun("bench.small_case", {**job, "part": "read", "case": reader}) as process:
+        time.sleep(SETTLE_S)
+        paced = child("bench.small_case", {**job, "part": "pace", "rate": rate, "value_bytes": VALUE_BYTES})
+        found = last_words(process)
+    too_late(paced, rate, count)
+    return found
+
+
+def too_late(paced: Mapping[str, object], rate: int, count: int) -> None:
+    """Raises CaseFailed where a writer did not keep to its pace."""
+    if int(str(paced["late"])) > count // 100:
+        raise CaseFailed(f"the writer was late {paced['late']} times: the machine is too busy for {rate} a second")
+
+
+def round_trips(session: Session, server: Server) -> None:
+    """A question, and its answer."""
+    variant = f"question and answer, {server.name}"
+    count = _share(session, ROUND_TRIPS)
+    for number, case in rounds(tuple(ASKERS), warm=0, runs=session.runs):
+        if ("small", variant, case) in session.broken:
+            continue
+        topic = fresh(server.bootstrap, PREFIX, PARTITIONS)
+        job = {"bootstrap": server.bootstrap, "topic": topic, "count": count}
+        try:
+            with begun("bench.small_case", {**job, "part": "answer"}) as answering:
+                found = child("bench.small_case", {**job, "part": "ask", "case": ASKERS[case]})
+                answering.communicate()
+        except CaseFailed as error:
+            session.failed("small", variant, case, error)
+            continue
+        finally:
+            delete(server.bootstrap, topic)
+        latencies(session, variant, case, number, found)
