@@ -240,6 +240,11 @@ GOALS: Sequence[Goal] = (
         "tubemq", "produce, 100 B", RATE, "penstock send_batch (Arrow)", "Java async send", 0.5, 1,
     ),
     Goal(
+        "… send() one by one, client CPU ÷ the same",
+        "tubemq", "produce, 100 B", CPU_EACH, "penstock Producer.send", "Java async send", 0.8, 0.5,
+        smaller_is_better=True,
+    ),
+    Goal(
         "a broker dies: longest stall of a partition, writing, ÷ confluent-kafka",
         "failover", "killed", STALL_S, "penstock send_batch (Arrow)", "confluent-kafka produce()", 1.1, 1,
         smaller_is_better=True,
