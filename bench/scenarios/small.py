@@ -6,6 +6,7 @@ TubeMQ's clients likewise. What must not live here: the parts themselves, each o
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 from bench.scenarios import small_clients, small_requests, small_tubemq
@@ -40,29 +41,34 @@ PARTS = (*IN_TURN, *AT_ONE, *ALONE)
 
 def run(session: Session) -> None:
     """The parts that are wanted, one after the other."""
-    in_turn = [part for name, part in IN_TURN.items() if session.wants(name)]
-    at_one = [part for name, part in AT_ONE.items() if session.wants(name)]
-    if in_turn or at_one:
-        _kafka(session, in_turn, at_one)
+    if any(map(session.wants, (*IN_TURN, *AT_ONE))):
+        _kafka(session)
     session.stop_kafka()
-    if at_one:
+    if any(map(session.wants, AT_ONE)):
         with snode("memory:") as node:
-            for part in at_one:
-                part(session, Server("snode", node.bootstrap, node.pid))
-    for name, alone in ALONE.items():
-        if session.wants(name):
-            alone(session)
+            _at_one(session, Server("snode", node.bootstrap, node.pid))
+    for name, part in ALONE.items():
+        _part(session, name, part)
 
 
-def _kafka(
-    session: Session,
-    in_turn: Sequence[Callable[[Session, Server, Server, int], None]],
-    at_one: Sequence[Callable[[Session, Server], None]],
-) -> None:
+def _kafka(session: Session) -> None:
+    """What is done in turn, with a node of its own each, then the real broker alone."""
     broker = session.kafka()
     kafka = Server("Kafka", broker.bootstrap, broker.pid)
-    for part in in_turn:
+    for name, part in IN_TURN.items():
         with snode("memory:", also="tubemq") as node:
-            part(session, kafka, Server("snode", node.bootstrap, node.pid), node.other_port)
-    for each in at_one:
-        each(session, kafka)
+            _part(session, name, part, kafka, Server("snode", node.bootstrap, node.pid), node.other_port)
+    _at_one(session, kafka)
+
+
+def _at_one(session: Session, server: Server) -> None:
+    for name, part in AT_ONE.items():
+        _part(session, name, part, server)
+
+
+def _part(session: Session, name: str, part: Callable[..., None], *servers: object) -> None:
+    """Run it, if it is wanted, and say how long it took."""
+    if session.wants(name):
+        begun = time.monotonic()
+        part(session, *servers)
+        session.say(f"small, {name}: {time.monotonic() - begun:.0f} s")

@@ -22,10 +22,13 @@ __all__ = ["connections", "requests"]
 
 MANY = (1, 10, 100)
 FEW = (1, 10)
-OFTEN = ("produce", "fetch", AT_END)
-"""Over `MANY` connections and in all rounds; others over `FEW` and in `FEWER` rounds at most."""
+OFTEN = ("produce", "fetch")
+"""In all rounds; others in `FEWER` at most."""
 
-OTHERS = (*(case for case in KAFKA if case not in OFTEN), HEARTBEAT)
+WIDELY = (*OFTEN, AT_END)
+"""Over `MANY` connections; others over `FEW`."""
+
+OTHERS = (*(case for case in KAFKA if case not in WIDELY), HEARTBEAT)
 FEWER = 3
 REQUESTS = 10_000
 AT_END_REQUESTS = {1: 2_000, 10: 5_000, 100: 10_000}
@@ -41,10 +44,9 @@ QUICK_SHARE = 10
 def requests(session: Session, kafka: Server, node: Server, tubemq_port: int) -> None:
     """All kinds of requests by the raw client."""
     topics = {server.name: fresh(server.bootstrap, "bench-small") for server in (kafka, node)}
-    for what in (*OFTEN, *OTHERS):
-        often = what in OFTEN
-        runs = session.runs if often else min(FEWER, session.runs)
-        _kind(session, (kafka, node), what, topics, MANY if often else FEW, runs)
+    for what in (*WIDELY, *OTHERS):
+        runs = session.runs if what in OFTEN else min(FEWER, session.runs)
+        _kind(session, (kafka, node), what, topics, MANY if what in WIDELY else FEW, runs)
     own = Server(node.name, f"127.0.0.1:{tubemq_port}", node.pid)
     _kind(session, (own,), TUBEMQ_SEND, topics, MANY, session.runs)
     for server in (kafka, node):

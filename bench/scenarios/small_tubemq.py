@@ -15,7 +15,7 @@ from bench.clients.small_tubemq import FLIGHTS, PACE, READERS, SENDERS
 from bench.goals import CPU_EACH, SERVER_CPU, SINGLE_RATE
 from bench.loading import create
 from bench.rounds import rounds
-from bench.scenarios.small_clients import FEWER, SETTLE_S, latencies, too_late
+from bench.scenarios.small_clients import FEWER, SETTLE_S, latencies, punctual, too_late
 from bench.servers import Server, kept, snode
 from bench.session import Session
 from tools.peers import tubemq
@@ -28,12 +28,13 @@ RIVALS: Mapping[str, Sequence[str]] = {
 }
 
 SENT = {"send and wait": (SENDERS, 5_000), "a hundred in flight": (FLIGHTS, 25_000)}
-WARM = 10_000
-"""Sent before the clock starts, by everyone."""
+WARM = {"Java": 10_000}
+WARM_OURS = 1_000
+"""Sent before the clock starts."""
 
 RATE = 500
 READ = 2_000
-WARM_READS = 5_000
+WARM_READS = 10_000
 QUICK_SHARE = 5
 
 _numbers = itertools.count(1)
@@ -102,7 +103,7 @@ def _send(session: Session, place: Place, what: str, case: str, number: int, top
     variant = f"TubeMQ, {what}, {place.name}"
     if ("small", variant, case) in session.broken:
         return
-    warm = _share(session, WARM)
+    warm = _share(session, WARM.get(case, WARM_OURS))
     job = {"part": "tubemq", "what": what, "case": case, "masters": place.masters, "topic": topic}
     before = place.server.cpu_s()
     try:
@@ -131,9 +132,8 @@ def reads(session: Session) -> None:
 
 def _read(session: Session, place: Place, variant: str, case: str, number: int) -> None:
     count, warm = _share(session, READ), _share(session, WARM_READS)
-    job = {"part": "tubemq", "masters": place.masters, "topic": place.topic(), "count": count, "warm": warm}
     try:
-        found, spent = _followed(place, case, job, count)
+        found, spent = punctual(session, lambda: _followed(place, case, count, warm))
     except CaseFailed as error:
         session.failed("small", variant, case, error)
         return
@@ -141,8 +141,9 @@ def _read(session: Session, place: Place, variant: str, case: str, number: int) 
     session.add("small", variant, SERVER_CPU, case, number, spent / (count + warm) * 1e6)
 
 
-def _followed(place: Place, case: str, job: Mapping[str, object], count: int) -> tuple[Mapping[str, object], float]:
+def _followed(place: Place, case: str, count: int, warm: int) -> tuple[Mapping[str, object], float]:
     """What the reader says, and the server's CPU for all messages: sent, asked for and read."""
+    job = {"part": "tubemq", "masters": place.masters, "topic": place.topic(), "count": count, "warm": warm}
     with begun("bench.small_case", {**job, "what": "read", "case": case}) as process:
         time.sleep(SETTLE_S)
         before = place.server.cpu_s()

@@ -12,6 +12,24 @@ def test_an_unknown_scenario_names_the_known_ones(capsys: pytest.CaptureFixture[
     assert "consume" in capsys.readouterr().err
 
 
+def test_an_unknown_part_names_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["small", "--part", "sends", "--part", "receives"]) == 2
+    said = capsys.readouterr().err
+    assert "sends" in said
+    assert "not receives" in said
+
+
+def test_a_part_of_a_scenario_without_parts_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["small", "consume", "--part", "sends"]) == 2
+    assert "consume has no parts" in capsys.readouterr().err
+
+
+def test_parts_that_were_not_asked_for_are_left_out_and_without_any_all_are_wanted() -> None:
+    assert Session().wants("sends")
+    assert Session(parts=("sends",)).wants("sends")
+    assert not Session(parts=("sends",)).wants("reads")
+
+
 def test_a_case_that_dies_says_its_last_words() -> None:
     with pytest.raises(CaseFailed, match="KeyError"):
         child("bench.consume_case", {"case": "no such client"})
