@@ -28,8 +28,8 @@ RIVALS: Mapping[str, Sequence[str]] = {
 }
 
 SENT = {"send and wait": (SENDERS, 5_000), "a hundred in flight": (FLIGHTS, 25_000)}
-WARM = {"Java": 10_000}
-WARM_OURS = 1_000
+JAVA = "Java"
+WARM, WARM_JAVA = 1_000, 10_000
 """Sent before the clock starts."""
 
 RATE = 500
@@ -103,7 +103,7 @@ def _send(session: Session, place: Place, what: str, case: str, number: int, top
     variant = f"TubeMQ, {what}, {place.name}"
     if ("small", variant, case) in session.broken:
         return
-    warm = _share(session, WARM.get(case, WARM_OURS))
+    warm = _share(session, WARM_JAVA if case == JAVA else WARM)
     job = {"part": "tubemq", "what": what, "case": case, "masters": place.masters, "topic": topic}
     before = place.server.cpu_s()
     try:
