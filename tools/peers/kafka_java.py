@@ -43,7 +43,13 @@ def command(
 
 
 def _line(
-    main: str, options: Mapping[str, str], classes: Path, libs: Sequence[Path], *, heap: str = "256m", quick: bool = True
+    main: str,
+    options: Mapping[str, str],
+    classes: Path,
+    libs: Sequence[Path],
+    *,
+    heap: str = "256m",
+    quick: bool = True,
 ) -> list[str]:
     arguments = [part for name, value in options.items() for part in (f"--{name}", value)]
     fixed = [*jvm.everywhere(), *(jvm.QUICK if quick else ()), "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
