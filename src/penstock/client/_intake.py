@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -44,11 +44,11 @@ class Intake:
         self._putting = False
         self._later: Callable[[], object] | None = None
         self._staged: dict[str, Staging] = {}
-        self._sealed: deque[Staging | StagedTable] = deque()
+        self._sealed: list[Staging | StagedTable] = []
         self._used_bytes = 0
         self._open: dict[int, tuple[Outcome, int]] = {}
         self._failure: PenstockError | None = None
-        self._gate: PenstockError | None = None
+        self._refusal: PenstockError | None = None
 
     @property
     def used_bytes(self) -> int:
@@ -70,7 +70,9 @@ class Intake:
             raise _interrupting()
         try:
             with self._lock:
-                if not self._fits(size):
+                if self._refusal is not None:
+                    raise self._refusal
+                if self._used_bytes and self._used_bytes + size > self._most_bytes:
                     return None
                 self._putting = True
                 staging = self._staged.get(topic)
@@ -78,22 +80,23 @@ class Intake:
                 if staging is None:
                     outcome = Outcome(self._loop, topic, self._callbacks)
                     staging = self._staged[topic] = Staging(topic, outcome, self._loop.time())
-                    self._open[id(staging.outcome)] = (staging.outcome, 0)
+                    self._open[id(outcome)] = (outcome, 0)
                 row = staging.append(key, value, timestamp_ms, headers, partition, size)
                 self._used_bytes += size
                 if staging.size >= self._batch_bytes:
                     self._seal(topic)
                     wake = True
                 self._putting = False
+            delivery = Delivery(staging.outcome, row, timestamp_ms)
             if wake:
-                self._wake()
+                self._wake()  # last: the loop's thread waits for the interpreter as long as this one goes on
         except BaseException:
             self._mend(topic)
             raise
         finally:
             if self._later is not None:
                 self._do_later()
-        return Delivery(staging.outcome, row, timestamp_ms)
+        return delivery
 
     def put_table(self, topic: str, batch: pa.RecordBatch, size: int) -> Outcome | None:
         """Put rows in; None if there is no room for them now. Raises what made the producer fail."""
@@ -131,9 +134,8 @@ class Intake:
         with self._lock:
             for topic in [topic for topic, each in self._staged.items() if each.born + after_s <= now]:
                 self._seal(topic)
-            taken = list(self._sealed)
-            self._sealed.clear()
-            oldest = min((each.born for each in self._staged.values()), default=None)
+            taken, self._sealed = self._sealed, []
+            oldest = min([each.born for each in self._staged.values()]) if self._staged else None
         return taken, oldest
 
     def open_outcomes(self) -> list[Outcome]:
@@ -158,7 +160,7 @@ class Intake:
     def gate(self, error: PenstockError | None) -> None:
         """Refuse records with ``error`` until further notice; None takes them."""
         with self._lock:
-            self._gate = error
+            self._refusal = self._failure or error
 
     def drop(self) -> list[Outcome]:
         """Forget what was put in and not taken; returns it."""
@@ -172,7 +174,7 @@ class Intake:
     def fail(self, error: PenstockError) -> list[Outcome]:
         """Refuse everything from now on; returns what was put in and not taken."""
         with self._lock:
-            self._failure = self._failure or error
+            self._failure = self._refusal = self._failure or error
         return self.drop()
 
     def _do_later(self) -> None:
@@ -190,19 +192,21 @@ class Intake:
                 if not len(staging):
                     del self._staged[topic]
                     self._open.pop(id(staging.outcome), None)
-        if interrupted:
-            self._wake()
+            left = bool(self._staged or self._sealed)
+        if left:
+            self._wake()  # it may have come just before that was done
 
     def _fits(self, size: int) -> bool:
-        if refusal := self._failure or self._gate:
-            raise refusal
+        if self._refusal is not None:
+            raise self._refusal
         return self.has_room(size)
 
     def _seal(self, topic: str) -> None:
         staging = self._staged.pop(topic, None)
         if staging is not None:
-            staging.outcome.size, staging.outcome.rows = staging.size, len(staging)
-            self._open[id(staging.outcome)] = (staging.outcome, staging.size)
+            outcome = staging.outcome
+            outcome.size, outcome.rows = staging.size, staging.count
+            self._open[id(outcome)] = (outcome, staging.size)
             self._sealed.append(staging)
 
 

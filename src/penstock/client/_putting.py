@@ -49,7 +49,7 @@ class Putting:
         """A record as the intake takes it, checked. Raises UsageError for what could never be sent."""
         if topic.__class__ is not str or topic not in self._names.known:
             topic = self._names.one(topic)
-        if key.__class__ is not bytes:
+        if key is not None and key.__class__ is not bytes:
             key = payload("key", key)
         if value.__class__ is not bytes:
             value = payload("value", value)

@@ -72,13 +72,14 @@ def _is_unicode(text: str) -> bool:
 class Staging:
     """Single records of one topic, put in one after the other, until they are given to partitions together."""
 
-    __slots__ = ("_builder", "_partitions", "born", "outcome", "size", "topic")
+    __slots__ = ("_builder", "_partitions", "born", "count", "outcome", "size", "topic")
 
     def __init__(self, topic: str, outcome: Outcome, born: float) -> None:
         self.topic = topic
         self.outcome = outcome
         self.born = born
         self.size = 0
+        self.count = 0
         self._builder = BatchBuilder()
         self._partitions: dict[int, int] = {}
 
@@ -92,19 +93,22 @@ class Staging:
         size: int,
     ) -> int:
         """Add a record; returns its row."""
-        row = len(self._builder)
-        self._builder.append(key, value, timestamp_ms, headers)
+        row = self.count
         if partition is not None:
             self._partitions[row] = partition
+        self._builder.append(key, value, timestamp_ms, headers)
         self.size += size
+        self.count = row + 1
         return row
 
     def repair(self) -> None:
         """Forget the half of a record whose ``append`` was interrupted."""
         self._builder.repair()
+        self.count = len(self._builder)
+        self._partitions.pop(self.count, None)
 
     def __len__(self) -> int:
-        return len(self._builder)
+        return self.count
 
     @property
     def named(self) -> Mapping[int, int]:
