@@ -19,7 +19,7 @@ from penstock.client._alarm import Alarm
 from penstock.client._inside import failed_inside
 from penstock.client._lateness import too_late
 from penstock.client._meters import ProducerMeter
-from penstock.client._queues import Flight, PartitionQueue, Segment, fail
+from penstock.client._queues import Flight, PartitionQueue, Segment, fail, tell
 from penstock.client._recovery import Recovery
 from penstock.client._surroundings import Backoff
 from penstock.client.delivery import Run
@@ -66,6 +66,7 @@ class Delivering:
         self._log = client_log("producer", config)
         self._loop = asyncio.get_running_loop()
         self._queues: dict[Partition, PartitionQueue] = {}
+        self._busy: dict[Partition, PartitionQueue] = {}  # those that are not idle, and perhaps some that are
         self._requests: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
         # Not every protocol can number batches, and its sender has to say that it does: without, order comes first.
@@ -99,7 +100,30 @@ class Delivering:
             queue = self._queues.get(run.partition)
             if queue is None:
                 queue = self._queues[run.partition] = PartitionQueue(run.partition)
+            self._busy[run.partition] = queue
             queue.put(run)
+
+    def is_sent_alone(self, run: Run, now: float) -> bool:
+        """Send rows that are all there is of their partition, and due; whether they are on their way.
+
+        Most that are waited for are such. Nothing stands before them, they are no reason to look at other partitions,
+        and where anything is unusual, they are left to ``kick``.
+        """
+        queue = self._queues.get(run.partition)
+        if queue is None or not self.open or not queue.holds_only(run) or run.size > self._batch_bytes:
+            return False
+        if not run.born + self._config.linger_ms / 1_000 <= now < run.born + self._config.delivery_timeout_ms / 1_000:
+            return False
+        node = self._client.leader(run.partition)
+        if node is None or self._requests[node.name] >= self._config.max_in_flight:
+            return False
+        if self._avoids is not None and self._avoids(run.partition):
+            return False
+        flight = self._taken(queue)
+        if flight is None:
+            return False
+        self._send_off(node, [(queue, flight)])
+        return True
 
     @property
     def requests(self) -> int:
@@ -124,9 +148,9 @@ class Delivering:
         now = self._loop.time()
         ready: dict[Node, list[PartitionQueue]] = {}
         wake = now + _MOST_SECONDS
-        for partition, queue in list(self._queues.items()):
+        for partition, queue in list(self._busy.items()):
             if queue.idle:
-                del self._queues[partition]
+                self._rest(queue)
                 continue
             if self._avoids is not None and self._avoids(partition) and self._move_on(queue):
                 wake = now
@@ -154,7 +178,7 @@ class Delivering:
 
     def renewed(self) -> None:
         """Leaders were asked for: what failed at another one need not wait for longer."""
-        for queue in self._queues.values():
+        for queue in self._busy.values():
             if queue.failed_at is not None and self._client.leader(queue.partition) not in {None, queue.failed_at}:
                 queue.failed_at, queue.retry_at = None, 0.0
         self.kick()
@@ -172,11 +196,12 @@ class Delivering:
         """Forget everything: whoever asks for this tells every outcome. Answers that come now are not looked at."""
         self.open, self._given_up = False, True
         self._queues.clear()
+        self._busy.clear()
 
     def drop(self, error: PenstockError) -> None:
         """Settle with ``error`` what is not under way, and, until ``begin``, what is and then fails."""
         self._recovery.dropping = error
-        for queue in list(self._queues.values()):
+        for queue in list(self._busy.values()):
             self._fail(queue.expire(float("inf"), 0.0), error)
             if queue.retries and queue.at_rest:
                 queue.recovering = True
@@ -236,11 +261,14 @@ class Delivering:
                     break
             if not chosen:
                 return
-            self._requests[node.name] += 1
-            chosen[0][1].sent_at = self._loop.time()
-            if not self._is_written(node, chosen):
-                self._unbegun[node.name] += 1
-                self._begin(self._send(node, chosen), f"send {node.name}")
+            self._send_off(node, chosen)
+
+    def _send_off(self, node: Node, chosen: list[tuple[PartitionQueue, Flight]]) -> None:
+        self._requests[node.name] += 1
+        chosen[0][1].sent_at = self._loop.time()
+        if not self._is_written(node, chosen):
+            self._unbegun[node.name] += 1
+            self._begin(self._send(node, chosen), f"send {node.name}")
 
     def _next_flight(self, queue: PartitionQueue, left: int) -> Flight | None:
         if queue.retries:
@@ -252,17 +280,23 @@ class Delivering:
         if left < self._config.max_request_bytes and queue.bytes and left < min(queue.bytes, self._batch_bytes):
             return None
         while self._due(queue, now := self._loop.time()) <= now:
-            segments = queue.take(self._batch_bytes)
-            try:
-                flight = queue.batch(segments)
-                flight.packed = self._sender.pack(queue.partition, flight.rows, self._config.compression)
-            except PenstockError as error:
-                self._fail(segments, error)
-            except Exception as error:
-                self._fail(segments, self._unpackable(queue.partition, error))
-            else:
-                queue.in_flight.append(flight)
-                return flight
+            if (taken := self._taken(queue)) is not None:
+                return taken
+        return None
+
+    def _taken(self, queue: PartitionQueue) -> Flight | None:
+        """The next rows of a queue that has some, packed and under way; None where they could not be, and have failed."""
+        segments = queue.take(self._batch_bytes)
+        try:
+            flight = queue.batch(segments)
+            flight.packed = self._sender.pack(queue.partition, flight.rows, self._config.compression)
+        except PenstockError as error:
+            self._fail(segments, error)
+        except Exception as error:
+            self._fail(segments, self._unpackable(queue.partition, error))
+        else:
+            queue.in_flight.append(flight)
+            return flight
         return None
 
     def _unpackable(self, partition: Partition, error: Exception) -> PenstockError:
@@ -296,7 +330,7 @@ class Delivering:
             undecided = self._take_in(node, chosen, answers)
             if undecided:
                 self._begin(self._decide(undecided), f"answer of {node.name}")
-            else:
+            elif self._busy:
                 self.kick()
         except Exception as error:
             self._hooks.failed(error)
@@ -316,12 +350,16 @@ class Delivering:
     ) -> list[PartitionQueue]:
         """Note every outcome; returns the queues with failed batches to decide about, which are `recovering` now."""
         self._meter.request.add(self._loop.time() - chosen[0][1].sent_at)
-        by_packed = {id(flight.packed): (queue, flight) for queue, flight in chosen}
+        by_packed = {}
+        for place in chosen:
+            by_packed[id(place[1].packed)] = place
         undecided = []
         for sent in answers:
             queue, flight = by_packed.pop(id(sent.packed))
             queue.in_flight.remove(flight)
             if sent.error is None:
+                if queue.idle:
+                    self._rest(queue)
                 self._stored(queue, flight, sent)
             else:
                 self._failed(queue, flight, sent, sent.error, node)
@@ -383,9 +421,16 @@ class Delivering:
 
     def _fail(self, segments: Sequence[Segment], error: PenstockError) -> None:
         self._hooks.finished(fail(segments, error))
+        tell(segments)
 
     def _settle(self, flight: Flight, offset: int, timestamp_ms: int, error: PenstockError | None) -> None:
         self._hooks.finished(flight.settle(offset, timestamp_ms, error))
+        tell(flight.segments)
+
+    def _rest(self, queue: PartitionQueue) -> None:
+        """Nothing of it has to be looked at until something is put in."""
+        queue.rest()
+        self._busy.pop(queue.partition, None)
 
     def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = self._loop.create_task(work, name=f"penstock {name}")

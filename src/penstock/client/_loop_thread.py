@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Coroutine, Sequence
 from contextvars import ContextVar
 from queue import SimpleQueue
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from penstock.client._handle import check_fork, check_threads
 from penstock.client._waiting import next_of
@@ -51,6 +51,8 @@ class LoopThread:
         check_threads()
         self._pid = os.getpid()
         self._loop = new_loop()
+        self.soon: Final[Callable[..., object]] = self._loop.call_soon_threadsafe
+        """As `post`, for who has looked at `forked`, and does not wait: nothing of ours between a record and the loop."""
         self._thread = threading.Thread(target=self._serve, name="penstock", daemon=True)
         self._thread.start()
 

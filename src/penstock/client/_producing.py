@@ -69,7 +69,7 @@ class ProducerEngine:
         self._loop = asyncio.get_running_loop()
         self._callbacks = callbacks or LoopCallbacks()
         memory = (config.batch_size_bytes, config.buffer_memory_bytes)
-        self.intake = Intake(self._loop, *memory, lambda: post(self._tick), self._callbacks)
+        self.intake = Intake(self._loop, *memory, partial(post, self._tick), self._callbacks)
         self._room = Room(self.intake, config.max_block_ms, self._tick)
         self.wait_for_room = self._room.wait
         self._names = TopicNames(client)
@@ -209,7 +209,9 @@ class ProducerEngine:
                 self._timer.cancel()
             self._timer = self._loop.call_at(oldest + linger_s, self._tick)
         self._delivering.urgent = urgent
-        self._delivering.kick()
+        runs = taken[0].outcome.runs if len(taken) == 1 and not urgent else None
+        if runs is None or len(runs) != 1 or not self._delivering.is_sent_alone(runs[0], now):
+            self._delivering.kick()
 
     def _give(self, staged: Staging | StagedTable) -> None:
         router = self._routers.get(staged.topic)
@@ -232,6 +234,9 @@ class ProducerEngine:
             failure.__cause__ = error
             self._refuse(staged.outcome, failure)
         else:
+            if len(runs) == 1 and not runs[0].settled:
+                self._delivering.put(runs)
+                return
             self._delivering.put([run for run in runs if not run.settled])
             if refused := [run for run in runs if run.settled]:
                 staged.outcome.changed()

@@ -19,19 +19,19 @@ from penstock.errors import PenstockError
 from penstock.model import Node, Partition
 from penstock.seams import Packed
 
-__all__ = ["Flight", "PartitionQueue", "Segment", "fail"]
+__all__ = ["Flight", "PartitionQueue", "Segment", "fail", "tell"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Segment:
-    """``rows`` rows of a run, from ``first`` on."""
+    """``rows`` rows of a run, from ``first`` on. Nobody changes it; not frozen, as there is one a batch at least."""
 
     run: Run
     first: int
     rows: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Flight:
     """One batch: its rows (kept in case it must be split), who they belong to, and how often it has failed.
 
@@ -57,7 +57,11 @@ class Flight:
         return min(segment.run.born for segment in self.segments)
 
     def settle(self, offset: int, timestamp_ms: int, error: PenstockError | None) -> list[Run]:
-        """Tell every row's outcome; returns the runs of which nothing is open any more."""
+        """Note every row's outcome; returns the runs of which nothing is open any more. Nobody who waits is told yet."""
+        if len(self.segments) == 1 and self.offsets is None:
+            only = self.segments[0]
+            whole = only.run.settle(Fate(only.first, only.rows, offset, timestamp_ms, error))
+            return [only.run] if whole else []
         finished: list[Run] = []
         done = 0
         for segment in self.segments:
@@ -65,7 +69,6 @@ class Flight:
             finished.extend(segment.run for fate in fates if segment.run.settle(fate))
             done += segment.rows
             offset = offset + segment.rows if offset >= 0 else -1
-        _changed(self.segments)
         return finished
 
     def _fates(
@@ -103,14 +106,16 @@ class Flight:
 
 
 def fail(segments: Sequence[Segment], error: PenstockError) -> list[Run]:
-    """Tell the outcome of rows that never became a batch; returns as ``Flight.settle``."""
+    """Note the outcome of rows that never became a batch; returns as ``Flight.settle``."""
     settled = ((each.run, Fate(each.first, each.rows, -1, -1, error)) for each in segments)
-    finished = [run for run, fate in settled if run.settle(fate)]
-    _changed(segments)
-    return finished
+    return [run for run, fate in settled if run.settle(fate)]
 
 
-def _changed(segments: Sequence[Segment]) -> None:
+def tell(segments: Sequence[Segment]) -> None:
+    """Tell who waits for these rows that some are settled. Last of all: a thread that wakes wants the interpreter."""
+    if len(segments) == 1:
+        segments[0].run.outcome.changed()
+        return
     for outcome in {id(segment.run.outcome): segment.run.outcome for segment in segments}.values():
         outcome.changed()
 
@@ -147,6 +152,18 @@ class PartitionQueue:
             self.bytes = max(0, self.bytes - sum(run.size for run in given)) if self._runs else 0
         return given
 
+    def holds_only(self, run: Run) -> bool:
+        """Whether this is all that there is to send, and nothing is unanswered."""
+        return (
+            len(self._runs) == 1
+            and self._runs[0] is run
+            and not (self._taken or self.in_flight or self.retries or self.recovering)
+        )
+
+    def rest(self) -> None:
+        """It is idle, and what was said of its node is old when it no longer is."""
+        self.failed_at, self.retry_at = None, 0.0
+
     @property
     def idle(self) -> bool:
         """Nothing to send and nothing unanswered."""
@@ -162,6 +179,10 @@ class PartitionQueue:
 
         Whoever took them owes them a fate: they are not in the queue any more, and in no batch yet.
         """
+        run = self._runs[0]
+        if len(self._runs) == 1 and not self._taken and run.size <= most_bytes:
+            self._advance(run, run.count)
+            return [Segment(run, 0, run.count)]
         segments: list[Segment] = []
         first: Rows | None = None
         left = most_bytes
@@ -183,6 +204,9 @@ class PartitionQueue:
 
     def batch(self, segments: list[Segment]) -> Flight:
         """Rows that were taken, as one batch."""
+        whole = segments[0].run
+        if len(segments) == 1 and segments[0].rows == whole.count and whole.rows is not None:
+            return self._flight(segments, whole.rows)
         pieces = [each.run.rows.slice(each.first, each.rows) for each in segments if each.run.rows is not None]
         return self._flight(segments, _joined(pieces))
 

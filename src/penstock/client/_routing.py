@@ -73,6 +73,8 @@ class TopicRouter:
         column of partitions that are no numbers.
         """
         if isinstance(rows, FewRows):
+            if len(rows.values) == 1 and self._chooser is None:
+                return self._route_one(rows, outcome, born, named)
             return self._route_few(rows, outcome, born, named)
         return self._route_columns(rows, outcome, born)
 
@@ -105,6 +107,21 @@ class TopicRouter:
         outcome.runs = runs  # last of all: who waits in another thread sees all of it, or nothing
         return runs
 
+    def _route_one(self, rows: FewRows, outcome: Outcome, born: float, named: Mapping[int, int]) -> list[Run]:
+        """As `_route_few`, for the only record of who waits for each."""
+        key = rows.keys[0]
+        free = not named and key is None
+        if named:
+            target = named[0]
+        elif key is not None:
+            target = self._keys.one(key, len(self._partitions))
+        else:
+            (target,) = self._sticky_few(1, outcome.size)
+        run = self._run(outcome, target, rows, outcome.size, born)
+        run.free = free
+        outcome.runs = [run]
+        return outcome.runs
+
     def _chosen_few(self, chooser: Chooser, keys: Sequence[bytes | None], named: Mapping[int, int]) -> list[int | None]:
         """The partition of each row, None where any will do."""
         left = [place for place in range(len(keys)) if place not in named]
@@ -114,9 +131,11 @@ class TopicRouter:
 
     def _sticky_few(self, rows: int, size: int) -> Sequence[int]:
         """As `_sticky_targets`, for rows that rarely fill a batch."""
+        if not rows or len(self._partitions) == 1:
+            return (0,) * rows
         ill = self._avoids is not None and self._avoids(self._partitions[self._sticky])
-        if not rows or ill or self.count == 1 or self._sticky_bytes + size > self._batch_bytes:
-            return [int(each) for each in self._sticky_targets(rows, size)] if rows else ()
+        if ill or self._sticky_bytes + size > self._batch_bytes:
+            return [int(each) for each in self._sticky_targets(rows, size)]
         self._sticky_bytes += size
         return (self._sticky,) * rows
 
@@ -163,7 +182,7 @@ class TopicRouter:
 
     def _run(self, outcome: Outcome, partition: int, rows: Rows, size: int, born: float) -> Run:
         """Rows of one partition; settled at once if there is no such."""
-        if 0 <= partition < self.count:
+        if 0 <= partition < len(self._partitions):
             return Run(outcome, self._partitions[partition], rows, size, born)
         topic = self._partitions[0].topic
         run = Run(outcome, Partition(topic, partition), rows, size, born)

@@ -69,7 +69,7 @@ class Producer(Handle, Generic[K, V]):
         self._inner._callbacks = ThreadCallbacks(self._inner._callbacks.told)
         self._inner._measuring.callbacks = ThreadCallbacks(self._inner._callbacks.told)
         self._loop = loop_thread()
-        self._inner._post = self._loop.post
+        self._inner._post = self._loop.soon
 
     def __enter__(self) -> Self:
         self._loop.run(self._inner._enter)

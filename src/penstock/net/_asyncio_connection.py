@@ -54,21 +54,18 @@ class AsyncioPending:
 class AsyncioTold:
     """A request on its way whose answer is told to somebody."""
 
-    __slots__ = ("_loop", "_told", "timeout_s", "until")
+    __slots__ = ("_loop", "settle", "timeout_s", "until")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, told: Told, timeout_s: float) -> None:
         self._loop = loop
-        self._told = told
+        self.settle = told
+        """Now: another turn of the loop would cost more than all the rest."""
         self.timeout_s = timeout_s
         self.until = loop.time() + timeout_s
 
-    def settle(self, frame: Frame) -> None:
-        """Now: another turn of the loop would cost more than all the rest."""
-        self._told(frame)
-
     def fail(self, error: PenstockError) -> None:
         """Later: whoever hears of it may write on this connection, of which not all is known to be lost yet."""
-        self._loop.call_soon(self._told, error)
+        self._loop.call_soon(self.settle, error)
 
 
 class AsyncioMany:
@@ -287,6 +284,10 @@ class AsyncioConnection(asyncio.BufferedProtocol):
             raise lost(self._endpoint, self._end.message)
         assert self._transport is not None
         self._last_used = self._loop.time()
+        if len(buffers) == 1:
+            self.sent += len(buffers[0])
+            self._transport.write(buffers[0])
+            return
         for buffer in join_small(buffers):
             self.sent += len(buffer)
             self._transport.write(buffer)

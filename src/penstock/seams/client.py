@@ -96,9 +96,9 @@ class Packed(Protocol):
     def size(self) -> int: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Sent:
-    """The answer for one Packed: ``base_offset`` -1 with acks=0; ``error`` None when it is stored.
+    """The answer for one Packed: ``base_offset`` -1 with acks=0; ``error`` None when it is stored. Nobody changes it.
 
     ``offsets`` has each record's where they do not follow each other by one; -1 for a record that is not stored, which
     only happens beside an ``error``: then the others are stored for good, and are not sent again.

@@ -29,6 +29,9 @@ __all__ = ["ProduceForm", "Stored"]
 _MARK: Final = b"\xa5" * 1_000
 """Records that stand nowhere else in a request: no letter of its texts begins with such a byte in UTF-8."""
 
+_SMALL: Final = 16_384
+"""So many bytes are sent in one piece; the connection would join them all the same."""
+
 _ANSWER_WITH_TIME: Final = 2
 _SIZE: Final = 4
 _CORRELATION: Final = 4
@@ -75,14 +78,17 @@ class ProduceForm:
         self._same, self._told_at, self._size = _answer(partition, version)
 
     def fill(self, records: Buffer) -> Outgoing:
-        """The request for these records, which are not copied here."""
+        """The request for these records; many of them are not copied here."""
         api, rest = self._head
         length = _length(len(records), compact=self._compact)
-        size = len(api) + _CORRELATION + len(rest) + len(length) + len(records) + len(self._tail)
+        count = len(records)
+        size = len(api) + _CORRELATION + len(rest) + len(length) + count + len(self._tail)
 
         def frame(correlation: int) -> Buffers:
-            before = b"".join((size.to_bytes(4, "big"), api, correlation.to_bytes(4, "big"), rest, length))
-            return (before, records, self._tail)
+            before = (size.to_bytes(4, "big"), api, correlation.to_bytes(4, "big"), rest, length)
+            if count <= _SMALL:
+                return (b"".join((*before, records, self._tail)),)
+            return (b"".join(before), records, self._tail)
 
         return frame
 

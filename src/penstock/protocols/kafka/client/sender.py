@@ -75,6 +75,7 @@ class KafkaSender:
         self._unanswered: dict[Endpoint, Connection] = {}
         self._forms: dict[Partition, ProduceForm] = {}
         self._formed_for: tuple[int, int, float, str | None] | None = None
+        self._spoken: tuple[PromptLink[Versions], int | None, int] | None = None
 
     @property
     def numbered(self) -> bool:
@@ -92,17 +93,19 @@ class KafkaSender:
 
     def pack(self, partition: Partition, rows: Rows, codec: Codec) -> KafkaPacked:
         """Encode rows as one batch, numbered; rows without a timestamp get the present. Raises UsageError."""
-        now_ms = self._calls.channel.now_ms()
         if not self._idempotent:
-            return KafkaPacked(partition, rows.num_rows, _encoded(rows, codec, ANYONE, now_ms))
+            return KafkaPacked(partition, rows.num_rows, self._encoded(rows, codec, ANYONE))
         if self._identity == NOT_IDEMPOTENT:
             raise UsageError("the sender is not open", hint="Await open() before pack().")
-        numbering = self._numbering.setdefault(partition, Numbering(self._identity))
-        identity, sequence = numbering.take(self._identity, 0)
+        numbering = self._numbering.get(partition)
+        if numbering is None:
+            numbering = self._numbering[partition] = Numbering(self._identity)
+        identity, sequence = numbering.place(self._identity)
         producing = Producing(identity.producer_id, identity.epoch, sequence, self._transactional_id is not None)
-        data = _encoded(rows, codec, producing, now_ms)
-        packed = KafkaPacked(partition, rows.num_rows, data, *numbering.take(self._identity, rows.num_rows))
-        numbering.waiting.append(packed)
+        packed = KafkaPacked(
+            partition, rows.num_rows, self._encoded(rows, codec, producing), identity, sequence
+        )
+        numbering.taken(packed)
         return packed
 
     async def send(self, node: Node, batches: Sequence[Packed], *, acks: int, timeout_s: float) -> Sequence[Sent]:
@@ -130,7 +133,7 @@ class KafkaSender:
         link = self._calls.prompt(node.endpoint, _LANE) if acks else None
         if link is None:
             return False
-        ours = [packed for packed in batches if isinstance(packed, KafkaPacked)]
+        ours: list[KafkaPacked] = list(batches)  # type: ignore[arg-type]  # what we packed ourselves
 
         def told(answer: Frame | PenstockError) -> None:
             try:
@@ -165,15 +168,19 @@ class KafkaSender:
         if isinstance(answer, PenstockError):
             return [self._lost(packed, answer) for packed in ours]
         if form is not None and (stored := form.stored(answer.body)) is not None:
-            return [self._sent(ours[0], stored.base_offset, stored.timestamp_ms, None)]
+            return [self._sent(ours[0], *stored, None)]
         try:
             return self._outcomes(ours, self._calls.read(link, ProduceResponse, version, answer), node)
         except PenstockError as error:
             return [self._lost(packed, error) for packed in ours]
 
     def _version(self, link: PromptLink[Versions]) -> int:
-        """In which version of Produce this link is spoken to."""
-        return self._calls.version(link, ProduceRequest, self._highest_produce)
+        """In which version of Produce this link is spoken to; of the link that was asked for last it is known."""
+        known = self._spoken
+        if known is None or known[0] is not link or known[1] != self._highest_produce:
+            version = self._calls.version(link, ProduceRequest, self._highest_produce)
+            known = self._spoken = link, self._highest_produce, version
+        return known[2]
 
     def _form(self, partition: Partition, version: int, acks: int, timeout_s: float) -> ProduceForm:
         """One for each partition that was sent to, as long as nothing else changes."""
@@ -269,9 +276,16 @@ class KafkaSender:
             numbering = self._numbering.get(packed.partition)
             # Asked now: when it is this one's turn to be decided about, those before it are stored.
             packed.overtook = numbering is not None and not numbering.first(packed)
-        elif packed.partition in self._numbering:
-            self._numbering[packed.partition].acknowledged(packed)
+        elif (numbering := self._numbering.get(packed.partition)) is not None:
+            numbering.acknowledged(packed)
         return Sent(packed, base_offset, timestamp_ms, error)
+
+    def _encoded(self, rows: Rows, codec: Codec, producing: Producing) -> memoryview:
+        if isinstance(rows, FewRows):
+            return encode_few(rows, codec=codec, producing=producing)
+        from penstock.protocols.kafka.records import encode
+
+        return encode(rows, codec=codec, producing=producing, timestamp_ms=self._calls.channel.now_ms())
 
     async def _next_epoch(self) -> ProducerIdentity:
         if self._identity.epoch < LARGEST_EPOCH:
@@ -290,14 +304,6 @@ class KafkaSender:
             # A broker that has just started has no block of ids yet and says so with any of several codes.
             error = error_for(answer.error_code or -1, "getting a producer id failed")
             await (retry.after(error) if answer.producer_id >= 0 else retry.pause(error))
-
-
-def _encoded(rows: Rows, codec: Codec, producing: Producing, now_ms: int) -> memoryview:
-    if isinstance(rows, FewRows):
-        return encode_few(rows, codec=codec, producing=producing)
-    from penstock.protocols.kafka.records import encode
-
-    return encode(rows, codec=codec, producing=producing, timestamp_ms=now_ms)
 
 
 def _request(

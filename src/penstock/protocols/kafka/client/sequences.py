@@ -90,14 +90,26 @@ class Numbering:
 
     def take(self, current: ProducerIdentity, records: int) -> tuple[ProducerIdentity, int]:
         """The place of the next batch; goes over to ``current`` where nothing is under way."""
-        if self.identity != current and not self.waiting:
+        identity, sequence = self.place(current)
+        self.next = (sequence + records) % _SEQUENCES
+        return identity, sequence
+
+    def place(self, current: ProducerIdentity) -> tuple[ProducerIdentity, int]:
+        """As ``take``, for a batch that may come to nothing: it has the place once it is ``taken``."""
+        if self.identity is not current and self.identity != current and not self.waiting:
             self.identity, self.next = current, 0
-        sequence, self.next = self.next, (self.next + records) % _SEQUENCES
-        return self.identity, sequence
+        return self.identity, self.next
+
+    def taken(self, packed: KafkaPacked) -> None:
+        """It has the place that was told last, and waits to be acknowledged."""
+        self.next = (self.next + packed.records) % _SEQUENCES
+        self.waiting.append(packed)
 
     def acknowledged(self, packed: KafkaPacked) -> None:
         """It is stored."""
-        if packed in self.waiting:
+        if self.waiting and self.waiting[0] is packed:
+            del self.waiting[0]
+        elif packed in self.waiting:
             self.waiting.remove(packed)
 
     def first(self, packed: KafkaPacked) -> bool:
