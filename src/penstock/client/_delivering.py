@@ -10,28 +10,27 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import TypeAlias
 
 from penstock.client._alarm import Alarm
-from penstock.client._inside import failed_inside
+from penstock.client._inside import Background, failed_inside
 from penstock.client._lateness import too_late
 from penstock.client._meters import ProducerMeter
 from penstock.client._queues import Flight, PartitionQueue, Segment, fail, tell
+from penstock.client._readiness import MOST_SECONDS, Readiness
 from penstock.client._recovery import Recovery
 from penstock.client._surroundings import Backoff
 from penstock.client.delivery import Run
 from penstock.config import Acks, ProducerConfig
 from penstock.config.logs import client_log
-from penstock.errors import Closed, PenstockError
+from penstock.errors import PenstockError
 from penstock.model import Node, Partition
-from penstock.seams import Avoids, LogClient, Sender, SendsAtOnce, Sent
+from penstock.seams import Avoids, LogClient, Packed, Sender, SendsAtOnce, Sent
 
 __all__ = ["Delivering", "Hooks"]
-
-_MOST_SECONDS: Final = 3_600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +44,12 @@ class Hooks:
     elsewhere: Callable[[Partition], Partition | None]
 
 
+Chosen: TypeAlias = "list[tuple[PartitionQueue, Flight]]"
+"""The batches of one request, and whose they are."""
+
+
 class Delivering:
-    """``urgent`` makes every row ready to go at once: while someone flushes, or waits for memory."""
+    """One producer's; on the loop."""
 
     def __init__(
         self,
@@ -68,30 +71,29 @@ class Delivering:
         self._queues: dict[Partition, PartitionQueue] = {}
         self._busy: dict[Partition, PartitionQueue] = {}  # those that are not idle, and perhaps some that are
         self._requests: Counter[str] = Counter()
-        self._tasks: set[asyncio.Task[None]] = set()
-        # Not every protocol can number batches, and its sender has to say that it does: without, order comes first.
-        self._numbered = config.enable_idempotence and sender.numbered
+        self._background = Background("the producer", hooks.failed)
+        self._begin = self._background.begin
         self._avoids = sender.avoids if isinstance(sender, Avoids) else None
         self._at_once = sender.send_at_once if isinstance(sender, SendsAtOnce) else None
         self._unbegun: Counter[str] = Counter()
-        self._known_there: set[Partition] = set()
-        # One that rings earlier than it has to stays: then this is asked again, and most of the time none is started.
+        # One that rings earlier than it has to stays; most of the time none is started.
         self._alarm = Alarm(self._loop, self.kick)
         self._batch_bytes = min(config.batch_size_bytes, config.max_request_bytes)
+        # Not every protocol can number batches, and its sender has to say that it does: without, order comes first.
+        numbered = config.enable_idempotence and sender.numbered
+        self.readiness = Readiness(config, self._batch_bytes, numbered=numbered)
         acks: Acks = config.acks
         self._acks: int = acks.value
         self._timeout_s = config.request_timeout_ms / 1_000
         self._recovery = Recovery(sender, config, self._loop.time, self._settle)
-        self._given_up = False
-        self._closed = False
+        self._over = False
         self._complained = False
         self.open = False
-        self.urgent = False
 
     def begin(self) -> None:
         """What comes belongs to the next transaction; nothing is queued or under way."""
         # Its first batch of each partition may have to take the partition in first: none may overtake it.
-        self._known_there.clear()
+        self.readiness.known_there.clear()
         self._recovery.dropping = None
 
     def put(self, runs: Sequence[Run]) -> None:
@@ -103,16 +105,19 @@ class Delivering:
             self._busy[run.partition] = queue
             queue.put(run)
 
-    def is_sent_alone(self, run: Run, now: float) -> bool:
-        """Send rows that are all there is of their partition, and due; whether they are on their way.
+    def are_sent_alone(self, runs: Sequence[Run] | None, now: float) -> bool:
+        """Send rows that are due, and all there is of their partition; whether they are on their way.
 
         Most that are waited for are such. Nothing stands before them, they are no reason to look at other partitions,
         and where anything is unusual, they are left to ``kick``.
         """
+        if runs is None or len(runs) != 1:
+            return False
+        run = runs[0]
         queue = self._queues.get(run.partition)
         if queue is None or not self.open or not queue.holds_only(run) or run.size > self._batch_bytes:
             return False
-        if not run.born + self._config.linger_ms / 1_000 <= now < run.born + self._config.delivery_timeout_ms / 1_000:
+        if not self.readiness.has_come(run, now):
             return False
         node = self._client.leader(run.partition)
         if node is None or self._requests[node.name] >= self._config.max_in_flight:
@@ -147,7 +152,7 @@ class Delivering:
     def _go_on(self) -> None:
         now = self._loop.time()
         ready: dict[Node, list[PartitionQueue]] = {}
-        wake = now + _MOST_SECONDS
+        wake = now + MOST_SECONDS
         for partition, queue in list(self._busy.items()):
             if queue.idle:
                 self._rest(queue)
@@ -155,21 +160,21 @@ class Delivering:
             if self._avoids is not None and self._avoids(partition) and self._move_on(queue):
                 wake = now
             self._expire(queue, now)
-            if queue.retries and queue.at_rest and self._expiry(queue, now) <= now:
+            if queue.retries and queue.at_rest and self.readiness.expiry(queue, now) <= now:
                 # Nobody to send it to, all that time: no answer will come that could be decided about.
                 queue.recovering = True
                 self._begin(self._at_rest(queue, self._recovery.give_up_late), "give up")
                 continue
-            due = self._due(queue, now)
+            due = self.readiness.due(queue, now)
             if due > now:
                 if queue.failed_at is not None and self._client.leader(partition) in {None, queue.failed_at}:
                     self._hooks.refresh()  # another one may lead it before the pause is over
-                wake = min(wake, due, self._expiry(queue, now))
+                wake = min(wake, due, self.readiness.expiry(queue, now))
                 continue
             node = self._client.leader(partition)
             if node is None:
                 self._hooks.refresh()
-                wake = min(wake, self._expiry(queue, now))
+                wake = min(wake, self.readiness.expiry(queue, now))
             else:
                 ready.setdefault(node, []).append(queue)
         for node, queues in ready.items():
@@ -185,16 +190,13 @@ class Delivering:
 
     async def close(self) -> None:
         """Stop; requests under way are forgotten."""
-        self.open, self._closed = False, True
+        self.open, self._over = False, True
         self._alarm.cancel()
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._background.end()
 
     def give_up(self) -> None:
         """Forget everything: whoever asks for this tells every outcome. Answers that come now are not looked at."""
-        self.open, self._given_up = False, True
+        self.open, self._over = False, True
         self._queues.clear()
         self._busy.clear()
 
@@ -217,35 +219,11 @@ class Delivering:
         self.put(runs)
         return bool(runs)
 
-    def _due(self, queue: PartitionQueue, now: float) -> float:
-        """When this queue wants to send next; never, while it must wait for an answer first."""
-        if queue.retries or queue.recovering:
-            return now + _MOST_SECONDS if queue.in_flight or queue.recovering else queue.retry_at
-        if queue.oldest is None or (queue.in_flight and not self._may_follow(queue)):
-            return now + _MOST_SECONDS
-        if self.urgent or queue.bytes >= self._batch_bytes:
-            return now
-        return queue.oldest + self._config.linger_ms / 1_000
-
-    def _may_follow(self, queue: PartitionQueue) -> bool:
-        """Whether a batch may be sent behind one that is not answered yet.
-
-        Only if the log would refuse it, should it overtake the other: because batches are numbered, and because the log
-        knows this producer's numbers. It does not before it has stored a first batch. (Overtaking happens: two requests
-        wait for a connection, it opens, and a third one finds it open before the two have been woken.)
-
-        And not behind one that is sent again: it may be stored, and the log knows it again only as one of a producer's
-        last five, of which four may have followed it the first time.
-        """
-        if not self._numbered or queue.partition not in self._known_there:
-            return False
-        return not any(flight.failures for flight in queue.in_flight)
-
     def _fill(self, node: Node, queues: list[PartitionQueue]) -> None:
         """Send requests to a node until it has enough of them, or nothing is left for it."""
         # Whoever was sent from goes behind the others, so that a busy partition does not starve the rest.
         while queues and self._requests[node.name] < self._config.max_in_flight:
-            chosen: list[tuple[PartitionQueue, Flight]] = []
+            chosen: Chosen = []
             left = self._config.max_request_bytes
             for queue in list(queues):
                 flight = self._next_flight(queue, left)
@@ -255,7 +233,7 @@ class Delivering:
                 assert flight.packed is not None
                 left -= flight.packed.size
                 queues.remove(queue)
-                if self._due(queue, self._loop.time()) <= self._loop.time():
+                if self.readiness.due(queue, self._loop.time()) <= self._loop.time():
                     queues.append(queue)
                 if left <= 0:
                     break
@@ -263,7 +241,7 @@ class Delivering:
                 return
             self._send_off(node, chosen)
 
-    def _send_off(self, node: Node, chosen: list[tuple[PartitionQueue, Flight]]) -> None:
+    def _send_off(self, node: Node, chosen: Chosen) -> None:
         self._requests[node.name] += 1
         chosen[0][1].sent_at = self._loop.time()
         if not self._is_written(node, chosen):
@@ -279,13 +257,13 @@ class Delivering:
             return flight
         if left < self._config.max_request_bytes and queue.bytes and left < min(queue.bytes, self._batch_bytes):
             return None
-        while self._due(queue, now := self._loop.time()) <= now:
+        while self.readiness.due(queue, now := self._loop.time()) <= now:
             if (taken := self._taken(queue)) is not None:
                 return taken
         return None
 
     def _taken(self, queue: PartitionQueue) -> Flight | None:
-        """The next rows of a queue that has some, packed and under way; None where they could not be, and have failed."""
+        """The next rows of a queue that has some, as a batch under way; None where they could not be packed."""
         segments = queue.take(self._batch_bytes)
         try:
             flight = queue.batch(segments)
@@ -306,21 +284,17 @@ class Delivering:
             self._log.error("packing a batch of %s failed inside: %r", partition, error, exc_info=error)
         return failed_inside("packing this", error, partition)
 
-    def _is_written(self, node: Node, chosen: list[tuple[PartitionQueue, Flight]]) -> bool:
+    def _is_written(self, node: Node, chosen: Chosen) -> bool:
         """Whether this request is on its way already; else it needs a task. None overtakes a task that is not begun."""
-        if self._at_once is None or self._unbegun[node.name]:
+        if self._at_once is None or self._unbegun.get(node.name):
             return False
-        batches = [flight.packed for _, flight in chosen if flight.packed is not None]
-        return self._at_once(
-            node, batches, partial(self._heard, node, chosen), acks=self._acks, timeout_s=self._timeout_s
-        )
+        heard = partial(self._heard, node, chosen)
+        return self._at_once(node, _packed(chosen), heard, acks=self._acks, timeout_s=self._timeout_s)
 
-    def _heard(
-        self, node: Node, chosen: list[tuple[PartitionQueue, Flight]], answers: Sequence[Sent] | Exception
-    ) -> None:
+    def _heard(self, node: Node, chosen: Chosen, answers: Sequence[Sent] | Exception) -> None:
         """The answer to a request without a task; it gets one if there is something to decide."""
         self._requests[node.name] -= 1
-        if self._given_up or self._closed:
+        if self._over:
             return
         if isinstance(answers, Exception):
             self._hooks.failed(answers)
@@ -335,24 +309,19 @@ class Delivering:
         except Exception as error:
             self._hooks.failed(error)
 
-    async def _send(self, node: Node, chosen: list[tuple[PartitionQueue, Flight]]) -> None:
+    async def _send(self, node: Node, chosen: Chosen) -> None:
         self._unbegun[node.name] -= 1
-        batches = [flight.packed for _, flight in chosen if flight.packed is not None]
         try:
-            answers = await self._sender.send(node, batches, acks=self._acks, timeout_s=self._timeout_s)
+            answers = await self._sender.send(node, _packed(chosen), acks=self._acks, timeout_s=self._timeout_s)
         finally:
             self._requests[node.name] -= 1
-        if not self._given_up:
+        if not self._over:
             await self._decide(self._take_in(node, chosen, answers))
 
-    def _take_in(
-        self, node: Node, chosen: list[tuple[PartitionQueue, Flight]], answers: Sequence[Sent]
-    ) -> list[PartitionQueue]:
+    def _take_in(self, node: Node, chosen: Chosen, answers: Sequence[Sent]) -> list[PartitionQueue]:
         """Note every outcome; returns the queues with failed batches to decide about, which are `recovering` now."""
         self._meter.request.add(self._loop.time() - chosen[0][1].sent_at)
-        by_packed = {}
-        for place in chosen:
-            by_packed[id(place[1].packed)] = place
+        by_packed = {id(each[1].packed): each for each in chosen}
         undecided = []
         for sent in answers:
             queue, flight = by_packed.pop(id(sent.packed))
@@ -379,7 +348,7 @@ class Delivering:
         self.kick()
 
     def _failed(self, queue: PartitionQueue, flight: Flight, sent: Sent, error: PenstockError, node: Node) -> None:
-        self._known_there.discard(queue.partition)
+        self.readiness.known_there.discard(queue.partition)
         self._meter.retries += flight.rows.num_rows if error.retriable else 0
         flight.offsets = sent.offsets
         flight.error = flight.reason = error
@@ -393,7 +362,7 @@ class Delivering:
             self._hooks.refresh()  # now, beside the pause: one after the other they add up to seconds
 
     def _stored(self, queue: PartitionQueue, flight: Flight, sent: Sent) -> None:
-        self._known_there.add(queue.partition)
+        self.readiness.known_there.add(queue.partition)
         self._meter.stored(sent.packed.records, sent.packed.size)
         queue.failed_at = None
         flight.offsets = sent.offsets
@@ -405,12 +374,6 @@ class Delivering:
         finally:
             queue.recovering = False
         self.kick()
-
-    def _expiry(self, queue: PartitionQueue, now: float) -> float:
-        """When the next of what waits is too old; what is under way is looked at when its answer comes."""
-        born = [queue.retries[0].born] if queue.retries and queue.at_rest else []
-        born += [] if queue.oldest is None else [queue.oldest]
-        return min(born) + self._config.delivery_timeout_ms / 1_000 if born else now + _MOST_SECONDS
 
     def _expire(self, queue: PartitionQueue, now: float) -> None:
         for segment in queue.expire(now, self._config.delivery_timeout_ms / 1_000):
@@ -428,17 +391,12 @@ class Delivering:
         tell(flight.segments)
 
     def _rest(self, queue: PartitionQueue) -> None:
-        """Nothing of it has to be looked at until something is put in."""
-        queue.rest()
+        """Nothing of it has to be looked at until something is put in; what is known of its node will be old then."""
+        queue.failed_at, queue.retry_at = None, 0.0
         self._busy.pop(queue.partition, None)
 
-    def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        task = self._loop.create_task(work, name=f"penstock {name}")
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        error = Closed("a task of the producer was cancelled") if task.cancelled() else task.exception()
-        if error is not None and not self._closed:
-            self._hooks.failed(error)
+def _packed(chosen: Chosen) -> list[Packed]:
+    if len(chosen) == 1 and (only := chosen[0][1].packed) is not None:
+        return [only]
+    return [flight.packed for _, flight in chosen if flight.packed is not None]

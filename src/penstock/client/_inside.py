@@ -7,13 +7,13 @@ whoever owns the work, as an error that names it. What must not live here: what 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TypeVarTuple
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVarTuple
 
-from penstock.errors import LocalError
+from penstock.errors import Closed, LocalError
 from penstock.model import Partition
 
-__all__ = ["ended", "failed_inside", "guarded"]
+__all__ = ["Background", "ended", "failed_inside", "guarded"]
 
 Ts = TypeVarTuple("Ts")
 
@@ -50,3 +50,33 @@ def ended(failed: Callable[[BaseException], object]) -> Callable[[asyncio.Task[N
             failed(error)
 
     return look
+
+
+class Background:
+    """Tasks of ``whose`` that nobody awaits: ``failed`` hears of what they raise, until all of them are ended."""
+
+    def __init__(self, whose: str, failed: Callable[[BaseException], object]) -> None:
+        self._whose = whose
+        self._failed = failed
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._over = False
+
+    def begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Have it done."""
+        task = asyncio.get_running_loop().create_task(work, name=f"penstock {name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    async def end(self) -> None:
+        """Cancel all of them, and return when they are gone."""
+        self._over = True
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = Closed(f"a task of {self._whose} was cancelled") if task.cancelled() else task.exception()
+        if error is not None and not self._over:
+            self._failed(error)

@@ -132,8 +132,9 @@ class Intake:
     def take(self, now: float, after_s: float) -> tuple[list[Staging | StagedTable], float | None]:
         """What is full, and what was begun ``after_s`` ago or earlier; and when the oldest of the rest was begun."""
         with self._lock:
-            for topic in [topic for topic, each in self._staged.items() if each.born + after_s <= now]:
-                self._seal(topic)
+            for topic, each in tuple(self._staged.items()):
+                if each.born + after_s <= now:
+                    self._seal(topic)
             taken, self._sealed = self._sealed, []
             oldest = min([each.born for each in self._staged.values()]) if self._staged else None
         return taken, oldest

@@ -52,7 +52,7 @@ class LoopThread:
         self._pid = os.getpid()
         self._loop = new_loop()
         self.soon: Final[Callable[..., object]] = self._loop.call_soon_threadsafe
-        """As `post`, for who has looked at `forked`, and does not wait: nothing of ours between a record and the loop."""
+        """As `post`, for who has looked at `forked`: nothing of ours stands between a record and the loop."""
         self._thread = threading.Thread(target=self._serve, name="penstock", daemon=True)
         self._thread.start()
 

@@ -199,7 +199,7 @@ class ProducerEngine:
 
     def _take_in(self) -> None:
         now = self._loop.time()
-        urgent = bool(self._flushing or self._room.wanted)
+        urgent = bool(self._flushing or self._room.waiting)
         linger_s = 0.0 if urgent else self.config.linger_ms / 1_000
         taken, oldest = self.intake.take(now, linger_s)
         for staged in taken:
@@ -208,9 +208,8 @@ class ProducerEngine:
             if self._timer is not None:
                 self._timer.cancel()
             self._timer = self._loop.call_at(oldest + linger_s, self._tick)
-        self._delivering.urgent = urgent
-        runs = taken[0].outcome.runs if len(taken) == 1 and not urgent else None
-        if runs is None or len(runs) != 1 or not self._delivering.is_sent_alone(runs[0], now):
+        self._delivering.readiness.urgent = urgent
+        if len(taken) != 1 or urgent or not self._delivering.are_sent_alone(taken[0].outcome.runs, now):
             self._delivering.kick()
 
     def _give(self, staged: Staging | StagedTable) -> None:
@@ -234,9 +233,6 @@ class ProducerEngine:
             failure.__cause__ = error
             self._refuse(staged.outcome, failure)
         else:
-            if len(runs) == 1 and not runs[0].settled:
-                self._delivering.put(runs)
-                return
             self._delivering.put([run for run in runs if not run.settled])
             if refused := [run for run in runs if run.settled]:
                 staged.outcome.changed()
@@ -344,7 +340,8 @@ class ProducerEngine:
 
     def _settled(self, outcome: Outcome) -> None:
         self.intake.settled(outcome)
-        self._room.look_again()
+        if self._room.waiting:
+            self._room.look_again()
 
     def _topic_failed(self, error: BaseException) -> None:
         """A topic that may not be asked for takes only its own records with it."""

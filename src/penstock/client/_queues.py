@@ -57,7 +57,7 @@ class Flight:
         return min(segment.run.born for segment in self.segments)
 
     def settle(self, offset: int, timestamp_ms: int, error: PenstockError | None) -> list[Run]:
-        """Note every row's outcome; returns the runs of which nothing is open any more. Nobody who waits is told yet."""
+        """Note every row's outcome; returns the runs of which nothing is open any more. Who waits is not told yet."""
         if len(self.segments) == 1 and self.offsets is None:
             only = self.segments[0]
             whole = only.run.settle(Fate(only.first, only.rows, offset, timestamp_ms, error))
@@ -160,10 +160,6 @@ class PartitionQueue:
             and not (self._taken or self.in_flight or self.retries or self.recovering)
         )
 
-    def rest(self) -> None:
-        """It is idle, and what was said of its node is old when it no longer is."""
-        self.failed_at, self.retry_at = None, 0.0
-
     @property
     def idle(self) -> bool:
         """Nothing to send and nothing unanswered."""
@@ -181,7 +177,8 @@ class PartitionQueue:
         """
         run = self._runs[0]
         if len(self._runs) == 1 and not self._taken and run.size <= most_bytes:
-            self._advance(run, run.count)
+            self._runs.clear()
+            self.bytes = 0
             return [Segment(run, 0, run.count)]
         segments: list[Segment] = []
         first: Rows | None = None

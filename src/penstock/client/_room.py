@@ -20,12 +20,8 @@ class Room:
         self._max_block_ms = max_block_ms
         self._hurry = hurry
         self._loop = asyncio.get_running_loop()
-        self._waiting: set[asyncio.Future[None]] = set()
-
-    @property
-    def wanted(self) -> bool:
-        """Whether somebody waits."""
-        return bool(self._waiting)
+        self.waiting: set[asyncio.Future[None]] = set()
+        """One for each who waits."""
 
     async def wait(self, size: int) -> None:
         """Return once so many bytes may fit. Raises BufferFull after ``max_block_ms``, Closed at the producer's end."""
@@ -42,21 +38,21 @@ class Room:
 
     def look_again(self) -> None:
         """There may be room now."""
-        for each in self._waiting:
+        for each in self.waiting:
             if not each.done():
                 each.set_result(None)
 
     def refuse(self, error: PenstockError) -> None:
         """Whoever waits now gets this."""
-        for each in self._waiting:
+        for each in self.waiting:
             if not each.done():
                 each.set_exception(error)
 
     async def _change(self) -> None:
         changed: asyncio.Future[None] = self._loop.create_future()
-        self._waiting.add(changed)
+        self.waiting.add(changed)
         try:
             self._hurry()
             await changed
         finally:
-            self._waiting.discard(changed)
+            self.waiting.discard(changed)

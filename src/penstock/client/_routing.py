@@ -116,7 +116,7 @@ class TopicRouter:
         elif key is not None:
             target = self._keys.one(key, len(self._partitions))
         else:
-            (target,) = self._sticky_few(1, outcome.size)
+            target = 0 if len(self._partitions) == 1 else self._sticky_few(1, outcome.size)[0]
         run = self._run(outcome, target, rows, outcome.size, born)
         run.free = free
         outcome.runs = [run]

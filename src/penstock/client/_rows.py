@@ -16,7 +16,7 @@ import pyarrow as pa
 from penstock.client.delivery import Outcome
 from penstock.columnar.arrays import numbers
 from penstock.columnar.builder import BatchBuilder, HeadersLike
-from penstock.columnar.few import FewRows, Rows
+from penstock.columnar.few import FEW, Rows
 from penstock.errors import UsageError
 
 __all__ = ["StagedTable", "Staging", "payload", "record_size"]
@@ -50,7 +50,11 @@ def _pairs(headers: object) -> Iterator[tuple[object, object]]:
 
 def record_size(key: bytes | None, value: bytes | None, headers: HeadersLike | None) -> int:
     """About what a record weighs. Raises UsageError for headers of another shape."""
-    size = _OVERHEAD + (len(key) if key else 0) + (len(value) if value else 0)
+    size = _OVERHEAD
+    if key is not None:
+        size += len(key)
+    if value is not None:
+        size += len(value)
     if headers:
         for name, content in _pairs(headers):
             if not isinstance(name, str):
@@ -72,7 +76,7 @@ def _is_unicode(text: str) -> bool:
 class Staging:
     """Single records of one topic, put in one after the other, until they are given to partitions together."""
 
-    __slots__ = ("_builder", "_partitions", "born", "count", "outcome", "size", "topic")
+    __slots__ = ("_builder", "born", "count", "named", "outcome", "size", "topic")
 
     def __init__(self, topic: str, outcome: Outcome, born: float) -> None:
         self.topic = topic
@@ -81,7 +85,8 @@ class Staging:
         self.size = 0
         self.count = 0
         self._builder = BatchBuilder()
-        self._partitions: dict[int, int] = {}
+        self.named: dict[int, int] = {}
+        """The partitions that records named, by row."""
 
     def append(
         self,
@@ -95,7 +100,7 @@ class Staging:
         """Add a record; returns its row."""
         row = self.count
         if partition is not None:
-            self._partitions[row] = partition
+            self.named[row] = partition
         self._builder.append(key, value, timestamp_ms, headers)
         self.size += size
         self.count = row + 1
@@ -105,23 +110,20 @@ class Staging:
         """Forget the half of a record whose ``append`` was interrupted."""
         self._builder.repair()
         self.count = len(self._builder)
-        self._partitions.pop(self.count, None)
+        self.named.pop(self.count, None)
 
     def __len__(self) -> int:
         return self.count
 
-    @property
-    def named(self) -> Mapping[int, int]:
-        """The partitions that records named, by row."""
-        return self._partitions
-
     def rows(self) -> Rows:
         """The records as they are where they are few; else as columns, with ``partition`` if any record named one."""
-        rows = self._builder.few_or_columns()
-        if isinstance(rows, FewRows) or not self._partitions:
+        if self.count <= FEW:
+            return self._builder.few()
+        rows = self._builder.rows()
+        if not self.named:
             return rows
         partitions = np.full(rows.num_rows, -1, np.int32)
-        partitions[list(self._partitions)] = list(self._partitions.values())
+        partitions[list(self.named)] = list(self.named.values())
         named = numbers(pa.int32(), rows.num_rows, partitions, partitions >= 0)
         return rows.append_column("partition", named)
 

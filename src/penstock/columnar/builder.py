@@ -14,7 +14,7 @@ import pyarrow as pa
 from penstock.columnar.arrays import binary_of, headers_of, numbers
 from penstock.columnar.batch import HEADER_BYTES
 from penstock.columnar.encode import encode_v2
-from penstock.columnar.few import FEW, FewRows, HeaderPairs, Rows
+from penstock.columnar.few import FewRows, HeaderPairs
 from penstock.columnar.producing import Producing
 from penstock.columnar.schema import HEADERS_TYPE
 from penstock.errors import UsageError
@@ -79,10 +79,8 @@ class BatchBuilder:
         """
         return columns_from(self._keys, self._values, self._timestamps, self._headers)
 
-    def few_or_columns(self) -> Rows:
-        """The records as they are where they are few, else as columns. Nothing may be appended any more."""
-        if len(self) > FEW:
-            return self.rows()
+    def few(self) -> FewRows:
+        """The records as they are: for a handful. Nothing may be appended any more."""
         return FewRows(self._keys, self._values, self._timestamps, self._headers)
 
     def build(self, codec: Codec = Codec.NONE, producing: Producing | None = None) -> memoryview:

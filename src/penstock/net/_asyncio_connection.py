@@ -153,8 +153,9 @@ class AsyncioConnection(asyncio.BufferedProtocol):
 
     def usable(self, idle_timeout_s: float) -> bool:
         """Open, and not idle for so long that the peer may be about to close it."""
-        idle = not self._pending and self._loop.time() - self._last_used > idle_timeout_s
-        return self._end is None and not idle
+        if self._end is not None:
+            return False
+        return bool(self._pending) or self._loop.time() - self._last_used <= idle_timeout_s
 
     def start(self, request: Outgoing, *, timeout_s: float, held_s: float = 0.0) -> AsyncioPending:
         """Write a request; its answer is fetched later. Raises ConnectionLost."""

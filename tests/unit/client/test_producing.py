@@ -124,7 +124,7 @@ def test_only_numbered_batches_follow_each_other_unanswered(
     async def main() -> None:
         async with AsyncProducer(ADDRESS, linger_ms=0) as producer:
             engine = await producer._start()
-            monkeypatch.setattr(engine._delivering, "_numbered", numbered)
+            monkeypatch.setattr(engine._delivering.readiness, "_numbered", numbered)
             await (await producer.send("t", b"0"))
             log.delays_s.extend([1.0, 1.0, 1.0])
             begun = len(sends(log))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from penstock.columnar.few import FewRows
 from penstock.errors import ConnectionLost, ServerError
 from penstock.model import Codec, Node, Partition
-from penstock.protocols.kafka.client.produce_form import ProduceForm, Stored
+from penstock.protocols.kafka.client.produce_form import ProduceForm
 from penstock.protocols.kafka.client.sender import KafkaSender
 from penstock.protocols.kafka.messages import request, response
 from penstock.protocols.kafka.messages.produce import (
@@ -80,7 +80,7 @@ GOOD = ProduceResponsePartition(index=P.id, base_offset=5, log_append_time_ms=-1
 )
 def test_a_good_answer_is_understood(version: int, offset: int, time_ms: int, start: int, throttle_ms: int) -> None:
     told = replace(GOOD, base_offset=offset, log_append_time_ms=time_ms, log_start_offset=start)
-    assert form(version).stored(answer(version, told, throttle_ms=throttle_ms)) == Stored(offset, time_ms)
+    assert form(version).stored(answer(version, told, throttle_ms=throttle_ms)) == (offset, time_ms)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -94,6 +94,8 @@ class Cluster:
         self._lineages: dict[Partition, Lineage] = {}
         self._moved: set[Partition] = set()
         self._routing = Routing(calls.channel, calls.options.metadata_max_age_ms, self.told_leader)
+        self.leader = self._routing.leader
+        """Who leads it as far as is known; None after ``distrust`` until its topic was asked for again."""
 
     async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> dict[str, TopicInfo]:
         """Topics by name (None: all); one that does not exist is absent. Raises ConnectionLost, ServerError."""
@@ -109,10 +111,6 @@ class Cluster:
     def at_hand(self, name: str) -> TopicInfo | None:
         """A topic that was told of lately and is not in doubt; None where somebody has to be asked."""
         return None if self._routing.due((name,)) else self._topics.get(name)
-
-    def leader(self, partition: Partition) -> Node | None:
-        """Who leads it as far as is known; None after ``distrust`` until its topic was asked for again."""
-        return self._routing.leader(partition)
 
     async def find_leader(self, partition: Partition, what: str) -> Node:
         """The same, asking if need be. Raises ServerError, its message being ``what``, where there is none now."""

@@ -24,7 +24,7 @@ from penstock.protocols.kafka.messages.produce import (
 from penstock.seams.channel import Outgoing
 from penstock.seams.framing import Buffer, Buffers
 
-__all__ = ["ProduceForm", "Stored"]
+__all__ = ["ProduceForm"]
 
 _MARK: Final = b"\xa5" * 1_000
 """Records that stand nowhere else in a request: no letter of its texts begins with such a byte in UTF-8."""
@@ -36,13 +36,6 @@ _ANSWER_WITH_TIME: Final = 2
 _SIZE: Final = 4
 _CORRELATION: Final = 4
 _OFFSET_AND_TIME: Final = struct.Struct(">qq")
-
-
-class Stored(NamedTuple):
-    """Where a batch is stored; ``timestamp_ms`` is -1 where the log does not stamp records."""
-
-    base_offset: int
-    timestamp_ms: int
 
 
 class _Span(NamedTuple):
@@ -92,14 +85,18 @@ class ProduceForm:
 
         return frame
 
-    def stored(self, body: memoryview) -> Stored | None:
-        """Where this answer says the batch is stored; None if it says anything else, or in another way."""
+    def stored(self, body: memoryview) -> tuple[int, int] | None:
+        """Where this answer says the batch is stored; None if it says anything else, or in another way.
+
+        That is the base offset, and the log's time in ms, -1 where the log does not stamp records.
+        """
         if len(body) != self._size:
             return None
         for first, end, same in self._same:
             if body[first:end] != same:
                 return None
-        return Stored(*_OFFSET_AND_TIME.unpack_from(body, self._told_at))
+        base_offset, timestamp_ms = _OFFSET_AND_TIME.unpack_from(body, self._told_at)
+        return base_offset, timestamp_ms
 
 
 def _length(size: int, *, compact: bool) -> bytes:

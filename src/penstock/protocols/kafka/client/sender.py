@@ -95,16 +95,14 @@ class KafkaSender:
         """Encode rows as one batch, numbered; rows without a timestamp get the present. Raises UsageError."""
         if not self._idempotent:
             return KafkaPacked(partition, rows.num_rows, self._encoded(rows, codec, ANYONE))
-        if self._identity == NOT_IDEMPOTENT:
+        if self._identity is NOT_IDEMPOTENT:
             raise UsageError("the sender is not open", hint="Await open() before pack().")
         numbering = self._numbering.get(partition)
         if numbering is None:
             numbering = self._numbering[partition] = Numbering(self._identity)
         identity, sequence = numbering.place(self._identity)
         producing = Producing(identity.producer_id, identity.epoch, sequence, self._transactional_id is not None)
-        packed = KafkaPacked(
-            partition, rows.num_rows, self._encoded(rows, codec, producing), identity, sequence
-        )
+        packed = KafkaPacked(partition, rows.num_rows, self._encoded(rows, codec, producing), identity, sequence)
         numbering.taken(packed)
         return packed
 
