@@ -127,7 +127,7 @@ class Delivering:
         flight = self._taken(queue)
         if flight is None:
             return False
-        self._send_off(node, [(queue, flight)])
+        self._send_off(node, [(queue, flight)], now)
         return True
 
     @property
@@ -239,11 +239,11 @@ class Delivering:
                     break
             if not chosen:
                 return
-            self._send_off(node, chosen)
+            self._send_off(node, chosen, self._loop.time())
 
-    def _send_off(self, node: Node, chosen: Chosen) -> None:
+    def _send_off(self, node: Node, chosen: Chosen, now: float) -> None:
         self._requests[node.name] += 1
-        chosen[0][1].sent_at = self._loop.time()
+        chosen[0][1].sent_at = now
         if not self._is_written(node, chosen):
             self._unbegun[node.name] += 1
             self._begin(self._send(node, chosen), f"send {node.name}")

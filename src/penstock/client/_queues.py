@@ -13,7 +13,7 @@ from itertools import groupby
 
 import pyarrow as pa
 
-from penstock.client.delivery import Fate, Run
+from penstock.client.delivery import Fate, Outcome, Run
 from penstock.columnar.few import FEW, FewRows, Rows, columns_of, join
 from penstock.errors import PenstockError
 from penstock.model import Node, Partition
@@ -114,10 +114,22 @@ def fail(segments: Sequence[Segment], error: PenstockError) -> list[Run]:
 def tell(segments: Sequence[Segment]) -> None:
     """Tell who waits for these rows that some are settled. Last of all: a thread that wakes wants the interpreter."""
     if len(segments) == 1:
-        segments[0].run.outcome.changed()
+        _parted(segments[0].run).changed()
         return
-    for outcome in {id(segment.run.outcome): segment.run.outcome for segment in segments}.values():
+    for outcome in {id(outcome): outcome for outcome in [_parted(segment.run) for segment in segments]}.values():
         outcome.changed()
+
+
+def _parted(run: Run) -> Outcome:
+    """The outcome of a run that has been noted, which has no way back to it once nothing is open.
+
+    So what becomes of a record that is waited for is gone when nobody looks at it any more, and not when garbage is
+    collected, which some processes never do.
+    """
+    outcome = run.outcome
+    if run.settled == run.count:
+        del run.outcome
+    return outcome
 
 
 class PartitionQueue:

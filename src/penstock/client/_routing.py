@@ -119,8 +119,8 @@ class TopicRouter:
             target = 0 if len(self._partitions) == 1 else self._sticky_few(1, outcome.size)[0]
         run = self._run(outcome, target, rows, outcome.size, born)
         run.free = free
-        outcome.runs = [run]
-        return outcome.runs
+        runs = outcome.runs = [run]
+        return runs
 
     def _chosen_few(self, chooser: Chooser, keys: Sequence[bytes | None], named: Mapping[int, int]) -> list[int | None]:
         """The partition of each row, None where any will do."""

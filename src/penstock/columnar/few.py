@@ -139,11 +139,12 @@ def encode_few(
 
 def _only(key: bytes | None, value: bytes | None) -> bytes:
     """The one record of a batch, without headers: what most batches of a handful are."""
-    body = b"%b%b%b\0" % (
+    body = b"".join((
         _FIRST,
         _NULL if key is None else varint(len(key)) + key,
         _NULL if value is None else varint(len(value)) + value,
-    )
+        b"\0",
+    ))  # fmt: skip
     return varint(len(body)) + body
 
 

@@ -56,12 +56,12 @@ class AsyncioTold:
 
     __slots__ = ("_loop", "settle", "timeout_s", "until")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, told: Told, timeout_s: float) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, told: Told, now: float, timeout_s: float) -> None:
         self._loop = loop
         self.settle = told
         """Now: another turn of the loop would cost more than all the rest."""
         self.timeout_s = timeout_s
-        self.until = loop.time() + timeout_s
+        self.until = now + timeout_s
 
     def fail(self, error: PenstockError) -> None:
         """Later: whoever hears of it may write on this connection, of which not all is known to be lost yet."""
@@ -157,15 +157,21 @@ class AsyncioConnection(asyncio.BufferedProtocol):
             return False
         return bool(self._pending) or self._loop.time() - self._last_used <= idle_timeout_s
 
+    def is_prompt(self, idle_timeout_s: float) -> bool:
+        """Whether it is both: what is written now is on its way."""
+        return self._window is None and not self._queued and self.usable(idle_timeout_s)
+
     def start(self, request: Outgoing, *, timeout_s: float, held_s: float = 0.0) -> AsyncioPending:
         """Write a request; its answer is fetched later. Raises ConnectionLost."""
+        correlation = self._written(request)
         pending = AsyncioPending(self._loop, timeout_s)
-        self._start(request, pending, held_s)
+        self._expect(correlation, pending, held_s)
         return pending
 
     def tell(self, request: Outgoing, told: Told, *, timeout_s: float, held_s: float = 0.0) -> None:
         """Write a request; ``told`` hears of its answer. Raises ConnectionLost."""
-        self._start(request, AsyncioTold(self._loop, told, timeout_s), held_s)
+        correlation = self._written(request)
+        self._expect(correlation, AsyncioTold(self._loop, told, self._last_used, timeout_s), held_s)
 
     def start_all(self, requests: Sequence[Outgoing], *, timeout_s: float) -> Sequence[AsyncioPending]:
         """Write requests in one go."""
@@ -269,12 +275,17 @@ class AsyncioConnection(asyncio.BufferedProtocol):
 
     # Inside.
 
-    def _start(self, request: Outgoing, pending: AsyncioPending | AsyncioTold, held_s: float) -> None:
-        correlation = self._next_correlation()
+    def _written(self, request: Outgoing) -> int:
+        """The correlation id that its answer will have."""
+        self._last = correlation = self._last % LARGEST_CORRELATION + 1
         self._write(request(correlation))
+        return correlation
+
+    def _expect(self, correlation: int, pending: AsyncioPending | AsyncioTold, held_s: float) -> None:
         self._await_answer(held_s)
         self._pending[correlation] = pending
-        self._ring_by(pending.until)
+        if self._clock is None or pending.until < self._rings_at:
+            self._ring_by(pending.until)
 
     def _next_correlation(self) -> int:
         self._last = self._last % LARGEST_CORRELATION + 1

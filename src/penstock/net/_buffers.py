@@ -115,10 +115,14 @@ class Intake:
         while (need := self._framing.need()) <= self._end - self._start:
             chunk = memoryview(bytes(self._scratch[self._start : self._start + need]))
             self._start += need
-            frame = self._feed(chunk)
+            frame = self._framing.feed(chunk)
+            self._fed = 0 if frame is not None else self._fed + need
             if frame is not None:
                 yield frame
-        self._make_room(need)
+        if self._start == self._end and need <= _DIRECT_BYTES:
+            self._start = self._end = 0
+        else:
+            self._make_room(need)
 
     def _feed(self, chunk: memoryview) -> Frame | None:
         frame = self._framing.feed(chunk)

@@ -63,6 +63,8 @@ class Calls:
         self.options = options
         self._in_flight: Counter[Endpoint] = Counter()
         self._reached: set[Endpoint] = set()
+        self.prompt = channel.prompt
+        """An open connection on which something can be written now, for ``tell``."""
 
     async def call(
         self,
@@ -107,10 +109,6 @@ class Calls:
             raise
         finally:
             self._in_flight[endpoint] -= 1
-
-    def prompt(self, endpoint: Endpoint, lane: str) -> PromptLink[Versions] | None:
-        """An open connection on which something can be written now, for ``tell``."""
-        return self.channel.prompt(endpoint, lane)
 
     def tell(
         self, link: PromptLink[Versions], outgoing: Outgoing, told: Told, *, timeout_s: float, held_s: float = 0.0

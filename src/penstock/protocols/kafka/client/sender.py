@@ -102,7 +102,11 @@ class KafkaSender:
             numbering = self._numbering[partition] = Numbering(self._identity)
         identity, sequence = numbering.place(self._identity)
         producing = Producing(identity.producer_id, identity.epoch, sequence, self._transactional_id is not None)
-        packed = KafkaPacked(partition, rows.num_rows, self._encoded(rows, codec, producing), identity, sequence)
+        if isinstance(rows, FewRows):
+            data = encode_few(rows, codec=codec, producing=producing)
+        else:
+            data = self._encoded(rows, codec, producing)
+        packed = KafkaPacked(partition, rows.num_rows, data, identity, sequence)
         numbering.taken(packed)
         return packed
 
@@ -142,7 +146,9 @@ class KafkaSender:
                 heard(found)
 
         try:
-            version = self._version(link)
+            known = self._spoken
+            same = known is not None and known[0] is link and known[1] == self._highest_produce
+            version = known[2] if known is not None and same else self._version(link)
             form = self._form(ours[0].partition, version, acks, timeout_s) if len(ours) == 1 else None
             if form is not None:
                 outgoing = form.fill(ours[0].sending())
@@ -173,12 +179,10 @@ class KafkaSender:
             return [self._lost(packed, error) for packed in ours]
 
     def _version(self, link: PromptLink[Versions]) -> int:
-        """In which version of Produce this link is spoken to; of the link that was asked for last it is known."""
-        known = self._spoken
-        if known is None or known[0] is not link or known[1] != self._highest_produce:
-            version = self._calls.version(link, ProduceRequest, self._highest_produce)
-            known = self._spoken = link, self._highest_produce, version
-        return known[2]
+        """In which version of Produce this link is spoken to."""
+        version = self._calls.version(link, ProduceRequest, self._highest_produce)
+        self._spoken = link, self._highest_produce, version
+        return version
 
     def _form(self, partition: Partition, version: int, acks: int, timeout_s: float) -> ProduceForm:
         """One for each partition that was sent to, as long as nothing else changes."""
