@@ -209,7 +209,7 @@ class ProducerEngine:
                 self._timer.cancel()
             self._timer = self._loop.call_at(oldest + linger_s, self._tick)
         self._delivering.readiness.urgent = urgent
-        if len(taken) != 1 or urgent or not self._delivering.are_sent_alone(taken[0].outcome.runs, now):
+        if urgent or len(taken) > 1 or (taken and not self._delivering.are_sent_alone(taken[0].outcome.runs, now)):
             self._delivering.kick()
 
     def _give(self, staged: Staging | StagedTable) -> None:

@@ -95,7 +95,7 @@ def test_timestamps_of_any_unit_are_floored_to_milliseconds(rows: list[Sent], un
 
 @given(batches, st.sampled_from(Codec), st.booleans())
 def test_a_handful_is_written_as_columns_are(rows: list[Sent], codec: Codec, transactional: bool) -> None:
-    few = builder_of(rows).few_or_columns()
+    few = builder_of(rows).few()
     assert isinstance(few, FewRows)
     producing = Producing(7, 3, 11, transactional=transactional)
     assert encode_few(few, codec=codec, producing=producing) == encode_v2(
@@ -105,7 +105,7 @@ def test_a_handful_is_written_as_columns_are(rows: list[Sent], codec: Codec, tra
 
 @given(batches, st.data())
 def test_a_handful_is_cut_and_joined_as_columns_are(rows: list[Sent], data: st.DataObject) -> None:
-    few = builder_of(rows).few_or_columns()
+    few = builder_of(rows).few()
     assert isinstance(few, FewRows)
     middle = data.draw(st.integers(0, len(rows)))
     front, back = few.slice(0, middle), few.slice(middle)
