@@ -45,6 +45,27 @@ def test_sequences_wrap_to_zero() -> None:
     assert [packed(numbering, FIRST, n).sequence for n in (2, 1)] == [LAST_SEQUENCE, 1]
 
 
+def test_what_could_not_be_packed_takes_no_number() -> None:
+    numbering = Numbering(FIRST, next=LAST_SEQUENCE)
+    assert [numbering.place(FIRST), numbering.place(FIRST)] == [(FIRST, LAST_SEQUENCE)] * 2
+    batch = KafkaPacked(P, 2, memoryview(b""), *numbering.place(FIRST))
+    numbering.taken(batch)
+    assert numbering.place(FIRST) == (FIRST, 1)
+    # While something is under way, its identity stays; a place alone is nothing under way.
+    second = ProducerIdentity(7, 1)
+    assert numbering.place(second) == (FIRST, 1)
+    numbering.acknowledged(batch)
+    assert [numbering.place(second), numbering.place(second)] == [(second, 0)] * 2
+
+
+def test_answers_may_come_in_any_order() -> None:
+    numbering = Numbering(FIRST)
+    first, second, third = (packed(numbering, FIRST, 1) for _ in range(3))
+    for answered, left in ((second, [first, third]), (second, [first, third]), (first, [third]), (third, [])):
+        numbering.acknowledged(answered)
+        assert all(one is other for one, other in zip(numbering.waiting, left, strict=True))
+
+
 def test_a_new_epoch_numbers_all_that_waits_anew_and_leaves_sent_bytes_alone() -> None:
     numbering = Numbering(FIRST)
     batches = [packed(numbering, FIRST, n) for n in (3, 1, 4)]
