@@ -117,18 +117,15 @@ class Delivering:
         queue = self._queues.get(run.partition)
         if queue is None or not self.open or not queue.holds_only(run) or run.size > self._batch_bytes:
             return False
-        if not self.readiness.has_come(run, now):
+        if not self.readiness.has_come(run, now) or (self._avoids is not None and self._avoids(run.partition)):
             return False
         node = self._client.leader(run.partition)
         if node is None or self._requests[node.name] >= self._config.max_in_flight:
             return False
-        if self._avoids is not None and self._avoids(run.partition):
-            return False
         flight = self._taken(queue)
-        if flight is None:
-            return False
-        self._send_off(node, [(queue, flight)], now)
-        return True
+        if flight is not None:
+            self._send_off(node, [(queue, flight)], now)
+        return flight is not None
 
     @property
     def requests(self) -> int:
