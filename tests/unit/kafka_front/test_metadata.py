@@ -22,6 +22,23 @@ def topics(*names: str) -> list[MetadataRequestTopic]:
 # Metadata.
 
 
+def test_who_gives_ids_is_answered_by_ids_whatever_the_names_are() -> None:
+    """Java's consumers leave the name empty, not null; what is asked for by name beside ids is not answered."""
+
+    async def test(kit: Kit) -> None:
+        topic = kit.store.create_topic("t", 1)
+        kit.store.create_topic("other", 1)
+        unknown = b"x" * 16
+        asked = [MetadataRequestTopic(name=name, topic_id=topic.id) for name in ("", "other")]
+        for one in asked:
+            wanted = [one, MetadataRequestTopic(name="", topic_id=unknown), *topics("other"), one]
+            answer = await kit.ask(MetadataRequest(topics=wanted), 12)
+            told = [(each.name, each.topic_id, each.error_code) for each in answer.topics]
+            assert told == [("t", topic.id, 0), (None, unknown, ErrorCode.UNKNOWN_TOPIC_ID)]
+
+    run(test)
+
+
 @pytest.mark.parametrize("version", range(13))
 def test_metadata_names_the_node_and_all_topics(version: int) -> None:
     async def test(kit: Kit) -> None:

@@ -12,6 +12,7 @@ from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call, is_internal
 from penstock.protocols.kafka.front.faults import code_of
 from penstock.protocols.kafka.front.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, shown
+from penstock.protocols.kafka.messages.declare import NO_UUID
 from penstock.protocols.kafka.messages.discovery import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -35,7 +36,9 @@ async def metadata(call: Call, request: MetadataRequest) -> MetadataResponse:
     if wanted is None or (call.version == 0 and not wanted):
         topics = [await _in_turn(call, request, topic) for topic in await shared.all_topics()]
     else:
-        topics = [await _asked(call, request, topic) for topic in wanted]
+        # Java's consumers leave an empty name beside the id; where anybody gives ids, a real broker reads no names.
+        by_id = {topic.topic_id: topic for topic in wanted if topic.topic_id != NO_UUID}
+        topics = [await _asked(call, request, topic) for topic in by_id.values() or wanted]
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=shared.node_id, host=shared.advertised.host, port=shared.advertised.port)
@@ -65,7 +68,7 @@ async def _asked(call: Call, request: MetadataRequest, topic: MetadataRequestTop
 
 async def _found(call: Call, request: MetadataRequest, topic: MetadataRequestTopic) -> MetadataResponseTopic:
     enode = call.shared.enode
-    if topic.name is None:
+    if topic.name is None or topic.topic_id != NO_UUID:
         by_id = await enode.topic_by_id(topic.topic_id)
         if by_id is not None:
             return await _topic(call, request, by_id)
