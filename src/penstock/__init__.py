@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from penstock.client import ResetPlan as ResetPlan
     from penstock.client import ResetTo as ResetTo
     from penstock.client import RowsLike as RowsLike
+    from penstock.client import SubscriptionPattern as SubscriptionPattern
     from penstock.client import Timing as Timing
     from penstock.client import TopicsLike as TopicsLike
     from penstock.client import Transaction as Transaction
@@ -133,8 +134,8 @@ _HOME_OF = {
             "Consumer ConsumerInterceptor ConsumerMetrics Delivery DeliveryTimeout EmptyReason GroupOffset Lag "
             "MetricsHook NoOffset OffsetLike OffsetMove OffsetsLike Outgoing PartitionStatus PartitionerFunction "
             "PatternLike Peek Producer ProducerInterceptor ProducerMetrics RangeReader ReadState RebalanceListener "
-            "RecordMetadata ResetPlan ResetTo RowsLike Timing TopicsLike Transaction TransactionAborted WakeUp "
-            "offsets_from_csv offsets_to_csv read scan"
+            "RecordMetadata ResetPlan ResetTo RowsLike SubscriptionPattern Timing TopicsLike Transaction "
+            "TransactionAborted WakeUp offsets_from_csv offsets_to_csv read scan"
         ),
         "penstock.columnar": "Deserializer HeadersLike Messages Part Serializer from_json from_utf8 to_json to_utf8",
         "penstock.config": "OptionValue",

@@ -183,6 +183,9 @@ class Listener(penstock.RebalanceListener):
 async def consume_async() -> None:
     async with penstock.AsyncConsumer("rocketmq://127.0.0.1:9876/orders?group=audit&tags=Paid||Refunded") as consumer:
         await consumer.subscribe(["orders"], Listener())
+        await consumer.subscribe(penstock.SubscriptionPattern("orders-.*"))
+        await consumer.subscribe(["orders", penstock.SubscriptionPattern("orders-.*")])
+        await consumer.subscribe(pattern=penstock.SubscriptionPattern("orders-.*"))
         async for batch in consumer:
             assert_type(batch, penstock.Messages)
             await consumer.commit(batch)

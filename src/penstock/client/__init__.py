@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.client._resetting import ResetPlan as ResetPlan
     from penstock.client._resetting import ResetTo as ResetTo
     from penstock.client._subscribed import PatternLike as PatternLike
+    from penstock.client._subscribed import SubscriptionPattern as SubscriptionPattern
     from penstock.client._subscribed import TopicsLike as TopicsLike
     from penstock.client._tables import ArrowArray as ArrowArray
     from penstock.client._tables import ArrowStream as ArrowStream
@@ -104,6 +105,7 @@ _HOME_OF = {
     "ResetPlan": "_resetting",
     "ResetTo": "_resetting",
     "RowsLike": "_tables",
+    "SubscriptionPattern": "_subscribed",
     "Timing": "metrics",
     "TopicsLike": "_subscribed",
     "Transaction": "transaction",

@@ -52,10 +52,10 @@ class BatchConsumption:
 
     def check(self, subscribed: Subscribed) -> None:
         """By name only: the log wants all members of a group to subscribe to the same topics at any time."""
-        if subscribed.patterns:
+        if subscribed.patterns or subscribed.for_servers:
             raise UsageError(
                 "this log's groups cannot subscribe by pattern: all members have to name the same topics",
-                hint="Name the topics; without a group a pattern is good here, too",
+                hint="Name the topics; without a group a pattern, as text or compiled, is good here, too",
             )
 
     def begin(self, member: Member, subscribed: Subscribed) -> None:

@@ -17,7 +17,7 @@ from penstock.client._buffer import anything_to_take
 from penstock.client._consumption import CommitsHeard, Consumption, Within
 from penstock.client._interrupts import Interrupts, Wait
 from penstock.client._listening import Call
-from penstock.client._member import Alone, Member, group_options
+from penstock.client._member import Alone, Member, group_options, match_there
 from penstock.client._member_states import Event
 from penstock.client._meters import ConsumerMeter
 from penstock.client._news import News
@@ -114,6 +114,7 @@ class ConsumerEngine:
         membership: Membership = (
             self.client.membership(group_options(self.config)) if self.config.group else Alone(self.client)
         )
+        match_there(membership, subscribed)
         log = client_log("group", self.config)
         member = Member(membership, self.config.max_poll_interval_ms, self._news.set, self._failed, log, self.meter)
         steps = (self.consumption.commit_handled, self.consumption.give_back)
@@ -360,7 +361,7 @@ class ConsumerEngine:
 
     async def _renewed(self) -> None:
         if self.rebalancing is not None:
-            await self.rebalancing.member.renewed(self.rebalancing.topics)
+            await self.rebalancing.member.renewed(self.rebalancing.subscribed.topics)
 
     def _failed(self, error: BaseException) -> None:
         self._failure = self._failure or error

@@ -13,13 +13,14 @@ from typing import Any, Final, TypeAlias
 
 from penstock.client._member_states import TABLE, Event, State
 from penstock.client._meters import ConsumerMeter
+from penstock.client._subscribed import Subscribed
 from penstock.config import ConsumerConfig
 from penstock.config.logs import ClientLog
-from penstock.errors import ConfigError, FencedError, PenstockError
+from penstock.errors import ConfigError, FencedError, PenstockError, UsageError
 from penstock.model import Assignment, Committed, Partition
-from penstock.seams import Beat, Dropped, GroupOptions, HasEpoch, LogClient, Membership, Verdict
+from penstock.seams import Beat, Dropped, GroupOptions, HasEpoch, LogClient, MatchesPatterns, Membership, Verdict
 
-__all__ = ["Alone", "Member", "group_options"]
+__all__ = ["Alone", "Member", "group_options", "match_there"]
 
 Topics: TypeAlias = Collection[str] | Callable[[], Awaitable[Collection[str]]]
 """What a member joins for: topics, or what looks them up."""
@@ -49,6 +50,18 @@ def group_options(config: ConsumerConfig) -> GroupOptions:
     )
 
 
+def match_there(membership: Membership, subscribed: Subscribed) -> None:
+    """Have the group's servers match what is for them to match. Raises UsageError where they cannot."""
+    pattern = None if subscribed.for_servers is None else subscribed.for_servers.pattern
+    if isinstance(membership, MatchesPatterns):
+        membership.match(pattern)
+    elif pattern is not None:
+        raise UsageError(
+            "nobody matches a SubscriptionPattern here: only servers of groups with group_protocol='consumer' do",
+            hint="Give the pattern as text or re.compile(…): then the consumer looks the topics up itself",
+        )
+
+
 class Alone:
     """The membership of a consumer without a group: it owns every partition of its topics."""
 
@@ -59,6 +72,14 @@ class Alone:
         self._client = client
         self._generation = 0
         self._owned: frozenset[Partition] = frozenset()
+
+    def match(self, pattern: str | None) -> None:
+        """Refused: there is nobody to match it."""
+        if pattern is not None:
+            raise UsageError(
+                "a SubscriptionPattern is matched by a group's servers, and there is no group",
+                hint="Give the consumer one, with group_protocol='consumer'; or the pattern as text or re.compile(…)",
+            )
 
     def must_revoke(self, owned: Collection[Partition]) -> frozenset[Partition]:
         """Nothing: nobody else could want them."""

@@ -39,6 +39,7 @@ class OffsetConsumption:
         self._partitions = partitions
         self._news = within.news
         self._share_anew = within.renewed
+        self._subscribed: Subscribed | None = None
         self._absences = Absences(within.log, failed)
         self._topics = Topics(client, config, backoff, self._renewed, failed)
         self._positions = PositionLookup(client, config, partitions, backoff, policy, self._found, failed)
@@ -53,13 +54,17 @@ class OffsetConsumption:
     # Ownership.
 
     def check(self, subscribed: Subscribed) -> None:
-        """Names and patterns alike."""
+        """Names and patterns alike; whether the group's servers match patterns, its membership knows."""
         del subscribed
 
     def begin(self, member: Member, subscribed: Subscribed) -> None:
         """Commit as this member from now on, and keep leaders of these topics known."""
         self._committer.member = member if self._group else None
-        self._topics.follow(subscribed)
+        self._subscribed = subscribed
+        if subscribed.for_servers is None:
+            self._topics.follow(subscribed)
+        else:
+            self._want_what_servers_found()
 
     @property
     def goes_on(self) -> bool:
@@ -80,8 +85,9 @@ class OffsetConsumption:
         """Nothing is lost that was not shared."""
 
     def reassigned(self) -> None:
-        """Commit also what was the last commit before."""
+        """Commit also what was the last commit before; and keep leaders of what servers have found known."""
         self._committer.forget()
+        self._want_what_servers_found()
 
     async def give_back(self, partitions: Collection[Partition]) -> None:
         """Partitions change hands when members join: there is nobody to tell."""
@@ -90,7 +96,7 @@ class OffsetConsumption:
     async def end(self, reason: str, deadline: float | None) -> None:
         """Reading stops by itself, with the last partition."""
         del reason, deadline
-        self._committer.member = None
+        self._committer.member = self._subscribed = None
         self._topics.want(frozenset())
 
     async def close(self, patience: Patience) -> None:
@@ -154,6 +160,10 @@ class OffsetConsumption:
         return await self._client.committed(group, partitions)
 
     # Inside.
+
+    def _want_what_servers_found(self) -> None:
+        if self._subscribed is not None and self._subscribed.for_servers is not None:
+            self._topics.want(self._subscribed.topics | {each.topic for each in self._partitions.assigned})
 
     def _offsets(self, what: OffsetsLike | None) -> Mapping[Partition, Committed]:
         """Everything that was returned by polls, if nothing is said."""

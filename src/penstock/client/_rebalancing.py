@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import Any, Final
 
 from penstock.client._listening import Call
-from penstock.client._member import Member
+from penstock.client._member import Member, match_there
 from penstock.client._member_states import Event, State
 from penstock.client._partitions import Partitions
 from penstock.client._subscribed import Subscribed
@@ -69,8 +69,10 @@ class Rebalancing:
 
     @property
     def topics(self) -> frozenset[str]:
-        """What is subscribed, by name or because it fits a pattern now."""
-        return self.subscribed.topics
+        """What is subscribed, by name or because it fits a pattern now; of servers' patterns what they assigned."""
+        if self.subscribed.for_servers is None:
+            return self.subscribed.topics
+        return self.subscribed.topics | {each.topic for each in self._partitions.assigned}
 
     def change(
         self, subscribed: Subscribed, look_up: Callable[[], Awaitable[Collection[str]]], listener: RebalanceListener
@@ -78,7 +80,9 @@ class Rebalancing:
         """Subscribe otherwise, as the same member; the next poll gives up what is not meant any more, and joins.
 
         From now on the new listener is told. False where somebody else has taken this member's place.
+        Raises UsageError, and changes nothing, for a pattern that the group's servers do not match.
         """
+        match_there(self.member.membership, subscribed)
         if self.member.state is State.FENCED:
             return False
         self._listener = listener

@@ -1,7 +1,8 @@
 """What is subscribed: topics by name, and by pattern, which stands for those that there are at a time.
 
 A pattern matches from a name's first letter on, as Python's ``re.match`` does, and so kafka-python, aiokafka and
-librdkafka's ``^…``. Internal topics are matched by none.
+librdkafka's ``^…``. Internal topics are matched by none. A `SubscriptionPattern` is not looked at here: the group's
+servers match it.
 
 What must not live here: when topics are asked for (`_topics`).
 """
@@ -10,37 +11,73 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from penstock.client._arguments import TopicNames
 from penstock.errors import ConfigError, UsageError
 from penstock.model import TopicInfo
 
-__all__ = ["PatternLike", "Subscribed", "TopicsLike", "of_address", "subscribed_to"]
+__all__ = ["PatternLike", "Subscribed", "SubscriptionPattern", "TopicsLike", "of_address", "subscribed_to"]
 
-PatternLike: TypeAlias = str | re.Pattern[str]
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionPattern:
+    """A pattern that a group's servers match (KIP-848): sent as it is, read as RE2, and fitting whole names of topics.
+
+    For `Consumer.subscribe`, in groups of ``group_protocol="consumer"``, whose servers tell members of topics that come
+    and go. All other patterns the consumer looks up itself.
+
+    >>> SubscriptionPattern("orders-.*").pattern
+    'orders-.*'
+    """
+
+    pattern: str
+
+    def __post_init__(self) -> None:
+        given: object = self.pattern
+        if not isinstance(given, str):
+            raise UsageError(f"a subscription pattern is {given!r:.60}, wanted is text")
+        if not given:
+            raise UsageError("a subscription pattern is empty", hint='Every topic is meant by ".*"')
+
+
+PatternLike: TypeAlias = str | re.Pattern[str] | SubscriptionPattern
 """A regular expression over names of topics."""
-TopicsLike: TypeAlias = Collection[str | re.Pattern[str]] | str | re.Pattern[str]
-"""Names of topics, and patterns: compiled ones, and text that begins with ``^``, as no name does."""
+TopicsLike: TypeAlias = (
+    Collection[str | re.Pattern[str] | SubscriptionPattern] | str | re.Pattern[str] | SubscriptionPattern
+)
+"""Names of topics, and patterns: compiled ones, those for servers, and text that begins with ``^``, as no name does."""
 _SIGN: Final = "^"
+_ONE: Final = (str, bytes, bytearray, re.Pattern, SubscriptionPattern)
 
 
 class Subscribed:
-    """``topics`` are those that names and patterns stand for now; who hears of topics tells it by ``choose``."""
+    """``topics`` are those that names and patterns stand for now; who hears of topics tells it by ``choose``.
 
-    def __init__(self, names: frozenset[str], patterns: Collection[re.Pattern[str]] = ()) -> None:
+    ``for_servers`` is what only they can match: they say what it stands for by what they assign.
+    """
+
+    def __init__(
+        self,
+        names: frozenset[str],
+        patterns: Collection[re.Pattern[str]] = (),
+        for_servers: SubscriptionPattern | None = None,
+    ) -> None:
         self.names = names
         self.patterns = tuple(patterns)
+        self.for_servers = for_servers
         self.topics = names
         self._looked = not patterns
 
     def same(self, other: Subscribed) -> bool:
         """Whether both mean the same topics, whichever there are."""
-        return self.names == other.names and set(self.patterns) == set(other.patterns)
+        mine, others = ((each.names, set(each.patterns), each.for_servers) for each in (self, other))
+        return mine == others
 
     def means(self, topic: str) -> bool:
-        """Whether a topic is subscribed, if there is one of that name."""
-        return topic in self.names or self._matched(topic)
+        """Whether a topic is subscribed, if there is one of that name; where servers match, whether it may be."""
+        return self.for_servers is not None or topic in self.names or self._matched(topic)
 
     def choose(self, there: Mapping[str, TopicInfo]) -> frozenset[str]:
         """Of all the topics there are those that are meant; ``topics`` from now on."""
@@ -70,19 +107,35 @@ def of_address(topics: Collection[str]) -> Subscribed:
 
 def subscribed_to(names: TopicNames, topics: object, pattern: object = None) -> Subscribed:
     """What a caller named. Raises UsageError for what is neither a name nor a pattern, and for nothing at all."""
-    given = [topics] if isinstance(topics, str | bytes | bytearray | re.Pattern) else topics
+    given = [topics] if isinstance(topics, _ONE) else topics
     if topics is None and pattern is not None:
         given = []
     if not isinstance(given, Iterable):
         return Subscribed(names.some(given))
     listed: list[object] = list(given)
-    patterns = [_compiled(each) for each in (*filter(_is_pattern, listed), *([] if pattern is None else [pattern]))]
     named = [each for each in listed if not _is_pattern(each)]
-    return Subscribed(names.some(named) if named or not patterns else frozenset(), patterns)
+    told = [*filter(_is_pattern, listed), *([] if pattern is None else [pattern])]
+    for_servers = _for_servers(told)
+    patterns = [] if for_servers else [_compiled(each) for each in told]
+    return Subscribed(names.some(named) if named or not told else frozenset(), patterns, for_servers)
+
+
+def _for_servers(patterns: Collection[object]) -> SubscriptionPattern | None:
+    found = {each for each in patterns if isinstance(each, SubscriptionPattern)}
+    if not found:
+        return None
+    if len(found) > 1:
+        raise UsageError("servers match one SubscriptionPattern a member", hint="Join them to one: 'a-.*|b-.*'")
+    if not all(isinstance(each, SubscriptionPattern) for each in patterns):
+        raise UsageError(
+            "a SubscriptionPattern is matched by servers, other patterns by this consumer, and it is one or the other",
+            hint="Give all as one SubscriptionPattern: 'a-.*|b-.*'",
+        )
+    return found.pop()
 
 
 def _is_pattern(given: object) -> bool:
-    return isinstance(given, re.Pattern) or (isinstance(given, str) and given.startswith(_SIGN))
+    return isinstance(given, re.Pattern | SubscriptionPattern) or (isinstance(given, str) and given.startswith(_SIGN))
 
 
 def _compiled(given: object) -> re.Pattern[str]:

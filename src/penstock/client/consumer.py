@@ -131,7 +131,8 @@ class Consumer(Handle, Generic[K, V]):
 
         By name, and by ``pattern``: also what is compiled, or text that begins with ``^``, among the topics. A pattern
         stands for all topics whose names it matches from their beginning (``re.match``), but internal ones; topics that
-        come and go are noticed within ``metadata_max_age_ms``.
+        come and go are noticed within ``metadata_max_age_ms``. A `SubscriptionPattern` is matched by the servers of a
+        group with ``group_protocol="consumer"``, which also notice what comes and goes; one at most, beside names only.
         """
         with self._turn as run:
             run(lambda: self._inner.subscribe(topics, listener, pattern=pattern))

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from penstock.seams.client import HasEpoch as HasEpoch
     from penstock.seams.client import HasHead as HasHead
     from penstock.seams.client import LogClient as LogClient
+    from penstock.seams.client import MatchesPatterns as MatchesPatterns
     from penstock.seams.client import Membership as Membership
     from penstock.seams.client import NamesTopics as NamesTopics
     from penstock.seams.client import Packed as Packed
@@ -121,8 +122,9 @@ _HOME_OF = {
         "rebalances": "Rebalance RebalanceCause RebalanceEnding RebalanceMove RebalanceReason",
         "channel": "Channel Connection Dialect Link Outgoing Pending",
         "client": (
-            "Avoids BatchLog BatchMembership Beats Fetched FoundOffset HasEpoch HasHead LogClient Membership "
-            "NamesTopics Packed Pulled ReadFrom ReadLimits ReadsAtOnce Sender SendsAtOnce Sent TellsTruncation"
+            "Avoids BatchLog BatchMembership Beats Fetched FoundOffset HasEpoch HasHead LogClient MatchesPatterns "
+            "Membership NamesTopics Packed Pulled ReadFrom ReadLimits ReadsAtOnce Sender SendsAtOnce Sent "
+            "TellsTruncation"
         ),
         "enode": "Appended Budget Enode Extent FetchPart Place Room TopicState Writer extent fetch_one",
         "framing": "Buffer Buffers Frame Framing Pieces Stretch joined",

@@ -251,6 +251,18 @@ class HasEpoch(Protocol):
         ...
 
 
+@runtime_checkable
+class MatchesPatterns(Protocol):
+    """A Membership of a log whose servers can match patterns of topics for members."""
+
+    def match(self, pattern: str | None) -> None:
+        """From the next ``join`` on take part for the topics, too, that servers find by this; None: for no others.
+
+        Raises UsageError where members like this one have to look for topics themselves.
+        """
+        ...
+
+
 class Pulled(Fetched, Protocol):
     """One batch that a log handed out and waits for; ``context``, also in its messages' parts, is what confirms it.
 

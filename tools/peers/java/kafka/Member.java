@@ -8,14 +8,16 @@ import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.RebalanceInProgressException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
 /**
- * Member --bootstrap --group --topic --assignors [--instance] [--session] [--protocol consumer]: a member of a group that commits what it has read, and says
- * what it is given and what is taken from it (assigned, revoked, lost), the generation that it is in (generation), and what
- * it reads (message: its partition and value).
+ * Member --bootstrap --group --topic --assignors [--instance] [--session] [--protocol consumer] [--by pattern]: a member
+ * of a group that commits what it has read, and says what it is given and what is taken from it (assigned, revoked, lost),
+ * the generation that it is in (generation), and what it reads (message: its partition and value). By pattern, the topic
+ * is one that the broker matches.
  */
 public final class Member implements ConsumerRebalanceListener {
     public static void main(String[] args) {
@@ -39,7 +41,11 @@ public final class Member implements ConsumerRebalanceListener {
             config.put("group.instance.id", told.text("instance", ""));
         }
         try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(config)) {
-            consumer.subscribe(List.of(told.text("topic", "").split(",")), new Member());
+            if (told.options.containsKey("by")) {
+                consumer.subscribe(new SubscriptionPattern(told.text("topic", "")), new Member());
+            } else {
+                consumer.subscribe(List.of(told.text("topic", "").split(",")), new Member());
+            }
             Lines.line("event", "ready");
             int generation = -1;
             while (Options.wanted()) {

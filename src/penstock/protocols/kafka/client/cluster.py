@@ -108,6 +108,11 @@ class Cluster:
             await self._refresh(wanted)
         return {name: self._topics[name] for name in names if name in self._topics}
 
+    async def topics_by_id(self, ids: Collection[bytes]) -> None:
+        """Learn what topics these are; one that is nobody's id stays unknown. Raises as `topics`."""
+        asked = [MetadataRequestTopic(topic_id=each, name=None) for each in sorted(ids)]
+        await self._ask(MetadataRequest(topics=asked, allow_auto_topic_creation=False), ())
+
     def at_hand(self, name: str) -> TopicInfo | None:
         """A topic that was told of lately and is not in doubt; None where somebody has to be asked."""
         return None if self._routing.due((name,)) else self._topics.get(name)
@@ -234,22 +239,25 @@ class Cluster:
         return first + [endpoint for endpoint in self._bootstrap if endpoint not in known]
 
     async def _refresh(self, names: Collection[str] | None) -> None:
+        await self._ask(self._request(names), names)
+
+    async def _ask(self, request: MetadataRequest, names: Collection[str] | None) -> None:
         """Ask for ``names``; a topic that is just being created is asked for again for a while."""
         retry = Retry(self._channel, self._options, timeout_ms=self._options.unknown_topic_patience_ms)
-        wanted = names
         while True:
-            answer = await self.ask_anyone(self._request(wanted), MetadataResponse)
+            answer = await self.ask_anyone(request, MetadataResponse)
             if not answer.brokers:
                 await retry.pause(error_for(_LEADER_NOT_AVAILABLE, "the cluster has no live brokers"))
                 continue
-            creating = self._absorb(answer, wanted)
+            creating = self._absorb(answer, names)
             if not creating:
                 return
             try:
                 await retry.pause(error_for(_LEADER_NOT_AVAILABLE, "topics are being created"))
             except PenstockError:
                 return  # they stay absent
-            wanted = creating
+            names = creating
+            request = self._request(creating)
 
     def _request(self, names: Collection[str] | None) -> MetadataRequest:
         topics = None if names is None else [MetadataRequestTopic(name=name) for name in sorted(names)]

@@ -8,14 +8,16 @@ Source: KIP-848; Kafka protocol guide, ConsumerGroupHeartbeat v0-v1; brokers of 
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Collection, Mapping
 from typing import Final
 
 from penstock.errors import PenstockError, ServerError, UsageError
 from penstock.model import Assignment, Committed, Partition
+from penstock.protocols.kafka.client.calls import ByVersion
 from penstock.protocols.kafka.client.committing import commit
 from penstock.protocols.kafka.client.coordinator import Coordinator
-from penstock.protocols.kafka.client.epoch_heartbeats import JOIN_EPOCH, Owned, Target, Telling
+from penstock.protocols.kafka.client.epoch_heartbeats import JOIN_EPOCH, Owned, Target, Telling, Wanted, in_version
 from penstock.protocols.kafka.client.epoch_member import ASKING, TABLE, Effect, Event, Row, State, event_of
 from penstock.protocols.kafka.client.identity import NOBODY, Identity
 from penstock.protocols.kafka.errors import NONE, error_for
@@ -45,11 +47,11 @@ _GONE: Final = frozenset({Event.DROPPED, Event.NO_GROUP})
 
 
 class KafkaEpochMembership:
-    """``penstock.seams.client.Membership`` and ``HasEpoch``. ``member_id`` is the member's own choice.
+    """``penstock.seams.client.Membership``, ``HasEpoch`` and ``MatchesPatterns``. ``member_id`` is the member's choice.
 
     ``_known``: the coordinator may know of this member. ``_unanswered``: whether it has taken the member in is not
-    certain. ``_untold``: there is something for the engine that no heartbeat has told it yet. ``_failed``: how many
-    heartbeats in a row had no answer, or one that does not last.
+    certain. ``_untold``: there is something for the engine that no heartbeat has told it yet. ``_in_vain``: how many
+    heartbeats in a row had no answer, or one that does not last, or whose topics nobody could name yet.
     """
 
     def __init__(self, coordinator: Coordinator, options: GroupOptions, member_id: str) -> None:
@@ -61,12 +63,13 @@ class KafkaEpochMembership:
         self._telling = Telling(options, self._calls.options.rack, member_id)
         self._target = Target(coordinator.cluster)
         self._identity = NOBODY
-        self._topics: frozenset[str] = frozenset()
+        self._wanted = Wanted()
+        self._pattern: str | None = None
         self._owned: Owned = {}
         self._interval_s = _FIRST_INTERVAL_S
         self._known = self._unanswered = False
         self._untold = False
-        self._failed = 0
+        self._in_vain = 0
         self._beat: Beat | None = None
         self.state = State.UNJOINED
 
@@ -83,9 +86,9 @@ class KafkaEpochMembership:
     @property
     def heartbeat_interval_s(self) -> float:
         """As the coordinator says; 0 where it has to hear at once what is owned now, or the engine what it said."""
-        if self._failed:
+        if self._in_vain:
             limits = self._calls.options
-            backoff_ms = limits.retry_backoff_ms * 2.0 ** min(self._failed - 1, 30)
+            backoff_ms = limits.retry_backoff_ms * 2.0 ** min(self._in_vain - 1, 30)
             return min(self._interval_s, backoff_ms / 1_000, limits.retry_backoff_max_ms / 1_000)
         to_tell = self.state is State.STABLE and not self._telling.knows(self._owned)
         return 0.0 if to_tell or self._untold else self._interval_s
@@ -94,8 +97,12 @@ class KafkaEpochMembership:
         """What the coordinator wants others to have; of who is no member any more nothing, for it is lost already."""
         if self.epoch < 0:
             return frozenset()
-        target = self._target.of(self._topics)
+        target = self._target.of(self._wanted)
         return frozenset(each for each in owned if target.get(each) != self._owned.get(each, b""))
+
+    def match(self, pattern: str | None) -> None:
+        """The coordinator matches it, beside names, from the next join on."""
+        self._pattern = pattern
 
     async def join(self, topics: Collection[str], owned: Collection[Partition], reason: str) -> Assignment:
         """Become a member, or say what is owned and wanted now. Raises FencedError, ServerError, ConnectionLost.
@@ -108,7 +115,8 @@ class KafkaEpochMembership:
         if owned and self.epoch < 0:
             raise Dropped("the group has gone on without this member")
         self._owned = {each: topic_id for each, topic_id in self._owned.items() if each in owned}
-        self._topics, self._beat, self._untold = frozenset(topics), None, False
+        self._wanted = Wanted(frozenset(topics), self._pattern)
+        self._beat, self._untold = None, False
         self._step(Event.JOIN)
         retry = Retry(self._calls.channel, self._calls.options)
         try:
@@ -137,7 +145,7 @@ class KafkaEpochMembership:
 
     async def stale(self, topics: Collection[str]) -> bool:
         """Whether the subscription changed; how many partitions topics have, the coordinator sees itself."""
-        return frozenset(topics) != self._topics
+        return Wanted(frozenset(topics), self._pattern) != self._wanted
 
     async def commit(self, offsets: Mapping[Partition, Committed]) -> None:
         """Commit in this member's epoch. Raises ServerError; FencedError when another process took this identity.
@@ -202,20 +210,20 @@ class KafkaEpochMembership:
 
     async def _ask(self) -> PenstockError | None:
         """Send one and take in what it brings; the error that was answered, or None."""
-        topics, owned = self._topics, self._owned
-        message = self._telling.beat(max(self.epoch, JOIN_EPOCH), topics, owned)
+        wanted, owned = self._wanted, self._owned
+        message = self._telling.beat(max(self.epoch, JOIN_EPOCH), wanted, owned)
         self._known = True
         try:
             answer = await self._call(message)
         except PenstockError as error:
             self._telling.forget()
-            self._failed = self._failed + 1 if error.retriable else 0
+            self._in_vain = self._in_vain + 1 if error.retriable else 0
             return error
-        self._failed = 0
         if answer is not None:
             another_target = self._target.set(answer.assignment)
-            self._telling.heard(topics, owned, another_target=another_target)
+            self._telling.heard(wanted, owned, another_target=another_target)
             await self._name_target()
+        self._in_vain = self._in_vain + 1 if self._target.nameless else 0
         return None
 
     async def _call(self, message: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse | None:
@@ -224,11 +232,13 @@ class KafkaEpochMembership:
         sent, before = self._identity, self._unanswered
         self._unanswered = True
         try:
-            answer = await self._coordinator.call(message, ConsumerGroupHeartbeatResponse, timeout_s=timeout_s)
+            asked = ByVersion(ConsumerGroupHeartbeatRequest, functools.partial(in_version, message))
+            answer = await self._coordinator.call(asked, ConsumerGroupHeartbeatResponse, timeout_s=timeout_s)
             if answer.error_code != NONE:
                 raise self._error(answer, "a heartbeat was refused" if message.member_epoch else "joining failed")
-        except ServerError as error:
-            error.hint = _HINTS.get(error.code, error.hint)
+        except (ServerError, UsageError) as error:
+            if isinstance(error, ServerError):
+                error.hint = _HINTS.get(error.code, error.hint)
             self._unanswered = before
             raise
         if self._identity is not sent:
@@ -241,14 +251,14 @@ class KafkaEpochMembership:
 
     async def _name_target(self) -> None:
         with contextlib.suppress(PenstockError):  # what has no name is not owned yet; the next heartbeat asks again
-            await self._target.name(self._topics)
+            await self._target.name(self._wanted)
 
     def _event(self, error: PenstockError | None) -> Event:
         """What an answer means. A join takes what is new at once; nobody else has it."""
         if error is not None:
             event = event_of(error)
             return Event.HELD_BY_ITSELF if event is Event.HELD and self._unanswered else event
-        target = self._target.of(self._topics)
+        target = self._target.of(self._wanted)
         if self.state in ASKING:
             # What is owned under a name that is another topic's by now has to go before that one comes.
             self._owned = {**target, **self._owned}

@@ -83,6 +83,15 @@ class KafkaMembership:
         self._beat: Beat | None = None
         self.state = State.UNJOINED
 
+    def match(self, pattern: str | None) -> None:
+        """``penstock.seams.client.MatchesPatterns``: in groups of this protocol members name all topics."""
+        if pattern is not None:
+            raise UsageError(
+                "brokers match a SubscriptionPattern for members of group_protocol=consumer only",
+                hint="Set group_protocol='consumer' (brokers of 4.0 or later), or give the pattern as text or"
+                " re.compile(…): then the consumer looks the topics up itself",
+            )
+
     @property
     def heartbeat_interval_s(self) -> float:
         """As the options say."""
