@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from penstock.seams.node import NodeIdentity as NodeIdentity
     from penstock.seams.node import Offsets as Offsets
     from penstock.seams.node import Services as Services
+    from penstock.seams.offsets import CommittedUntil as CommittedUntil
     from penstock.seams.offsets import OffsetsCodec as OffsetsCodec
     from penstock.seams.offsets import Replayed as Replayed
     from penstock.seams.opening import EnodeIdentity as EnodeIdentity
@@ -133,7 +134,7 @@ _HOME_OF = {
         "locks": "Locks",
         "membership": "Beat Dropped GroupOptions Verdict",
         "node": "NodeIdentity Offsets Services",
-        "offsets": "OffsetsCodec Replayed",
+        "offsets": "CommittedUntil OffsetsCodec Replayed",
         "opening": "EnodeIdentity OpenedEnode OpenEnode Surroundings",
         "protocol": "ChannelFactory OpenClient OpenFront WireProtocol",
         "ranges": "RangeLimits RangeSource",

@@ -6,13 +6,21 @@ The node's offsets service keeps the journal; fronts of all protocols share what
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from penstock.columnar.entries import Entry
 from penstock.model import Committed, Partition
 
-__all__ = ["OffsetsCodec", "Replayed"]
+__all__ = ["CommittedUntil", "OffsetsCodec", "Replayed"]
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedUntil(Committed):
+    """An offset whose commit said how long it is to be kept: until ``expires_ms``, in ms since 1970 UTC, whatever holds
+    for others; and as long as its group lets none of its kind go."""
+
+    expires_ms: int = field(kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,6 +112,14 @@ def test_offset_values_are_written_for_other_peoples_tools() -> None:
     )
 
 
+def test_an_offset_that_says_when_it_expires_is_written_as_a_real_broker_writes_it() -> None:
+    """By 4.3.1, for OffsetCommit v2 with a retention time of 1,500 ms."""
+    seen = bytes.fromhex("0001 0000000000000005 0001 6d 000001a2149dfd79 000001a2149e0355")
+    value = OffsetValue(offset=5, metadata="m", commit_timestamp=1_795_642_228_089, expire_timestamp=1_795_642_229_589)
+    assert write_offset_value(value) == seen
+    assert read_offset_value(seen) == value
+
+
 def group(version: int) -> GroupValue:
     """A group with what the version can say about it."""
     member = GroupValueMember(

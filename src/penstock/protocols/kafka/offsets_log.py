@@ -13,6 +13,7 @@ from typing import Final
 from penstock.columnar.entries import Entry
 from penstock.model import Committed, Partition
 from penstock.protocols.kafka.messages.offsets_topic import (
+    NEVER_BY_ITSELF,
     GroupKey,
     OffsetKey,
     OffsetValue,
@@ -22,7 +23,7 @@ from penstock.protocols.kafka.messages.offsets_topic import (
     write_offset_key,
     write_offset_value,
 )
-from penstock.seams.offsets import Replayed
+from penstock.seams.offsets import CommittedUntil, Replayed
 
 __all__ = ["OffsetsLog"]
 
@@ -59,6 +60,7 @@ class OffsetsLog:
             leader_epoch=committed.leader_epoch,
             metadata=committed.metadata,
             commit_timestamp=committed.timestamp_ms,
+            expire_timestamp=committed.expires_ms if isinstance(committed, CommittedUntil) else NEVER_BY_ITSELF,
         )
         return key, write_offset_value(value)
 
@@ -73,8 +75,12 @@ class OffsetsLog:
             return Replayed(about.group, None, None, value)
         if not isinstance(about, OffsetKey):
             return None
-        committed = None
-        if value is not None:
-            found = read_offset_value(value)
-            committed = Committed(found.offset, found.metadata, found.leader_epoch, found.commit_timestamp)
+        committed = None if value is None else _committed(read_offset_value(value))
         return Replayed(about.group, Partition(about.topic, about.partition), committed, None)
+
+
+def _committed(found: OffsetValue) -> Committed:
+    if found.expire_timestamp == NEVER_BY_ITSELF:
+        return Committed(found.offset, found.metadata, found.leader_epoch, found.commit_timestamp)
+    until = found.expire_timestamp
+    return CommittedUntil(found.offset, found.metadata, found.leader_epoch, found.commit_timestamp, expires_ms=until)

@@ -49,7 +49,11 @@ class KafkaNodeConfig:
         ),
     )
     group_max_size: int = number(10_000, low=1, about="members of one Kafka group; more are refused")
-    offsets_retention_minutes: int = number(10_080, low=1, about="when offsets that no member reads on are forgotten")
+    offsets_retention_minutes: int = number(
+        10_080,
+        low=1,
+        about="when offsets that no member reads on are forgotten, but for commits that say it themselves",
+    )
     offsets_check_ms: int = number(600_000, low=1, about="how often such offsets are looked for")
 
     def __post_init__(self) -> None:

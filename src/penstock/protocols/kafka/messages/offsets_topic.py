@@ -1,7 +1,8 @@
 """Records of the ``__consumer_offsets`` topic: committed offsets and group descriptions, keys and values.
 
 Source: Kafka group coordinator, OffsetCommitKey/Value, GroupMetadataKey/Value. Key v0 and v1: an offset; key v2: a
-group. We write offset values v3 and group values v3, which other tools read, and read all versions that exist.
+group. We write offset values v3 and group values v3, which other tools read, and read all versions that exist. Of an
+offset that says when it expires the value is v1, as a real broker's, for no other version can say it.
 Other key versions (KIP-848 and later) are UnknownKey: somebody else's records, to be left alone.
 """
 
@@ -19,6 +20,8 @@ from penstock.wire import Reader, Writer
 V = TypeVar("V", "OffsetValue", "GroupValue")
 
 OFFSET_VALUE_VERSION = 3
+EXPIRING_OFFSET_VALUE_VERSION = 1
+NEVER_BY_ITSELF = -1
 GROUP_VALUE_VERSION = 3
 
 
@@ -56,7 +59,7 @@ class OffsetValue:
     leader_epoch: Annotated[int, I32.since(3).ignorable()] = -1
     metadata: Annotated[str, STR] = ""
     commit_timestamp: Annotated[int, I64] = 0
-    expire_timestamp: Annotated[int, I64.between(1, 1).ignorable()] = -1
+    expire_timestamp: Annotated[int, I64.between(1, 1).ignorable()] = NEVER_BY_ITSELF
     topic_id: Annotated[bytes, UUID.since(4).tag(0).ignorable()] = NO_UUID
 
 
@@ -98,8 +101,9 @@ def write_group_key(group: str) -> bytes:
 
 
 def write_offset_value(value: OffsetValue) -> bytes:
-    """Value v3."""
-    return _write(value, OFFSET_VALUE_VERSION)
+    """Value v3; v1 where it says when it expires."""
+    expires = value.expire_timestamp != NEVER_BY_ITSELF
+    return _write(value, EXPIRING_OFFSET_VALUE_VERSION if expires else OFFSET_VALUE_VERSION)
 
 
 def write_group_value(value: GroupValue) -> bytes:

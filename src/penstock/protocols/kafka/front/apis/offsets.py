@@ -1,7 +1,7 @@
 """OffsetCommit and OffsetDelete; OffsetFetch is in `offset_fetch`.
 
 Source: Kafka protocol, OffsetCommit v2-v10, OffsetDelete v0; KIP-848 (topic ids in OffsetCommit v10).
-A commit's own retention time (v2-v4) is not kept: all offsets live as long as the node's option says.
+A commit's own retention time (v2-v4) stands with its offsets, whatever the node's option says (`expiry`).
 """
 
 from __future__ import annotations
@@ -30,12 +30,15 @@ from penstock.protocols.kafka.messages.group_admin import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from penstock.seams.offsets import CommittedUntil
 
 __all__ = ["commit", "delete"]
 
 _GROUP_NOT_FOUND_SINCE = 9
 _EPOCHS_SINCE = 9
 _IDS_SINCE = 10
+_AS_OTHERS = -1
+_LAST_MS = 2**63 - 1
 
 
 async def commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:
@@ -49,7 +52,7 @@ async def commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespon
     faults = {key: known[key] or _commit_fault(call, part, code) for key, part in rows.items()}
     now_ms = call.shared.services.runtime.now_ms()
     offsets = {
-        partition: Committed(part.committed_offset, part.committed_metadata or "", part.committed_leader_epoch, now_ms)
+        partition: _committed(part, now_ms, request.retention_time_ms)
         for key, part in rows.items()
         if not faults[key] and isinstance(partition := found[key], Partition)
     }
@@ -70,6 +73,14 @@ async def commit(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespon
             for topic in request.topics
         ]
     )
+
+
+def _committed(part: OffsetCommitRequestPartition, now_ms: int, retention_ms: int) -> Committed:
+    offset, metadata, epoch = part.committed_offset, part.committed_metadata or "", part.committed_leader_epoch
+    if retention_ms == _AS_OTHERS:
+        return Committed(offset, metadata, epoch, now_ms)
+    # A real broker's sum wraps: what is to be kept for ever it forgets at once.
+    return CommittedUntil(offset, metadata, epoch, now_ms, expires_ms=min(now_ms + retention_ms, _LAST_MS))
 
 
 def _key(call: Call, topic: OffsetCommitRequestTopic, part: OffsetCommitRequestPartition) -> Key:
