@@ -77,6 +77,10 @@ class Deadlines(Generic[K]):
                 return when
         return None
 
+    def not_before(self) -> float | None:
+        """Nothing is due before that; None if nothing ever is. Costs nothing, and may be earlier than `next`."""
+        return self._heap[0][0] if self._heap else None
+
     def _push(self, key: K, when: float) -> None:
         self._scheduled[key] = when
         heapq.heappush(self._heap, (when, next(self._order), key))

@@ -34,11 +34,46 @@ Read = Callable[[bytes], Collection[Partition] | None]
 
 @dataclass(slots=True)
 class _Round:
-    """``since`` is when its present phase began."""
+    """What will be a `Rebalance`; ``since`` is when its present phase began."""
 
-    told: Rebalance
+    began_ms: int
     since: float
     joining: bool = True
+    generation: int = -1
+    members: int = 0
+    leader: str = ""
+    protocol: str = ""
+    reasons: tuple[RebalanceReason, ...] = ()
+    reasons_total: int = 0
+    join_ms: int = 0
+    last_joined: str = ""
+    assign_ms: int = 0
+    store_ms: int = 0
+    moved: tuple[RebalanceMove, ...] = ()
+    moved_total: int = 0
+
+    def passed_ms(self, now: float) -> int:
+        """Of the present phase."""
+        return round((now - self.since) * 1_000)
+
+    def told(self, ending: RebalanceEnding) -> Rebalance:
+        """As it is to be read."""
+        return Rebalance(
+            began_ms=self.began_ms,
+            ending=ending,
+            generation=self.generation,
+            members=self.members,
+            leader=self.leader,
+            protocol=self.protocol,
+            reasons=self.reasons,
+            reasons_total=self.reasons_total,
+            join_ms=self.join_ms,
+            last_joined=self.last_joined,
+            assign_ms=self.assign_ms,
+            store_ms=self.store_ms,
+            moved=self.moved,
+            moved_total=self.moved_total,
+        )
 
 
 @dataclass(slots=True)
@@ -56,13 +91,16 @@ class Account:
         """The last ones, oldest first; the one that is under way, if any, at the end."""
         if self._round is None:
             return [*self._done]
-        return [*self._done, self._with_reasons(self._round.told)]
+        under_way = self._round
+        if under_way.joining:
+            under_way = replace(under_way, reasons=tuple(self._noted), reasons_total=self._noted_total)
+        return [*self._done, under_way.told(RebalanceEnding.UNDER_WAY)]
 
     def note(self, reason: RebalanceReason) -> None:
         """RebalanceCause a round is about to begin, or goes on longer."""
         self._noted_total += 1
         if len(self._noted) < NAMED:
-            self._noted.append(replace(reason, member=_short(reason.member), client=_short(reason.client)))
+            self._noted.append(_shortened(reason))
 
     def joined(self, member: str) -> None:
         """A member has joined."""
@@ -72,26 +110,22 @@ class Account:
         """Members are asked to join; the round before, if it was given up for that."""
         given_up = None
         if self._round is not None and not self._round.joining:
-            given_up = replace(self._round.told, ending=RebalanceEnding.GIVEN_UP)
-            self._done.append(given_up)
-        self._round = _Round(Rebalance(began_ms=wall_ms), now)
+            given_up = self._end(RebalanceEnding.GIVEN_UP)
+        self._round = _Round(wall_ms, now)
         return given_up
 
     def formed(self, now: float, generation: int, members: int, leader: str, protocol: str) -> None:
         """All have joined, or nobody waits for the others any more."""
-        if self._round is None:
+        begun = self._round
+        if begun is None:
             return
-        told = replace(
-            self._with_reasons(self._round.told),
-            generation=generation,
-            members=members,
-            leader=_short(leader),
-            protocol=protocol,
-            join_ms=self._passed(now),
-            last_joined=self._last_joined,
-        )
+        if begun.generation < 0:
+            begun.reasons, begun.reasons_total = tuple(self._noted), self._noted_total
+        begun.generation, begun.members = generation, members
+        begun.leader, begun.protocol = _short(leader), protocol
+        begun.join_ms, begun.last_joined = begun.passed_ms(now), self._last_joined
+        begun.since, begun.joining = now, False
         self._noted, self._noted_total = [], 0
-        self._round = _Round(told, now, joining=False)
 
     def deserted(self, now: float, generation: int) -> Rebalance | None:
         """Nobody is left to join."""
@@ -102,7 +136,7 @@ class Account:
     def brought(self, now: float) -> None:
         """The leader has brought the assignment."""
         if self._round is not None:
-            self._round.told = replace(self._round.told, assign_ms=self._passed(now))
+            self._round.assign_ms = self._round.passed_ms(now)
             self._round.since = now
 
     def assigned(self, now: float, owned: Owned, read: Read | None) -> Rebalance | None:
@@ -114,10 +148,9 @@ class Account:
             return None
         moves = list(_moves(before, self._owned, read)) if read is not None else []
         moves.sort(key=lambda each: -each.lost_total - each.gained_total)
-        total = len(moves) if read is not None else UNREAD
-        self._round.told = replace(
-            self._round.told, store_ms=self._passed(now), moved=tuple(moves[:NAMED]), moved_total=total
-        )
+        self._round.store_ms = self._round.passed_ms(now)
+        self._round.moved = tuple(moves[:NAMED])
+        self._round.moved_total = len(moves) if read is not None else UNREAD
         return self._end(RebalanceEnding.ASSIGNED)
 
     def renamed(self, old: str, new: str) -> None:
@@ -129,22 +162,19 @@ class Account:
         """Go on from an assignment of before."""
         self._owned = dict(owned)
 
-    def _with_reasons(self, told: Rebalance) -> Rebalance:
-        if told.generation >= 0:
-            return told
-        return replace(told, reasons=tuple(self._noted), reasons_total=self._noted_total)
-
-    def _passed(self, now: float) -> int:
-        assert self._round is not None
-        return round((now - self._round.since) * 1_000)
-
     def _end(self, ending: RebalanceEnding) -> Rebalance | None:
         if self._round is None:
             return None
-        told = replace(self._round.told, ending=ending)
+        told = self._round.told(ending)
         self._round = None
         self._done.append(told)
         return told
+
+
+def _shortened(reason: RebalanceReason) -> RebalanceReason:
+    if len(reason.member) <= LONGEST and len(reason.client) <= LONGEST:
+        return reason
+    return replace(reason, member=_short(reason.member), client=_short(reason.client))
 
 
 def _short(name: str) -> str:

@@ -10,11 +10,20 @@ import enum
 from collections.abc import Mapping
 from typing import Generic, NoReturn, TypeVar
 
-__all__ = ["Table", "UndefinedTransition"]
+__all__ = ["Key", "Table", "UndefinedTransition"]
 
 S = TypeVar("S", bound=enum.Enum)
 E = TypeVar("E", bound=enum.Enum)
 R = TypeVar("R")
+
+
+class Key(enum.Enum):
+    """An enum that is looked up by: each member is hashed as the one object that it is.
+
+    Enum's own hash is a function of Python that hashes the name, and a heartbeat looks up a dozen times.
+    """
+
+    __hash__ = object.__hash__
 
 
 class UndefinedTransition(RuntimeError):

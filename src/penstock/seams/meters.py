@@ -107,6 +107,10 @@ class Meter:
         key = (api, code if self.code(code) is not None else OTHER)
         self.errors[key] = self.errors.get(key, 0) + 1
 
+    def is_usual(self, code: int) -> bool:
+        """Whether it is an everyday answer, which nobody is told of."""
+        return code in self._codes.usual
+
     def tell(
         self,
         asker: Asker,

@@ -124,7 +124,7 @@ class World:
         assert self.group().state in ("Stable", "Empty")
 
     def commit(self, who: Follower, number: int = 0, **given: object) -> ErrorCode:
-        identity = replace(CommitIdentity("g", who.epoch, who.name), **given)  # type: ignore[arg-type]
+        identity = CommitIdentity("g", who.epoch, who.name)._replace(**given)  # type: ignore[arg-type]
         fault = self.coordinator.commit_fault(identity, [("t", number)], knows_epochs=True)
         assert fault is not None
         return fault

@@ -250,6 +250,10 @@ class ConsumerCoordinator:
         """When `expire` has something to do, in seconds of the monotonic clock."""
         return self._steps.deadlines.next()
 
+    def not_before(self) -> float | None:
+        """`expire` has nothing to do before that; cheaper than `next_deadline`, and may be earlier."""
+        return self._steps.deadlines.not_before()
+
     def expire(self, now: Moment) -> set[str]:
         """Let everything happen whose time has come. Returns the groups that have changed."""
         changed = set()

@@ -18,16 +18,15 @@ Source: KIP-848, "Member Epoch - Reconciliation", and what brokers of 4.3.1 answ
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from penstock.groups.tables import Table
+from penstock.groups.tables import Key, Table
 
 __all__ = ["TABLE", "Effect", "Event", "MemberState", "Row"]
 
 
-class MemberState(enum.Enum):
+class MemberState(Key):
     """Values are those of Kafka's records."""
 
     STABLE = 0
@@ -35,7 +34,7 @@ class MemberState(enum.Enum):
     UNRELEASED = 2
 
 
-class Event(enum.Enum):
+class Event(Key):
     """What a heartbeat finds."""
 
     ARRIVED = "the member is in the target's epoch"
@@ -45,7 +44,7 @@ class Event(enum.Enum):
     ALL_FREE = "all that its target gives it is free or its own"
 
 
-class Effect(enum.Enum):
+class Effect(Key):
     """What a row does, in `reconciling`."""
 
     REVOKE = "keep what the target leaves it; the rest is to be given up, in time"

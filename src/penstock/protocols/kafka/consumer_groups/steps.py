@@ -5,12 +5,12 @@ Here is what the coordinator's groups have in common, and nothing that decides w
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from penstock.columnar.entries import Entry
 from penstock.groups.deadlines import Deadlines
+from penstock.groups.tables import Key
 from penstock.protocols.kafka.consumer_groups import accounts
 from penstock.protocols.kafka.consumer_groups.converting import at_rest, older_group
 from penstock.protocols.kafka.consumer_groups.group import ConsumerGroup, ConsumerMember
@@ -30,7 +30,7 @@ Adopt = Callable[[Group, Moment, bool], bool]
 """Take over a group of the older protocol, whether it may go on as it is or has to share out anew; False if not."""
 
 
-class Wait(enum.Enum):
+class Wait(Key):
     """Kinds of deadlines."""
 
     SESSION = "a member's session"

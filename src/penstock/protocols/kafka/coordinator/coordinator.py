@@ -234,6 +234,10 @@ class Coordinator:
         """When `expire` has something to do, in seconds of the monotonic clock."""
         return self._rounds.deadlines.next()
 
+    def not_before(self) -> float | None:
+        """`expire` has nothing to do before that; cheaper than `next_deadline`, and may be earlier."""
+        return self._rounds.deadlines.not_before()
+
     def expire(self, now: Moment) -> None:
         """Let everything happen whose time has come."""
         for due in self._rounds.deadlines.due(now.monotonic):

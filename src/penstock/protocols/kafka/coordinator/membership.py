@@ -6,7 +6,6 @@ Sources: Kafka's classic group coordinator; KIP-345 (LeaveGroup v3), KIP-559 (pr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from penstock.protocols.kafka.coordinator.group import Group, Takeover
 from penstock.protocols.kafka.coordinator.joining import drop_pending
@@ -121,7 +120,7 @@ def _finish_takeover(rounds: Rounds, group: Group, takeover: Takeover, accepted:
         return
     answer = group.join_answer(member)
     if takeover.may_skip_assignment:
-        member.answer_join(replace(answer, skip_assignment=group.leader == member.member_id))
+        member.answer_join(answer._replace(skip_assignment=group.leader == member.member_id))
     else:
         # Told who led before, the returned leader does not take itself for one, and does not assign (KIP-345).
-        member.answer_join(replace(answer, leader=takeover.old_leader, members=()))
+        member.answer_join(answer._replace(leader=takeover.old_leader, members=()))

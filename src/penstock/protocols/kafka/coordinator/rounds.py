@@ -5,12 +5,12 @@ Here are what effects need around them, the deadlines and the way to the log, an
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from penstock.groups.deadlines import Deadlines
+from penstock.groups.tables import Key
 from penstock.protocols.kafka.coordinator.group import Group, Member, Takeover
 from penstock.protocols.kafka.coordinator.requests import Join, JoinAnswer, Sync, SyncAnswer
 from penstock.protocols.kafka.coordinator.settings import GroupSettings
@@ -28,7 +28,7 @@ class Moment(NamedTuple):
     wall_ms: int
 
 
-class Wait(enum.Enum):
+class Wait(Key):
     """Kinds of deadlines."""
 
     SESSION = "a member's session"

@@ -22,7 +22,7 @@ import enum
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from penstock.groups.tables import Table
+from penstock.groups.tables import Key, Table
 
 __all__ = ["TABLE", "Effect", "Event", "Row", "State"]
 
@@ -37,7 +37,7 @@ class State(enum.StrEnum):
     DEAD = "Dead"
 
 
-class Event(enum.Enum):
+class Event(Key):
     """What happens to a group."""
 
     ADDED = "a new member joined"
@@ -62,7 +62,7 @@ class Event(enum.Enum):
     DELETE = "the group is to be deleted"
 
 
-class Effect(enum.Enum):
+class Effect(Key):
     """What a row does, in `effects`; the ANSWER_ ones answer the request that brought the event."""
 
     PARK_JOIN = "keep the join unanswered until the phase ends"

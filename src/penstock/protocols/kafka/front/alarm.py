@@ -10,7 +10,10 @@ __all__ = ["Alarm"]
 
 
 class Alarm:
-    """``due`` says when, in seconds of the monotonic clock (None: never); ``ring`` is called then, with nothing set."""
+    """``due`` says when, in seconds of the monotonic clock (None: never); ``ring`` is called then, with nothing set.
+
+    It may ring early: a deadline that moves away, as sessions do with each heartbeat, moves no timer.
+    """
 
     def __init__(self, runtime: Runtime, due: Callable[[], float | None], ring: Callable[[], None]) -> None:
         self._runtime = runtime
@@ -22,7 +25,7 @@ class Alarm:
     def wake(self) -> None:
         """Look again when the next deadline is."""
         due = self._due_of()
-        if self._timer is not None and due == self._due:
+        if self._timer is not None and self._due is not None and due is not None and self._due <= due:
             return
         self.stop()
         self._due = due

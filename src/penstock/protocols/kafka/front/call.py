@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.errors import UpstreamLost
 from penstock.model import Endpoint, Partition
@@ -119,8 +119,7 @@ class Line(Parking):
         return f"/{self.address.host}"
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """One request's circumstances."""
 
     shared: Shared

@@ -71,7 +71,7 @@ class ConsumerGroupKeeper:
         self._options = OwnGroupOptions(services.journals)
         self.coordinator = ConsumerCoordinator(settings, told)
         self._log = ConsumerGroupLog(services.journals, services.runtime, self.coordinator)
-        self._alarm = Alarm(services.runtime, self.coordinator.next_deadline, self._expire)
+        self._alarm = Alarm(services.runtime, self.coordinator.not_before, self._expire)
         self._older: OlderGroups | None = None
         self._going: dict[str, bytes] = {}
         self._locks: Locks[str] = Locks(services.runtime.promise)
@@ -167,12 +167,16 @@ class ConsumerGroupKeeper:
 
     def sync(self, request: Sync) -> SyncAnswer | None:
         """SyncGroup; None if there is no such group with members."""
+        if self.coordinator.group(request.group) is None:
+            return None
         answer = self.coordinator.older_members.sync(request, self.now())
         self._alarm.wake()
         return answer
 
     def heartbeat(self, group_id: str, member_id: str, instance_id: str | None, generation: int) -> ErrorCode | None:
         """Heartbeat; None if there is no such group with members."""
+        if self.coordinator.group(group_id) is None:
+            return None
         answer = self.coordinator.older_members.heartbeat(group_id, member_id, instance_id, generation, self.now())
         self._alarm.wake()
         return answer

@@ -41,7 +41,7 @@ class KafkaFront:
         self._shared = Shared(
             services,
             options,
-            GroupKeeper(options.groups, newer, services.offsets, runtime),
+            GroupKeeper(options.groups, newer, services.offsets, runtime, near=services.enode.near),
             FetchSessions(options.fetch_sessions, runtime.random_bytes),
             ids,
             TransactionKeeper(

@@ -51,18 +51,29 @@ _log = logging.getLogger("penstock.node")
 class GroupKeeper:
     """The coordinators of this node, alive. After each call to ``coordinator``, call `wake`.
 
-    ``newer``: groups of KIP-848.
+    ``newer``: groups of KIP-848. ``near``: offsets and records are kept where a write mostly waits for nothing, so that
+    a record is written at the end of the call that it came of, in no task.
     """
 
-    def __init__(self, settings: GroupSettings, newer: ConsumerGroupKeeper, offsets: Offsets, runtime: Runtime) -> None:
+    def __init__(
+        self,
+        settings: GroupSettings,
+        newer: ConsumerGroupKeeper,
+        offsets: Offsets,
+        runtime: Runtime,
+        *,
+        near: bool = False,
+    ) -> None:
         self._offsets = offsets
         self._runtime = runtime
+        self._near = near
         self._stores: dict[str, int] = {}
+        self._unbegun: list[tuple[str, Group | None, bytes, int | None]] = []
         self._numbers = itertools.count(1)
         self.coordinator = Coordinator(settings, self, self._new_id, tell)
         self.newer = newer
         newer.live_beside(self)
-        self._alarm = Alarm(runtime, self.coordinator.next_deadline, self._expire)
+        self._alarm = Alarm(runtime, self.coordinator.not_before, self._expire)
 
     def now(self) -> Moment:
         """Both clocks."""
@@ -87,11 +98,13 @@ class GroupKeeper:
         self.coordinator.stop()
 
     def wake(self) -> None:
-        """Have the timer go off at the coordinator's next deadline."""
+        """Have the timer go off at the coordinator's next deadline, and write what it gave to be written."""
+        self._begin_stores()
         self._alarm.wake()
 
     def _expire(self) -> None:
         self.coordinator.expire(self.now())
+        self._begin_stores()
 
     # Which of the two a group is.
 
@@ -129,7 +142,7 @@ class GroupKeeper:
     async def join(self, request: Join) -> JoinAnswer | None:
         """JoinGroup: its answer where the group is of the newer protocol, else None, and it comes by the request."""
         fault = self.coordinator.bounds_fault(request)
-        if not fault:
+        if not fault and self._is_newer(request.group):
             random = self._runtime.random_bytes(16)
             answer = await self.newer.join(request, base64.urlsafe_b64encode(random).rstrip(b"=").decode())
             if answer is not None:
@@ -193,7 +206,15 @@ class GroupKeeper:
 
     def store(self, group_id: str, record: bytes, ticket: int | None) -> None:
         group = self.coordinator.group(group_id)
-        self._runtime.spawn(self._store(group_id, group, record, ticket), f"store group {group_id}")
+        if self._near:
+            self._unbegun.append((group_id, group, record, ticket))  # not amid the coordinator's step
+        else:
+            self._runtime.spawn(self._store(group_id, group, record, ticket), f"store group {group_id}")
+
+    def _begin_stores(self) -> None:
+        while self._unbegun:
+            group_id, group, record, ticket = self._unbegun.pop(0)
+            self._runtime.begin(self._store(group_id, group, record, ticket), f"store group {group_id}")
 
     async def _store(self, group_id: str, group: Group | None, record: bytes, ticket: int | None) -> None:
         number = self._stores[group_id] = next(self._numbers)
@@ -312,4 +333,5 @@ class GroupKeeper:
 
 def tell(group_id: str, over: Rebalance) -> None:
     """A line of the node's log about a rebalance."""
-    _log.info("group %s: %s", group_id, sentence(over))
+    if _log.isEnabledFor(logging.INFO):  # a sentence takes longer than a join
+        _log.info("group %s: %s", group_id, sentence(over))

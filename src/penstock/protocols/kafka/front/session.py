@@ -73,8 +73,9 @@ class KafkaSession:
         if answer is not None and (found := codes_in(answer)):
             for code in found:
                 self._meter.refused(header.api_key, code)
-            asker = Asker(header.client_id or "", self.line.address)
-            tell(self._meter, asker, header.api_key, request, coded_in(answer), notes)
+            if not all(map(self._meter.is_usual, found)):
+                asker = Asker(header.client_id or "", self.line.address)
+                tell(self._meter, asker, header.api_key, request, coded_in(answer), notes)
         return None if answer is None else response(answer, header.api_version, header.correlation_id)
 
     def lost(self) -> None:

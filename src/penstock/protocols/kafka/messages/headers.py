@@ -7,9 +7,9 @@ what the broker speaks (KIP-511).
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from penstock.errors import ProtocolViolation, UsageError
 from penstock.protocols.kafka.messages import codec
@@ -21,12 +21,13 @@ from penstock.wire import Reader, Writer
 M = TypeVar("M")
 P = TypeVar("P", Buffer, Buffer | Stretch)
 
+_HEAD: Final = struct.Struct(">hhih")
+"""API key, version, correlation id, length of the client id."""
 _LONGEST_CLIENT_ID = 0x7FFF
 _LARGEST_FRAME = 0x7FFFFFFF
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHeader:
+class RequestHeader(NamedTuple):
     """Who asks what: API key and version, the id the answer must carry, the client's own name."""
 
     api_key: int
@@ -41,8 +42,7 @@ def read_header(data: Buffer) -> tuple[RequestHeader, Reader]:
     For an API or version that is not declared the reader stands behind ``client_id``. Raises ProtocolViolation.
     """
     reader = Reader(data)
-    key, version, correlation = reader.i16(), reader.i16(), reader.i32()
-    size = reader.i16()
+    key, version, correlation, size = reader.fixed(_HEAD)
     client = None if size == -1 else reader.text(size)
     pair = api_of(key)
     if pair is not None and codec.declared(pair.request).is_flexible(version):
