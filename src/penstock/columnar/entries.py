@@ -10,7 +10,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from penstock.columnar.batch import HEADER_BYTES, BatchHeader, batches, verify_crc
+from penstock.columnar.checked import Checked
 from penstock.columnar.few import FewRows, encode_few
+from penstock.columnar.one import encode_one
 from penstock.columnar.plain_fields import read_bytes, read_record
 from penstock.columnar.producing import Producing
 from penstock.columnar.transactions import ABORT, COMMIT, control_type
@@ -45,8 +47,11 @@ class Ended(NamedTuple):
     commit: bool
 
 
-def batch_of(entries: Sequence[Entry], now_ms: int, producer_id: int = -1, epoch: int = -1) -> bytes:
+def batch_of(entries: Sequence[Entry], now_ms: int, producer_id: int = -1, epoch: int = -1) -> bytes | Checked:
     """One uncompressed batch v2 of all entries; with a producer id, one of its transaction, without sequence."""
+    if len(entries) == 1 and producer_id < 0:
+        key, value = entries[0]
+        return encode_one(key, value, (), now_ms)
     rows = FewRows([key for key, _ in entries], [value for _, value in entries], [now_ms] * len(entries))
     return bytes(encode_few(rows, producing=Producing(producer_id, epoch, transactional=producer_id >= 0)))
 

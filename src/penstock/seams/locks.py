@@ -52,6 +52,10 @@ class Locks(Generic[K]):
                 line.remove(mine)
             raise
 
+    def free(self, name: K) -> bool:
+        """Whether nobody holds it, so that `take` would wait for nothing."""
+        return name not in self._lines
+
     def leave(self, name: K) -> None:
         """The next one goes on."""
         line = self._lines[name]

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.columnar.batch import parse_header, verify_crc
+from penstock.columnar.checked import Checked
+from penstock.columnar.entries import batch_of
+from penstock.columnar.few import FewRows, encode_few
 from penstock.columnar.plain_records import Stored, encode_batch, encode_single, stored_records
 
 HEADERS = (("tubemq.filter", b"red"), ("", b""), ("n", None), ("ü" * 70, b"x" * 20_000))
@@ -22,3 +25,14 @@ def test_as_the_general_encoder(
     assert batch.header == parse_header(batch.data)
     verify_crc(batch.data, batch.header)
     assert [*stored_records(batch.data, 0)] == [record]
+
+
+@pytest.mark.parametrize(("key", "value"), [(b"k", None), (b"", b""), (b"k" * 100, b"v" * 70_000)])
+def test_a_single_entry_of_a_journal_comes_with_its_header(key: bytes, value: bytes | None) -> None:
+    batch = batch_of([(key, value)], 1_790_000_000_000)
+    assert isinstance(batch, Checked)
+    assert bytes(batch.data) == bytes(encode_few(FewRows([key], [value], [1_790_000_000_000])))
+    assert batch.header == parse_header(batch.data)
+    within = batch_of([(key, value)], 1_790_000_000_000, 7, 1)
+    assert isinstance(within, bytes)
+    assert (parse_header(within).producer_id, parse_header(within).transactional) == (7, True)

@@ -16,8 +16,8 @@ STEPS = st.lists(
 )
 
 
-@given(STEPS)
-def test_it_does_what_a_plain_dictionary_would(steps: list[tuple[str, int, int]]) -> None:
+@given(STEPS, st.booleans())
+def test_it_does_what_a_plain_dictionary_would(steps: list[tuple[str, int, int]], asks: bool) -> None:
     deadlines, model = Deadlines[int](), dict[int, float]()
     for what, key, when in steps:
         if what == "set":
@@ -32,7 +32,10 @@ def test_it_does_what_a_plain_dictionary_would(steps: list[tuple[str, int, int]]
             assert set(due) == {one for one, time in model.items() if time <= when}
             for one in due:
                 del model[one]
-        assert deadlines.next() == min(model.values(), default=None)
+        bound, least = deadlines.not_before(), min(model.values(), default=None)
+        assert (bound is not None and bound <= least) if least is not None else True
+        if asks:
+            assert deadlines.next() == deadlines.not_before() == least
         assert len(deadlines) == len(model)
         assert all((one in deadlines) == (one in model) for one in range(6))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import ProtocolViolation
+from penstock.errors import ProtocolViolation, UsageError
 from penstock.protocols.kafka.messages.codec import encode
 from penstock.protocols.kafka.messages.offsets_topic import (
     GroupKey,
@@ -118,6 +118,25 @@ def test_an_offset_that_says_when_it_expires_is_written_as_a_real_broker_writes_
     value = OffsetValue(offset=5, metadata="m", commit_timestamp=1_795_642_228_089, expire_timestamp=1_795_642_229_589)
     assert write_offset_value(value) == seen
     assert read_offset_value(seen) == value
+
+
+@pytest.mark.parametrize("name", ["g", "ü" * 9_000, ""])
+@pytest.mark.parametrize("number", [0, -1, 2**31 - 1])
+def test_what_a_commit_writes_is_what_its_declarations_say(name: str, number: int) -> None:
+    key = OffsetKey(group=name, topic=name + "t", partition=number)
+    assert write_offset_key(key) == versioned(key, 1)
+    value = OffsetValue(offset=number * 2**32, leader_epoch=number, metadata=name, commit_timestamp=2**62)
+    assert write_offset_value(value) == versioned(value, 3)
+
+
+@pytest.mark.parametrize("name", ["x" * 40_000, "\ud800"])
+def test_a_name_that_no_key_can_hold_is_named(name: str) -> None:
+    with pytest.raises(UsageError, match=r"OffsetKey\.group"):
+        write_offset_key(OffsetKey(group=name))
+    with pytest.raises(UsageError, match=r"OffsetKey\.partition"):
+        write_offset_key(OffsetKey(partition=2**31))
+    with pytest.raises(UsageError, match=r"OffsetValue\.metadata"):
+        write_offset_value(OffsetValue(metadata=name))
 
 
 def group(version: int) -> GroupValue:

@@ -16,6 +16,7 @@ from penstock.protocols.kafka.messages.transaction_log import TransactionLogValu
 from penstock.protocols.kafka.messages.transaction_log import write_transaction_key, write_transaction_value
 from penstock.protocols.kafka.transactions import State, Transaction
 from penstock.protocols.kafka.transactions.stored import entry_of, read_entry
+from penstock.seams.enode import bytes_of
 
 DATA = Path(__file__).parents[2] / "data" / "kafka" / "batches"
 RECORDED = sorted(DATA.glob("segment-4.3-transaction-state-*.bin"))
@@ -91,19 +92,19 @@ TIMES = st.integers(-1, 2**62)
 )
 def test_what_was_written_is_read_back(transaction: Transaction) -> None:
     assume(transaction.state is not State.EMPTY or not transaction.partitions)
-    assert list(replay(batch_of([entry_of(transaction)], 5))) == [(transaction.transactional_id, transaction)]
+    assert list(replay(bytes_of(batch_of([entry_of(transaction)], 5)))) == [(transaction.transactional_id, transaction)]
 
 
 def test_a_dead_id_is_a_tombstone() -> None:
     dead = Transaction("tx", 1, 0, state=State.DEAD)
-    assert list(replay(batch_of([entry_of(dead)], 0))) == [("tx", None)]
+    assert list(replay(bytes_of(batch_of([entry_of(dead)], 0)))) == [("tx", None)]
 
 
 def test_a_state_that_nobody_knows_is_not_passed_over() -> None:
     odd = Value(producer_id=1, transaction_status=9)
-    data = batch_of([(write_transaction_key("tx"), write_transaction_value(odd))], 0)
+    data = bytes_of(batch_of([(write_transaction_key("tx"), write_transaction_value(odd))], 0))
     with pytest.raises(ProtocolViolation, match="state 9"):
         list(replay(data))
     with pytest.raises(CorruptBatch):
         list(replay(data[:-1] + b"\xff"))
-    assert list(replay(batch_of([(b"\0\x07other", b"")], 0))) == []
+    assert list(replay(bytes_of(batch_of([(b"\0\x07other", b"")], 0)))) == []

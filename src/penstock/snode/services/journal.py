@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 from penstock.columnar.entries import Ended, Entry, Noted, batch_of, entries_of
 from penstock.errors import ConnectionLost, PenstockError, RequestTimeout, TopicExists, UpstreamLost
 from penstock.model import Partition
-from penstock.seams.enode import Appended, Enode, FetchPart, TopicState, extent, fetch_one
+from penstock.seams.enode import Appended, Batch, Enode, FetchPart, TopicState, extent, fetch_one
 from penstock.seams.journal import Compose, Follow, Within
 from penstock.seams.locks import Locks
 from penstock.seams.runtime import Runtime
@@ -31,6 +31,7 @@ _BYTES_PER_BATCH: Final = 1 << 20
 _LOST: Final = (UpstreamLost, ConnectionLost, RequestTimeout)
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 _MAKING: Final = -1
+_NOBODY: Final = Within(-1, -1)
 
 
 class JournalService:
@@ -76,6 +77,9 @@ class _Tail:
 
     def reach(self, base: int, end: int) -> None:
         """``[base, end)`` is known."""
+        if base == self.end and not self.ahead:
+            self.end = end
+            return
         if end > self.end:
             self.ahead[base] = end
         while self.end in self.ahead:
@@ -194,21 +198,27 @@ class EnodeJournal:
     # Writing.
 
     async def append(self, place: int, compose: Compose, within: Within | None = None) -> Sequence[int]:
-        await self._turn(place)
+        if not self._is_free(place):
+            await self._turn(place)
         entries = compose()
-        producer = within or Within(-1, -1)
+        producer = within or _NOBODY
         now_ms = self._runtime.now_ms()
-        parts = list(_parts(entries))
+        parts = [entries] if len(entries) == 1 else list(_parts(entries))
         bases = await self._write(
             place,
             [batch_of(part, now_ms, *producer) for part in parts],
-            [[(*entry, producer.producer_id) for entry in part] for part in parts],
+            lambda: [[(*entry, producer.producer_id) for entry in part] for part in parts],
         )
         return [base + row for base, part in zip(bases, parts, strict=True) for row in range(len(part))]
 
     async def mark(self, place: int, marker: bytes) -> None:
         await self._turn(place)
-        await self._write(place, [marker], [[each[1:] for each in entries_of(marker)]])
+        await self._write(place, [marker], lambda: [[each[1:] for each in entries_of(marker)]])
+
+    def _is_free(self, place: int) -> bool:
+        """Whether `_turn` would return without waiting for anything."""
+        known = self._places is not None and not self._asking
+        return known and place not in self._doubts and self._turns.free(place)
 
     async def _turn(self, place: int) -> None:
         """Return when nothing is in doubt at the place and all earlier callers have called the enode.
@@ -219,12 +229,18 @@ class EnodeJournal:
             await self.places()
             await self._settle(place)
 
-    async def _write(self, place: int, batches: Sequence[bytes], contents: Sequence[Content]) -> list[int]:
+    async def _write(
+        self, place: int, batches: Sequence[Batch], contents: Callable[[], Sequence[Content]]
+    ) -> list[int]:
         """The offset at which each batch begins. Raises the first batch's error."""
-        tail = self._tails.setdefault(place, _Tail())
+        tail = self._tails.get(place)
+        if tail is None:
+            tail = self._tails[place] = _Tail()
         results = await self._answered(place, tail, batches)
-        lost = [_Unanswered(what) for result, what in zip(results, contents, strict=True) if isinstance(result, _LOST)]
-        if lost:
+        lost = []
+        if any(isinstance(result, _LOST) for result in results):
+            pairs = zip(results, contents(), strict=True)
+            lost = [_Unanswered(what) for result, what in pairs if isinstance(result, _LOST)]
             await self._look_up(place, tail, lost)
         bases = []
         for result in results:
@@ -236,7 +252,7 @@ class EnodeJournal:
                 bases.append(result.base_offset)
         return bases
 
-    async def _answered(self, place: int, tail: _Tail, batches: Sequence[bytes]) -> list[Appended | PenstockError]:
+    async def _answered(self, place: int, tail: _Tail, batches: Sequence[Batch]) -> list[Appended | PenstockError]:
         """The enode's answer or error for each batch; updates what is known of the log's end."""
         tail.writing += 1
         try:
@@ -255,7 +271,7 @@ class EnodeJournal:
             self._doubts.add(place)
         return results
 
-    async def _call(self, partition: Partition, batches: Sequence[bytes]) -> list[Appended | PenstockError]:
+    async def _call(self, partition: Partition, batches: Sequence[Batch]) -> list[Appended | PenstockError]:
         if len(batches) == 1:
             return [await self._enode.append(partition, batches[0])]
         return await self._enode.append_all([(partition, batch) for batch in batches]) if batches else []

@@ -8,6 +8,7 @@ Other key versions (KIP-848 and later) are UnknownKey: somebody else's records, 
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, TypeVar
@@ -23,6 +24,9 @@ OFFSET_VALUE_VERSION = 3
 EXPIRING_OFFSET_VALUE_VERSION = 1
 NEVER_BY_ITSELF = -1
 GROUP_VALUE_VERSION = 3
+_OFFSET_KEY, _SIZE, _NUMBER = struct.Struct(">hh"), struct.Struct(">h"), struct.Struct(">i")
+_OFFSET_VALUE, _TIME = struct.Struct(">hqih"), struct.Struct(">q")
+"""What a commit writes is packed here, as the declarations below have it: there are more of them than of all others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +95,14 @@ class GroupValue:
 
 
 def write_offset_key(key: OffsetKey) -> bytes:
-    """Key v1."""
-    return _write(key, 1)
+    """Key v1. Raises UsageError."""
+    try:
+        group, topic = key.group.encode(), key.topic.encode()
+        return b"".join(
+            (_OFFSET_KEY.pack(1, len(group)), group, _SIZE.pack(len(topic)), topic, _NUMBER.pack(key.partition))
+        )
+    except (struct.error, ValueError):
+        return _write(key, 1)  # says what is wrong
 
 
 def write_group_key(group: str) -> bytes:
@@ -101,9 +111,15 @@ def write_group_key(group: str) -> bytes:
 
 
 def write_offset_value(value: OffsetValue) -> bytes:
-    """Value v3; v1 where it says when it expires."""
-    expires = value.expire_timestamp != NEVER_BY_ITSELF
-    return _write(value, EXPIRING_OFFSET_VALUE_VERSION if expires else OFFSET_VALUE_VERSION)
+    """Value v3; v1 where it says when it expires. Raises UsageError."""
+    if value.expire_timestamp != NEVER_BY_ITSELF:
+        return _write(value, EXPIRING_OFFSET_VALUE_VERSION)
+    try:
+        metadata = value.metadata.encode()
+        head = _OFFSET_VALUE.pack(OFFSET_VALUE_VERSION, value.offset, value.leader_epoch, len(metadata))
+        return b"".join((head, metadata, _TIME.pack(value.commit_timestamp)))
+    except (struct.error, ValueError):
+        return _write(value, OFFSET_VALUE_VERSION)  # says what is wrong
 
 
 def write_group_value(value: GroupValue) -> bytes:
