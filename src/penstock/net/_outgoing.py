@@ -80,6 +80,12 @@ class Outgoing:
 
     def put(self, pieces: Pieces) -> None:
         """Send this behind everything else."""
+        if len(pieces) == 1 and type(pieces[0]) is bytes and self._gathers and not self._pieces:
+            self._gathered.append(pieces[0])  # most answers
+            self.held += len(pieces[0])
+            if self.held > _AT_ONCE:
+                self._write_gathered()
+            return
         buffers = [piece for piece in pieces if isinstance(piece, Buffer)]
         size = sum(map(len, buffers))
         if not self._pieces:
@@ -113,6 +119,9 @@ class Outgoing:
             size = sum(map(len, gathered))
             self.held -= size
             self.sent += size
+            if len(gathered) == 1:
+                self._transport.write(gathered[0])
+                return
             for buffer in join_small(gathered):
                 self._transport.write(buffer)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from penstock.columnar.entries import Entry
 from penstock.model import Committed, Partition
@@ -23,8 +23,7 @@ class CommittedUntil(Committed):
     expires_ms: int = field(kw_only=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Replayed:
+class Replayed(NamedTuple):
     """What an entry says: an offset of ``partition`` (None: taken away), or without a partition, a group's record."""
 
     group: str

@@ -6,6 +6,7 @@ Source: Kafka group coordinator (OffsetCommitKey/Value, GroupMetadataKey/Value).
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Mapping
 from typing import Final
@@ -27,6 +28,9 @@ from penstock.seams.offsets import CommittedUntil, Replayed
 
 __all__ = ["OffsetsLog"]
 
+_KEPT: Final = 8_192
+"""Groups whose places are remembered."""
+
 
 class OffsetsLog:
     """Stateless; one a node."""
@@ -43,12 +47,7 @@ class OffsetsLog:
 
     def partition_of(self, group: str, partitions: int) -> int:
         """Where a group's records are: Java's hash of its name, by absolute value, modulo the partitions."""
-        hashed = 0
-        units = group.encode("utf-16-be", "surrogatepass")
-        for (unit,) in struct.iter_unpack(">H", units):
-            hashed = (31 * hashed + unit) & 0xFFFFFFFF
-        signed = hashed - (1 << 32) if hashed >> 31 else hashed
-        return 0 if signed == -(1 << 31) else abs(signed) % partitions
+        return _hashed(group) % partitions
 
     def offset_entry(self, group: str, partition: Partition, committed: Committed | None) -> Entry:
         """The record of a commit; ``committed`` None takes the offset away."""
@@ -84,3 +83,13 @@ def _committed(found: OffsetValue) -> Committed:
         return Committed(found.offset, found.metadata, found.leader_epoch, found.commit_timestamp)
     until = found.expire_timestamp
     return CommittedUntil(found.offset, found.metadata, found.leader_epoch, found.commit_timestamp, expires_ms=until)
+
+
+@functools.lru_cache(_KEPT)
+def _hashed(group: str) -> int:
+    hashed = 0
+    units = group.encode("utf-16-be", "surrogatepass")
+    for (unit,) in struct.iter_unpack(">H", units):
+        hashed = (31 * hashed + unit) & 0xFFFFFFFF
+    signed = hashed - (1 << 32) if hashed >> 31 else hashed
+    return 0 if signed == -(1 << 31) else abs(signed)
