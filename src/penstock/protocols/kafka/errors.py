@@ -93,7 +93,12 @@ _ROWS = (
     ),
     _final(21, "INVALID_REQUIRED_ACKS", "use acks 0, 1 or -1 (all)"),
     _final(22, "ILLEGAL_GENERATION", "join again: the group went on without this member"),
-    _final(23, "INCONSISTENT_GROUP_PROTOCOL", "give all members an assignor in common, and the same protocol type"),
+    _final(
+        23,
+        "INCONSISTENT_GROUP_PROTOCOL",
+        "give all members an assignor in common, and the same protocol type; to change that of a running group, "
+        "restart every member with both listed, one by one, then with the new one alone",
+    ),
     _final(24, "INVALID_GROUP_ID", "give the group a name that is not empty"),
     _final(25, "UNKNOWN_MEMBER_ID", "join again: this member was removed, mostly after a session timeout"),
     _final(
