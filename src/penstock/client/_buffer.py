@@ -7,6 +7,8 @@ while the loop goes on fetching. What must not live here: waiting.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
+from typing import Final
 
 from penstock.client._loading import columns_there
 from penstock.client._partitions import Buffered, Partitions, PartitionState
@@ -14,15 +16,12 @@ from penstock.columnar import Messages
 from penstock.errors import PenstockError
 from penstock.seams import Fetched, HasHead
 
-__all__ = ["anything_to_take", "take"]
+__all__ = ["take"]
 
 TakeFrom = Callable[[PartitionState, int], tuple[list[Messages], int]]
 """Takes up to so many rows of one partition: none, or runs of at least one row, and how many rows that is."""
 
-
-def anything_to_take(partitions: Partitions) -> bool:
-    """Whether ``take`` would find rows, an error, or a position to move."""
-    return any(not state.paused and (state.buffer or state.failure) for state in partitions)
+_NOTHING: Final = Messages()
 
 
 def take(partitions: Partitions, max_records: int, take_from: TakeFrom | None = None) -> Messages:
@@ -49,7 +48,9 @@ def take(partitions: Partitions, max_records: int, take_from: TakeFrom | None = 
             state.served = partitions.turn()
             runs.extend(run)
             left -= rows
-    return runs[0] if len(runs) == 1 else Messages.concat(runs)
+    if len(runs) == 1:
+        return runs[0]
+    return Messages.concat(runs) if runs else _NOTHING
 
 
 def _take_from(state: PartitionState, most: int) -> tuple[list[Messages], int]:
@@ -65,12 +66,15 @@ def _take_from(state: PartitionState, most: int) -> tuple[list[Messages], int]:
             raise
         if messages is None:
             continue
-        part = messages[entry.taken : entry.taken + most - rows]
-        entry.taken += len(part)
-        if len(part):
+        count = len(messages)
+        whole = not entry.taken and count <= most - rows  # as it is with few: not sliced
+        part = messages if whole else messages[entry.taken : entry.taken + most - rows]
+        some = count if whole else len(part)
+        entry.taken += some
+        if some:
             runs.append(part)
-            rows += len(part)
-        if entry.taken == len(messages):
+            rows += some
+        if entry.taken == count:
             state.position = entry.next_offset
             if entry.more:
                 entry.messages, entry.taken, entry.more = None, 0, False
@@ -104,4 +108,13 @@ def _decoded(state: PartitionState, entry: Buffered) -> Messages | None:
 
 def _head(fetched: Fetched) -> Messages | None:
     """Its first records, where decoding all of it would import Arrow first: whoever begins need not wait for that."""
-    return fetched.head() if not columns_there() and isinstance(fetched, HasHead) else None
+    if columns_there() or not _has_head(type(fetched)):
+        return None
+    head: Messages | None = fetched.head()  # type: ignore[attr-defined]
+    return head
+
+
+@lru_cache
+def _has_head(kind: type) -> bool:
+    """Remembered: to ask a Protocol costs as much as to decode a record."""
+    return issubclass(kind, HasHead)

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from penstock.client._arguments import TopicNames
 from penstock.client._batch_consumption import BatchConsumption
-from penstock.client._buffer import anything_to_take
 from penstock.client._consumption import CommitsHeard, Consumption, Within
 from penstock.client._interrupts import Interrupts, Wait
 from penstock.client._listening import Call
@@ -206,7 +205,7 @@ class ConsumerEngine:
             self._raise_failure()
             wait.check()
             self.go_on()
-            if anything_to_take(self.partitions):
+            if self.partitions.anything_to_take:
                 if not waited or self.partitions.buffered_bytes > _LITTLE_BYTES:
                     # One turn of the loop, in which the next fetches are written, before what came is decoded.
                     await asyncio.sleep(0)
@@ -227,7 +226,7 @@ class ConsumerEngine:
         self._news.hang_bell()
         try:
             while self.consumption.busy and not self.needs_service and self.patience is None:
-                if anything_to_take(self.partitions):
+                if self.partitions.anything_to_take:
                     return True
                 left = deadline - self._loop.time()
                 if left <= 0:
@@ -244,7 +243,7 @@ class ConsumerEngine:
         if self.rebalancing is not None:
             self.rebalancing.member.polled()
         self.empty_reason = None
-        return self.take(max_records)
+        return self.take(max_records) if self.partitions.anything_to_take else Messages()
 
     def standing(self) -> list[PartitionStatus]:
         """Where each partition stands now."""

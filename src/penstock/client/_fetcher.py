@@ -82,7 +82,7 @@ class Fetcher:
     def busy(self) -> bool:
         """Whether a fetch is under way for every partition. May be asked from any thread: who has taken records, and
         is told so, knows that the end of such a fetch finds the room."""
-        return all(state.reading for state in self._partitions)
+        return self._partitions.all_reading
 
     def kick(self) -> None:
         """Send what can be sent. Cheap when nothing can."""

@@ -127,8 +127,8 @@ class LoopThread:
 
     def check(self) -> None:
         """Raise UsageError where a call that waits would wait for ever: in the child of a fork, and on the loop."""
-        self.check_fork()
-        if threading.current_thread() is self._thread:
+        check_fork(self._pid)
+        if threading.get_ident() == self._thread.ident:
             raise UsageError(
                 "a synchronous call on penstock's own loop would wait for itself",
                 hint="Use AsyncConsumer, AsyncProducer and AsyncAdmin inside coroutines",

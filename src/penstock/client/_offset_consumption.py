@@ -115,7 +115,7 @@ class OffsetConsumption:
     @property
     def busy(self) -> bool:
         """Whether a fetch is under way for every partition."""
-        return self._fetcher.busy
+        return self._partitions.all_reading
 
     def go_on(self) -> None:
         """Look up and fetch what can be."""

@@ -12,6 +12,7 @@ import itertools
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Final
 
 from penstock.columnar import Messages
@@ -23,6 +24,8 @@ __all__ = ["UNBOOKED", "Buffered", "Handout", "PartitionState", "Partitions"]
 
 UNBOOKED: Final = -1
 """No version of a position: the log has to be told where reading goes on."""
+
+_served: Final = attrgetter("served")
 
 
 @dataclass(slots=True)
@@ -160,6 +163,22 @@ class Partitions:
         return self._states.get(partition)
 
     @property
+    def all_reading(self) -> bool:
+        """Whether a fetch is under way for every one. A loop, for every poll asks: a generator costs more than that."""
+        for state in list(self._states.values()):  # noqa: SIM110
+            if not state.reading:
+                return False
+        return True
+
+    @property
+    def anything_to_take(self) -> bool:
+        """Whether a poll would find rows, an error, or a position to move."""
+        for state in list(self._states.values()):  # noqa: SIM110
+            if (state.buffer or state.failure) and not state.paused:
+                return True
+        return False
+
+    @property
     def assigned(self) -> frozenset[Partition]:
         """All of them."""
         return frozenset(self._states)
@@ -201,7 +220,10 @@ class Partitions:
 
     def by_turn(self) -> list[PartitionState]:
         """The one that was served longest ago first."""
-        return sorted(self, key=lambda state: state.served)
+        states = list(self._states.values())
+        if len(states) > 1:
+            states.sort(key=_served)
+        return states
 
     def serve_first(self, partitions: Iterable[Partition]) -> None:
         """The next poll begins with these."""
@@ -227,6 +249,6 @@ class Partitions:
 
     def mark_handled(self) -> None:
         """Called as each poll begins: all that was returned before it has been dealt with."""
-        for state in self:
+        for state in list(self._states.values()):
             state.handled = state.position
             state.handout.settled = state.handout.handed

@@ -199,7 +199,7 @@ class Consumer(Handle, Generic[K, V]):
         At most ``max_records``, by default ``max_poll_records``. Rebalances happen in here, and listeners run.
         Raises what went wrong since the last poll; records before the trouble were returned before.
         """
-        engine = self._begun()
+        engine = self._inner._engine or self._begun()
         with self._turn as run:
             self._note_poller(engine)
             self._polling += 1
@@ -338,17 +338,23 @@ class Consumer(Handle, Generic[K, V]):
             engine.partitions.mark_handled()
             serve = engine.needs_service
             batch = Messages() if serve else engine.take_ahead(limit)
-        if not batch:
-            self._loop.check()
+        if batch:
+            self._go_on(engine)
+            return batch
+        self._loop.check()
         while not batch:
             if not engine.wait_here(deadline) and not run(partial(self._inner._ready, engine, deadline, serve=serve)):
                 return batch
             with self._taking:
                 batch = engine.take(limit)
             serve = False
+        self._go_on(engine)
+        return batch
+
+    def _go_on(self, engine: ConsumerEngine) -> None:
+        """There is room again."""
         if not engine.consumption.busy:
             self._loop.post(engine.go_on)
-        return batch
 
     def _begun(self) -> ConsumerEngine:
         """The engine; of several threads that begin at once one makes it."""

@@ -7,7 +7,7 @@ What must not live here: decoding and fetching.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 from penstock.errors import UsageError
 from penstock.model import K, Partition, Record, TimestampType, V
@@ -95,7 +95,10 @@ class Messages(Generic[K, V]):
     def __init__(self, parts: Iterable[Part] = ()) -> None:
         self._parts = tuple(parts)
         self._makes: Deserializers | None = None
-        self._rows: int = sum(part.num_rows for part in self._parts)
+        rows = 0
+        for part in self._parts:
+            rows += part.num_rows
+        self._rows: int = rows
 
     @staticmethod
     def of(partition: Partition, batch: pa.RecordBatch, next_offset: int, context: str = "") -> Messages:
@@ -184,8 +187,11 @@ class Messages(Generic[K, V]):
         return f"<Messages: {self._rows} from {where or 'nowhere'}>"
 
     def __iter__(self) -> Iterator[Record[K, V]]:
-        records = self._raw()
-        return cast("Iterator[Record[K, V]]", records if self._makes is None else map(self._makes.record, records))
+        few = self._parts[0].records if len(self._parts) == 1 else None
+        records = self._raw() if few is None else iter(few)
+        if self._makes is None:
+            return records  # type: ignore[return-value] # bytes, which K and V are then
+        return map(self._makes.record, records)
 
     def _raw(self) -> Iterator[Record]:
         for part in self._parts:

@@ -8,7 +8,6 @@ import logging
 import pytest
 
 from penstock.client import AsyncConsumer
-from penstock.client._buffer import anything_to_take
 from penstock.errors import ConnectionLost, CorruptBatch, ProtocolViolation, ServerError
 from penstock.model import Partition
 from tests.conformance.fake_log import FakeLog
@@ -202,7 +201,7 @@ def test_a_missing_offset_is_no_error_while_another_place_is_looked_up(log: Fake
                 def emit(self, record: logging.LogRecord) -> None:
                     engine = consumer._engine
                     assert engine is not None
-                    seen.append((record.getMessage(), anything_to_take(engine.partitions)))
+                    seen.append((record.getMessage(), engine.partitions.anything_to_take))
 
             looks = Looks()
             logging.getLogger("penstock").addHandler(looks)

@@ -82,8 +82,8 @@ class KafkaFetched:
 
     def decode(self, *, stop: int | None = None, columns: Sequence[str] | None = None) -> tuple[Messages, int]:
         """The records in ``[offset, stop)`` and the offset to read next. Raises CorruptBatch, or ``error`` if set."""
-        from penstock.columnar import Messages
         from penstock.columnar.few_read import read_few
+        from penstock.columnar.messages import Messages
 
         if self.error is not None:
             raise self.error
@@ -109,8 +109,8 @@ class KafkaFetched:
 
     def head(self) -> Messages | None:
         """``penstock.seams.client.HasHead``: the first batch, if it is plain and not large."""
-        from penstock.columnar import Messages
         from penstock.columnar.few_read import read_few
+        from penstock.columnar.messages import Messages
 
         if self.error is not None or self._aborted or len(self._records) < _PREFIX.size:
             return None
