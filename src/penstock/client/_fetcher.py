@@ -20,17 +20,41 @@ from penstock.client._surroundings import Backoff
 from penstock.config import ConsumerConfig, IsolationLevel
 from penstock.config.logs import ClientLog
 from penstock.errors import LogTruncated, OffsetOutOfRange, PenstockError
-from penstock.model import Node, OffsetSpec
-from penstock.seams import Fetched, HasReplicas, HearsOfMoves, LogClient, ReadFrom, ReadLimits, ReadsAtOnce
-from penstock.seams.client import FetchHeard
+from penstock.model import Node, OffsetSpec, Partition
+from penstock.seams import Fetched, HasReplicas, HearsOfMoves, LogClient, ReadFrom, ReadLimits, ReadsAgain, ReadsAtOnce
 
 __all__ = ["Fetcher", "Reactions"]
 
-Reads: TypeAlias = dict[ReadFrom, tuple[PartitionState, int]]
-"""What was asked for, for whom, and in which version of its position."""
+Reads: TypeAlias = dict[Partition, "Asked"]
 
 _HELD_BACK_WAIT_MS = 20
 _EMPTY_HANDED_S = 0.005
+
+
+@dataclass(slots=True)
+class Asked:
+    """What is asked for of one partition, for whom, and in which version of its position."""
+
+    state: PartitionState
+    version: int
+    read: ReadFrom
+
+
+@dataclass(slots=True)
+class Round:
+    """A read of one node that is under way, and is asked again as it is while hardly anything changes.
+
+    ``changes`` are those of the assignment when it was composed. ``stirred``: it may not be asked again, because it
+    asks for less than there is room for, or somebody waits to be read beside these, or from elsewhere.
+    """
+
+    node: Node
+    reads: Reads
+    limits: ReadLimits
+    begun: float
+    changes: int
+    stirred: bool
+    task: asyncio.Task[None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +95,8 @@ class Fetcher:
         self._moved = client.moved if isinstance(client, HearsOfMoves) else None
         self._meter = meter or ConsumerMeter(self._loop.time())
         self._at_once = client.read_at_once if isinstance(client, ReadsAtOnce) else None
-        self._in_flight: dict[str, asyncio.Task[None] | None] = {}
+        self._again = client.read_again if isinstance(client, ReadsAgain) else None
+        self._in_flight: dict[str, Round] = {}
         self._reserved_bytes = 0
         self._failures: dict[str, int] = {}
         self._closed = False
@@ -102,8 +127,10 @@ class Fetcher:
                 continue
             if node is None:
                 self._on.refresh()
-            elif node.name not in self._in_flight:
+            elif (round_ := self._in_flight.get(node.name)) is None:
                 by_node.setdefault(node, []).append(state)
+            elif not state.reading:
+                round_.stirred = True
         for node, states in by_node.items():
             self._start(node, states)
 
@@ -116,7 +143,7 @@ class Fetcher:
     async def close(self) -> None:
         """Stop; what is in flight is forgotten."""
         self._closed = True
-        tasks = [task for task in self._in_flight.values() if task is not None]
+        tasks = [each.task for each in self._in_flight.values() if each.task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -131,7 +158,8 @@ class Fetcher:
         ]
         if not eager or (room < per_partition and self._partitions.buffered_bytes + self._reserved_bytes > 0):
             return
-        limit = min(self._config.fetch_max_bytes, max(room, per_partition), per_partition * len(eager))
+        most = min(self._config.fetch_max_bytes, per_partition * len(eager))
+        limit = min(most, max(room, per_partition))
         # While somebody is held back for lack of room, the node must not sit on a fetch for the others: the room may
         # be there long before data for them is.
         held_back = len(eager) < len(states)
@@ -144,70 +172,127 @@ class Fetcher:
             if offset is not None:
                 state.asked = self._partitions.turn()
                 state.reading = True
-                reads[ReadFrom(state.partition, offset, per_partition)] = (state, version)
+                reads[state.partition] = Asked(state, version, ReadFrom(state.partition, offset, per_partition))
         if not reads:
             return
         self._reserved_bytes += limit
         limits = ReadLimits(wait_ms, self._config.fetch_min_bytes, limit)
-        heard = partial(self._heard, node, reads, limits, self._loop.time())
-        if self._at_once is not None and self._at_once(node, list(reads), limits, heard):
-            self._in_flight[node.name] = None
+        changes, stirred = self._partitions.changes, held_back or limit < most or self._again is None
+        round_ = Round(node, reads, limits, self._loop.time(), changes, stirred)
+        self._in_flight[node.name] = round_
+        wanted = [each.read for each in reads.values()]
+        if self._at_once is not None and self._at_once(node, wanted, limits, partial(self._heard, round_)):
             return
-        task = self._loop.create_task(self._pull(node, reads, limits, heard), name=f"penstock fetch {node.name}")
-        self._in_flight[node.name] = task
+        task = self._loop.create_task(self._pull(round_, wanted), name=f"penstock fetch {node.name}")
+        round_.task = task
         task.add_done_callback(self._ended)
 
-    async def _pull(self, node: Node, reads: Reads, limits: ReadLimits, heard: FetchHeard) -> None:
+    async def _pull(self, round_: Round, wanted: Sequence[ReadFrom]) -> None:
         answers: Sequence[Fetched] | Exception
         try:
-            answers = await self._client.read(node, list(reads), limits)
+            answers = await self._client.read(round_.node, wanted, round_.limits)
         except Exception as error:
             answers = error
-        heard(answers)
+        self._heard(round_, answers)
 
-    def _heard(
-        self, node: Node, reads: Reads, limits: ReadLimits, begun: float, answers: Sequence[Fetched] | Exception
-    ) -> None:
+    def _heard(self, round_: Round, answers: Sequence[Fetched] | Exception) -> None:
         """A fetch is over. Raises nothing: it is called where answers come."""
-        self._reserved_bytes -= limits.max_bytes
-        del self._in_flight[node.name]
-        for state, _ in reads.values():
-            state.reading = False
+        self._reserved_bytes -= round_.limits.max_bytes
+        now = self._loop.time()
         if self._closed:
+            self._over(round_)
             return
-        self._meter.fetched(self._loop.time() - begun, answers)
+        self._meter.fetched(now - round_.begun, answers)
+        pause = 0.0
         try:
-            pause = self._take_in(node, reads, limits, begun, answers)
+            if isinstance(answers, Exception):
+                pause = self._lost(round_, answers)
+            else:
+                news = self._take_in(round_, answers)
+                # A node that answers at once, and with nothing, must not make us spin.
+                if not news and now - round_.begun < _EMPTY_HANDED_S < round_.limits.max_wait_ms / 1_000:
+                    pause = _EMPTY_HANDED_S
+                if not pause and self._asked_again(round_, now):
+                    if not news:
+                        self._nothing_came(round_, still=True)
+                    return
+                if not news:
+                    self._nothing_came(round_)
         except Exception as error:
+            self._over(round_)
             self._on.failed(error)
             return
+        self._over(round_)
         if pause:
-            ring_after(self._loop, self._loop.time() + pause, self._kick_later)
+            ring_after(self._loop, now + pause, self._kick_later)
         else:
             self._kick_later()
 
-    def _take_in(
-        self, node: Node, reads: Reads, limits: ReadLimits, begun: float, answers: Sequence[Fetched] | Exception
-    ) -> float:
-        """Keep what came; returns how long to leave the node alone. Raises bugs."""
-        if isinstance(answers, PenstockError):
-            return self._lost(node, [state for state, _ in reads.values()], answers)
-        if isinstance(answers, Exception):
-            raise answers
-        self._failures.pop(node.name, None)
-        sent = {read.partition: asked for read, asked in reads.items()}
-        kept = [answer for answer in answers if answer.partition in sent]
-        news = [self._receive(answer, *sent[answer.partition], node) for answer in kept]
-        if any(news):
-            return 0.0
-        for state, version in reads.values():
-            # Of a partition that an answer does not name there is nothing new either; but a node that wants to be left
-            # in peace names none at all, whatever it has, and one that is read elsewhere now was not looked for there.
-            here = self._reads_at(state.partition) in {None, node}
-            state.drained = here and state.version == version and not self._is_behind(state)
-        if self._loop.time() - begun < _EMPTY_HANDED_S < limits.max_wait_ms / 1_000:
-            return _EMPTY_HANDED_S  # a node that answers at once, and with nothing, must not make us spin
-        return 0.0
+    def _over(self, round_: Round) -> None:
+        del self._in_flight[round_.node.name]
+        for asked in round_.reads.values():
+            asked.state.reading = False
+
+    def _take_in(self, round_: Round, answers: Sequence[Fetched]) -> bool:
+        """Keep what came; whether there was anything."""
+        self._failures.pop(round_.node.name, None)
+        news = False
+        for answer in answers:
+            asked = round_.reads.get(answer.partition)
+            if asked is not None:
+                news |= self._receive(answer, asked.state, asked.version, round_.node)
+        return news
+
+    def _nothing_came(self, round_: Round, *, still: bool = False) -> None:
+        """``still``: nobody moved, nothing is read elsewhere, so that who had nothing to read before has nothing now.
+
+        Of a partition that an answer does not name there is nothing new either; but a node that wants to be left in
+        peace names none at all, whatever it has, and one that is read elsewhere now was not looked for there.
+        """
+        for asked in round_.reads.values():
+            state = asked.state
+            if not (still and state.drained):
+                here = still or self._reads_at(state.partition) in {None, round_.node}
+                state.drained = here and state.version == asked.version and not self._is_behind(state)
+
+    def _asked_again(self, round_: Round, now: float) -> bool:
+        """Send the same again, from where its partitions go on now, if that is all that ``kick`` would do."""
+        if round_.stirred or round_.changes != self._partitions.changes or self._again is None:
+            return False
+        per_partition = self._config.max_partition_fetch_bytes
+        share = max(self._config.fetch_buffer_bytes // max(len(self._partitions), 1), per_partition) - per_partition
+        moved: list[Asked] = []
+        for asked in round_.reads.values():
+            state = asked.state
+            if not state.reading or state.version != asked.version or state.paused:
+                return False
+            if state.failure is not None or state.missing is not None or state.failed_at is not None:
+                return False
+            if state.fetch_offset != asked.read.offset:
+                held = state.arrived_bytes - state.taken_bytes
+                if held and held > share:
+                    return False
+                moved.append(asked)
+        taken = self._partitions.buffered_bytes + self._reserved_bytes
+        if taken and self._config.fetch_buffer_bytes - taken < round_.limits.max_bytes:
+            return False
+        return self._sent_again(round_, moved, now)
+
+    def _sent_again(self, round_: Round, moved: Sequence[Asked], now: float) -> bool:
+        per_partition = self._config.max_partition_fetch_bytes
+        reads: list[ReadFrom] = []
+        for asked in moved:
+            offset = asked.state.fetch_offset
+            if offset is None:
+                return False
+            reads.append(ReadFrom(asked.state.partition, offset, per_partition))
+        if self._again is None or not self._again(round_.node, reads, partial(self._heard, round_)):
+            return False
+        for asked, read in zip(moved, reads, strict=True):
+            asked.read = read
+        round_.begun, round_.task = now, None
+        self._reserved_bytes += round_.limits.max_bytes
+        return True
 
     def _is_behind(self, state: PartitionState) -> bool:
         """Whether there is more for this reader, as far as the log has said."""
@@ -223,10 +308,10 @@ class Fetcher:
             return self._trouble(answer.error, state, node)
         state.failed_at = None
         state.high_watermark = answer.high_watermark
-        if not answer.size:
+        if not answer.size or answer.next_offset <= answer.offset:
+            # Of what is there less than one whole batch may have come through: other partitions had filled the answer.
+            state.drained = state.drained and not self._is_behind(state)
             return False
-        if answer.next_offset <= answer.offset:
-            return False  # less than one whole batch came through: other partitions had filled the answer
         state.arrive(answer)
         self._on.arrived()
         return True
@@ -265,11 +350,15 @@ class Fetcher:
         state.look_up(reset)
         self._on.look_up()
 
-    def _lost(self, node: Node, states: Sequence[PartitionState], error: PenstockError) -> float:
-        """A read failed as a whole; returns how long to leave the node alone."""
+    def _lost(self, round_: Round, error: Exception) -> float:
+        """A read failed as a whole; returns how long to leave the node alone. Raises bugs."""
+        if not isinstance(error, PenstockError):
+            raise error
+        node = round_.node
         failures = self._failures[node.name] = self._failures.get(node.name, 0) + 1
         pause = self._backoff.seconds(failures)
-        for state in states:
+        for asked in round_.reads.values():
+            state = asked.state
             self._client.distrust(state.partition)
             state.failed_at, state.drained = node, False
             state.retry_at = self._loop.time() + pause

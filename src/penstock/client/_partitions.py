@@ -145,6 +145,8 @@ class Partitions:
 
     def __init__(self) -> None:
         self._states: dict[Partition, PartitionState] = {}
+        self.changes = 0
+        """Grows whenever partitions come or go."""
         self._turns = itertools.count(1)
         self._versions = itertools.count(1, 1_000_000)
 
@@ -186,10 +188,14 @@ class Partitions:
     @property
     def buffered_bytes(self) -> int:
         """Over all partitions."""
-        return sum(state.buffered_bytes for state in self)
+        total = 0
+        for state in list(self._states.values()):
+            total += state.arrived_bytes - state.taken_bytes
+        return total
 
     def add(self, starts: Mapping[Partition, int | None]) -> None:
         """Begin with partitions at the offsets given; None: at the committed one, or where the policy says."""
+        self.changes += 1
         for partition, start in starts.items():
             # Versions never repeat, so that an answer to an earlier ownership does not fit this one.
             state = PartitionState(partition, version=next(self._versions))
@@ -207,6 +213,7 @@ class Partitions:
 
     def drop(self, partitions: Iterable[Partition]) -> None:
         """Forget partitions and what is buffered of them."""
+        self.changes += 1
         for partition in partitions:
             self._states.pop(partition, None)
 

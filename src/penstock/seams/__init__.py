@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from penstock.seams.client import Pulled as Pulled
     from penstock.seams.client import ReadFrom as ReadFrom
     from penstock.seams.client import ReadLimits as ReadLimits
+    from penstock.seams.client import ReadsAgain as ReadsAgain
     from penstock.seams.client import ReadsAtOnce as ReadsAtOnce
     from penstock.seams.client import Sender as Sender
     from penstock.seams.client import SendsAtOnce as SendsAtOnce
@@ -124,7 +125,7 @@ _HOME_OF = {
         "channel": "Channel Connection Dialect Link Outgoing Pending",
         "client": (
             "Avoids BatchLog BatchMembership Beats Fetched FoundOffset HasEpoch HasHead LogClient MatchesPatterns "
-            "Membership NamesTopics Packed Pulled ReadFrom ReadLimits ReadsAtOnce Sender SendsAtOnce Sent "
+            "Membership NamesTopics Packed Pulled ReadFrom ReadLimits ReadsAgain ReadsAtOnce Sender SendsAtOnce Sent "
             "TellsTruncation"
         ),
         "enode": "Appended Budget Enode Extent FetchPart Place Room TopicState Writer extent fetch_one",

@@ -164,6 +164,19 @@ class ReadsAtOnce(Protocol):
         ...
 
 
+@runtime_checkable
+class ReadsAgain(Protocol):
+    """A LogClient that can ask again what it has just asked, with less work, where hardly anything has changed."""
+
+    def read_again(self, node: Node, moved: Sequence[ReadFrom], heard: FetchHeard) -> bool:
+        """The node's last read of this client, whose answer was heard, once more: the same partitions within the same
+        limits, but ``moved`` from where these say. ``heard`` is called once, after this has returned.
+
+        False where more has changed, or something has to be waited for: then nothing is done.
+        """
+        ...
+
+
 Heard = Callable[["Sequence[Sent] | Exception"], None]
 """Hears of what ``Sender.send`` returns; or of a bug, which it would have raised."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -29,7 +30,8 @@ from penstock.seams import Buffers, Frame, Peer
 _OFFSET_FOR_LEADER_EPOCH = 23
 
 Answer = Callable[[Any, int], object]
-"""From a request and its version to the response message; bytes are sent as they are, None leaves it unanswered."""
+"""From a request and its version to the response message, or to what has to be awaited for it; bytes are sent as they
+are, None leaves it unanswered."""
 
 
 @dataclass
@@ -66,6 +68,8 @@ class ScriptedBroker:
             answer: object = self._versions()
         else:
             answer = self.answers[pair.name](request, header.api_version)
+        if inspect.isawaitable(answer):
+            answer = await answer
         if pair.name in self.lies:
             framed = b"".join(response(answer, header.api_version, header.correlation_id))
             answer = self.lies[pair.name](framed[8:])

@@ -38,6 +38,7 @@ class Log:
     ends: list[int] = field(default_factory=lambda: [0] * COUNT)
     told: dict[Any, int] = field(default_factory=dict)
     lose: list[str] = field(default_factory=list)
+    epoch: int = -1
 
     def serve(self) -> None:
         ids = {TOPIC: b"i" * 16} if self.ids else None
@@ -70,16 +71,16 @@ class Log:
     def _part(self, session_id: int, key: Any, offset: int) -> FetchResponsePartition:
         number, end = key[1], self.ends[key[1]]
         assert 0 <= offset <= end
-        records = batch(number, offset, min(end, offset + 3)) if offset < end else b""
+        records = batch(number, offset, min(end, offset + 3), self.epoch) if offset < end else b""
         return FetchResponsePartition(partition_index=number, high_watermark=end, records=records)
 
     def _is_news(self, session_id: int, part: FetchResponsePartition) -> bool:
         return bool(part.records) or self.told.get((session_id, part.partition_index)) != part.high_watermark
 
 
-def batch(number: int, start: int, end: int) -> bytes:
+def batch(number: int, start: int, end: int, epoch: int = -1) -> bytes:
     values = [b"%d.%d" % (number, offset) for offset in range(start, end)]
-    return bytes(encode(pa.record_batch({"value": values}), base_offset=start, timestamp_ms=1))
+    return bytes(encode(pa.record_batch({"value": values}), base_offset=start, timestamp_ms=1, leader_epoch=epoch))
 
 
 class Reading:

@@ -95,6 +95,10 @@ class KafkaClient:
         """``penstock.seams.client.ReadsAtOnce``."""
         return self._reader.read_at_once(node, reads, limits, heard)
 
+    def read_again(self, node: Node, moved: Sequence[ReadFrom], heard: FetchHeard) -> bool:
+        """``penstock.seams.client.ReadsAgain``."""
+        return self._reader.read_again(node, moved, heard)
+
     def ranges(self, wanted: LogRange, *, fetch_bytes: int = 0) -> KafkaRange:
         """Read exactly ``[start, end)`` of one partition, fetching ahead; ``fetch_bytes`` 0 leaves the size to us."""
         from penstock.protocols.kafka.client.ranges import KafkaRange

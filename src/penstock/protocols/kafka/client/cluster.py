@@ -86,6 +86,8 @@ class Cluster:
         self._bootstrap = tuple(bootstrap)
         self.cluster_id = ""
         """As brokers said it last; "" before."""
+        self.changes = 0
+        """Grows whenever something is known, or doubted, anew."""
         self._nodes: dict[int, Node] = {}
         self._controller = -1
         self._topics: dict[str, TopicInfo] = {}
@@ -148,6 +150,7 @@ class Cluster:
 
     def distrust(self, partition: Partition) -> None:
         """Its leader is not who we thought."""
+        self.changes += 1
         self._moved.discard(partition)
         self._routing.distrust(partition)
 
@@ -266,6 +269,7 @@ class Cluster:
 
     def _absorb(self, answer: MetadataResponse, names: Collection[str] | None) -> set[str]:
         """Take over an answer; returns the topics that have no leader of anything yet."""
+        self.changes += 1
         self._nodes = {
             each.node_id: Node(str(each.node_id), Endpoint(each.host, each.port), each.rack) for each in answer.brokers
         }
@@ -309,6 +313,7 @@ class Cluster:
             self._names_by_id[topic_id] = name
 
     def _tell(self, info: PartitionInfo) -> None:
+        self.changes += 1
         self._leaders[info.partition] = info
         topic = self._topics.get(info.partition.topic)
         if topic is not None:

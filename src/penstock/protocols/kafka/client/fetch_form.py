@@ -29,6 +29,7 @@ from penstock.protocols.kafka.messages.fetch import (
     FetchResponse,
     FetchResponsePartition,
 )
+from penstock.protocols.kafka.messages.plain_fetch import Part
 from penstock.seams.client import ReadFrom, ReadLimits
 
 __all__ = ["WHAT", "FetchForm"]
@@ -44,13 +45,21 @@ class FetchForm:
 
     __slots__ = ("_cluster", "_ids", "_keys", "_node", "_reads", "_replicas")
 
-    def __init__(self, cluster: Cluster, node: Node, reads: Sequence[ReadFrom], replicas: ReadReplicas) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        node: Node,
+        reads: Sequence[ReadFrom],
+        replicas: ReadReplicas,
+        keys: Sequence[Key] = (),
+    ) -> None:
+        """``keys``: what the reads are called, where that has been said already."""
         self._cluster = cluster
         self._node = node
         self._reads = reads
         self._replicas = replicas
         self._ids = {topic: cluster.topic_id(topic) for topic in {each.partition.topic for each in reads}}
-        self._keys: Sequence[Key] = ()
+        self._keys = keys
 
     @property
     def at_most(self) -> int:
@@ -143,8 +152,14 @@ class FetchForm:
             error = parting(cluster, partition, read.offset, EpochEnd(diverging.epoch, diverging.end_offset))
         elif found.preferred_read_replica >= 0:
             self._go_to(found.preferred_read_replica, partition)
-        fetched = KafkaFetched(read, found, error, cluster.calls.options)
-        lineage = cluster.lineage(partition)
+        return self._seen(KafkaFetched(read, found, error, cluster.calls.options))
+
+    def plain(self, read: ReadFrom, part: Part) -> KafkaFetched:
+        """The same, of an answer in which nothing is unusual."""
+        return self._seen(KafkaFetched(read, part, None, self._cluster.calls.options))
+
+    def _seen(self, fetched: KafkaFetched) -> KafkaFetched:
+        lineage = self._cluster.lineage(fetched.partition)
         for stretch in fetched.stretches:
             if stretch.epoch >= 0:
                 lineage.saw(stretch)

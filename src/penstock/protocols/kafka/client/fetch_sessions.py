@@ -142,6 +142,24 @@ class FetchSession:
         self._known, self._by_ids, self._asked = wanted, by_ids, asked
         return asked
 
+    @property
+    def id(self) -> int:
+        """The broker's name for it; 0 while there is none."""
+        return self._id
+
+    def knows(self, wanted: Mapping[Key, Place]) -> bool:
+        """Whether the broker keeps it, and was told exactly this last."""
+        return self.state is State.KEPT and self._known is wanted
+
+    def ask_again(self, moved: Mapping[Key, Place]) -> Asked | None:
+        """What to send where all is wanted as before, but these elsewhere; None where ``ask`` has to say more."""
+        if self.state is not State.KEPT or self._asked is not None:
+            return None
+        if moved:
+            self._known = {**self._known, **moved}
+        self._asked = asked = Asked(self._id, self._epoch, moved)
+        return asked
+
     def answered(self, asked: Asked, error_code: int, session_id: int, told: Collection[Key]) -> None:
         """The answer to ``asked``; ``told`` are the partitions that it tells of."""
         if asked is not self._asked:
@@ -151,7 +169,8 @@ class FetchSession:
         if session_id > 0 and not asked.incremental:
             self._id = session_id
         self._epoch = _FIRST if not asked.incremental or asked.epoch == _LAST else asked.epoch + 1
-        self._see(event)
+        if event is not Event.GRANTED or self.state is not State.KEPT:  # most answers change nothing
+            self._see(event)
 
     def lost(self, asked: Asked) -> None:
         """There will be no answer to ``asked``, or nobody hears it."""
@@ -174,7 +193,7 @@ class FetchSession:
         if session_id == _NO_SESSION:
             return Event.REFUSED
         if asked.incremental:
-            good = session_id == self._id and all(key in self._known for key in told)
+            good = session_id == self._id and self._known.keys() >= set(told)
         else:
             good = len(told) == len(asked.named) and all(key in asked.named for key in told)
         return Event.GRANTED if good else Event.OUT_OF_STEP

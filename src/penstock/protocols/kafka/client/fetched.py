@@ -17,6 +17,7 @@ from penstock.kernels.lengths import last_whole
 from penstock.protocols.kafka.client.lineage import UNKNOWN, Stretch
 from penstock.protocols.kafka.client.options import KafkaOptions
 from penstock.protocols.kafka.messages.fetch import FetchResponsePartition
+from penstock.protocols.kafka.messages.plain_fetch import Part
 from penstock.seams.client import ReadFrom
 from penstock.seams.framing import Buffer
 
@@ -28,6 +29,7 @@ __all__ = ["LEFT_OUT", "KafkaFetched"]
 _PREFIX = struct.Struct(">qiib")  # base offset, length of what follows, leader epoch (a checksum before v2), magic
 _LENGTH_AFTER = 12
 _MAGIC_V2 = 2
+_BATCH_HEADER = 61
 _HEAD = 1_000
 _HEAD_BYTES = 1 << 17
 _LAST_OFFSET_DELTA = struct.Struct(">i")
@@ -43,18 +45,18 @@ class KafkaFetched:
     __slots__ = (
         "_aborted",
         "_check_crcs",
-        "_next_offset",
         "_records",
         "error",
         "high_watermark",
         "log_start_offset",
         "offset",
         "partition",
+        "size",
         "stretches",
     )
 
     def __init__(
-        self, asked: ReadFrom, told: FetchResponsePartition, error: PenstockError | None, options: KafkaOptions
+        self, asked: ReadFrom, told: FetchResponsePartition | Part, error: PenstockError | None, options: KafkaOptions
     ) -> None:
         self.partition = asked.partition
         self.offset = asked.offset
@@ -63,9 +65,12 @@ class KafkaFetched:
         self.high_watermark = told.last_stable_offset if options.read_committed else told.high_watermark
         self.log_start_offset = told.log_start_offset
         self._records: Buffer = b"" if error is not None or told.records is None else told.records
+        self.size = len(self._records)
+        """Bytes held."""
         # Null where the broker was not asked to look: read uncommitted. An empty list would filter by nothing.
         aborted = told.aborted_transactions
-        self._aborted = None if aborted is None else [(each.producer_id, each.first_offset) for each in aborted]
+        named = [(each.producer_id, each.first_offset) for each in aborted] if aborted else []
+        self._aborted = None if aborted is None else named
         self._check_crcs = options.check_crcs
         self.stretches = _stretches(self._records)
         """In which leader epochs the first and the last whole batch were written."""
@@ -74,11 +79,6 @@ class KafkaFetched:
     def next_offset(self) -> int:
         """Where to read on, from the headers of the whole batches alone; ``offset`` if there is none."""
         return max(self.offset, self.stretches[-1].end) if self.stretches else self.offset
-
-    @property
-    def size(self) -> int:
-        """Bytes held."""
-        return len(self._records)
 
     def decode(self, *, stop: int | None = None, columns: Sequence[str] | None = None) -> tuple[Messages, int]:
         """The records in ``[offset, stop)`` and the offset to read next. Raises CorruptBatch, or ``error`` if set."""
@@ -131,6 +131,9 @@ def _stretches(records: Buffer) -> Sequence[Stretch]:
     """Where the first and the last whole batch of any format lie, in offsets, and in which epoch each was written."""
     if len(records) < _PREFIX.size:
         return ()
+    if _PREFIX.unpack_from(records)[1] + _LENGTH_AFTER == len(records) >= _BATCH_HEADER:
+        only = _stretch(records, 0)  # nothing else is there, as with a record that comes alone
+        return () if only is None else (only,)
     kernel = kernels.at_hand()  # without one: a loop here costs less than NumPy, which who reads little does without
     if kernel is None:
         last = last_whole(as_view(records), 0, len(records))

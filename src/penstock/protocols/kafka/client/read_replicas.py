@@ -40,6 +40,11 @@ class ReadReplicas:
         """Whether anything is read from a follower: most clients never do, and ask often."""
         return bool(self._leases)
 
+    @property
+    def quiet(self) -> bool:
+        """Whether every partition is read from its leader, and every leader is told where this client stands."""
+        return not (self._leases or self._shunned)
+
     def prefer(self, partition: Partition, node_id: int, leader_epoch: int, now: float) -> None:
         """The leader of this epoch says who should be asked."""
         self._leases[partition] = _Lease(node_id, leader_epoch, now + self._lease_s)

@@ -8,25 +8,27 @@ keep a thousand of them in all (`ranges`). What must not live here: the requests
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from penstock.errors import PenstockError
 from penstock.model import Endpoint, Node, Partition
 from penstock.protocols.kafka.client.calls import ByVersion
 from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.fetch_form import WHAT, FetchForm, leads
-from penstock.protocols.kafka.client.fetch_sessions import Asked, FetchSession, alone
+from penstock.protocols.kafka.client.fetch_sessions import Asked, FetchSession, Key, Place, alone
 from penstock.protocols.kafka.client.fetched import LEFT_OUT, KafkaFetched
 from penstock.protocols.kafka.client.options import KafkaOptions
 from penstock.protocols.kafka.client.read_replicas import ReadReplicas
 from penstock.protocols.kafka.client.routing import note_error
+from penstock.protocols.kafka.client.still_reads import StillRead
 from penstock.protocols.kafka.client.truncation import is_new, validate
 from penstock.protocols.kafka.client.versions import Versions
 from penstock.protocols.kafka.errors import NONE, error_for
 from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchResponse
+from penstock.protocols.kafka.messages.plain_fetch import FIRST_PLAIN, RequestForm, read_plain
 from penstock.seams.channel import PromptLink
 from penstock.seams.client import FetchHeard, ReadFrom, ReadLimits
-from penstock.seams.framing import Frame
+from penstock.seams.framing import Buffers, Frame
 
 __all__ = ["KafkaReader", "Read"]
 
@@ -38,14 +40,23 @@ _FAREWELL_S = 1.0
 class Read:
     """One request of a reader: what is asked is decided when its version is known, and told of once."""
 
-    __slots__ = ("_asked", "_form", "_limits", "_session", "version")
+    __slots__ = ("_asked", "_form", "_limits", "_places", "_session", "version")
 
-    def __init__(self, form: FetchForm, limits: ReadLimits, session: FetchSession | None = None) -> None:
+    def __init__(
+        self,
+        form: FetchForm,
+        limits: ReadLimits,
+        session: FetchSession | None = None,
+        asked: Asked | None = None,
+        version: int = -1,
+    ) -> None:
+        """``asked``, in ``version``: what was asked already."""
         self._form = form
         self._limits = limits
         self._session = session
-        self._asked: Asked | None = None
-        self.version = -1
+        self._asked = asked
+        self._places: Mapping[Key, Place] = {}
+        self.version = version
 
     @property
     def request(self) -> ByVersion:
@@ -74,9 +85,21 @@ class Read:
         if self._session is not None and self._asked is not None:
             self._session.lost(self._asked)
 
+    def still(
+        self, cluster: Cluster, link: PromptLink[Versions], reads: Sequence[ReadFrom], changes: int
+    ) -> StillRead | None:
+        """This one, to be asked again; None where its session was not kept, or knows more than this."""
+        session, version = self._session, self.version
+        if session is None or version < FIRST_PLAIN or not session.knows(self._places):
+            return None
+        shown = self._form.request(Asked(session.id, 0, {}), self._limits)
+        requests = RequestForm(shown, version, cluster.calls.options.client_id)
+        named = dict(zip(self._places, zip(reads, self._places.values(), strict=True), strict=True))
+        return StillRead(cluster, link, self._form, session, named, self._limits, requests, changes)
+
     def _build(self, version: int) -> FetchRequest:
         self.version = version
-        places = self._form.places(version)
+        places = self._places = self._form.places(version)
         session = self._session
         self._asked = alone(places) if session is None else session.ask(places, by_ids=self._form.by_ids(version))
         return self._form.request(self._asked, self._limits)
@@ -89,6 +112,7 @@ class KafkaReader:
         self._cluster = cluster
         self._calls = cluster.calls
         self._sessions: dict[Endpoint, FetchSession] = {}
+        self._stills: dict[Endpoint, Callable[[], StillRead | None] | StillRead] = {}
         self._replicas = ReadReplicas(cluster.calls.options.metadata_max_age_ms / 1_000)
 
     # Where.
@@ -182,6 +206,7 @@ class KafkaReader:
         heard: FetchHeard,
     ) -> None:
         """Raises PenstockError where nothing was written."""
+        changes = self._cluster.changes
         read = self._made(node, reads, limits, self._session(node))
 
         def told(answer: Frame | PenstockError) -> None:
@@ -191,6 +216,7 @@ class KafkaReader:
                 if found is None:
                     self._tell(link, node, reads, limits, heard)
                     return
+                self._stills[node.endpoint] = lambda: read.still(self._cluster, link, reads, changes)
             except Exception as error:
                 found = error
             heard(found)
@@ -224,11 +250,69 @@ class KafkaReader:
             raise
         return read.answered(response, node)
 
+    # Once more.
+
+    def read_again(self, node: Node, moved: Sequence[ReadFrom], heard: FetchHeard) -> bool:
+        """``penstock.seams.client.ReadsAgain``."""
+        still = self._still(node)
+        if still is None or still.changes != self._cluster.changes or not self._replicas.quiet:
+            return False
+        if self._calls.prompt(node.endpoint, _LANE) is not still.link or (asked := still.ask(moved)) is None:
+            return False
+
+        def told(answer: Frame | PenstockError) -> None:
+            found: Sequence[KafkaFetched] | Exception | None
+            try:
+                found = self._told_again(still, asked, answer, node)
+                if found is None:
+                    self._tell(still.link, node, still.reads, still.limits, heard)
+                    return
+            except Exception as error:
+                found = error
+            heard(found)
+
+        def outgoing(correlation: int) -> Buffers:
+            return still.requests.framed(correlation, asked.epoch, asked.named)
+
+        held_s = still.limits.max_wait_ms / 1_000
+        timeout_s = _patience_s(self._calls.options, still.limits)
+        try:
+            self._calls.tell(still.link, outgoing, told, timeout_s=timeout_s, held_s=held_s)
+        except PenstockError:
+            self._session(node).lost(asked)
+            return False
+        return True
+
+    def _still(self, node: Node) -> StillRead | None:
+        """The node's last read, if that can be asked again at all."""
+        still = self._stills.get(node.endpoint)
+        if still is not None and not isinstance(still, StillRead):
+            made = still()
+            if made is None:
+                del self._stills[node.endpoint]
+                return None
+            still = self._stills[node.endpoint] = made
+        return still
+
+    def _told_again(
+        self, still: StillRead, asked: Asked, answer: Frame | PenstockError, node: Node
+    ) -> Sequence[KafkaFetched] | None:
+        """As ``_told``."""
+        version = still.requests.version
+        plain = None if isinstance(answer, PenstockError) else read_plain(answer.body, version)
+        if plain is not None:
+            return still.answered(asked, plain)
+        reads = still.reads
+        form = FetchForm(self._cluster, node, reads, self._replicas, still.keys)
+        read = Read(form, still.limits, self._sessions.get(node.endpoint), asked, version)
+        return self._told(still.link, read, answer, reads, node)
+
     # The end.
 
     async def close(self) -> None:
         """Let the brokers know that they may forget the sessions: they keep them for two minutes otherwise."""
         sessions, self._sessions = self._sessions, {}
+        self._stills.clear()
         goodbyes = [
             self._calls.call(
                 endpoint,
@@ -249,6 +333,7 @@ class KafkaReader:
 
     def _session(self, node: Node) -> FetchSession:
         """With whoever listens there: a broker that comes back elsewhere has forgotten its sessions."""
+        self._stills.pop(node.endpoint, None)  # whoever asks for it asks anew
         return self._sessions.setdefault(node.endpoint, FetchSession())
 
     def _led(self, node: Node, reads: Sequence[ReadFrom]) -> Sequence[ReadFrom]:

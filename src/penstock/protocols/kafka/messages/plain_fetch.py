@@ -1,0 +1,176 @@
+"""Fetch by its layout: requests that differ in a few numbers only, and answers in which nothing is unusual.
+
+A reader that waits for records asks the same again and again, and most answers say of a few partitions where they end
+and what is new. The codec takes a hundred calls for either, which is what a record costs that comes alone. Whatever is
+not plain here is left to it: errors, tagged fields, aborted transactions, read replicas, lengths that lie.
+
+Source: Kafka protocol guide, Fetch v12-v18. What must not live here: what a session is, and what an answer means.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchResponseAbortedTransaction
+from penstock.protocols.kafka.messages.headers import request
+from penstock.seams.framing import Buffers
+
+__all__ = ["FIRST_PLAIN", "Part", "Plain", "RequestForm", "read_plain"]
+
+FIRST_PLAIN: Final = 12
+"""The first version with this layout: flexible, and with the epoch of the record before."""
+
+_Key: TypeAlias = tuple[str | bytes, int]
+_Place: TypeAlias = tuple[int, int, int, int]
+"""Offset, leader epoch, epoch of the record before, most bytes."""
+
+_FIRST_WITH_IDS: Final = 13
+_FIRST_WITHOUT_REPLICA: Final = 15
+_ID_BYTES: Final = 16
+_ONE_BYTE: Final = 128
+_LONGEST_SHIFT: Final = 28
+_NO_REPLICA: Final = -1
+_MOST_PARTS: Final = 1 << 16
+
+_BEGIN: Final = struct.Struct(">ihhi")
+"""A frame's size, API key, version, correlation id."""
+
+_EPOCH: Final = struct.Struct(">i")
+_FIXED_BEFORE_EPOCH: Final = 4 + 4 + 4 + 1 + 4
+"""How long to wait, least and most bytes, isolation level, session id."""
+
+_PLACE: Final = struct.Struct(">iiqiqiB")
+"""Partition, leader epoch, offset, epoch of the record before, start of the log (a follower's), most bytes, no tags."""
+
+_ANSWER: Final = struct.Struct(">iBihiB")
+"""Correlation id, tags, throttle time, error code, session id, topics and one."""
+
+_PART: Final = struct.Struct(">ihqqqBi")
+"""Partition, error code, high watermark, last stable offset, start of the log, aborted transactions (0: null, 1: none),
+read replica."""
+
+
+class Part(NamedTuple):
+    """What an answer says of one partition: fields of a `FetchResponsePartition` whose others say nothing."""
+
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted_transactions: Sequence[FetchResponseAbortedTransaction] | None
+    records: memoryview | None
+
+
+class Plain(NamedTuple):
+    """An answer without an error; topics go by id or name, as its version has it."""
+
+    session_id: int
+    parts: Mapping[_Key, Part]
+
+
+class RequestForm:
+    """Requests that differ in their epochs and in the partitions that they name; ``shown`` is one that names none."""
+
+    __slots__ = ("_end", "_middle", "version")
+
+    def __init__(self, shown: FetchRequest, version: int, client_id: str | None) -> None:
+        whole = b"".join(bytes(piece) for piece in request(shown, version, client_id)(0))
+        name = 0 if client_id is None else len(client_id.encode())
+        replica = 0 if version >= _FIRST_WITHOUT_REPLICA else 4
+        epoch_at = _BEGIN.size + 2 + name + 1 + replica + _FIXED_BEFORE_EPOCH
+        self.version = version
+        self._middle = whole[_BEGIN.size : epoch_at]
+        self._end = whole[epoch_at + _EPOCH.size + 1 :]  # behind the count of topics, which is one byte for none
+
+    def framed(self, correlation: int, epoch: int, named: Mapping[_Key, _Place]) -> Buffers:
+        """The request with this epoch, which names these partitions."""
+        body = b"".join((self._middle, _EPOCH.pack(epoch), _topics(named) if named else b"\x01", self._end))
+        return (_BEGIN.pack(_BEGIN.size - 4 + len(body), FetchRequest.API.key, self.version, correlation) + body,)
+
+
+def _topics(named: Mapping[_Key, _Place]) -> bytes:
+    found: dict[str | bytes, list[bytes]] = {}
+    for (topic, number), (offset, leader_epoch, last_epoch, most) in named.items():
+        packed = _PLACE.pack(number, leader_epoch, offset, last_epoch, -1, most, 0)
+        found.setdefault(topic, []).append(packed)
+    pieces = [_length(len(found))]
+    for topic, places in found.items():
+        if isinstance(topic, str):
+            name = topic.encode()
+            pieces += (_length(len(name)), name)
+        else:
+            pieces.append(topic)
+        pieces += (_length(len(places)), *places, b"\x00")
+    return b"".join(pieces)
+
+
+def _length(count: int) -> bytes:
+    """In base 128, and one more than it is."""
+    count += 1
+    found = bytearray()
+    while count >= _ONE_BYTE:
+        found.append(count & 127 | _ONE_BYTE)
+        count >>= 7
+    found.append(count)
+    return bytes(found)
+
+
+def read_plain(body: memoryview, version: int) -> Plain | None:
+    """What an answer says; None where the codec has to look at it, which then finds the words for what is wrong."""
+    try:
+        return _plain(body, version)
+    except (struct.error, IndexError, UnicodeDecodeError):
+        return None
+
+
+def _plain(body: memoryview, version: int) -> Plain | None:
+    _, tags, _, error_code, session_id, topics = _ANSWER.unpack_from(body)
+    if tags or error_code or not topics:
+        return None
+    at = _ANSWER.size
+    parts: dict[_Key, Part] = {}
+    if topics > 1:
+        topics, at = _uvarint(body, at - 1)
+        for _ in range(topics - 1):
+            at = _topic(body, at, version, parts)
+            if not at:
+                return None
+    return None if body[at] else Plain(session_id, parts)
+
+
+def _topic(body: memoryview, at: int, version: int, parts: dict[_Key, Part]) -> int:
+    """Put a topic's partitions to ``parts``; where it ends, 0 if it is not plain."""
+    if version >= _FIRST_WITH_IDS:
+        topic: str | bytes = bytes(body[at : at + _ID_BYTES])
+        at += _ID_BYTES
+    else:
+        size, at = _uvarint(body, at)
+        topic = str(body[at : at + size - 1], "utf-8")
+        at += size - 1
+    count, at = _uvarint(body, at)
+    for _ in range(count - 1):
+        number, code, high, stable, begin, aborted, replica = _PART.unpack_from(body, at)
+        size, at = _uvarint(body, at + _PART.size)
+        end = at + size - 1 if size else at
+        if code or aborted > 1 or replica != _NO_REPLICA or body[end] or len(parts) >= _MOST_PARTS:
+            return 0  # what would go beyond the end has no byte there
+        parts[topic, number] = Part(high, stable, begin, () if aborted else None, body[at:end] if size else None)
+        at = end + 1
+    return 0 if body[at] or not count else at + 1
+
+
+def _uvarint(body: memoryview, at: int) -> tuple[int, int]:
+    """A number in base 128 of at most five bytes, and where it ends. Raises IndexError."""
+    byte = body[at]
+    if byte < _ONE_BYTE:
+        return byte, at + 1
+    value = shift = 0
+    while byte >= _ONE_BYTE:
+        if shift == _LONGEST_SHIFT:
+            raise IndexError(at)
+        value |= (byte & 127) << shift
+        shift += 7
+        at += 1
+        byte = body[at]
+    return value | byte << shift, at + 1
