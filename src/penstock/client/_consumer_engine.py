@@ -205,7 +205,7 @@ class ConsumerEngine:
             self._raise_failure()
             wait.check()
             self.go_on()
-            if self.partitions.anything_to_take:
+            if self.partitions.anything_to_take():
                 if not waited or self.partitions.buffered_bytes > _LITTLE_BYTES:
                     # One turn of the loop, in which the next fetches are written, before what came is decoded.
                     await asyncio.sleep(0)
@@ -223,15 +223,18 @@ class ConsumerEngine:
         member = self.rebalancing.member if self.rebalancing else None
         if member is not None:
             member.poll_begins()
+        self.empty_reason = None
         self._news.hang_bell()
         try:
             while self.consumption.busy and not self.needs_service and self.patience is None:
-                if self.partitions.anything_to_take:
+                if self.partitions.anything_to_take():
                     return True
                 left = deadline - self._loop.time()
                 if left <= 0:
                     return False
                 self._news.wait_here(left)
+                if self.partitions.anything_to_take():
+                    return True  # what else has come meanwhile is the next poll's
             return False
         finally:
             self._news.take_bell_down()
@@ -243,7 +246,7 @@ class ConsumerEngine:
         if self.rebalancing is not None:
             self.rebalancing.member.polled()
         self.empty_reason = None
-        return self.take(max_records) if self.partitions.anything_to_take else Messages()
+        return self.take(max_records)
 
     def standing(self) -> list[PartitionStatus]:
         """Where each partition stands now."""

@@ -55,6 +55,7 @@ class LoopThread:
         """As `post`, for who has looked at `forked`: nothing of ours stands between a record and the loop."""
         self._thread = threading.Thread(target=self._serve, name="penstock", daemon=True)
         self._thread.start()
+        self._ident = self._thread.ident
 
     @property
     def alive(self) -> bool:
@@ -128,7 +129,7 @@ class LoopThread:
     def check(self) -> None:
         """Raise UsageError where a call that waits would wait for ever: in the child of a fork, and on the loop."""
         check_fork(self._pid)
-        if threading.get_ident() == self._thread.ident:
+        if threading.get_ident() == self._ident:
             raise UsageError(
                 "a synchronous call on penstock's own loop would wait for itself",
                 hint="Use AsyncConsumer, AsyncProducer and AsyncAdmin inside coroutines",

@@ -57,7 +57,8 @@ class ConsumerMeter:
             self.fetch_failed += 1
             return
         self.fetch.add(seconds)
-        self.fetched_bytes += sum(answer.size for answer in answers)
+        for answer in answers:
+            self.fetched_bytes += answer.size
 
     def beaten(self, begun: float, ended: float) -> None:
         """A heartbeat was answered, whatever it told."""

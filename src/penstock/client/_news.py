@@ -30,8 +30,10 @@ class News:
     def set(self) -> None:
         """There are some."""
         self._is_set = True
-        self._wake()
-        self.ring()
+        if self._waiting:
+            self._wake()
+        if (bell := self._bell) is not None:
+            bell.put(None)
 
     def clear(self) -> None:
         """They are looked at now."""

@@ -172,7 +172,6 @@ class Partitions:
                 return False
         return True
 
-    @property
     def anything_to_take(self) -> bool:
         """Whether a poll would find rows, an error, or a position to move."""
         for state in list(self._states.values()):  # noqa: SIM110

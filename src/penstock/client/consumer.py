@@ -334,20 +334,21 @@ class Consumer(Handle, Generic[K, V]):
     def _poll(self, engine: ConsumerEngine, run: Run, deadline: float, max_records: int | None) -> Messages:
         limit = poll_limit(max_records, engine)
         # Without the loop as long as something was fetched ahead and there is nothing else to do.
+        batch = Messages()
         with self._taking:
             engine.partitions.mark_handled()
-            serve = engine.needs_service
-            batch = Messages() if serve else engine.take_ahead(limit)
-        if batch:
-            self._go_on(engine)
-            return batch
-        self._loop.check()
+            if engine.partitions.anything_to_take() and not engine.needs_service:
+                batch = engine.take_ahead(limit)
+        if not batch:
+            self._loop.check()
+        serve = True
         while not batch:
-            if not engine.wait_here(deadline) and not run(partial(self._inner._ready, engine, deadline, serve=serve)):
-                return batch
+            if not engine.wait_here(deadline):
+                if not run(partial(self._inner._ready, engine, deadline, serve=serve)):
+                    return batch
+                serve = False
             with self._taking:
                 batch = engine.take(limit)
-            serve = False
         self._go_on(engine)
         return batch
 

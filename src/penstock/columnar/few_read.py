@@ -108,7 +108,7 @@ def _records(
         later, delta, at, stop = read_record(data, at, end, base)
         key, at = read_bytes(data, at, stop)
         value, at = read_bytes(data, at, stop)
-        pairs, at = read_varint(data, at, stop)
+        pairs, at = (0, at + 1) if at < stop and not data[at] else read_varint(data, at, stop)
         headers: tuple[tuple[str, bytes | None], ...] = ()
         if pairs:
             headers, at = _headers(data, at, stop, pairs)

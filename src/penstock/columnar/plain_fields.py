@@ -6,9 +6,17 @@ Source: Kafka protocol, record v2.
 
 from __future__ import annotations
 
+from typing import Final
+
 from penstock.errors import CorruptBatch
 
 __all__ = ["read_bytes", "read_record", "read_varint"]
+
+_NULL: Final = 1
+"""A length of -1."""
+
+_TWO_ZEROS_END: Final = 3
+"""Where the key begins, behind attributes and two deltas of 0."""
 
 
 def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
@@ -28,6 +36,8 @@ def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 def read_bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
     """Bytes after their length (below 0: None) and where they end. Raises CorruptBatch."""
+    if at < end and data[at] == _NULL:
+        return None, at + 1
     size, at = read_varint(data, at, end)
     if size < 0:
         return None, at
@@ -46,6 +56,8 @@ def read_record(data: bytes, at: int, end: int, base_offset: int) -> tuple[int, 
     stop = at + size
     if size < 0 or stop > end:
         raise CorruptBatch(f"a record of {size} bytes at byte {at} of {end}", offset=base_offset)
+    if stop - at > _TWO_ZEROS_END and not data[at + 1] and not data[at + 2]:  # as in a batch of one
+        return 0, 0, at + _TWO_ZEROS_END, stop
     later, at = read_varint(data, at + 1, stop)
     delta, at = read_varint(data, at, stop)
     return later, delta, at, stop

@@ -151,15 +151,15 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         """Whether a request can be written now, and nobody waits to write another."""
         return self._window is None and not self._queued
 
+    def prompt(self, idle_timeout_s: float) -> bool:
+        """Both ``free`` and ``usable``: asked for each request that waits for nothing."""
+        return self._window is None and not self._queued and self.usable(idle_timeout_s)
+
     def usable(self, idle_timeout_s: float) -> bool:
         """Open, and not idle for so long that the peer may be about to close it."""
         if self._end is not None:
             return False
         return bool(self._pending) or self._loop.time() - self._last_used <= idle_timeout_s
-
-    def is_prompt(self, idle_timeout_s: float) -> bool:
-        """Whether it is both: what is written now is on its way."""
-        return self._window is None and not self._queued and self.usable(idle_timeout_s)
 
     def start(self, request: Outgoing, *, timeout_s: float, held_s: float = 0.0) -> AsyncioPending:
         """Write a request; its answer is fetched later. Raises ConnectionLost."""
@@ -252,6 +252,9 @@ class AsyncioConnection(asyncio.BufferedProtocol):
             return
         self._silence.heard(self._loop.time())
         try:
+            if (only := self._intake.only(nbytes)) is not None:
+                self._take(only)
+                return
             for frame in self._intake.received(nbytes):
                 self._take(frame)
         except PenstockError as error:
@@ -296,11 +299,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
             raise lost(self._endpoint, self._end.message)
         assert self._transport is not None
         self._last_used = self._loop.time()
-        if len(buffers) == 1:
-            self.sent += len(buffers[0])
-            self._transport.write(buffers[0])
-            return
-        for buffer in join_small(buffers):
+        for buffer in buffers if len(buffers) == 1 else join_small(buffers):
             self.sent += len(buffer)
             self._transport.write(buffer)
 

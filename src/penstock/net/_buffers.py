@@ -10,7 +10,7 @@ import mmap
 import sys
 from collections.abc import Callable, Iterator
 
-from penstock.seams.framing import Buffer, Buffers, Frame, Framing
+from penstock.seams.framing import Buffer, Buffers, Frame, Framing, TakesWhole
 
 __all__ = ["Intake", "allocate", "allocate_mapped", "join_small"]
 
@@ -70,10 +70,11 @@ class Intake:
     (``_body`` is filled up to ``_filled``, the scratch buffer is empty).
     """
 
-    __slots__ = ("_allocate", "_body", "_end", "_fed", "_filled", "_framing", "_scratch", "_start")
+    __slots__ = ("_allocate", "_body", "_end", "_fed", "_filled", "_framing", "_scratch", "_start", "_whole")
 
     def __init__(self, framing: Framing, allocator: Callable[[int], memoryview] = allocate) -> None:
         self._framing = framing
+        self._whole = framing.whole if isinstance(framing, TakesWhole) else None
         self._allocate = allocator
         self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
         self._start = 0
@@ -98,6 +99,13 @@ class Intake:
         if self._body is not None:
             return self._body[self._filled :]
         return self._scratch[self._end :]
+
+    def only(self, count: int) -> Frame | None:
+        """The frame that ``count`` bytes put into ``space()`` are, if they are one and nothing else; else ``received``
+        has to take them. Most small answers come like this."""
+        if self._whole is None or self._end or self._body is not None:
+            return None
+        return self._whole(self._scratch[:count])
 
     def received(self, count: int) -> Iterator[Frame]:
         """Frames completed by ``count`` bytes put into ``space()``. Raises ProtocolViolation after the good ones."""

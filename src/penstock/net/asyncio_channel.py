@@ -93,7 +93,7 @@ class AsyncioChannel(Generic[State]):
         slot = self._slots.get((endpoint, lane))
         if slot is None or slot.asking or slot.link is None:
             return None
-        return slot.link if slot.link.connection.is_prompt(self._options.idle_timeout_s) else None
+        return slot.link if slot.link.connection.prompt(self._options.idle_timeout_s) else None
 
     async def _link(self, endpoint: Endpoint, slot: _Slot[State]) -> Link[State]:
         failures = slot.failures

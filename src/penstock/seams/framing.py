@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 Buffer = bytes | bytearray | memoryview
 Buffers = Sequence[Buffer]
@@ -63,4 +63,16 @@ class Framing(Protocol):
 
     def feed(self, chunk: memoryview) -> Frame | None:
         """Take exactly ``need()`` bytes; a Frame when one is complete."""
+        ...
+
+
+@runtime_checkable
+class TakesWhole(Protocol):
+    """A Framing that can take a frame at once, which most small ones come as."""
+
+    def whole(self, view: memoryview) -> Frame | None:
+        """The frame, if ``view`` is all of one and nothing else, and nothing of another was fed; its body is a copy.
+
+        None where it is not, or where there is something to complain about: then it is to be fed.
+        """
         ...

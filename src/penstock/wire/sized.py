@@ -50,6 +50,14 @@ class SizedBodies:
         self._first = False
         return None
 
+    def whole(self, view: memoryview) -> memoryview | None:
+        """A copy of the body, where ``view`` is one with its size, and nothing of another has come; else None."""
+        size = len(view) - _SIZE
+        if self._body or not self._least <= size <= self._limit or int.from_bytes(view[:_SIZE], "big") != size:
+            return None
+        self._first = False
+        return memoryview(bytes(view[_SIZE:]))
+
     def _refused(self, head: bytes, size: int) -> ProtocolViolation:
         foreign = self._foreign(head) if self._first else None
         return foreign or ProtocolViolation(

@@ -201,7 +201,7 @@ def test_a_missing_offset_is_no_error_while_another_place_is_looked_up(log: Fake
                 def emit(self, record: logging.LogRecord) -> None:
                     engine = consumer._engine
                     assert engine is not None
-                    seen.append((record.getMessage(), engine.partitions.anything_to_take))
+                    seen.append((record.getMessage(), engine.partitions.anything_to_take()))
 
             looks = Looks()
             logging.getLogger("penstock").addHandler(looks)

@@ -38,6 +38,14 @@ class KafkaFraming:
         correlation = int.from_bytes(body[at : at + 4], "big", signed=True)
         return Frame(correlation, self._answers, body)
 
+    def whole(self, view: memoryview) -> Frame | None:
+        """``penstock.seams.framing.TakesWhole``."""
+        body = self._bodies.whole(view)
+        if body is None:
+            return None
+        at = 0 if self._answers else 4
+        return Frame(int.from_bytes(body[at : at + 4], "big", signed=True), self._answers, body)
+
 
 def _foreign(answers: bool, head: bytes) -> ProtocolViolation | None:
     from penstock.protocols import greetings  # not above: the registry imports this folder

@@ -97,7 +97,7 @@ class KafkaClient:
 
     def read_again(self, node: Node, moved: Sequence[ReadFrom], heard: FetchHeard) -> bool:
         """``penstock.seams.client.ReadsAgain``."""
-        return self._reader.read_again(node, moved, heard)
+        return self._its_reader is not None and self._its_reader.read_again(node, moved, heard)
 
     def ranges(self, wanted: LogRange, *, fetch_bytes: int = 0) -> KafkaRange:
         """Read exactly ``[start, end)`` of one partition, fetching ahead; ``fetch_bytes`` 0 leaves the size to us."""

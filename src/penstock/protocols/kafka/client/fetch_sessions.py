@@ -165,12 +165,14 @@ class FetchSession:
         if asked is not self._asked:
             return
         self._asked = None
+        if self._goes_on(asked, error_code, session_id, told):
+            self._epoch = _FIRST if asked.epoch == _LAST else asked.epoch + 1
+            return  # as most answers: KEPT stays KEPT
         event = self._meaning(asked, error_code, session_id, told)
         if session_id > 0 and not asked.incremental:
             self._id = session_id
         self._epoch = _FIRST if not asked.incremental or asked.epoch == _LAST else asked.epoch + 1
-        if event is not Event.GRANTED or self.state is not State.KEPT:  # most answers change nothing
-            self._see(event)
+        self._see(event)
 
     def lost(self, asked: Asked) -> None:
         """There will be no answer to ``asked``, or nobody hears it."""
@@ -185,6 +187,11 @@ class FetchSession:
         self._see(Event.ENDED)
         return left
 
+    def _goes_on(self, asked: Asked, error_code: int, session_id: int, told: Collection[Key]) -> bool:
+        """Whether a session that is kept was GRANTED once more."""
+        kept = self.state is State.KEPT and asked.epoch > _FULL and session_id == self._id != _NO_SESSION
+        return kept and not error_code and self._known.keys() >= set(told)
+
     def _meaning(self, asked: Asked, error_code: int, session_id: int, told: Collection[Key]) -> Event:
         if error_code == _UNKNOWN_ID:
             return Event.UNKNOWN
@@ -193,7 +200,7 @@ class FetchSession:
         if session_id == _NO_SESSION:
             return Event.REFUSED
         if asked.incremental:
-            good = session_id == self._id and self._known.keys() >= set(told)
+            good = session_id == self._id and all(key in self._known for key in told)
         else:
             good = len(told) == len(asked.named) and all(key in asked.named for key in told)
         return Event.GRANTED if good else Event.OUT_OF_STEP

@@ -9,6 +9,7 @@ keep a thousand of them in all (`ranges`). What must not live here: the requests
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from penstock.errors import PenstockError
 from penstock.model import Endpoint, Node, Partition
@@ -28,7 +29,7 @@ from penstock.protocols.kafka.messages.fetch import FetchRequest, FetchResponse
 from penstock.protocols.kafka.messages.plain_fetch import FIRST_PLAIN, RequestForm, read_plain
 from penstock.seams.channel import PromptLink
 from penstock.seams.client import FetchHeard, ReadFrom, ReadLimits
-from penstock.seams.framing import Buffers, Frame
+from penstock.seams.framing import Frame
 
 __all__ = ["KafkaReader", "Read"]
 
@@ -95,7 +96,8 @@ class Read:
         shown = self._form.request(Asked(session.id, 0, {}), self._limits)
         requests = RequestForm(shown, version, cluster.calls.options.client_id)
         named = dict(zip(self._places, zip(reads, self._places.values(), strict=True), strict=True))
-        return StillRead(cluster, link, self._form, session, named, self._limits, requests, changes)
+        timeout_s = _patience_s(cluster.calls.options, self._limits)
+        return StillRead(cluster, link, self._form, session, named, self._limits, requests, changes, timeout_s)
 
     def _build(self, version: int) -> FetchRequest:
         self.version = version
@@ -112,7 +114,8 @@ class KafkaReader:
         self._cluster = cluster
         self._calls = cluster.calls
         self._sessions: dict[Endpoint, FetchSession] = {}
-        self._stills: dict[Endpoint, Callable[[], StillRead | None] | StillRead] = {}
+        self._last: dict[Endpoint, Callable[[], StillRead | None]] = {}
+        self._stills: dict[Endpoint, StillRead] = {}
         self._replicas = ReadReplicas(cluster.calls.options.metadata_max_age_ms / 1_000)
 
     # Where.
@@ -216,7 +219,7 @@ class KafkaReader:
                 if found is None:
                     self._tell(link, node, reads, limits, heard)
                     return
-                self._stills[node.endpoint] = lambda: read.still(self._cluster, link, reads, changes)
+                self._last[node.endpoint] = lambda: read.still(self._cluster, link, reads, changes)
             except Exception as error:
                 found = error
             heard(found)
@@ -254,16 +257,17 @@ class KafkaReader:
 
     def read_again(self, node: Node, moved: Sequence[ReadFrom], heard: FetchHeard) -> bool:
         """``penstock.seams.client.ReadsAgain``."""
-        still = self._still(node)
+        still = self._stills.get(node.endpoint) or self._still(node)
         if still is None or still.changes != self._cluster.changes or not self._replicas.quiet:
             return False
-        if self._calls.prompt(node.endpoint, _LANE) is not still.link or (asked := still.ask(moved)) is None:
+        if self._calls.channel.prompt(node.endpoint, _LANE) is not still.link or (asked := still.ask(moved)) is None:
             return False
 
         def told(answer: Frame | PenstockError) -> None:
             found: Sequence[KafkaFetched] | Exception | None
             try:
-                found = self._told_again(still, asked, answer, node)
+                plain = None if isinstance(answer, PenstockError) else read_plain(answer.body, still.requests.version)
+                found = self._unusual(still, asked, answer, node) if plain is None else still.answered(asked, plain)
                 if found is None:
                     self._tell(still.link, node, still.reads, still.limits, heard)
                     return
@@ -271,13 +275,9 @@ class KafkaReader:
                 found = error
             heard(found)
 
-        def outgoing(correlation: int) -> Buffers:
-            return still.requests.framed(correlation, asked.epoch, asked.named)
-
-        held_s = still.limits.max_wait_ms / 1_000
-        timeout_s = _patience_s(self._calls.options, still.limits)
+        outgoing = partial(still.requests.framed, epoch=asked.epoch, named=asked.named)
         try:
-            self._calls.tell(still.link, outgoing, told, timeout_s=timeout_s, held_s=held_s)
+            self._calls.tell(still.link, outgoing, told, timeout_s=still.timeout_s, held_s=still.held_s)
         except PenstockError:
             self._session(node).lost(asked)
             return False
@@ -285,26 +285,19 @@ class KafkaReader:
 
     def _still(self, node: Node) -> StillRead | None:
         """The node's last read, if that can be asked again at all."""
-        still = self._stills.get(node.endpoint)
-        if still is not None and not isinstance(still, StillRead):
-            made = still()
-            if made is None:
-                del self._stills[node.endpoint]
-                return None
-            still = self._stills[node.endpoint] = made
+        last = self._last.pop(node.endpoint, None)
+        still = None if last is None else last()
+        if still is not None:
+            self._stills[node.endpoint] = still
         return still
 
-    def _told_again(
+    def _unusual(
         self, still: StillRead, asked: Asked, answer: Frame | PenstockError, node: Node
     ) -> Sequence[KafkaFetched] | None:
-        """As ``_told``."""
-        version = still.requests.version
-        plain = None if isinstance(answer, PenstockError) else read_plain(answer.body, version)
-        if plain is not None:
-            return still.answered(asked, plain)
+        """As ``_told``, which looks at what is not plain."""
         reads = still.reads
         form = FetchForm(self._cluster, node, reads, self._replicas, still.keys)
-        read = Read(form, still.limits, self._sessions.get(node.endpoint), asked, version)
+        read = Read(form, still.limits, self._sessions.get(node.endpoint), asked, still.requests.version)
         return self._told(still.link, read, answer, reads, node)
 
     # The end.
@@ -313,6 +306,7 @@ class KafkaReader:
         """Let the brokers know that they may forget the sessions: they keep them for two minutes otherwise."""
         sessions, self._sessions = self._sessions, {}
         self._stills.clear()
+        self._last.clear()
         goodbyes = [
             self._calls.call(
                 endpoint,
@@ -334,6 +328,7 @@ class KafkaReader:
     def _session(self, node: Node) -> FetchSession:
         """With whoever listens there: a broker that comes back elsewhere has forgotten its sessions."""
         self._stills.pop(node.endpoint, None)  # whoever asks for it asks anew
+        self._last.pop(node.endpoint, None)
         return self._sessions.setdefault(node.endpoint, FetchSession())
 
     def _led(self, node: Node, reads: Sequence[ReadFrom]) -> Sequence[ReadFrom]:

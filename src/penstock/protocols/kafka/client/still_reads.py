@@ -29,7 +29,10 @@ __all__ = ["StillRead"]
 class StillRead:
     """Of one node's session, on one connection. ``changes`` is the cluster's when the first request was composed."""
 
-    __slots__ = ("_cluster", "_form", "_keys", "_places", "_reads", "_session", "changes", "limits", "link", "requests")
+    __slots__ = (
+        "_cluster", "_form", "_keys", "_places", "_reads", "_session", "changes", "held_s", "limits", "link",
+        "requests", "timeout_s",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -41,6 +44,7 @@ class StillRead:
         limits: ReadLimits,
         requests: RequestForm,
         changes: int,
+        timeout_s: float,
     ) -> None:
         self._cluster = cluster
         self._form = form
@@ -50,6 +54,8 @@ class StillRead:
         self._keys = {read.partition: key for key, read in self._reads.items()}
         self.link = link
         self.limits = limits
+        self.held_s = limits.max_wait_ms / 1_000
+        self.timeout_s = timeout_s
         self.requests = requests
         self.changes = changes
 
@@ -83,6 +89,11 @@ class StillRead:
 
     def answered(self, asked: Asked, plain: Plain) -> list[KafkaFetched]:
         """What came."""
-        self._session.answered(asked, NONE, plain.session_id, plain.parts)
-        reads = self._reads
-        return [self._form.plain(reads[key], part) for key, part in plain.parts.items() if key in reads]
+        session_id, parts = plain
+        self._session.answered(asked, NONE, session_id, parts)
+        found: list[KafkaFetched] = []
+        for key, part in parts.items():
+            read = self._reads.get(key)
+            if read is not None:
+                found.append(self._form.plain(read, part))
+        return found

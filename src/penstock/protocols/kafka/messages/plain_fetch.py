@@ -23,6 +23,9 @@ FIRST_PLAIN: Final = 12
 """The first version with this layout: flexible, and with the epoch of the record before."""
 
 _Key: TypeAlias = tuple[str | bytes, int]
+Plain: TypeAlias = "tuple[int, Mapping[_Key, Part]]"
+"""Of an answer without an error: session id and partitions; topics go by id or name, as its version has it."""
+
 _Place: TypeAlias = tuple[int, int, int, int]
 """Offset, leader epoch, epoch of the record before, most bytes."""
 
@@ -52,6 +55,9 @@ _PART: Final = struct.Struct(">ihqqqBi")
 read replica."""
 
 
+_SHORT: Final = tuple(bytes((count + 1,)) for count in range(_ONE_BYTE - 1))
+
+
 class Part(NamedTuple):
     """What an answer says of one partition: fields of a `FetchResponsePartition` whose others say nothing."""
 
@@ -60,13 +66,6 @@ class Part(NamedTuple):
     log_start_offset: int
     aborted_transactions: Sequence[FetchResponseAbortedTransaction] | None
     records: memoryview | None
-
-
-class Plain(NamedTuple):
-    """An answer without an error; topics go by id or name, as its version has it."""
-
-    session_id: int
-    parts: Mapping[_Key, Part]
 
 
 class RequestForm:
@@ -107,6 +106,8 @@ def _topics(named: Mapping[_Key, _Place]) -> bytes:
 
 def _length(count: int) -> bytes:
     """In base 128, and one more than it is."""
+    if count < _ONE_BYTE - 1:
+        return _SHORT[count]
     count += 1
     found = bytearray()
     while count >= _ONE_BYTE:
@@ -118,25 +119,21 @@ def _length(count: int) -> bytes:
 
 def read_plain(body: memoryview, version: int) -> Plain | None:
     """What an answer says; None where the codec has to look at it, which then finds the words for what is wrong."""
-    try:
-        return _plain(body, version)
-    except (struct.error, IndexError, UnicodeDecodeError):
-        return None
-
-
-def _plain(body: memoryview, version: int) -> Plain | None:
-    _, tags, _, error_code, session_id, topics = _ANSWER.unpack_from(body)
-    if tags or error_code or not topics:
-        return None
-    at = _ANSWER.size
     parts: dict[_Key, Part] = {}
-    if topics > 1:
-        topics, at = _uvarint(body, at - 1)
+    try:
+        _, tags, _, error_code, session_id, topics = _ANSWER.unpack_from(body)
+        if tags or error_code or not topics:
+            return None
+        at = _ANSWER.size
+        if topics >= _ONE_BYTE:
+            topics, at = _uvarint(body, at - 1)
         for _ in range(topics - 1):
             at = _topic(body, at, version, parts)
             if not at:
                 return None
-    return None if body[at] else Plain(session_id, parts)
+        return None if body[at] else (session_id, parts)
+    except (struct.error, IndexError, UnicodeDecodeError):
+        return None
 
 
 def _topic(body: memoryview, at: int, version: int, parts: dict[_Key, Part]) -> int:
@@ -148,7 +145,7 @@ def _topic(body: memoryview, at: int, version: int, parts: dict[_Key, Part]) -> 
         size, at = _uvarint(body, at)
         topic = str(body[at : at + size - 1], "utf-8")
         at += size - 1
-    count, at = _uvarint(body, at)
+    count, at = (body[at], at + 1) if body[at] < _ONE_BYTE else _uvarint(body, at)
     for _ in range(count - 1):
         number, code, high, stable, begin, aborted, replica = _PART.unpack_from(body, at)
         size, at = _uvarint(body, at + _PART.size)
