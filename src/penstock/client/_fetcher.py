@@ -44,7 +44,8 @@ class Asked:
 class Round:
     """A read of one node that is under way, and is asked again as it is while hardly anything changes.
 
-    ``changes`` are those of the assignment when it was composed. ``stirred``: it may not be asked again, because it
+    ``changes`` are those of the assignment when it was composed, and ``share`` is what each partition may hold, so that
+    it is asked for. ``stirred``: it may not be asked again, because it
     asks for less than there is room for, or somebody waits to be read beside these, or from elsewhere.
     """
 
@@ -53,6 +54,7 @@ class Round:
     limits: ReadLimits
     begun: float
     changes: int
+    share: int
     stirred: bool
     task: asyncio.Task[None] | None = None
 
@@ -152,10 +154,8 @@ class Fetcher:
         room = self._config.fetch_buffer_bytes - self._partitions.buffered_bytes - self._reserved_bytes
         per_partition = self._config.max_partition_fetch_bytes
         # An empty buffer always lets a fetch through: a bound smaller than one answer must not stop everything.
-        share = max(self._config.fetch_buffer_bytes // max(len(self._partitions), 1), per_partition)
-        eager = [
-            state for state in states if state.buffered_bytes == 0 or state.buffered_bytes + per_partition <= share
-        ]
+        share = max(self._config.fetch_buffer_bytes // max(len(self._partitions), 1), per_partition) - per_partition
+        eager = [state for state in states if state.buffered_bytes == 0 or state.buffered_bytes <= share]
         if not eager or (room < per_partition and self._partitions.buffered_bytes + self._reserved_bytes > 0):
             return
         most = min(self._config.fetch_max_bytes, per_partition * len(eager))
@@ -178,7 +178,7 @@ class Fetcher:
         self._reserved_bytes += limit
         limits = ReadLimits(wait_ms, self._config.fetch_min_bytes, limit)
         changes, stirred = self._partitions.changes, held_back or limit < most or self._again is None
-        round_ = Round(node, reads, limits, self._loop.time(), changes, stirred)
+        round_ = Round(node, reads, limits, self._loop.time(), changes, share, stirred)
         self._in_flight[node.name] = round_
         wanted = [each.read for each in reads.values()]
         if self._at_once is not None and self._at_once(node, wanted, limits, partial(self._heard, round_)):
@@ -259,8 +259,6 @@ class Fetcher:
         """Send the same again, from where its partitions go on now, if that is all that ``kick`` would do."""
         if round_.stirred or round_.changes != self._partitions.changes or self._again is None:
             return False
-        per_partition = self._config.max_partition_fetch_bytes
-        share = max(self._config.fetch_buffer_bytes // max(len(self._partitions), 1), per_partition) - per_partition
         moved: list[Asked] = []
         for asked in round_.reads.values():
             state = asked.state
@@ -270,7 +268,7 @@ class Fetcher:
                 return False
             if state.fetch_offset != asked.read.offset:
                 held = state.arrived_bytes - state.taken_bytes
-                if held and held > share:
+                if held and held > round_.share:
                     return False
                 moved.append(asked)
         taken = self._partitions.buffered_bytes + self._reserved_bytes

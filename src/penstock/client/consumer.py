@@ -38,6 +38,7 @@ from penstock.seams import FoundOffset
 __all__ = ["Consumer"]
 
 _ITERATION_S = 3_600.0
+_NOTHING: Messages = Messages()
 
 
 class Consumer(Handle, Generic[K, V]):
@@ -332,9 +333,9 @@ class Consumer(Handle, Generic[K, V]):
         return self._anyone if engine is not None and engine.consumption.for_many_threads else self._one
 
     def _poll(self, engine: ConsumerEngine, run: Run, deadline: float, max_records: int | None) -> Messages:
-        limit = poll_limit(max_records, engine)
+        limit = engine.config.max_poll_records if max_records is None else poll_limit(max_records, engine)
         # Without the loop as long as something was fetched ahead and there is nothing else to do.
-        batch = Messages()
+        batch = _NOTHING
         with self._taking:
             engine.partitions.mark_handled()
             if engine.partitions.anything_to_take() and not engine.needs_service:

@@ -153,7 +153,9 @@ class AsyncioConnection(asyncio.BufferedProtocol):
 
     def prompt(self, idle_timeout_s: float) -> bool:
         """Both ``free`` and ``usable``: asked for each request that waits for nothing."""
-        return self._window is None and not self._queued and self.usable(idle_timeout_s)
+        if self._window is not None or self._queued or self._end is not None:
+            return False
+        return bool(self._pending) or self._loop.time() - self._last_used <= idle_timeout_s
 
     def usable(self, idle_timeout_s: float) -> bool:
         """Open, and not idle for so long that the peer may be about to close it."""
