@@ -201,8 +201,9 @@ class Consumer(Handle, Generic[K, V]):
         Raises what went wrong since the last poll; records before the trouble were returned before.
         """
         engine = self._inner._engine or self._begun()
-        with self._turn as run:
-            self._note_poller(engine)
+        with self._anyone if engine.consumption.for_many_threads else self._one as run:
+            if self._inner._poller != threading.get_ident():
+                self._note_poller(engine)
             self._polling += 1
             try:
                 begun = engine.now()

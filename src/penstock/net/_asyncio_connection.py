@@ -254,8 +254,9 @@ class AsyncioConnection(asyncio.BufferedProtocol):
             return
         self._silence.heard(self._loop.time())
         try:
-            if (only := self._intake.only(nbytes)) is not None:
-                self._take(only)
+            if only := self._intake.only(nbytes):
+                if only is not True:
+                    self._take(only)
                 return
             for frame in self._intake.received(nbytes):
                 self._take(frame)

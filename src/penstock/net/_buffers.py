@@ -100,12 +100,18 @@ class Intake:
             return self._body[self._filled :]
         return self._scratch[self._end :]
 
-    def only(self, count: int) -> Frame | None:
-        """The frame that ``count`` bytes put into ``space()`` are, if they are one and nothing else; else ``received``
-        has to take them. Most small answers come like this."""
-        if self._whole is None or self._end or self._body is not None:
-            return None
-        return self._whole(self._scratch[:count])
+    def only(self, count: int) -> Frame | bool:
+        """The frame that ends with ``count`` bytes put into ``space()``, if there is nothing else, as with most small
+        answers; True where more of it has to come, and False where ``received`` has to take them."""
+        if self._whole is None or self._start or self._fed or self._body is not None:
+            return False
+        end = self._end + count
+        found = self._whole(self._scratch[:end], _DIRECT_BYTES)
+        if found is True:
+            self._end = end
+        elif found:
+            self._end = 0
+        return found
 
     def received(self, count: int) -> Iterator[Frame]:
         """Frames completed by ``count`` bytes put into ``space()``. Raises ProtocolViolation after the good ones."""

@@ -50,13 +50,18 @@ class SizedBodies:
         self._first = False
         return None
 
-    def whole(self, view: memoryview) -> memoryview | None:
-        """A copy of the body, where ``view`` is one with its size, and nothing of another has come; else None."""
-        size = len(view) - _SIZE
-        if self._body or not self._least <= size <= self._limit or int.from_bytes(view[:_SIZE], "big") != size:
-            return None
-        self._first = False
-        return memoryview(bytes(view[_SIZE:]))
+    def whole(self, view: memoryview, most: int) -> memoryview | bool:
+        """A copy of the body, where ``view`` is one with its size, and nothing of another was fed.
+
+        True where it is the beginning of one of up to ``most`` bytes with its size; else False.
+        """
+        have = len(view) - _SIZE
+        if self._first or self._body or have < self._least:
+            return False
+        size = int.from_bytes(view[:_SIZE], "big", signed=True)
+        if size == have:
+            return memoryview(bytes(view[_SIZE:])) if size <= self._limit else False
+        return have < size <= min(self._limit, most - _SIZE)
 
     def _refused(self, head: bytes, size: int) -> ProtocolViolation:
         foreign = self._foreign(head) if self._first else None

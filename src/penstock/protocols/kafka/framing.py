@@ -38,11 +38,11 @@ class KafkaFraming:
         correlation = int.from_bytes(body[at : at + 4], "big", signed=True)
         return Frame(correlation, self._answers, body)
 
-    def whole(self, view: memoryview) -> Frame | None:
+    def whole(self, view: memoryview, most: int) -> Frame | bool:
         """``penstock.seams.framing.TakesWhole``."""
-        body = self._bodies.whole(view)
-        if body is None:
-            return None
+        body = self._bodies.whole(view, most)
+        if isinstance(body, bool):
+            return body
         at = 0 if self._answers else 4
         return Frame(int.from_bytes(body[at : at + 4], "big", signed=True), self._answers, body)
 

@@ -1,0 +1,67 @@
+"""However a stream of frames is cut into reads, the same frames come of it, taken at once or piece by piece."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.errors import ProtocolViolation
+from penstock.net._buffers import Intake
+from penstock.protocols.kafka.framing import KafkaFraming
+from penstock.seams import Frame
+
+LARGEST = 50_000
+SIZES = st.one_of(st.integers(4, 40), st.sampled_from([16_380, 16_381, 16_384, 32_768, LARGEST]))
+CUTS = st.lists(st.one_of(st.integers(1, 60), st.integers(1, 40_000)), min_size=1, max_size=30)
+
+
+def read(intake: Intake, piece: bytes) -> list[Frame]:
+    """As a client's connection takes what it has received."""
+    found: list[Frame] = []
+    while piece:
+        space = intake.space()
+        count = min(len(space), len(piece))
+        space[:count] = piece[:count]
+        piece = piece[count:]
+        only = intake.only(count)
+        if isinstance(only, Frame):
+            found.append(only)
+        elif not only:
+            found += intake.received(count)
+    return found
+
+
+def framed(number: int, size: int) -> bytes:
+    return size.to_bytes(4, "big") + number.to_bytes(4, "big") + b"%d" % (number % 10) * (size - 4)
+
+
+@given(st.lists(SIZES, max_size=6), CUTS)
+def test_all_frames_come_in_order_however_they_are_cut(sizes: list[int], cuts: list[int]) -> None:
+    stream = b"".join(framed(number, size) for number, size in enumerate(sizes))
+    intake, found, at = Intake(KafkaFraming(answers=True, limit=LARGEST)), [], 0
+    for cut in [*cuts, len(stream)]:
+        found += read(intake, stream[at : at + cut])
+        at += cut
+    assert [(each.correlation, len(each.body)) for each in found] == [*enumerate(sizes)]
+    assert [bytes(each.body) for each in found] == [framed(*each)[4:] for each in enumerate(sizes)]
+    assert intake.pending == 0
+
+
+@pytest.mark.parametrize("size", [-1, 0, 3, LARGEST + 1, 0x16030100])
+@pytest.mark.parametrize("before", [0, 1, 2], ids=["first", "second", "third"])
+def test_a_size_that_lies_is_refused_whenever_it_comes(size: int, before: int) -> None:
+    intake = Intake(KafkaFraming(answers=True, limit=LARGEST))
+    for number in range(before):
+        assert len(read(intake, framed(number, 20))) == 1
+    with pytest.raises(ProtocolViolation):
+        read(intake, size.to_bytes(4, "big", signed=True) + bytes(20))
+
+
+def test_the_beginning_of_a_small_frame_waits_for_the_rest_and_counts_as_pending() -> None:
+    intake = Intake(KafkaFraming(answers=True))
+    read(intake, framed(0, 20))
+    assert read(intake, framed(1, 20)[:15]) == []
+    assert intake.pending == 15
+    (frame,) = read(intake, framed(1, 20)[15:])
+    assert bytes(frame.body) == framed(1, 20)[4:]
