@@ -6,11 +6,11 @@ imports of what extras bring, and what one protocol needs; that is in its folder
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Final
 
+from penstock._dataclasses import dataclass
 from penstock.errors import MissingExtra
 
 __all__ = ["EXTRAS", "Extra", "absent", "need", "refusal"]

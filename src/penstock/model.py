@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Generic, NamedTuple
+
+from penstock._dataclasses import dataclass
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar

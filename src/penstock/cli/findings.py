@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from penstock._dataclasses import dataclass
 from penstock.errors import PenstockError
 from penstock.extras import EXTRAS, absent
 

@@ -7,7 +7,6 @@ mean.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
 from typing import BinaryIO
@@ -15,6 +14,7 @@ from typing import BinaryIO
 import numpy as np
 import pyarrow as pa
 
+from penstock._dataclasses import dataclass
 from penstock.cli.blocks import blocks
 from penstock.cli.few import is_few
 from penstock.cli.sources import Outgoing, line_records

@@ -11,10 +11,10 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
+from penstock._dataclasses import dataclass
 from penstock.errors import UsageError
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ import inspect
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
+from penstock._dataclasses import dataclass
 from penstock.config import OptionValue
 from penstock.config.logs import ClientLog
 from penstock.errors import ConfigError, UsageError

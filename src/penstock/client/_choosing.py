@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock._dataclasses import dataclass
 from penstock.columnar.hashes import fnv1a, murmur2
 from penstock.columnar.inputs import integers_of, valid_of
 from penstock.config import Partitioner

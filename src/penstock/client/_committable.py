@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from penstock._dataclasses import dataclass
 from penstock.client._arguments import LARGEST_OFFSET, check_partition, whole_number
 from penstock.client._patience import Patience
 from penstock.errors import PenstockError, UsageError

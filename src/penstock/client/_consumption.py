@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
+from penstock._dataclasses import dataclass
 from penstock.client._committable import CommitCallback, FinishedCommit, OffsetsLike
 from penstock.client._member import Member
 from penstock.client._meters import ConsumerMeter

@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
+from penstock._dataclasses import dataclass
 from penstock.client._alarm import Alarm
 from penstock.client._inside import Background, failed_inside
 from penstock.client._lateness import too_late

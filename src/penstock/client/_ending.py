@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from penstock._dataclasses import dataclass
 from penstock.client.delivery import Outcome
 from penstock.config import ClientConfig
 from penstock.config.logs import ClientLog

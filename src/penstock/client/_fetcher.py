@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
+from penstock._dataclasses import dataclass
 from penstock.client._alarm import ring_after
 from penstock.client._inside import ended, guarded
 from penstock.client._meters import ConsumerMeter

@@ -6,8 +6,8 @@ What must not live here: how it is printed.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 
+from penstock._dataclasses import dataclass
 from penstock.client._lag import age_s
 from penstock.client._offsets import end_offsets
 from penstock.errors import UsageError

@@ -6,9 +6,9 @@ What must not live here: what users derive from (`interceptors`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from penstock._dataclasses import dataclass
 from penstock.client._callbacks import CallbackFailure, Told
 from penstock.client.interceptors import ConsumerInterceptor, Outgoing, ProducerInterceptor
 from penstock.columnar import Messages

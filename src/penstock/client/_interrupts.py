@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
+from penstock._dataclasses import dataclass
 from penstock.client.errors import WakeUp
 from penstock.errors import Closed, PenstockError
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from penstock._dataclasses import dataclass
 from penstock.client._offsets import end_offsets
 from penstock.client._range_read import RangeRead
 from penstock.errors import ErrorKind, OffsetOutOfRange, ServerError

@@ -11,10 +11,11 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import attrgetter
 from typing import Final
 
+from penstock._dataclasses import dataclass
 from penstock.columnar import Messages
 from penstock.errors import OffsetOutOfRange, PenstockError
 from penstock.model import Node, OffsetSpec, Partition

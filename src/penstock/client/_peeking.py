@@ -7,8 +7,8 @@ here: reading records to use them.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
+from penstock._dataclasses import dataclass
 from penstock.client._range_read import RangeRead
 from penstock.errors import PenstockError
 from penstock.model import LogRange, Partition

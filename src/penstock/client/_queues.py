@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 import pyarrow as pa
 
+from penstock._dataclasses import dataclass
 from penstock.client.delivery import Fate, Outcome, Run
 from penstock.columnar.few import FEW, FewRows, Rows, columns_of, join
 from penstock.errors import PenstockError

@@ -9,10 +9,11 @@ What must not live here: files of offsets (`_offsets_csv`), command lines.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import Final, Literal
 
+from penstock._dataclasses import dataclass
 from penstock.client._arguments import check_offsets, check_partitions, whole_number
 from penstock.client._offsets import beginning_offsets, end_offsets, offsets_for_times
 from penstock.errors import ServerError, UsageError

@@ -7,12 +7,12 @@ What must not live here: how tables are read (`_tables`), partitions, memory, ti
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
+from penstock._dataclasses import dataclass
 from penstock.client.delivery import Outcome
 from penstock.columnar.arrays import numbers
 from penstock.columnar.builder import BatchBuilder, HeadersLike

@@ -6,9 +6,9 @@ What must not live here: the ready-made ones (`columnar/payloads`), and tables, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, cast
 
+from penstock._dataclasses import dataclass
 from penstock.client._putting import RecordToPut
 from penstock.client._received import check_callable
 from penstock.columnar.builder import HeadersLike

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from penstock._dataclasses import dataclass
 from penstock.client._arguments import TopicNames
 from penstock.errors import ConfigError, UsageError
 from penstock.model import TopicInfo

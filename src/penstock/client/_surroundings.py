@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from penstock._dataclasses import dataclass
 
 __all__ = ["Backoff", "Surroundings", "wall_clock_ms"]
 

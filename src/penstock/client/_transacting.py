@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from penstock._dataclasses import dataclass
 from penstock.client._checks import CheckCallback, checking
 from penstock.client._inside import failed_inside
 from penstock.client._surroundings import Backoff

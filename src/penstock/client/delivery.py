@@ -13,11 +13,11 @@ import time
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
+from penstock._dataclasses import dataclass
 from penstock.client._callbacks import HERE, Callbacks
 from penstock.client._waiting import next_of
 from penstock.errors import PenstockError, RequestTimeout, UsageError

@@ -6,8 +6,9 @@ What must not live here: when they are called, and what becomes of what they rai
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from penstock._dataclasses import dataclass
 
 if TYPE_CHECKING:  # a consumer of a handful of records does without Arrow
     from penstock.client._tables import RowsLike

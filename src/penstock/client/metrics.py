@@ -8,9 +8,10 @@ What must not live here: counting (`_meters`), and other libraries' words (`prom
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Final, TypeVar
 
+from penstock._dataclasses import dataclass
 from penstock.model import Partition
 
 __all__ = ["ConsumerMetrics", "ProducerMetrics", "Timing"]

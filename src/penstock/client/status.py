@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection
-from dataclasses import dataclass
 
+from penstock._dataclasses import dataclass
 from penstock.model import Partition
 
 __all__ = ["EmptyReason", "PartitionStatus", "ReadState", "empty_reason"]

@@ -6,12 +6,13 @@ the checksums, inflate what is compressed. What must not live here: anything abo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import google_crc32c
 import numpy as np
 import numpy.typing as npt
 
+from penstock._dataclasses import dataclass
 from penstock.columnar._faults import corrupt
 from penstock.columnar.arena import Arena
 from penstock.columnar.batch import APPEND_TIME, CONTROL, CRC_START, HEADER_BYTES, TRANSACTIONAL

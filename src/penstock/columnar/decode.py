@@ -11,7 +11,6 @@ that goes on at `Decoded.next_offset` gets every good record, then the error, an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
@@ -19,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock import kernels
+from penstock._dataclasses import dataclass
 from penstock.columnar import arrays
 from penstock.columnar._choose import Chosen, Limits, choose
 from penstock.columnar._faults import corrupt

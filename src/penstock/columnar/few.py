@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import google_crc32c
 
+from penstock._dataclasses import dataclass
 from penstock.columnar.batch import APPEND_TIME, BATCH_HEADER, CRC_START, HEADER_BYTES, TRANSACTIONAL
 from penstock.columnar.buffers import crc32c
 from penstock.columnar.producing import ANYONE, Producing

@@ -5,12 +5,12 @@ What must not live here: encoding.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
+from penstock._dataclasses import dataclass
 from penstock.columnar.buffers import Bytes
 from penstock.columnar.schema import HEADERS_TYPE
 from penstock.errors import UsageError

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar
 
+from penstock._dataclasses import dataclass
 from penstock.errors import DeserializationError, UsageError
 from penstock.model import Record
 

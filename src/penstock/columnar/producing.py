@@ -5,8 +5,9 @@ What must not live here: bytes. Source: Kafka protocol, record batch v2 (KIP-98)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from penstock._dataclasses import dataclass
 
 __all__ = ["ANYONE", "Producing"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from penstock._dataclasses import dataclass
 from penstock.columnar.batch import CRC_START, HEADER_BYTES, parse_header
 from penstock.columnar.buffers import BytesLike, as_view, crc32c
 from penstock.model import Codec

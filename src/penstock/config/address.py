@@ -7,10 +7,11 @@ percent-encoded (RFC 3986, 2.1). What must not live here: what the options mean 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
+from penstock._dataclasses import dataclass
 from penstock.errors import ConfigError
 from penstock.model import Endpoint
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from penstock._dataclasses import dataclass
 from penstock.config.fields import check, flag, number, optional_number, optional_text, secret, text
 from penstock.errors import ConfigError
 

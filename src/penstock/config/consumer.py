@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Final
 
+from penstock._dataclasses import dataclass
 from penstock.config.client import ClientConfig
 from penstock.config.fields import choice, flag, names, number, optional_text, text
 from penstock.errors import ConfigError

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, field, fields
 from typing import Any, ClassVar, Final, Protocol, TypeVar, cast
 
+from penstock._dataclasses import dataclass
 from penstock.errors import ConfigError
 
 __all__ = [

@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
+from penstock._dataclasses import dataclass
 from penstock.config.address import Address, parse_address, parse_endpoints
 from penstock.config.client import ClientConfig
 from penstock.config.consumer import ConsumerConfig

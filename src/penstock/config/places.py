@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from penstock._dataclasses import dataclass
 from penstock.errors import ConfigError
 
 __all__ = ["OWN", "STORE", "Places", "Rule", "is_cluster", "read_places", "shown"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from penstock._dataclasses import dataclass
 from penstock.config.client import ClientConfig
 from penstock.config.fields import choice, flag, number, optional_text
 from penstock.errors import ConfigError

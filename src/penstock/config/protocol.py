@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
+from penstock._dataclasses import dataclass
 from penstock.config.fields import without_brackets
 from penstock.config.spellings import Spelling, normal
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, field, fields
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+from penstock._dataclasses import dataclass
 from penstock.config.address import parse_address
 from penstock.config.fields import INT32_MAX, check, flag, kind_of, number, text, texts
 from penstock.config.nearest import nearest

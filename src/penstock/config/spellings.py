@@ -6,8 +6,9 @@ Names are compared with dots and dashes read as underscores, so ``auto.offset.re
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from penstock._dataclasses import dataclass
 
 __all__ = ["BOOTSTRAP", "TOPICS", "Spelling", "normal"]
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Collection
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
@@ -19,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import compute, csv
 
+from penstock._dataclasses import dataclass
 from penstock.extras import refusal
 
 __all__ = ["PARTITIONS", "FlightEvents", "flights_archive", "flights_events", "flights_table", "murmur2"]

@@ -5,7 +5,7 @@ What must not live here: connections.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from penstock._dataclasses import dataclass
 
 __all__ = ["ADMIN", "ROUTES", "Route"]
 

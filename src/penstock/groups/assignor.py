@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from penstock._dataclasses import dataclass
 from penstock.model import Partition
 
 __all__ = ["NO_GENERATION", "Assignor", "Racks", "Shares", "Subscriber", "in_order", "subscribers_by_topic"]

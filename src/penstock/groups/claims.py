@@ -7,8 +7,9 @@ one of them cannot have noticed yet that it lost it. What must not live here: wh
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from penstock._dataclasses import dataclass
 from penstock.groups.assignor import Subscriber
 from penstock.model import Partition
 

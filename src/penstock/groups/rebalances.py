@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
+from penstock._dataclasses import dataclass
 from penstock.model import Partition
 from penstock.seams.rebalances import Rebalance, RebalanceCause, RebalanceEnding, RebalanceMove, RebalanceReason
 

@@ -8,9 +8,9 @@ What must not live here: trying again, and for how long.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import Final
 
+from penstock._dataclasses import dataclass
 from penstock.model import Endpoint
 
 __all__ = ["FIRST_S", "Away"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from penstock._dataclasses import dataclass
 from penstock.seams.channel import Connection
 
 __all__ = ["LARGEST_CORRELATION", "NO_ADDRESS", "OpenLink"]

@@ -11,9 +11,9 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from penstock._dataclasses import dataclass
 from penstock.errors import ConfigError
 from penstock.model import Endpoint
 from penstock.net.network import Listening, ProtocolFactory, Tcp

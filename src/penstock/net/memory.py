@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from penstock._dataclasses import dataclass
 from penstock.model import Endpoint
 from penstock.net.network import Listening, ProtocolFactory
 

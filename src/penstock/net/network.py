@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from penstock._dataclasses import dataclass
 from penstock.model import Endpoint
 
 if TYPE_CHECKING:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
+from penstock._dataclasses import dataclass
 from penstock.errors import Unsupported
 
 __all__ = ["Abilities"]

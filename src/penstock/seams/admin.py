@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from penstock._dataclasses import dataclass
 from penstock.errors import PenstockError
 from penstock.model import Committed, Node, Partition, TopicInfo
 from penstock.seams.rebalances import Rebalance

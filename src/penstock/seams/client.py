@@ -8,9 +8,9 @@ events (TubeMQ), that agree by join and sync (Kafka) and that compute the alloca
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from penstock._dataclasses import dataclass
 from penstock.errors import LogTruncated, PenstockError
 from penstock.model import Assignment, Codec, Committed, LogRange, Node, Offset, OffsetSpec, Partition, TopicInfo
 from penstock.seams.membership import Beat, GroupOptions

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from penstock._dataclasses import dataclass
 from penstock.columnar.checked import Checked
 from penstock.errors import PenstockError
 from penstock.model import Partition

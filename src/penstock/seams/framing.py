@@ -8,8 +8,9 @@ Kafka needs 4, then the body; RocketMQ 4, then the rest; TubeMQ 12, then 4 and a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
+
+from penstock._dataclasses import dataclass
 
 Buffer = bytes | bytearray | memoryview
 Buffers = Sequence[Buffer]

@@ -7,9 +7,9 @@ side by side and answer by correlation. Either may push at any time through its 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from penstock._dataclasses import dataclass
 from penstock.model import Endpoint
 from penstock.seams.framing import Buffers, Frame, Framing, Pieces
 from penstock.seams.later import Later

@@ -6,8 +6,8 @@ What must not live here: what a member can do (`client.Membership`).
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
+from penstock._dataclasses import dataclass
 from penstock.errors import ConfigError
 from penstock.model import Partition
 

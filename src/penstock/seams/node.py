@@ -6,9 +6,10 @@ Where the data is kept is `penstock.seams.enode`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple, Protocol
 
+from penstock._dataclasses import dataclass
 from penstock.model import Committed, Endpoint, Partition
 from penstock.seams.enode import Enode
 from penstock.seams.journal import Journals

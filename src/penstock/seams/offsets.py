@@ -6,9 +6,10 @@ The node's offsets service keeps the journal; fronts of all protocols share what
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple, Protocol
 
+from penstock._dataclasses import dataclass
 from penstock.columnar.entries import Entry
 from penstock.model import Committed, Partition
 

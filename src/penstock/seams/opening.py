@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from penstock._dataclasses import dataclass
 from penstock.seams.channel import Channel, Dialect
 from penstock.seams.enode import Enode
 from penstock.seams.journal import Journals

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from penstock._dataclasses import dataclass
 from penstock.config import ProtocolConfig
 from penstock.config.protocol import PLAIN
 from penstock.model import Endpoint

@@ -6,9 +6,10 @@ Data only; `groups.rebalances` keeps it, and says it in words.
 from __future__ import annotations
 
 import enum
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
+from penstock._dataclasses import dataclass
 from penstock.model import Partition
 
 __all__ = ["Rebalance", "RebalanceCause", "RebalanceEnding", "RebalanceMove", "RebalanceReason"]

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from penstock._dataclasses import dataclass
 from penstock.model import Endpoint
 from penstock.seams.runtime import Timer
 

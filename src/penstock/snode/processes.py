@@ -17,9 +17,10 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from penstock._dataclasses import dataclass
 from penstock.config import ListenAddress, SnodeConfig
 from penstock.errors import ConfigError
 from penstock.model import Endpoint

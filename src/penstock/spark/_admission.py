@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from penstock._dataclasses import dataclass
 from penstock.model import Partition
 
 __all__ = ["FIRST", "Pace", "Weights", "admit"]

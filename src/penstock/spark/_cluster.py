@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from penstock._dataclasses import dataclass
 from penstock.spark._launch import MASTER
 
 __all__ = ["SETTINGS", "Slots", "slots"]

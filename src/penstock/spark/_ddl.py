@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from penstock._dataclasses import dataclass
 from penstock.errors import ConfigError
 
 if TYPE_CHECKING:

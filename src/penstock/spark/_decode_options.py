@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from types import MappingProxyType
 
+from penstock._dataclasses import dataclass
 from penstock.config import ClientConfig, OptionValue
 from penstock.errors import ConfigError
 from penstock.protocols import address_of, schemes

@@ -8,9 +8,9 @@ If a record has a name twice, the last one counts, as for Kafka's ``lastHeader``
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock._dataclasses import dataclass
 from penstock.spark._columns import HEADERS
 
 if TYPE_CHECKING:

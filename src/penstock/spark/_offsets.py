@@ -15,9 +15,10 @@ numbers are integers. What must not live here: where offsets come from.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
+from penstock._dataclasses import dataclass
 from penstock.errors import ConfigError
 from penstock.model import LogRange, Partition
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from penstock._dataclasses import dataclass
 from penstock.config import ConsumerConfig, OptionValue, reader_settings
 from penstock.config.options import as_written, names_written
 from penstock.errors import ConfigError

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from penstock._dataclasses import dataclass
 from penstock.model import Partition
 from penstock.spark._offsets import BatchOffset
 

@@ -8,7 +8,6 @@ here: whether filters are passed at all (``_reading``).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -28,6 +27,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
+from penstock._dataclasses import dataclass
 from penstock.model import Partition
 from penstock.spark._offsets import BatchOffset
 from penstock.spark._starts import Knows

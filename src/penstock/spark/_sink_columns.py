@@ -8,8 +8,8 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from penstock._dataclasses import dataclass
 from penstock.errors import UsageError
 
 __all__ = ["WRITTEN", "Columns", "check_columns"]

@@ -7,8 +7,9 @@ here: reading and writing it (``_sink_transactions``), and what follows from it 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 
+from penstock._dataclasses import dataclass
 from penstock.errors import CorruptBatch
 from penstock.model import LogRange, PreparedTransaction
 

@@ -41,9 +41,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from penstock._dataclasses import dataclass
 from penstock.errors import LocalError, RemoteError, UsageError
 from penstock.spark._sink_markers import Marker, Slot
 

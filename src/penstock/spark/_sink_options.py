@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from penstock._dataclasses import dataclass
 from penstock.config import Acks, OptionValue, ProducerConfig, producer_settings
 from penstock.config.nearest import nearest
 from penstock.config.options import as_written, names_written

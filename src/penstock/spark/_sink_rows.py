@@ -6,12 +6,12 @@ Makes no Python object per row. What must not live here: producers, PySpark, and
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock._dataclasses import dataclass
 from penstock.columnar.schema import HEADERS_TYPE
 from penstock.errors import UsageError
 from penstock.spark._sink_columns import Columns

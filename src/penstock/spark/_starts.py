@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypeVar
 
+from penstock._dataclasses import dataclass
 from penstock.errors import ConfigError, UsageError
 from penstock.model import Offset, Partition
 from penstock.spark._offsets import Positions, partition_of

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
+from penstock._dataclasses import dataclass
 from penstock.errors import ConfigError, UsageError
 from penstock.model import Partition, TopicInfo
 from penstock.spark._offsets import partition_of

@@ -6,9 +6,9 @@ What must not live here: what a time means for a log (``_starts``).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from penstock._dataclasses import dataclass
 from penstock.errors import ConfigError
 
 __all__ = ["HOW", "Moment", "duration_ms", "moment"]

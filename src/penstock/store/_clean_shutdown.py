@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Final
 
+from penstock._dataclasses import dataclass
 from penstock.store._checksummed import with_checksum, without_checksum
 from penstock.store._directory import Directory
 from penstock.store._log_state import LogState

@@ -14,9 +14,9 @@ from __future__ import annotations
 import contextlib
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from penstock._dataclasses import dataclass
 from penstock.columnar.batch import CRC_START, HEADER_BYTES, BatchHeader, parse_header
 from penstock.columnar.buffers import crc32c
 from penstock.errors import CorruptBatch, WriteFailed

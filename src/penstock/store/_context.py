@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from penstock._dataclasses import dataclass
 from penstock.store._segment import OpenSegments
 from penstock.store.config import StoreConfig
 

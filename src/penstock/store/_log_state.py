@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from penstock._dataclasses import dataclass
 from penstock.store._segment import Segment
 from penstock.store.aborted import AbortedIndex
 from penstock.store.epochs import EpochHistory

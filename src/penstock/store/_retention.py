@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from penstock._dataclasses import dataclass
 from penstock.store._segment import Segment
 from penstock.store.config import LogConfig
 

@@ -11,9 +11,9 @@ import contextlib
 import errno
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from penstock._dataclasses import dataclass
 from penstock.store._directory import Buffer, Directory, File, Reader
 from penstock.store._index import OffsetIndex, TimeIndex
 from penstock.store._walks import Step, walk

@@ -11,9 +11,10 @@ import json
 import re
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
+from penstock._dataclasses import dataclass
 from penstock.errors import InvalidPartitionCount, InvalidTopicName, TopicExists, UnknownTopic
 from penstock.store._directory import Directory
 from penstock.store.errors import StoreDamaged

@@ -5,8 +5,7 @@ Bytes that are not a record batch raise `penstock.errors.CorruptBatch`, because 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from penstock._dataclasses import dataclass
 from penstock.errors import StoreError
 
 __all__ = ["Recovery", "StoreDamaged", "StoreLocked"]

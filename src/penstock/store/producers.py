@@ -25,9 +25,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NamedTuple
 
+from penstock._dataclasses import dataclass
 from penstock.columnar.batch import BatchHeader
 from penstock.errors import OutOfOrderSequence, OutsideTransaction, StaleProducerEpoch
 

@@ -10,9 +10,9 @@ import asyncio
 import threading
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Literal
 
+from penstock._dataclasses import dataclass
 from penstock.errors import RequestTimeout, UsageError
 from penstock.seams import Frame, Peer, Pieces
 from penstock.seams.faults import Handle, Wording

@@ -7,12 +7,12 @@ of them stays in the processor's cache. A few, and a batch with something wrong 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from penstock._dataclasses import dataclass
 from penstock.kernels._pure.chain import record_starts
 from penstock.kernels._pure.many import Fields, read_records
 from penstock.kernels._pure.plain import Fields as PlainFields

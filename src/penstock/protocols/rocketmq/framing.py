@@ -7,9 +7,9 @@ Source: Apache RocketMQ 4.9 and 5.x, ``NettyDecoder``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
+from penstock._dataclasses import dataclass
 from penstock.errors import ProtocolViolation
 from penstock.protocols.rocketmq.command import MAX_FRAME_BYTES, MAX_HEADER_BYTES, RemotingCommand, decode
 from penstock.seams.framing import Frame

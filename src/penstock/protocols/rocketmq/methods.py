@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
+from penstock._dataclasses import dataclass
 from penstock.protocols.rocketmq import messages as m
 
 __all__ = ["METHODS", "Method"]

@@ -6,9 +6,9 @@ What must not live here: framing, retries, what codes in answers mean.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
+from penstock._dataclasses import dataclass
 from penstock.errors import ProtocolViolation
 from penstock.protocols.rocketmq.command import ONE_WAY, RESPONSE, VERSION, RemotingCommand, encode, framed
 from penstock.protocols.rocketmq.error_codes import Code, error_of

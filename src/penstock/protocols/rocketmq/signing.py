@@ -9,9 +9,10 @@ from __future__ import annotations
 import base64
 import hmac
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from penstock._dataclasses import dataclass
 from penstock.seams.framing import Buffer
 
 __all__ = ["ACCESS_KEY", "SECURITY_TOKEN", "SIGNATURE", "Account", "is_signed", "signature", "signed"]

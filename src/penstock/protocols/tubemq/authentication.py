@@ -9,10 +9,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote_plus
 
+from penstock._dataclasses import dataclass
 from penstock.errors import UsageError
 from penstock.protocols.tubemq.messages.authorization import (
     AuthenticateInfo,

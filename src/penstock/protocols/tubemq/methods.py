@@ -7,9 +7,9 @@ served by nobody.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
+from penstock._dataclasses import dataclass
 from penstock.protocols.tubemq import messages
 from penstock.protocols.tubemq.messages.declare import Message
 

@@ -8,10 +8,10 @@ Source: Prometheus documentation, "Exposition formats", text format 0.0.4.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
+from penstock._dataclasses import dataclass
 from penstock.seams.meters import BOUNDS_S
 from penstock.snode.ops.families import Family
 

@@ -6,9 +6,10 @@ What must not live here: where the numbers come from (`readings`), and the text 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+from penstock._dataclasses import dataclass
 
 __all__ = ["FAMILIES", "Family", "Kind"]
 

@@ -5,10 +5,10 @@ Source: RFC 9110 and 9112. A head that is too long, or no HTTP, ends the connect
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
+from penstock._dataclasses import dataclass
 from penstock.errors import ProtocolViolation
 from penstock.seams.framing import Buffers, Frame
 

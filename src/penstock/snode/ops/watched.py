@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from penstock._dataclasses import dataclass
 from penstock.net.server import Budget, Listener
 from penstock.seams.meters import Meters
 from penstock.seams.opening import Several

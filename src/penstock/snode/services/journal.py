@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, TypeVar
 
+from penstock._dataclasses import dataclass
 from penstock.columnar.entries import Ended, Entry, Noted, batch_of, entries_of
 from penstock.errors import ConnectionLost, PenstockError, RequestTimeout, TopicExists, UpstreamLost
 from penstock.model import Partition

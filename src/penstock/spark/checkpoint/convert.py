@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
+from penstock._dataclasses import dataclass
 from penstock.errors import ConfigError, UsageError
 from penstock.spark._offsets import Positions
 from penstock.spark.checkpoint.files import Files

@@ -13,8 +13,9 @@ like inside.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from penstock._dataclasses import dataclass
 from penstock.errors import ConfigError
 
 __all__ = ["NOTHING", "Batch", "parse_batch"]

@@ -6,8 +6,8 @@ What must not live here: files; how a line is written.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
+from penstock._dataclasses import dataclass
 from penstock.errors import ConfigError
 from penstock.model import Partition
 from penstock.spark._offsets import Positions

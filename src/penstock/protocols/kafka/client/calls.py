@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
+from penstock._dataclasses import dataclass
 from penstock.errors import PenstockError, ProtocolViolation
 from penstock.model import Endpoint
 from penstock.protocols.kafka.client.options import KafkaOptions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from penstock._dataclasses import dataclass
 
 __all__ = ["NOBODY", "Identity"]
 

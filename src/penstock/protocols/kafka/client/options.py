@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from penstock._dataclasses import dataclass
 from penstock.errors import PenstockError, ServerError
 
 __all__ = ["KafkaOptions"]

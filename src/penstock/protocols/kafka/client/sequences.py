@@ -13,8 +13,9 @@ Source: KIP-98, KIP-360 (epochs are raised by the producer itself where there ar
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from penstock._dataclasses import dataclass
 from penstock.columnar.batch import CRC_START
 from penstock.columnar.buffers import crc32c
 from penstock.model import Partition

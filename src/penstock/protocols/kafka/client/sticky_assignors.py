@@ -10,9 +10,10 @@ What must not live here: who gets what (`penstock.groups`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, ClassVar
 
+from penstock._dataclasses import dataclass
 from penstock.errors import ProtocolViolation
 from penstock.groups.assignor import NO_GENERATION, Racks, Subscriber
 from penstock.groups.sticky_assignors import CooperativeStickyAssignor, StickyAssignor

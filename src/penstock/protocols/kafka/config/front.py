@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from penstock._dataclasses import dataclass
 from penstock.config.fields import check, choice, number
 from penstock.errors import ConfigError
 from penstock.protocols.kafka.migration import MigrationPolicy

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from typing import Final
 
+from penstock._dataclasses import dataclass
 from penstock.groups.rebalances import Account
 from penstock.protocols.kafka.consumer_groups.older import Older
 from penstock.protocols.kafka.consumer_groups.requests import Place, Topic

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from penstock._dataclasses import dataclass
 from penstock.protocols.kafka.consumer_groups.requests import Place, Topic
 from penstock.protocols.kafka.coordinator.requests import Protocols
 from penstock.protocols.kafka.messages.consumer_protocol import (

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
+from penstock._dataclasses import dataclass
 from penstock.errors import PenstockError
 from penstock.protocols.kafka.error_codes import ErrorCode
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from penstock._dataclasses import dataclass
 from penstock.protocols.kafka.migration import MigrationPolicy
 
 __all__ = ["ConsumerGroupSettings"]

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from penstock._dataclasses import dataclass
 from penstock.groups.rebalances import Account
 from penstock.protocols.kafka.coordinator.requests import JoinAnswer, JoinedMember, Protocols, SyncAnswer
 from penstock.protocols.kafka.coordinator.states import State

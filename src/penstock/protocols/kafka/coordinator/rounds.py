@@ -6,9 +6,10 @@ Here are what effects need around them, the deadlines and the way to the log, an
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple, Protocol
 
+from penstock._dataclasses import dataclass
 from penstock.groups.deadlines import Deadlines
 from penstock.groups.tables import Key
 from penstock.protocols.kafka.coordinator.group import Group, Member, Takeover

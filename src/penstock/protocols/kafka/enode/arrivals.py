@@ -11,9 +11,10 @@ What must not live here: what readers do.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from penstock._dataclasses import dataclass
 from penstock.errors import PenstockError, ServerError, StoreError
 from penstock.model import Node, Partition
 from penstock.protocols.kafka.client.calls import ByVersion

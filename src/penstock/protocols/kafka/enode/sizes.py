@@ -7,9 +7,10 @@ guide, DescribeLogDirs v1-v5; KIP-827 (room, from v4 on).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
+from penstock._dataclasses import dataclass
 from penstock.errors import PenstockError
 from penstock.model import Node, Partition
 from penstock.protocols.kafka.enode.asking import Asking

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from penstock._dataclasses import dataclass
 from penstock.errors import PenstockError, TopicExists, UnknownTopic
 from penstock.model import TopicInfo
 from penstock.protocols.kafka.client import topic_admin

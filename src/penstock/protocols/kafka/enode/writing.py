@@ -24,9 +24,10 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from penstock._dataclasses import dataclass
 from penstock.columnar.batch import APPEND_TIME, CRC_START, BatchHeader, parse_header
 from penstock.columnar.buffers import crc32c
 from penstock.columnar.checked import Checked

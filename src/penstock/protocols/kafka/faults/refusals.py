@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+from penstock._dataclasses import dataclass
 from penstock.protocols.kafka.messages import (
     api_of,
     commits,

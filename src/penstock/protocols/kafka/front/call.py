@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from penstock._dataclasses import dataclass
 from penstock.errors import UpstreamLost
 from penstock.model import Endpoint, Partition
 from penstock.protocols.kafka.error_codes import ErrorCode

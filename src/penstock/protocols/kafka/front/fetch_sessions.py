@@ -6,8 +6,10 @@ Source: KIP-227. A session is named by a random id and counts its requests (epoc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
+
+from penstock._dataclasses import dataclass
 
 if TYPE_CHECKING:
     from penstock.protocols.kafka.messages.fetch import FetchRequestPartition

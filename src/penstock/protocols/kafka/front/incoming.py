@@ -10,10 +10,11 @@ from __future__ import annotations
 import struct
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from typing import Final
 
+from penstock._dataclasses import dataclass
 from penstock.columnar.batch import HEADER_BYTES, BatchHeader, InflatesTooFar
 from penstock.columnar.checked import Checked
 from penstock.columnar.recompress import Target, recompressed, target_of

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from penstock._dataclasses import dataclass
 from penstock.protocols.kafka.consumer_groups import ConsumerGroupSettings
 from penstock.protocols.kafka.coordinator import GroupSettings
 

@@ -16,9 +16,9 @@ Source: KIP-98; Apache Kafka 4.x, ``ProducerAppendInfo``; librdkafka 2.x acknowl
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Final
 
+from penstock._dataclasses import dataclass
 from penstock.columnar.batch import HEADER_BYTES
 from penstock.errors import OutOfOrderSequence, PenstockError
 from penstock.model import Partition

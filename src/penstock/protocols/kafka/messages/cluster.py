@@ -7,9 +7,9 @@ Source: Apache Kafka protocol guide, message schemas of 4.3; KIP-595, KIP-853.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from penstock._dataclasses import dataclass
 from penstock.protocols.kafka.messages.declare import (
     BOOL,
     I8,

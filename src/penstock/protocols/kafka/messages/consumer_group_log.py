@@ -7,9 +7,9 @@ has changed. Keys and values begin with their version.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, TypeVar
 
+from penstock._dataclasses import dataclass
 from penstock.protocols.kafka.messages import codec
 from penstock.protocols.kafka.messages.declare import BYTES, I8, I32, NO_UUID, STR, UUID, Api, array
 from penstock.seams.framing import Buffer

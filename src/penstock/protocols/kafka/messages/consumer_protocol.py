@@ -7,9 +7,9 @@ Not flexible. A reader takes a newer version as its own highest, because fields 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from penstock._dataclasses import dataclass
 from penstock.protocols.kafka.messages import codec
 from penstock.protocols.kafka.messages.declare import BYTES, I32, STR, Api, array
 from penstock.seams.framing import Buffer

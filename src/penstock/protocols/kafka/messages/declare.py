@@ -6,7 +6,9 @@ them. Source: Kafka protocol guide, "Protocol Primitive Types"; KIP-482 (flexibl
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from penstock._dataclasses import dataclass
 
 NO_UUID = bytes(16)
 """The all-zero uuid, which means "no id"."""

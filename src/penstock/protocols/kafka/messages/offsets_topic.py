@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, TypeVar
 
+from penstock._dataclasses import dataclass
 from penstock.protocols.kafka.messages import codec
 from penstock.protocols.kafka.messages.declare import BYTES, I32, I64, NO_UUID, STR, UUID, Api, array
 from penstock.seams.framing import Buffer

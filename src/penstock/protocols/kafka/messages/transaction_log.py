@@ -7,9 +7,9 @@ brokers since 4.0 do, and read both.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from penstock._dataclasses import dataclass
 from penstock.protocols.kafka.messages import codec
 from penstock.protocols.kafka.messages.declare import I8, I16, I32, I64, STR, Api, array
 from penstock.seams.framing import Buffer

@@ -9,12 +9,13 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from penstock._dataclasses import dataclass
 from penstock.columnar.arrays import binary_of, headers_of, numbers
 from penstock.columnar.compression import inflate
 from penstock.columnar.decode import Decoded

@@ -7,9 +7,10 @@ What must not live here: which effect when (`states`), who may ask for what (`de
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from penstock._dataclasses import dataclass
 from penstock.model import Partition
 from penstock.protocols.kafka.transactions.states import Effect, State
 

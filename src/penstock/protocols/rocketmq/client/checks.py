@@ -13,9 +13,9 @@ Source: Apache RocketMQ 4.9 and 5.4, ``TransactionalMessageServiceImpl.check``, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from penstock._dataclasses import dataclass
 from penstock.config.logs import ClientLog, whose
 from penstock.errors import PenstockError
 from penstock.model import Endpoint, Record

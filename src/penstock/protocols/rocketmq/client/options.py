@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from penstock._dataclasses import dataclass
 from penstock.errors import ErrorKind, PenstockError, ServerError
 from penstock.protocols.rocketmq.client.subscriptions import tags_of
 from penstock.protocols.rocketmq.config.names import check_group

@@ -9,9 +9,9 @@ Source: Apache RocketMQ 4.9 and 5.4, ``PullMessageProcessor``, ``DefaultMessageS
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock._dataclasses import dataclass
 from penstock.errors import OffsetOutOfRange, PenstockError
 from penstock.model import Partition
 from penstock.protocols.rocketmq import messages as m

@@ -12,9 +12,9 @@ Source: Apache RocketMQ 4.9 and 5.4, ``PullRequestHoldService``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from penstock._dataclasses import dataclass
 from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation, RequestTimeout
 from penstock.model import Node, Partition
 from penstock.protocols.rocketmq.client.bursts import Burst, Steps

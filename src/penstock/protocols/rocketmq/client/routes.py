@@ -9,9 +9,10 @@ Source: Apache RocketMQ 4.9 and 5.4, ``TopicRouteData``, ``MQClientInstance``.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from penstock._dataclasses import dataclass
 from penstock.errors import ProtocolViolation
 from penstock.model import Endpoint, Node, Partition, PartitionInfo, TopicInfo
 from penstock.protocols.rocketmq import messages as m

@@ -22,9 +22,10 @@ from __future__ import annotations
 import copy
 import zlib
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
+from penstock._dataclasses import dataclass
 from penstock.errors import ConnectionLost, PenstockError, RequestTimeout, ServerError
 from penstock.model import Codec, Node, Partition
 from penstock.protocols.rocketmq import messages as m

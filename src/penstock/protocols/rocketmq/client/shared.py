@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
+from penstock._dataclasses import dataclass
 from penstock.model import Endpoint
 from penstock.protocols.rocketmq.client.asked import Heard
 from penstock.protocols.rocketmq.client.calls import Calls

@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from penstock._dataclasses import dataclass
 from penstock.errors import PenstockError, ServerError, UsageError
 from penstock.model import Codec, Committed, GroupMetadata, Node, Partition, PreparedTransaction
 from penstock.protocols.rocketmq import messages as m

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from penstock._dataclasses import dataclass
 from penstock.config.address import parse_endpoints
 from penstock.config.fields import check, flag, number, secret, text
 from penstock.model import Endpoint

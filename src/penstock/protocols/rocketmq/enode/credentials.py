@@ -9,9 +9,10 @@ on as it came, which does for what is not changed on the way; pulls are. Source:
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from penstock._dataclasses import dataclass
 from penstock.protocols.rocketmq.command import Framed, framed
 from penstock.protocols.rocketmq.rpc import UNSIGNED_KEY, UNSIGNED_KEY_VERSION
 from penstock.protocols.rocketmq.signing import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, Account, signed

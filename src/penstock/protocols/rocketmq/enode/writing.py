@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Final
 
+from penstock._dataclasses import dataclass
 from penstock.columnar.batch import batches
 from penstock.errors import PenstockError, Unsupported
 from penstock.model import Codec, Partition

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from penstock._dataclasses import dataclass
 from penstock.model import Endpoint
 from penstock.protocols.rocketmq.command import RemotingCommand
 from penstock.protocols.rocketmq.error_codes import Code

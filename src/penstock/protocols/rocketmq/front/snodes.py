@@ -7,9 +7,9 @@ the first Snode's own name server never forgot one. Source: the Snode of 2018 an
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from penstock._dataclasses import dataclass
 from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.front.faults import Refused

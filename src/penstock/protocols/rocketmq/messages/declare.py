@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from functools import cache
 from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from penstock._dataclasses import dataclass
 
 __all__ = ["Bits", "Field", "Int32", "Int64", "Kind", "Named", "NoFields", "fields_of", "letter", "named"]
 

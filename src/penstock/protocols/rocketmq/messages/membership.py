@@ -6,9 +6,10 @@ Source: Apache RocketMQ 4.9 and 5.x, ``HeartbeatData``, ``ConsumerData``, ``Subs
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
+from penstock._dataclasses import dataclass
 from penstock.protocols.rocketmq.messages.declare import Int32, Int64, named
 
 __all__ = [

@@ -6,8 +6,9 @@ each change, so that the higher version is the newer one wherever it came from.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from penstock._dataclasses import dataclass
 from penstock.protocols.rocketmq.messages.declare import Int32, Int64
 from penstock.protocols.rocketmq.messages.membership import SubscriptionData
 

@@ -6,9 +6,9 @@ Source: Apache RocketMQ 4.9 and 5.x, ``PullMessageRequestHeader`` and the header
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import Annotated
 
+from penstock._dataclasses import dataclass
 from penstock.protocols.rocketmq.messages.declare import Int32, Int64, named
 
 __all__ = [

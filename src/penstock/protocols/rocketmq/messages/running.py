@@ -5,9 +5,10 @@ Source: Apache RocketMQ 4.9 and 5.4, ``ConsumerRunningInfo``, ``GetConsumerStatu
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
+from penstock._dataclasses import dataclass
 from penstock.protocols.rocketmq.messages.declare import Int32, Int64, named
 from penstock.protocols.rocketmq.messages.membership import MessageQueue, SubscriptionData
 

@@ -6,9 +6,10 @@ Source: Apache RocketMQ 4.9 and 5.x, ``KVTable``, ``TopicConfig``, ``TopicConfig
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
+from penstock._dataclasses import dataclass
 from penstock.protocols.rocketmq.messages.cluster import SubscriptionGroupConfig
 from penstock.protocols.rocketmq.messages.declare import Int32, Int64, named
 

@@ -6,7 +6,9 @@ Source: the Snode of 2018 and 2019, ``RegisterSnodeRequestHeader``, ``ClusterInf
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from penstock._dataclasses import dataclass
 
 __all__ = ["CreateRetryTopic", "OfSnodeCluster", "RegisterSnode", "SnodeClusterInfo", "SnodeData"]
 

@@ -8,7 +8,6 @@ properties (``README.md``).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
@@ -17,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock import kernels
+from penstock._dataclasses import dataclass
 from penstock.columnar import arrays
 from penstock.columnar.buffers import Bytes, BytesLike, as_array, as_view
 from penstock.columnar.schema import TYPES, record_columns, schema

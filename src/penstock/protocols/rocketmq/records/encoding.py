@@ -6,9 +6,9 @@ One request a message, or several in the body of one (`batches`). What must not 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from penstock._dataclasses import dataclass
 from penstock.protocols.rocketmq.records.batches import Inner
 from penstock.protocols.rocketmq.records.compression import Compression, compressed
 from penstock.protocols.rocketmq.records.properties import Headers, format_properties, write_record

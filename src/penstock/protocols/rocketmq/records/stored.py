@@ -9,11 +9,11 @@ import enum
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from penstock._dataclasses import dataclass
 from penstock.columnar.buffers import BytesLike, as_array, as_view
 from penstock.errors import CorruptBatch, ProtocolViolation, UsageError
 from penstock.protocols.rocketmq.kernels.interface import (

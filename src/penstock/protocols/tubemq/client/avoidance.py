@@ -16,8 +16,7 @@ Source: Apache InLong TubeMQ 2.x, ``RpcServiceFactory`` and ``DefaultBrokerRcvQl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from penstock._dataclasses import dataclass
 from penstock.model import Partition
 from penstock.protocols.tubemq.config.options import TubeConfig
 

@@ -8,8 +8,9 @@ Source: Apache InLong TubeMQ 2.x, ``BrokerServiceServer``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from penstock._dataclasses import dataclass
 from penstock.model import Endpoint, Node, Partition
 from penstock.protocols.tubemq.client.calls import Calls, Started
 from penstock.protocols.tubemq.client.identity import Identity

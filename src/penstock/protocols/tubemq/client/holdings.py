@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from penstock._dataclasses import dataclass
 from penstock.config.logs import ClientLog, whose
 from penstock.errors import PenstockError, ServerError
 from penstock.model import Node, Offset, Partition

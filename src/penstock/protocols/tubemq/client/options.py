@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from penstock._dataclasses import dataclass
 from penstock.errors import ConfigError, PenstockError
 from penstock.model import Partition
 from penstock.protocols.tubemq.authentication import Credentials

@@ -14,9 +14,9 @@ Source: Apache InLong TubeMQ 2.x, broker methods 15, 17, 18 (``manualCommitOffse
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from penstock._dataclasses import dataclass
 from penstock.errors import OffsetOutOfRange, PenstockError, ProtocolViolation, ServerError
 from penstock.model import Endpoint, Partition
 from penstock.protocols.tubemq.client.brokers import Booking, Position, position_of

@@ -9,9 +9,9 @@ Source: Apache InLong TubeMQ 2.x, broker's ``getMessagesC2B``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock._dataclasses import dataclass
 from penstock.errors import CorruptBatch, PenstockError
 from penstock.model import Partition
 from penstock.protocols.tubemq.partition_ids import INDEX_BYTES

@@ -26,10 +26,11 @@ import copy
 import zlib
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock._dataclasses import dataclass
 from penstock.columnar.few import FewRows
 from penstock.errors import ConnectionLost, PenstockError, RequestTimeout, ServerError
 from penstock.model import Codec, Node, Partition

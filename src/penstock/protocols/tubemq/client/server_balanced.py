@@ -9,9 +9,10 @@ Source: Apache InLong TubeMQ 2.x, ``SimplePullMessageConsumer`` of the Java clie
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from penstock._dataclasses import dataclass
 from penstock.errors import ProtocolViolation
 from penstock.model import Node, Partition
 from penstock.protocols.tubemq.client.enrolment import Enrolment

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from penstock._dataclasses import dataclass
 from penstock.model import Endpoint
 from penstock.protocols.tubemq.client.brokers import Brokers
 from penstock.protocols.tubemq.client.calls import Calls

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from penstock._dataclasses import dataclass
 from penstock.config.fields import check, number, text
 
 __all__ = ["TubeNodeConfig"]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 
+from penstock._dataclasses import dataclass
 from penstock.config.fields import check, choice, flag, kind_of, number, optional_flag, optional_text, ratio, text
 from penstock.config.options import OptionValue
 from penstock.errors import ConfigError

@@ -10,9 +10,9 @@ Source: Apache InLong TubeMQ 2.x, broker method 13.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock._dataclasses import dataclass
 from penstock.errors import PenstockError
 from penstock.model import Partition
 from penstock.protocols.tubemq.client.sender import TubePacked, TubeSender

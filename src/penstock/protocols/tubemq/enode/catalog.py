@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
+from penstock._dataclasses import dataclass
 from penstock.errors import ConfigError, UnknownPartition, UnknownTopic
 from penstock.model import Partition
 from penstock.protocols.tubemq.client.placements import SYSTEM_TOPIC

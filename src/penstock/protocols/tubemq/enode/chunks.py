@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from penstock._dataclasses import dataclass
 from penstock.model import Partition
 
 if TYPE_CHECKING:

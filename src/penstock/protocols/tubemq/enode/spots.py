@@ -17,8 +17,9 @@ comes back misses nothing; it may see records of that one window twice.
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import Final
+
+from penstock._dataclasses import dataclass
 
 __all__ = ["WINDOW", "Spot", "Spots", "window_of"]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from penstock._dataclasses import dataclass
 from penstock.protocols.tubemq.flow_control.rules import MIB, NOTHING, DataLimit, Intervals, Rules, parse_rules
 
 __all__ = ["UNDEFINED", "UNLIMITED", "FlowControl", "Holder"]

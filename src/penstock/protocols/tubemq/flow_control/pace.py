@@ -7,9 +7,9 @@ with a poll, not with the clock, and the limit is looked up once a minute. Sourc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from penstock._dataclasses import dataclass
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.flow_control.control import FlowControl
 from penstock.protocols.tubemq.flow_control.rules import DataLimit, Intervals

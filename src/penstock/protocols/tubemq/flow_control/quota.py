@@ -6,9 +6,9 @@ looked up once a minute in the cluster's rules, by how far the reader was behind
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from penstock._dataclasses import dataclass
 from penstock.protocols.tubemq.flow_control.control import UNLIMITED
 from penstock.protocols.tubemq.flow_control.pace import MINUTE_MS, SLICE_MS, SLICES
 from penstock.protocols.tubemq.flow_control.rules import Rules

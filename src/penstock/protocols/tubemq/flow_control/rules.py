@@ -12,9 +12,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from penstock._dataclasses import dataclass
 from penstock.errors import ProtocolViolation
 
 T = TypeVar("T")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from penstock._dataclasses import dataclass
 from penstock.errors import PenstockError
 from penstock.protocols.tubemq.front.cluster import Cluster
 from penstock.protocols.tubemq.front.options import TubeFrontOptions

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from penstock._dataclasses import dataclass
 from penstock.protocols.tubemq.flow_control import Rules, parse_rules
 from penstock.protocols.tubemq.front.shapes import Steps
 from penstock.protocols.tubemq.names import MAX_MESSAGE_BYTES

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from penstock._dataclasses import dataclass
 from penstock.protocols.tubemq.partition_ids import STORE_BASE, partition_ids
 
 __all__ = ["Shape", "Steps", "shape_of"]

@@ -8,9 +8,10 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
+from penstock._dataclasses import dataclass
 from penstock.protocols.tubemq.front.call import Handler
 from penstock.protocols.tubemq.front.faults import Refused
 from penstock.protocols.tubemq.messages.declare import Message

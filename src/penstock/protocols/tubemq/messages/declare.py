@@ -14,9 +14,9 @@ for strings to be checked as UTF-8 on parsing; the bytes are the same.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar, cast, dataclass_transform
 
+from penstock._dataclasses import dataclass
 from penstock.extras import refusal
 from penstock.protocols.tubemq.needs import EXTRA
 

@@ -5,9 +5,9 @@ The messages are most of the answer's bytes; the protobuf library would make a P
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from penstock._dataclasses import dataclass
 from penstock.columnar.buffers import Bytes, as_array
 from penstock.errors import ProtocolViolation
 from penstock.protocols.tubemq.kernels import tube_kernel

@@ -7,13 +7,13 @@ the bytes together. What must not live here: loops over bytes (kernels), the map
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from penstock import kernels
+from penstock._dataclasses import dataclass
 from penstock.columnar import arrays
 from penstock.columnar.schema import TYPES, record_columns, schema
 from penstock.errors import ProtocolViolation

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
+from penstock._dataclasses import dataclass
 from penstock.columnar.inputs import Binary, binary_of, column_of, headers_of, timestamps_of
 from penstock.errors import UsageError
 from penstock.kernels.interface import SLACK_BYTES, Bytes, Int32s, Int64s

@@ -5,9 +5,9 @@ The same bytes as `encoding.encode` makes. What must not live here: many records
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from penstock._dataclasses import dataclass
 from penstock.protocols.tubemq.kernels.attributes import minute_of, write_attributes
 from penstock.protocols.tubemq.records.single import HAS_ATTRIBUTES, checksum
 

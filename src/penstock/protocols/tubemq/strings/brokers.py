@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from penstock._dataclasses import dataclass
 from penstock.model import Endpoint, Node
 from penstock.protocols.tubemq.strings.parts import malformed, number_of
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from penstock._dataclasses import dataclass
 from penstock.model import Node, Partition
 from penstock.protocols.tubemq.strings.brokers import format_broker, parse_broker
 from penstock.protocols.tubemq.strings.parts import INT64, items_of, malformed, name_of, number_of, pair_of

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from penstock._dataclasses import dataclass
 from penstock.protocols.tubemq.strings.parts import items_of, malformed, name_of, number_of, numbers_of, pair_of
 
 __all__ = [

@@ -6,8 +6,8 @@ Source: Kafka protocol, Fetch v4-v16; KIP-227 (sessions), KIP-516 (topic ids fro
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from penstock._dataclasses import dataclass
 from penstock.model import Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.call import Call

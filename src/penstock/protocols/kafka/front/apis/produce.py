@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
+from penstock._dataclasses import dataclass
 from penstock.columnar.batch import HEADER_BYTES, BatchHeader
 from penstock.columnar.checked import Checked
 from penstock.errors import PenstockError, ProtocolViolation, UpstreamLost

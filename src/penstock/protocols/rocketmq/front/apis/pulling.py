@@ -7,9 +7,9 @@ client said, and is not ended by messages that the client does not want.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
+from penstock._dataclasses import dataclass
 from penstock.errors import LogOffsetOutOfRange
 from penstock.model import Partition
 from penstock.protocols.rocketmq import messages as m

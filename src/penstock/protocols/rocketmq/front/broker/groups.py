@@ -9,8 +9,9 @@ group are told, and work out by themselves who reads what. Source: Apache Rocket
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from penstock._dataclasses import dataclass
 from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.front.call import Line

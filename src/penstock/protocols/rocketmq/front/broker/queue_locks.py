@@ -7,8 +7,8 @@ A lock is its client's, not its connection's, and stays when the client is gone.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
+from penstock._dataclasses import dataclass
 from penstock.protocols.rocketmq.messages import MessageQueue
 
 __all__ = ["QueueLocks"]

@@ -10,11 +10,11 @@ from __future__ import annotations
 import sys
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Final, NamedTuple
 
+from penstock._dataclasses import dataclass
 from penstock.columnar.batch import batches
 from penstock.columnar.plain_records import MAX_INFLATED_BYTES, Stored, stored_records
 from penstock.model import Codec, Partition

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
+from penstock._dataclasses import dataclass
 from penstock.model import Endpoint
 from penstock.protocols.rocketmq.command import code_of
 from penstock.protocols.rocketmq.enode.relay import RocketRelay

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from penstock._dataclasses import dataclass
 from penstock.errors import PenstockError
 from penstock.seams.framing import Buffer
 

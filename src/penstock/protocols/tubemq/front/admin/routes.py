@@ -8,10 +8,10 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from hmac import compare_digest
 from typing import Any, Final, NamedTuple
 
+from penstock._dataclasses import dataclass
 from penstock.errors import PenstockError
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.front.admin.http import HttpRefused, HttpRequest, json_answer, text_answer

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NamedTuple
 
+from penstock._dataclasses import dataclass
 from penstock.groups.deadlines import Deadlines
 from penstock.groups.tables import Table
 from penstock.model import Partition

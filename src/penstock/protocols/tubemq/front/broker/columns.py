@@ -7,12 +7,12 @@ here: filters, and where a batch begins.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import pyarrow.compute as pc
 
+from penstock._dataclasses import dataclass
 from penstock.columnar import decode_v2
 from penstock.protocols.tubemq import records
 from penstock.protocols.tubemq.records.log_times import without_log_times

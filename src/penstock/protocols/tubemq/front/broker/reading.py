@@ -9,10 +9,11 @@ Python. What must not live here: whose turn it is, committing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Final, NamedTuple
 
+from penstock._dataclasses import dataclass
 from penstock.columnar.batch import batches
 from penstock.columnar.plain_records import MAX_INFLATED_BYTES, Stored, stored_records
 from penstock.model import Codec, Partition

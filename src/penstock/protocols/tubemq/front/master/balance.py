@@ -16,9 +16,9 @@ dealing them to who has least saves that second move.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from penstock._dataclasses import dataclass
 from penstock.model import Partition
 
 __all__ = ["Claim", "Dice", "Shares", "share_out"]

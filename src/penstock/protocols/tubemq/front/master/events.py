@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
+from penstock._dataclasses import dataclass
 from penstock.groups.tables import Table
 from penstock.model import Partition
 from penstock.protocols.tubemq.methods import EventType

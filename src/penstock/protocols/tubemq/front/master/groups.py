@@ -8,8 +8,8 @@ Source: TubeMQ master, consumer register, heartbeat, close and the balancer.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
 
+from penstock._dataclasses import dataclass
 from penstock.groups.deadlines import Deadlines
 from penstock.model import Partition
 from penstock.protocols.tubemq.error_codes import Code

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from penstock._dataclasses import dataclass
 from penstock.model import Partition
 
 __all__ = ["Member", "Subscription"]

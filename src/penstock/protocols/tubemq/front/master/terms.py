@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NamedTuple
 
+from penstock._dataclasses import dataclass
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.front.faults import Refused
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from penstock._dataclasses import dataclass
 from penstock.protocols.rocketmq.command import RemotingCommand
 from penstock.protocols.rocketmq.error_codes import Code
 from penstock.protocols.rocketmq.framing import command_of

@@ -7,9 +7,10 @@ A group that is gone stays as a version without members, until there are many of
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NamedTuple
 
+from penstock._dataclasses import dataclass
 from penstock.protocols.rocketmq import messages as m
 
 __all__ = ["CONSUMER", "PRODUCER", "Key", "Told"]
