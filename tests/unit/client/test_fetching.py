@@ -64,6 +64,22 @@ def test_no_more_is_held_than_the_buffer_may_hold(log: FakeLog) -> None:
     run(main())
 
 
+def test_two_answers_of_a_node_wait_at_most_however_large_the_buffer(log: FakeLog) -> None:
+    for number in range(100):
+        log.write("t", [b"%03d" % number * 100])
+
+    async def main() -> None:
+        # Everything would go into the buffer.
+        async with AsyncConsumer(f"{ADDRESS}/t?max_partition_fetch_bytes=1024&fetch_max_bytes=2048") as consumer:
+            await consumer.poll(1, max_records=1)
+            await passing(60)
+            held = consumer._engine.partitions.buffered_bytes if consumer._engine else 0
+            assert 2_048 < held <= 4_096
+            assert len(await poll_all(consumer, 99)) == 99
+
+    run(main())
+
+
 def test_an_answer_to_a_question_from_before_a_seek_is_dropped(log: FakeLog) -> None:
     log.write("t", [b"%d" % number for number in range(10)])
 
