@@ -14,12 +14,30 @@ import reprlib
 import sys
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-__all__ = ["dataclass"]
+__all__ = ["Declared", "dataclass", "fields_of"]
 
 _MARKS: Final = ("ClassVar", "typing.ClassVar", "InitVar", "dataclasses.", "KW_ONLY")
+_MISSING: Final = dataclasses.MISSING
 _ORDER: Final = {"__lt__": "<", "__le__": "<=", "__gt__": ">", "__ge__": ">="}
+
+
+_Own: TypeAlias = "Callable[[], dict[str, Declared]]"
+
+
+class Declared(NamedTuple):
+    """A field as it was declared; ``type`` is the annotation's text, MISSING stands for a default that is not there."""
+
+    name: str
+    type: Any
+    default: Any
+    make: Any
+    init: bool
+    repr: bool
+    compare: bool
+    hash: bool
+    kw_only: bool
 
 
 class _Later:
@@ -65,6 +83,7 @@ def _lazy(
         body["__slots__"] = tuple(name for name in names if name not in inherited)
         body["__qualname__"] = kind.__qualname__
         own = {**_methods(body, eq=eq, order=order, frozen=frozen), **_facts(defaults, frozen=frozen, kw_only=kw_only)}
+        own["__declared__"] = _declared(kind.__annotations__, defaults, kw_only=kw_only)
         return type(kind)(kind.__name__, kind.__bases__, {**own, **body})
 
     return made
@@ -104,18 +123,58 @@ def _facts(defaults: Mapping[str, object], *, frozen: bool, kw_only: bool) -> di
     found: dict[str, object] = {
         "__dataclass_fields__": _Later(lambda kind: _all_fields(kind, defaults, kw_only=kw_only)),
         "__dataclass_params__": _Later(lambda _: _params(frozen=frozen)),
-        "__match_args__": _Later(lambda kind: tuple(each.name for each in _of_init(kind) if not each.kw_only)),
+        "__match_args__": _Later(
+            lambda kind: tuple(each.name for each in fields_of(kind) if each.init and not each.kw_only)
+        ),
     }
     if sys.version_info >= (3, 13):
         found["__replace__"] = dataclasses.replace
     return found
 
 
+def fields_of(kind: type) -> tuple[Declared, ...]:
+    """What ``dataclasses.fields`` says, without what it takes to make the standard library's objects of it."""
+    found: dict[str, Declared] = {}
+    for each in reversed(kind.__mro__):
+        own = each.__dict__.get("__declared__")
+        found.update(own() if own is not None else _theirs(each))
+    return tuple(found.values())
+
+
+def _declared(annotations: Mapping[str, object], defaults: Mapping[str, object], *, kw_only: bool) -> _Own:
+    """Of a class alone, by name."""
+
+    def own() -> dict[str, Declared]:
+        fields = ((name, kind, defaults.get(name, _MISSING)) for name, kind in annotations.items() if _is_field(kind))
+        return {
+            name: _of_field(name, kind, given, kw_only=kw_only)
+            if isinstance(given, dataclasses.Field)
+            else Declared(name, kind, given, _MISSING, True, True, True, True, kw_only)
+            for name, kind, given in fields
+        }
+
+    return own
+
+
+def _of_field(name: str, kind: object, field: dataclasses.Field[Any], *, kw_only: bool) -> Declared:
+    by_name = kw_only if field.kw_only is _MISSING else bool(field.kw_only)
+    hashed = field.compare if field.hash is None else field.hash
+    flags = (field.init, field.repr, field.compare, hashed, by_name)
+    return Declared(name, kind, field.default, field.default_factory, *flags)
+
+
+def _theirs(kind: type) -> dict[str, Declared]:
+    """Of a dataclass of the standard library's; nothing of any other class."""
+    if "__dataclass_fields__" not in kind.__dict__:
+        return {}
+    return {each.name: _of_field(each.name, each.type, each, kw_only=False) for each in dataclasses.fields(kind)}
+
+
 def _all_fields(kind: type, defaults: Mapping[str, object], *, kw_only: bool) -> dict[str, dataclasses.Field[Any]]:
     """Those of its bases, and its own, which the standard library reads from a class without methods."""
     found: dict[str, dataclasses.Field[Any]] = {}
     for base in reversed(kind.__mro__[1:]):
-        found.update((base.__dict__.get("__dataclass_fields__") and base.__dataclass_fields__) or {})  # type: ignore[attr-defined]
+        found.update(getattr(base, "__dataclass_fields__", {}))
     shadow = type(kind.__name__, (), {**defaults, "__module__": kind.__module__, "__doc__": "Fields."})
     shadow.__annotations__ = kind.__annotations__
     declare = dataclasses.dataclass(init=False, repr=False, eq=False, match_args=False, kw_only=kw_only)
@@ -127,10 +186,6 @@ def _params(*, frozen: bool) -> object:
         """Nothing."""
 
     return dataclasses.dataclass(frozen=frozen)(Bare).__dataclass_params__  # type: ignore[attr-defined]
-
-
-def _of_init(kind: type) -> list[dataclasses.Field[Any]]:
-    return [each for each in dataclasses.fields(kind) if each.init]
 
 
 class _Factory:
@@ -148,21 +203,22 @@ def _init(kind: type) -> object:
     by_name: list[str] = []
     steps: list[str] = []
     frozen = "__setattr__" in kind.__dict__
-    me = "__dataclass_self__" if any(each.name == "self" for each in dataclasses.fields(kind)) else "self"
-    for each in dataclasses.fields(kind):
+    fields = fields_of(kind)
+    me = "__dataclass_self__" if any(each.name == "self" for each in fields) else "self"
+    for each in fields:
         name, default, value = each.name, "", each.name
-        if each.default is not dataclasses.MISSING:
+        if each.default is not _MISSING:
             names[f"_default_{name}"] = each.default
             default = f"=_default_{name}"
-        elif each.default_factory is not dataclasses.MISSING:
-            names[f"_make_{name}"] = each.default_factory
+        elif each.make is not _MISSING:
+            names[f"_make_{name}"] = each.make
             default = "=_factory"
             value = f"_make_{name}() if {name} is _factory else {name}" if each.init else f"_make_{name}()"
         if each.init:
             (by_name if each.kw_only else taken).append(name + default)
         elif not default:
             continue
-        elif each.default is not dataclasses.MISSING:
+        elif each.default is not _MISSING:
             value = f"_default_{name}"
         if frozen:
             names[f"_set_{name}"] = getattr(kind, name).__set__
@@ -170,7 +226,7 @@ def _init(kind: type) -> object:
     if hasattr(kind, "__post_init__"):
         steps.append(f"{me}.__post_init__()")
     made = _compiled(kind, "__init__", [me, *taken, *(["*", *by_name] if by_name else [])], steps or ["pass"], names)
-    made.__annotations__ = {**{each.name: each.type for each in _of_init(kind)}, "return": None}
+    made.__annotations__ = {**{each.name: each.type for each in fields if each.init}, "return": None}
     return made
 
 
@@ -195,7 +251,7 @@ def _values(of: str, names: Iterable[str]) -> str:
 
 def _comparing(name: str, sign: str) -> Callable[[type], object]:
     def make(kind: type) -> object:
-        names = [each.name for each in dataclasses.fields(kind) if each.compare]
+        names = [each.name for each in fields_of(kind) if each.compare]
         compared = f"{_values('self', names)} {sign} {_values('other', names)}"
         steps = ["if other.__class__ is self.__class__:", f" return {compared}", "return NotImplemented"]
         return _compiled(kind, name, ["self", "other"], steps, {})
@@ -207,12 +263,12 @@ _EQ: Final = _comparing("__eq__", "==")
 
 
 def _hash(kind: type) -> object:
-    names = [each.name for each in dataclasses.fields(kind) if (each.compare if each.hash is None else each.hash)]
+    names = [each.name for each in fields_of(kind) if each.hash]
     return _compiled(kind, "__hash__", ["self"], [f"return hash({_values('self', names)})"], {})
 
 
 def _repr(kind: type) -> object:
-    names = [each.name for each in dataclasses.fields(kind) if each.repr]
+    names = [each.name for each in fields_of(kind) if each.repr]
 
     @reprlib.recursive_repr()
     def method(self: object) -> str:
@@ -222,7 +278,7 @@ def _repr(kind: type) -> object:
 
 
 def _setattr(kind: Any) -> object:
-    names = frozenset(each.name for each in dataclasses.fields(kind))
+    names = frozenset(each.name for each in fields_of(kind))
 
     def method(self: object, name: str, value: object) -> None:
         if type(self) is kind or name in names:
@@ -233,7 +289,7 @@ def _setattr(kind: Any) -> object:
 
 
 def _delattr(kind: Any) -> object:
-    names = frozenset(each.name for each in dataclasses.fields(kind))
+    names = frozenset(each.name for each in fields_of(kind))
 
     def method(self: object, name: str) -> None:
         if type(self) is kind or name in names:

@@ -8,10 +8,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 import struct
+import sys
 import typing
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from penstock._dataclasses import fields_of
 from penstock.protocols.kafka.messages.declare import Wire
 
 FIXED = {"bool": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u16": "H", "u32": "I", "f64": "d"}
@@ -35,11 +37,24 @@ class Field(NamedTuple):
     default: Any
 
 
+class _OnTheWire:
+    """Stands in for ``Annotated``: of a type and how that is written, only the latter is wanted here."""
+
+    def __class_getitem__(cls, pair: tuple[object, Wire]) -> Wire:
+        return pair[1]
+
+
 @functools.cache
 def all_fields(message: type) -> tuple[Field, ...]:
-    """Every declared field, in wire order."""
-    hints = typing.get_type_hints(message, include_extras=True)
-    return tuple(Field(one.name, hints[one.name].__metadata__[0], one.default) for one in dataclasses.fields(message))
+    """Every declared field, in wire order.
+
+    All annotations of a class are read in one go: ``typing.get_type_hints`` compiles each, and puts together types
+    that nobody looks at, which was a fifth of the time from a consumer's imports to its first record.
+    """
+    found = fields_of(message)
+    text = "".join(f"{one.type}," for one in found)
+    wires: tuple[Wire, ...] = eval(f"({text})", vars(sys.modules[message.__module__]), {"Annotated": _OnTheWire})
+    return tuple(Field(one.name, wire, one.default) for one, wire in zip(found, wires, strict=True))
 
 
 def plain_fields(message: type, version: int) -> list[Field]:
