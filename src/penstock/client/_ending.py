@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from penstock._dataclasses import dataclass
-from penstock.client.delivery import Outcome
 from penstock.config import ClientConfig
 from penstock.config.logs import ClientLog
 from penstock.errors import Closed, PenstockError
+
+if TYPE_CHECKING:
+    from penstock.client.delivery import Outcome
 
 __all__ = ["Ending", "error_of", "on_error_s", "tell_beside", "undelivered"]
 

@@ -2,48 +2,77 @@
 
 Nothing here opens a file, a socket or a clock, and nothing heavy is imported. What one protocol adds is in its folder
 (`ProtocolConfig`); names that were here before it was there are still found here.
+
+Names are loaded when they are first asked for, as those of `penstock` are: a client does without a node's options.
 """
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-from penstock.config.address import Address, parse_address, parse_endpoints
-from penstock.config.client import ClientConfig
-from penstock.config.consumer import ConsumerConfig, GroupProtocol, IsolationLevel, OffsetReset
-from penstock.config.options import OptionValue, Settings, consumer_settings, producer_settings, reader_settings
-from penstock.config.producer import Acks, Partitioner, ProducerConfig
-from penstock.config.protocol import ProtocolConfig
-from penstock.config.snode import ListenAddress, SnodeConfig, parse_listener, snode_config
-from penstock.config.toml import toml_options
+if TYPE_CHECKING:
+    from penstock.config.address import Address as Address
+    from penstock.config.address import parse_address as parse_address
+    from penstock.config.address import parse_endpoints as parse_endpoints
+    from penstock.config.client import ClientConfig as ClientConfig
+    from penstock.config.consumer import ConsumerConfig as ConsumerConfig
+    from penstock.config.consumer import GroupProtocol as GroupProtocol
+    from penstock.config.consumer import IsolationLevel as IsolationLevel
+    from penstock.config.consumer import OffsetReset as OffsetReset
+    from penstock.config.options import OptionValue as OptionValue
+    from penstock.config.options import Settings as Settings
+    from penstock.config.options import consumer_settings as consumer_settings
+    from penstock.config.options import producer_settings as producer_settings
+    from penstock.config.options import reader_settings as reader_settings
+    from penstock.config.producer import Acks as Acks
+    from penstock.config.producer import Partitioner as Partitioner
+    from penstock.config.producer import ProducerConfig as ProducerConfig
+    from penstock.config.protocol import ProtocolConfig as ProtocolConfig
+    from penstock.config.snode import ListenAddress as ListenAddress
+    from penstock.config.snode import SnodeConfig as SnodeConfig
+    from penstock.config.snode import parse_listener as parse_listener
+    from penstock.config.snode import snode_config as snode_config
+    from penstock.config.toml import toml_options as toml_options
 
-__all__ = [
-    "Acks",
-    "Address",
-    "ClientConfig",
-    "ConsumerConfig",
-    "GroupProtocol",
-    "IsolationLevel",
-    "ListenAddress",
-    "OffsetReset",
-    "OptionValue",
-    "Partitioner",
-    "ProducerConfig",
-    "ProtocolConfig",
-    "Settings",
-    "SnodeConfig",
-    "consumer_settings",
-    "parse_address",
-    "parse_endpoints",
-    "parse_listener",
-    "producer_settings",
-    "reader_settings",
-    "snode_config",
-    "toml_options",
-]
+_HOME_OF = {
+    "Acks": "producer",
+    "Address": "address",
+    "ClientConfig": "client",
+    "ConsumerConfig": "consumer",
+    "GroupProtocol": "consumer",
+    "IsolationLevel": "consumer",
+    "ListenAddress": "snode",
+    "OffsetReset": "consumer",
+    "OptionValue": "options",
+    "Partitioner": "producer",
+    "ProducerConfig": "producer",
+    "ProtocolConfig": "protocol",
+    "Settings": "options",
+    "SnodeConfig": "snode",
+    "consumer_settings": "options",
+    "parse_address": "address",
+    "parse_endpoints": "address",
+    "parse_listener": "snode",
+    "producer_settings": "options",
+    "reader_settings": "options",
+    "snode_config": "snode",
+    "toml_options": "toml",
+}
+
+__all__ = [*_HOME_OF]  # noqa: PLE0604 - the keys are strings
 
 
 def __getattr__(name: str) -> object:
-    # Not imported above: protocols stand on configuration, not under it.
+    home = _HOME_OF.get(name)
+    if home is not None:
+        value: object = getattr(import_module(f"penstock.config.{home}"), name)
+        globals()[name] = value
+        return value
+    # Not in the table: protocols stand on configuration, not under it.
     try:
         return import_module("penstock.protocols").of_config(name)
     except LookupError:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
