@@ -14,11 +14,14 @@ import reprlib
 import sys
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 __all__ = ["Declared", "dataclass", "fields_of"]
 
 _MARKS: Final = ("ClassVar", "typing.ClassVar", "InitVar", "dataclasses.", "KW_ONLY")
+_FEW: Final = 2
+"""Objects that are filled sooner than a function is compiled for them."""
 _MISSING: Final = dataclasses.MISSING
 _ORDER: Final = {"__lt__": "<", "__le__": "<=", "__gt__": ">", "__ge__": ">="}
 
@@ -59,6 +62,47 @@ class _Later:
         setattr(self.home, self.name, made)  # threads that come at once make the same thing twice
         bind = getattr(type(made), "__get__", None)
         return made if bind is None else bind(made, instance, owner)
+
+
+class _LaterInit(_Later):
+    """Most classes are made once or twice in a short process: the first objects are filled without a function."""
+
+    __slots__ = ("made",)
+
+    def __init__(self) -> None:
+        super().__init__(_init)
+        self.made = 0
+
+    def __get__(self, instance: object, owner: type) -> object:
+        if self.made == _FEW or not isinstance(instance, self.home):  # else somebody looks at the class
+            return super().__get__(instance, owner)
+        self.made += 1
+        return partial(_fill, self, instance)
+
+
+def _fill(later: _LaterInit, me: Any, /, *given: object, **named: object) -> None:
+    """Do what the compiled function does; that one is asked where something is wrong, for it knows how to say so."""
+    fields = fields_of(later.home)
+    taken = [each.name for each in fields if each.init and not each.kw_only]
+    values = {**dict(zip(taken, given, strict=False)), **named}
+    right = len(values) == len(given) + len(named) and values.keys() <= {each.name for each in fields if each.init}
+    for each in fields:
+        if each.name not in values:
+            if each.make is not _MISSING:
+                values[each.name] = each.make()
+            elif each.default is not _MISSING:
+                values[each.name] = each.default
+            else:
+                right = right and not each.init
+    if not right:
+        later.made = _FEW
+        later.home.__init__(me, *given, **named)  # type: ignore[misc]
+        return
+    for each in fields:
+        if each.name in values:
+            getattr(later.home, each.name).__set__(me, values[each.name])
+    if hasattr(me, "__post_init__"):
+        me.__post_init__()
 
 
 def _lazy(
@@ -102,7 +146,7 @@ def _is_field(annotation: object) -> bool:
 
 def _methods(body: dict[str, Any], *, eq: bool, order: bool, frozen: bool) -> dict[str, object]:
     """What a class gets unless it has it already; ``__hash__`` as the standard library's table says."""
-    found: dict[str, object] = {"__init__": _Later(_init), "__repr__": _Later(_repr)}
+    found: dict[str, object] = {"__init__": _LaterInit(), "__repr__": _Later(_repr)}
     if eq:
         if "__hash__" not in body or (body["__hash__"] is None and "__eq__" in body):
             body.pop("__hash__", None)  # None is what Python puts there for a class with an __eq__ of its own

@@ -203,7 +203,11 @@ LOOKS: dict[str, Callable[[type, Any], object]] = {
     "as a dict": lambda kind, one: dataclasses.asdict(one),
     "copied": lambda kind, one: repr(copy.deepcopy(one)),
     "less": lambda kind, one: (one < dataclasses.replace(one, a=3), one >= copy.copy(one), one < 5),
-    "too few": lambda kind, one: kind(b=1, c=2, nothing=3),
+    "unknown": lambda kind, one: kind(1, nothing=3),
+    "too few": lambda kind, one: repr(kind(b=1)),
+    "too many": lambda kind, one: kind(*range(9)),
+    "twice": lambda kind, one: kind(1, a=1),
+    "again and again": lambda kind, one: [repr(made({kind.__name__: kind}, kind.__name__)) for _ in range(4)],
     "state": lambda kind, one: one.__getstate__(),
     "frozen": lambda kind, one: kind.__dataclass_params__.frozen,  # type: ignore[attr-defined]
 }
@@ -260,7 +264,7 @@ def test_a_class_that_holds_itself_can_be_shown() -> None:
 def test_methods_are_made_once_and_then_stay() -> None:
     kind = declare(_dataclasses.dataclass)["Plain"]
     assert not inspect.isfunction(vars(kind)["__init__"])
-    one = kind(1)
+    one, *_ = kind(1), kind(2), kind(3)
     assert inspect.isfunction(vars(kind)["__init__"])
     assert not inspect.isfunction(vars(kind)["__eq__"])
     assert one == kind(1)
