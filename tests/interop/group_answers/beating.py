@@ -226,6 +226,9 @@ async def changes(asking: Asking) -> None:
     await three.join(subscribed_topic_names=None, subscribed_topic_regex="(")
     await one.beat(subscribed_topic_regex="(")
     await one.beat(subscribed_topic_regex="")
+    await three.join(subscribed_topic_regex="")
+    await three.join(subscribed_topic_names=[], subscribed_topic_regex="")
+    await described(asking, one.wire)
 
 
 async def patterns(asking: Asking) -> None:
