@@ -47,9 +47,9 @@ class Asked:
 class Round:
     """A read of one node that is under way, and is asked again as it is while hardly anything changes.
 
-    ``changes`` are those of the assignment when it was composed, ``bound`` is what all may hold ahead, ``share`` what each
-    partition may, so that it is asked for. ``stirred``: it may not be asked again, because it asks for less than there
-    is room for, or somebody waits to be read beside these, or from elsewhere.
+    ``changes`` are those of the assignment when it was composed, ``bound`` is what all may hold ahead, ``share`` what
+    each partition may, so that it is asked for. ``stirred``: it may not be asked again, because it asks for less than
+    there is room for, or somebody waits to be read beside these, or from elsewhere.
     """
 
     node: Node
