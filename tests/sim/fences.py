@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
 
@@ -75,7 +75,7 @@ class Fences:
                 self._joined(answer, request.instance_id)
             request.reply(answer)
 
-        return replace(request, reply=reply)
+        return request._replace(reply=reply)
 
     def _joined(self, answer: JoinAnswer, instance_id: str | None) -> None:
         if answer.error:
@@ -103,7 +103,7 @@ class Fences:
                 self._was_synced(request, answer)
             request.reply(answer)
 
-        return replace(request, reply=reply)
+        return request._replace(reply=reply)
 
     def _was_synced(self, request: Sync, answer: SyncAnswer) -> None:
         self._outcome("sync", request.member_id, answer.error)
