@@ -131,6 +131,20 @@ async def client_quotas(asking: Asking) -> None:
         await asking.note(f"credentials {users}", security.DescribeUserScramCredentialsRequest(users=users), 0)
 
 
+async def access_rules(asking: Asking) -> None:
+    for version in (1, 2, 3):
+        message = security.DescribeAclsRequest(
+            resource_type_filter=2,
+            resource_name_filter=None,
+            pattern_type_filter=1,
+            principal_filter=None,
+            host_filter=None,
+            operation=1,
+            permission_type=1,
+        )
+        await asking.note("rules of topics", message, version)
+
+
 async def resources(asking: Asking) -> None:
     for kinds in ([4], [16], [32], [1], [2, 99]):
         await asking.note(f"list {kinds}", altering.ListConfigResourcesRequest(resource_types=kinds), 1)
@@ -272,6 +286,7 @@ QUESTIONS: Mapping[str, Callable[[Asking], Awaitable[None]]] = {
         places,
         metadata_quorum,
         client_quotas,
+        access_rules,
         resources,
         refusals,
         broker_changes,

@@ -35,6 +35,7 @@ from penstock.protocols.kafka.messages.security import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntity,
     AlterClientQuotasRequestEntry,
+    DescribeAclsRequest,
     DescribeClientQuotasRequest,
 )
 from penstock.store import open_store
@@ -105,6 +106,16 @@ def test_quotas_are_refused_rather_than_forgotten() -> None:
         entry = AlterClientQuotasRequestEntry(entity=[user], ops=[])
         (answer,) = (await kit.ask(AlterClientQuotasRequest(entries=[entry]), 1)).entries
         assert (answer.error_code, answer.error_message) == (42, "This node keeps no quotas")
+
+    run(test)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_who_copies_access_rules_is_told_that_there_are_none_to_copy(version: int) -> None:
+    async def test(kit: Kit) -> None:
+        answer = await kit.ask(DescribeAclsRequest(resource_type_filter=2, resource_name_filter=None), version)
+        assert answer.error_code == ErrorCode.SECURITY_DISABLED
+        assert (answer.error_message, answer.resources) == ("No Authorizer is configured on the broker", ())
 
     run(test)
 

@@ -251,6 +251,10 @@ def alter_quotas(version: int) -> list[Any]:
     return [security.AlterClientQuotasRequest(entries=[entry])]
 
 
+def acls(version: int) -> list[Any]:
+    return [security.DescribeAclsRequest(resource_type_filter=1, resource_name_filter=None, operation=1)]
+
+
 def credentials(version: int) -> list[Any]:
     nobody = security.DescribeUserScramCredentialsRequestUser(name="nobody")
     return [security.DescribeUserScramCredentialsRequest(users=each) for each in (None, [nobody])]
@@ -327,6 +331,7 @@ ASKED: dict[int, Any] = {
     44: lambda version: alter("IncrementalAlterConfigs", version),
     45: move,
     46: lambda version: [placing.ListPartitionReassignmentsRequest()],
+    29: acls,
     48: describe_quotas,
     49: alter_quotas,
     50: credentials,

@@ -69,6 +69,7 @@ TABLE: Final[Mapping[int, Row]] = {
     26: Row("transactions.end", 0, 5, _TRANSACTIONS),
     27: Row("transaction_admin.write_markers", 1, 2, _TRANSACTIONS),
     28: Row("transactions.commit_offsets", 0, 5, _TRANSACTIONS),
+    29: Row("quotas.describe_acls", 1, 3),
     32: Row("configs.describe_configs", 0, 4),
     33: Row("configs.alter_configs", 0, 2, _OPTIONS),
     34: Row("log_dirs.alter_replica_log_dirs", 1, 2, _SIZES),

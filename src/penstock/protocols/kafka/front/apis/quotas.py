@@ -1,7 +1,7 @@
-"""DescribeClientQuotas, AlterClientQuotas, DescribeUserScramCredentials: there are no quotas and no users here.
+"""DescribeClientQuotas, AlterClientQuotas, DescribeUserScramCredentials, DescribeAcls: no quotas, users and rules here.
 
 Source: Kafka protocol, DescribeClientQuotas and AlterClientQuotas v0-v1 (KIP-546), DescribeUserScramCredentials v0
-(KIP-554).
+(KIP-554), DescribeAcls v1-v3.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from penstock.protocols.kafka.messages.security import (
     AlterClientQuotasResponse,
     AlterClientQuotasResponseEntity,
     AlterClientQuotasResponseEntry,
+    DescribeAclsRequest,
+    DescribeAclsResponse,
     DescribeClientQuotasRequest,
     DescribeClientQuotasRequestComponent,
     DescribeClientQuotasResponse,
@@ -22,7 +24,7 @@ from penstock.protocols.kafka.messages.security import (
     DescribeUserScramCredentialsResponseResult,
 )
 
-__all__ = ["alter_client_quotas", "describe_client_quotas", "describe_scram_credentials"]
+__all__ = ["alter_client_quotas", "describe_acls", "describe_client_quotas", "describe_scram_credentials"]
 
 _ENTITIES = ("user", "client-id", "ip")
 _EXACT, _DEFAULT, _ANY = range(3)
@@ -64,6 +66,16 @@ async def alter_client_quotas(call: Call, request: AlterClientQuotasRequest) -> 
             for entry in request.entries
         ]
     )
+
+
+async def describe_acls(call: Call, request: DescribeAclsRequest) -> DescribeAclsResponse:
+    """Serve DescribeAcls: nobody is asked what he may do.
+
+    Who copies rules from cluster to cluster, as MirrorMaker does, then knows that there are none to copy.
+    """
+    del call, request
+    why = "No Authorizer is configured on the broker"
+    return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=why)
 
 
 async def describe_scram_credentials(
