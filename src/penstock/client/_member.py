@@ -151,6 +151,7 @@ class Member:
         self._keeps = False
         self._epochs = membership if isinstance(membership, HasEpoch) else None
         self._one_at_a_time = asyncio.Lock()
+        self._leaving = asyncio.Lock()
         self._hurry = asyncio.Event()
         self._early: list[Beat] = []
 
@@ -272,6 +273,8 @@ class Member:
         begun = self._loop.time()
         try:
             names = await topics() if callable(topics) else topics
+            async with self._leaving:
+                pass  # what is still on its way, because polls stayed away, would end what begins here
             if self._epochs is not None:
                 async with self._one_at_a_time:
                     pass  # a heartbeat was under way when this began; none begins until this has ended
@@ -351,6 +354,7 @@ class Member:
         self._joining, self._early = None, []
         self.see(Event.OVERDUE, reason)
         try:
-            await self.membership.leave(reason)
+            async with self._leaving:
+                await self.membership.leave(reason)
         except PenstockError as error:
             self.log.warning("the group was not told, and will notice by itself: %s", error)

@@ -88,6 +88,30 @@ def test_who_does_not_poll_leaves_and_comes_back_with_the_reason_told(
     assert "Poll more often" in caplog.text
 
 
+def test_who_comes_back_while_its_leaving_is_still_on_its_way_joins_after_it(log: FakeLog) -> None:
+    async def main() -> None:
+        async with consumer_of("t", max_poll_interval_ms=10_000) as consumer:
+            await consumer.poll(1)
+            membership = consumer._engine.rebalancing.member.membership  # type: ignore[union-attr]
+            leave = membership.leave
+
+            async def slowly(reason: str) -> None:
+                await passing(5)
+                await leave(reason)
+
+            membership.leave = slowly  # type: ignore[method-assign]
+            await passing(13)  # it is leaving
+            assert not await consumer.poll(1)
+            assert consumer.assignment() == set()
+            assert not await consumer.poll(5)
+            assert consumer.assignment() == {ZERO}
+            await passing(5)
+            assert len(log.groups["g"].members) == 1, "the leaving ended what came after it"
+            membership.leave = leave  # type: ignore[method-assign]
+
+    run(main())
+
+
 def test_a_long_poll_is_not_taken_for_no_poll(log: FakeLog) -> None:
     async def main() -> None:
         async with consumer_of("t", max_poll_interval_ms=10_000) as consumer:
