@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from penstock.config.logs import ClientLog, whose
-from penstock.errors import ServerError
 from penstock.model import Offset, Partition
-from penstock.protocols.tubemq.client.holdings import Holdings
+from penstock.protocols.tubemq.client.holdings import Holdings, not_ours
 from penstock.protocols.tubemq.client.pacing import Pacing
 from penstock.protocols.tubemq.client.pulling import Pulling
 from penstock.protocols.tubemq.client.registration import Registration
 from penstock.protocols.tubemq.client.shared import Shared
-from penstock.protocols.tubemq.error_codes import Code, error_of
 from penstock.seams.membership import Beat, Verdict
 
 __all__ = ["Enrolment"]
@@ -55,7 +53,7 @@ class Enrolment:
         """
         holding = self.holdings.get(partition)
         if holding is None:
-            raise _not_ours(partition)
+            raise not_ours(partition)
         if at is None and holding.held:
             return holding.offset
         return await self.holdings.register(holding, at)
@@ -83,15 +81,3 @@ class Enrolment:
         revoked = frozenset(self.revoked)
         self.gained, self.revoked = set(), set()
         return Beat(Verdict.STEADY, revoked, assigned, lost=lost)
-
-
-def _not_ours(partition: Partition) -> ServerError:
-    error = error_of(
-        Code.HB_NO_NODE,
-        "the partition is not this consumer's",
-        topic=partition.topic,
-        partition=partition.id,
-        node=partition.node,
-    )
-    error.retriable = True  # the engine hears of it with the next heartbeat
-    return error

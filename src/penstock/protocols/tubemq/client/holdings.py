@@ -15,13 +15,13 @@ from penstock._dataclasses import dataclass
 from penstock.config.logs import ClientLog, whose
 from penstock.errors import PenstockError, ServerError
 from penstock.model import Node, Offset, Partition
-from penstock.protocols.tubemq.client.booking_states import Booked, Event, State
+from penstock.protocols.tubemq.client.booking_states import TABLE, Booked, Event, State
 from penstock.protocols.tubemq.client.brokers import Booking
 from penstock.protocols.tubemq.client.shared import Shared
 from penstock.protocols.tubemq.error_codes import Code, error_of
 from penstock.protocols.tubemq.methods import ReadStatus
 
-__all__ = ["GIVEN_UP_AT_ONCE", "Holding", "Holdings"]
+__all__ = ["GIVEN_UP_AT_ONCE", "Holding", "Holdings", "not_ours"]
 
 
 GIVEN_UP_AT_ONCE = frozenset({Code.PARTITION_OCCUPIED, Code.CERTIFICATE_FAILURE})
@@ -30,6 +30,7 @@ GIVEN_UP_AT_ONCE = frozenset({Code.PARTITION_OCCUPIED, Code.CERTIFICATE_FAILURE}
 _BETWEEN_ROUNDS_S = 1.0
 _HELD = frozenset(State) - {State.WANTED, State.ASKED, State.LEAVING, State.GONE}
 _NOT_YET = frozenset({State.WANTED, State.ASKED})
+_MAY_ASK = frozenset(state for state, event in TABLE if event is Event.ASK)
 
 
 @dataclass(slots=True)
@@ -132,9 +133,12 @@ class Holdings:
     async def register(self, holding: Holding, at: int | Offset | None = None, *, rounds: int = 1) -> int:
         """Ask the broker for one, moving the group to ``at`` first; returns where its next batch begins.
 
-        Raises what the broker answers; after ``rounds`` failures the partition is given up.
+        Raises what the broker answers; after ``rounds`` failures the partition is given up. What is being asked for, or
+        given back, is not asked for: an engine that has not heard yet is told that it is not ours.
         """
         booked = holding.booked
+        if booked.state not in _MAY_ASK:
+            raise not_ours(holding.partition)
         booked.see(Event.ASK, self._channel.monotonic())
         latest = at is Offset.LATEST
         start = 0 if at is Offset.EARLIEST else None if at is None or latest else int(at)
@@ -285,3 +289,11 @@ def _all_through(outcomes: Iterable[BaseException | None]) -> None:
     for outcome in outcomes:
         if outcome is not None:
             raise outcome
+
+
+def not_ours(partition: Partition) -> ServerError:
+    """What is raised for a partition that this consumer does not have, or not now. The engine may try again."""
+    text = "the partition is not this consumer's"
+    error = error_of(Code.HB_NO_NODE, text, topic=partition.topic, partition=partition.id, node=partition.node)
+    error.retriable = True  # the engine hears of it with the next heartbeat
+    return error
