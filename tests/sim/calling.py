@@ -11,7 +11,6 @@ from tests.sim.loop import SimLoop
 __all__ = ["Caller", "Unanswered"]
 
 _SIZE = 4
-_PATIENCE_S = 4.0
 
 
 class Unanswered(Exception):
@@ -19,11 +18,12 @@ class Unanswered(Exception):
 
 
 class Caller(asyncio.BufferedProtocol):
-    """``port`` is the node's; a connection is made anew where the last one ended."""
+    """``port`` is the node's, who has ``patience_s`` to answer; a connection is made anew where the last one ended."""
 
-    def __init__(self, loop: SimLoop, port: int) -> None:
+    def __init__(self, loop: SimLoop, port: int, patience_s: float) -> None:
         self._loop = loop
         self._port = port
+        self._patience_s = patience_s
         self._line: Any = None
         self._space = bytearray(1 << 16)
         self._come = bytearray()
@@ -32,7 +32,7 @@ class Caller(asyncio.BufferedProtocol):
     async def ask(self, message: Any, version: int) -> Any:
         """The answer. Raises Unanswered."""
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(self._patience_s):
                 answer = await self._asked(b"".join(request(message, version, "newer")(1)))
         except (OSError, TimeoutError):
             self.close()

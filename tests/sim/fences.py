@@ -30,7 +30,6 @@ class _Generation:
     protocol: str | None
     leader: str
     members: set[str] = field(default_factory=set)
-    lists: int = 0
     assignments: list[Mapping[str, bytes]] = field(default_factory=list)
 
 
@@ -54,8 +53,11 @@ class Fences:
         self._fenced.clear()
 
     def crashed(self) -> None:
-        """What no member was given an assignment in may come again: nobody has acted on it."""
-        self._generations = {}
+        """What no member was given an assignment in may come again: nobody has acted on it.
+
+        Who joins again may be answered with the last one that is in the log, as it was.
+        """
+        self._generations = {n: known for n, known in self._generations.items() if n == self._synced}
         self._latest = self._synced
         self._parked.clear()
 
@@ -87,7 +89,8 @@ class Fences:
         known = self._generations.setdefault(number, _Generation(answer.protocol_name, answer.leader))
         if instance_id is None and (known.protocol, known.leader) != (answer.protocol_name, answer.leader):
             self._broken(f"generation {number} has two protocols or leaders: {known.leader}, {answer.leader}")
-        known.lists += bool(answer.members)
+        if answer.members and number <= self._synced and not instance_id:
+            self._broken(f"generation {number} is formed again")
         known.members.add(answer.member_id)
 
     def sync(self, request: Sync) -> Sync:

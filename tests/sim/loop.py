@@ -6,9 +6,11 @@ What must not live here: what goes wrong, and when (`wire`, `disk`, `schedule`).
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
-from contextvars import Context
+from contextvars import Context, copy_context
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
 
 if TYPE_CHECKING:
@@ -19,57 +21,72 @@ __all__ = ["SimLoop", "Stuck", "passing"]
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 _LEAST_S = 1e-6
-"""Timers of one moment go off in no order that anybody promises: each gets a moment of its own."""
+"""Work in a thread takes time, so that others go on meanwhile."""
 
 
 class Stuck(Exception):
     """Nothing will ever happen again, or virtual time ran on and on."""
 
 
-class _Jump:
-    """What the loop asks whether anything has come: instead of waiting it lets the time pass."""
+class _Due(asyncio.TimerHandle):
+    """A call that is to come, without what asyncio keeps in its own for debugging: there are thousands in a second."""
 
-    def __init__(self, loop: SimLoop) -> None:
-        self._loop = loop
+    __slots__ = ()
 
-    def select(self, timeout: float | None) -> list[Any]:
-        if timeout is None:
-            raise Stuck("nothing will ever happen: every task waits for another")
-        if timeout > 0:
-            self._loop.now = max(self._loop.now, self._loop.next_timer())
-            if self._loop.now > self._loop.last_s:
-                raise Stuck(f"{self._loop.last_s:g} s of virtual time have passed: something waits for ever")
-        return []
+    def __init__(
+        self, when: float, callback: Callable[[Unpack[Ts]], object], args: tuple[*Ts], context: Context | None
+    ) -> None:
+        self._when = when
+        self._callback = callback
+        self._args = args
+        self._context = context if context is not None else copy_context()
+        self._cancelled = False
 
-    def close(self) -> None:
-        """Nothing was open."""
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._callback = self._args = None
 
 
 class SimLoop(asyncio.BaseEventLoop):
-    """Begins at second 0 and must end by ``last_s``. Work in threads is done at once, in the loop's own."""
+    """Begins at second 0 and must end by ``last_s``. Work in threads is done at once, in the loop's own.
+
+    Futures, tasks and how it is run are asyncio's; what is due is kept here: it would cost more than what it calls.
+    Calls of one moment come in the order in which they were asked for. ``failed`` hears of those that raise.
+    """
 
     net: Net
 
-    def __init__(self, last_s: float) -> None:
+    def __init__(self, last_s: float, failed: Callable[[BaseException], None]) -> None:
         super().__init__()
         self.now = 0.0
         self.last_s = last_s
-        self._selector = _Jump(self)
-        self._clock_resolution = 1e-9
-        self._moment = 0
+        self._failed = failed
+        self._soon: deque[_Due] = deque()
+        self._timers: list[tuple[float, int, _Due]] = []
+        self._asked = 0
 
     def time(self) -> float:
         return self.now
 
-    def next_timer(self) -> float:
-        return float(self._scheduled[0].when())  # type: ignore[attr-defined]
+    def call_soon(
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        due = _Due(self.now, callback, args, context)
+        self._soon.append(due)
+        return due
+
+    def call_later(
+        self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self.now + delay, callback, *args, context=context)
 
     def call_at(
         self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        # Equal times would be told apart by their place in the heap; here the one that was set first is first.
-        self._moment += 1
-        return super().call_at(when + self._moment % 1_000_000 * 1e-12, callback, *args, context=context)
+        due = _Due(when, callback, args, context)
+        self._asked += 1
+        heappush(self._timers, (when, self._asked, due))
+        return due
 
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
@@ -92,8 +109,33 @@ class SimLoop(asyncio.BaseEventLoop):
 
     # What BaseEventLoop leaves to those below it.
 
-    def _process_events(self, event_list: list[Any]) -> None:
-        assert not event_list
+    def _run_once(self) -> None:
+        """One turn: what was asked for until now. If there is nothing, time jumps to where there is."""
+        soon, timers = self._soon, self._timers
+        if not soon:
+            self._jump()
+        now = self.now
+        while timers and timers[0][0] <= now:
+            soon.append(heappop(timers)[2])
+        for _ in range(len(soon)):
+            due = soon.popleft()
+            if not due._cancelled:
+                try:
+                    due._context.run(due._callback, *due._args)  # type: ignore[arg-type, misc]
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as error:
+                    self._failed(error)
+
+    def _jump(self) -> None:
+        timers = self._timers
+        while timers and timers[0][2]._cancelled:
+            heappop(timers)
+        if not timers:
+            raise Stuck("nothing will ever happen: every task waits for another")
+        self.now = max(self.now, timers[0][0])
+        if self.now > self.last_s:
+            raise Stuck(f"{self.last_s:g} s of virtual time have passed: something waits for ever")
 
     def _write_to_self(self) -> None:
         """Nobody sleeps who would have to be woken."""

@@ -31,7 +31,6 @@ from penstock.protocols.kafka.messages.consumer_groups import (
 from tests.sim.actor import Style, ids
 from tests.sim.calling import Caller, Unanswered
 from tests.sim.loop import passing
-from tests.sim.terms import SESSION_MS
 from tests.sim.watch import GROUP
 from tests.sim.wire import HOST
 
@@ -41,10 +40,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Newer"]
 
-_BEAT_S = 2.0
 _SOON_S = 0.5
+_FULL_EVERY = 5
+"""A join that comes late, when its sender has joined again, is answered with a share that nobody hears of; a heartbeat
+that says nothing new is not answered with it, at no coordinator. So one in so many says all there is to say."""
 _JOIN, _LEAVE = 0, -1
-_REBALANCE_MS = 8_000
 _LOST = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND)
 
 
@@ -64,18 +64,20 @@ class Newer:
         self.task: asyncio.Task[None] | None = None
         self.style = style
         self._world, self._watch, self._topics, self._instance = world, watch, topics, instance
+        self._shape = world.shape
         self._names = {id_: name for name, id_ in topics.items()}
         self._dice = Random(f"{name} {world.dice.random()}")
         self._careful = self._dice.random() < 0.5
         """Whether it looks at its own clock; others go on until they are told."""
         self.member_id = f"{name}-{self._dice.randrange(10**9)}"
-        self._caller = Caller(world.loop, world.port)
+        self._caller = Caller(world.loop, world.port, world.shape.request_ms / 1_000)
         self._wanted: set[Partition] = set()
         self._places: dict[Partition, int] = {}
         self._unsure = False
         self._says = False
         self._heard_at = 0.0
         self._next_beat = 0.0
+        self._beats = 0
         self._consumer: AsyncConsumer[bytes, bytes] | None = None
 
     # Its life.
@@ -92,7 +94,9 @@ class Newer:
     async def _live(self) -> None:
         HOST.set(self.name)
         self._tell("starts, and speaks the newer protocol")
-        self._consumer = AsyncConsumer(self._world.address, request_timeout_ms=4_000, fetch_max_wait_ms=500)
+        self._consumer = AsyncConsumer(
+            self._world.address, request_timeout_ms=self._shape.request_ms, fetch_max_wait_ms=self._shape.wait_ms
+        )
         while self.alive and not self.leaving:
             await self._turn(self._consumer)
         if self.alive:
@@ -100,7 +104,7 @@ class Newer:
 
     async def _turn(self, consumer: AsyncConsumer[bytes, bytes]) -> None:
         now = self._world.loop.time()
-        if self._careful and self.generation and now - self._heard_at >= SESSION_MS / 1_000:
+        if self._careful and self.generation and now - self._heard_at >= self._shape.session_ms / 1_000:
             self._lose("its session may be over")
         if self._says or now >= self._next_beat:
             await self._beat()
@@ -153,12 +157,13 @@ class Newer:
 
     async def _beat(self) -> None:
         given: dict[str, Any] = {}
-        if not self.generation or self._unsure:
-            given = {"rebalance_timeout_ms": _REBALANCE_MS, "subscribed_topic_names": list(self._topics)}
+        self._beats += 1
+        if not self.generation or self._unsure or self._beats % _FULL_EVERY == 0:
+            given = {"rebalance_timeout_ms": self._shape.rebalance_ms, "subscribed_topic_names": list(self._topics)}
         if given or self._says:
             given["topic_partitions"] = self._owned_by_topic() if self.generation else []
         sent = self._world.loop.time()
-        self._next_beat = sent + _BEAT_S
+        self._next_beat = sent + self._shape.heartbeat_ms / 1_000
         try:
             answer = await self._caller.ask(self._heartbeat(**given), 1)
         except Unanswered:

@@ -21,7 +21,7 @@ from tests.sim.fences import Fences, observed
 from tests.sim.loop import Stuck, passing
 from tests.sim.newer import Newer
 from tests.sim.newer_fences import NewerFences, newer_observed
-from tests.sim.schedule import CHAOS_S, Plan, Step, plan
+from tests.sim.schedule import Plan, Step, plan
 from tests.sim.terms import TERMS, Speaks
 from tests.sim.watch import GROUP, Broken, Watch
 from tests.sim.wire import HOST
@@ -33,7 +33,7 @@ _DIGITS = re.compile(r"\d+")
 _SETTLES_S = 90.0
 _ANSWERED_S = 60.0
 _LAST_S = 3_600.0
-_EVERY_S = 1.0
+_WORKS_S = 3e-6
 
 
 @dataclass
@@ -59,7 +59,7 @@ def play(seed: int, kind: str = "kafka") -> Outcome:
 
 def replay(chosen: Plan, kind: str = "kafka") -> Outcome:
     """A schedule as it stands."""
-    world = World(chosen.seed, kind=kind, flush=chosen.flush, last_s=_LAST_S)
+    world = World(chosen.seed, kind=kind, shape=chosen.shape, flush=chosen.flush, last_s=_LAST_S)
     watch = Watch(world, generations=TERMS[kind].generations)
     run = _Run(chosen, world, watch)
     broken = ""
@@ -141,8 +141,8 @@ class _Run:
         writing = asyncio.ensure_future(self._write())
         for step in self._plan.steps:
             await self._until(step.at)
-            await self._do(step)
-        await self._until(CHAOS_S)
+            self._do(step)
+        await self._until(self._plan.shape.chaos_s)
         await self._settle()
         await writing
         await self._settled()
@@ -182,12 +182,13 @@ class _Run:
 
     async def _write(self) -> None:
         HOST.set("producer")
+        shape = self._plan.shape
         async with AsyncProducer(
-            self._world.address, linger_ms=5, delivery_timeout_ms=60_000, request_timeout_ms=4_000
+            self._world.address, linger_ms=5, delivery_timeout_ms=60_000, request_timeout_ms=shape.request_ms
         ) as producer:
-            while self._world.loop.time() < CHAOS_S:
-                await asyncio.gather(*[self._send(producer) for _ in range(self._dice.choice((1, 1, 3)))])
-                await passing(_EVERY_S * 2 * self._dice.random())
+            while self._world.loop.time() < shape.chaos_s:
+                await asyncio.gather(*[self._send(producer) for _ in range(self._dice.choice(shape.writes))])
+                await passing(shape.pause_s * 2 * self._dice.random())
 
     async def _send(self, producer: AsyncProducer[bytes, bytes]) -> None:
         partition = self._dice.choice(self._partitions)
@@ -207,15 +208,20 @@ class _Run:
 
     # Steps.
 
-    async def _do(self, step: Step) -> None:
+    def _do(self, step: Step) -> None:
+        node = step.what == "kill the node" or (step.what == "cut off" and self._dice.random() < 0.2)
+        self._world.net.after(NODE if node else step.who, step.after, lambda: self._strike(step, node=node))
+
+    def _strike(self, step: Step, *, node: bool) -> None:
         actor = self._members.get(step.who)
         alive = actor if actor is not None and actor.alive else None
         if step.what == "join":
             if alive is None:
                 self._join(step.who)
         elif step.what == "kill the node":
-            self._kill_node(step)
-        elif step.what == "cut off" and self._dice.random() < 0.2:
+            # While it works on what has just come, or waits for the disk.
+            self._world.loop.call_later(self._dice.random() * _WORKS_S, self._kill_node, step)
+        elif node:
             self._world.tell(NODE, f"cannot be reached for {step.seconds:.1f} s")
             self._world.net.cut_off(NODE, step.seconds)
         elif alive is not None:
@@ -233,6 +239,9 @@ class _Run:
         elif step.what == "cut off":
             self._world.tell(actor.name, f"is cut off for {step.seconds:.1f} s")
             net.cut_off(actor.name, step.seconds)
+        elif step.what == "slow":
+            self._world.tell(actor.name, f"has slow connections for {step.seconds:.1f} s")
+            net.slow(actor.name, step.seconds)
         elif step.what == "lose an answer":
             net.cut_at_next_answer(actor.name)
         else:
@@ -253,7 +262,7 @@ class _Run:
             self._watch.broken(f"the node does not come back: {error}")
 
     def _join(self, name: str) -> None:
-        options: dict[str, Any] = {"group": GROUP, **self._terms.member}
+        options: dict[str, Any] = {"group": GROUP, **self._terms.member_options(self._plan.shape)}
         style = Style(
             commits=self._dice.choice(("sync", "sync", "async", "auto")),
             most=self._dice.choice((1, 5, 500)),

@@ -8,11 +8,15 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
-__all__ = ["SESSION_MS", "TERMS", "Speaks", "Terms"]
+from tests.sim.shapes import Shape
 
-SESSION_MS = 6_000
-_LONGEST_POLL_MS = 14_000
+__all__ = ["TERMS", "Speaks", "Terms"]
+
+
+Options: TypeAlias = Mapping[str, int | str]
+"""A number, or which one of the shape of the world."""
 
 
 class Speaks(enum.Enum):
@@ -37,18 +41,38 @@ class Terms:
     unit: int = 1
     partitions: int = 1
     by_record: bool = True
-    member: Mapping[str, int] = field(default_factory=dict)
-    node: Mapping[str, int] = field(default_factory=dict)
+    member: Options = field(default_factory=dict)
+    node: Options = field(default_factory=dict)
+
+    def member_options(self, shape: Shape) -> dict[str, Any]:
+        """How long what takes for a member in a world of that shape."""
+        return _given(self.member, shape)
+
+    def node_options(self, shape: Shape) -> dict[str, Any]:
+        """The same for the node."""
+        return _given(self.node, shape)
 
 
-_HEARTBEATS = {
-    "session_timeout_ms": SESSION_MS,
-    "heartbeat_interval_ms": 2_000,
-    "max_poll_interval_ms": _LONGEST_POLL_MS,
+def _given(options: Options, shape: Shape) -> dict[str, Any]:
+    return {name: getattr(shape, given) if isinstance(given, str) else given for name, given in options.items()}
+
+
+_KAFKA = Terms(
+    generations=True,
+    member={
+        "session_timeout_ms": "session_ms",
+        "heartbeat_interval_ms": "heartbeat_ms",
+        "max_poll_interval_ms": "longest_poll_ms",
+        "request_timeout_ms": "request_ms",
+        "fetch_max_wait_ms": "wait_ms",
+    },
+    node={"group_min_session_timeout_ms": "session_ms"},
+)
+_NEWER_NODE: Options = {
+    **_KAFKA.node,
+    "group_consumer_session_timeout_ms": "session_ms",
+    "group_consumer_heartbeat_interval_ms": "heartbeat_ms",
 }
-
-_KAFKA = Terms(generations=True, member={**_HEARTBEATS, "request_timeout_ms": 4_000, "fetch_max_wait_ms": 2_000})
-_NEWER_NODE = {"group_consumer_session_timeout_ms": SESSION_MS, "group_consumer_heartbeat_interval_ms": 2_000}
 
 TERMS = {
     "kafka": _KAFKA,
@@ -57,23 +81,24 @@ TERMS = {
     "rocketmq": Terms(
         member={
             "request_timeout_ms": 4_000,
-            "fetch_max_wait_ms": 2_000,
-            "heartbeat_broker_ms": 2_000,
-            "rebalance_ms": 2_000,
-            "suspend_ms": 2_000,
+            "fetch_max_wait_ms": 3_500,
+            "heartbeat_broker_ms": "heartbeat_ms",
+            "rebalance_ms": "rebalance_ms",
+            "suspend_ms": 3_500,
             "pulls_ahead": 2,
-            "max_poll_interval_ms": _LONGEST_POLL_MS,
+            "max_poll_interval_ms": "longest_poll_ms",
         },
-        node={"rocketmq_timeout_ms": SESSION_MS},
+        node={"rocketmq_timeout_ms": "session_ms"},
     ),
     "tubemq": Terms(
         unit=28,
         partitions=10_000,
         by_record=False,
         member={
-            "rpc_timeout_ms": 4_000,
-            "heartbeat_interval_ms": 2_000,
-            "max_poll_interval_ms": _LONGEST_POLL_MS,
+            "rpc_timeout_ms": 3_000,
+            "heartbeat_interval_ms": "heartbeat_ms",
+            "max_poll_interval_ms": "longest_poll_ms",
         },
+        node={"tubemq_timeout_ms": "session_ms"},
     ),
 }

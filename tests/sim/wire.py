@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from contextvars import ContextVar
+from contextvars import Context, ContextVar, copy_context
 from random import Random
 from typing import Any
 
@@ -40,6 +40,8 @@ class Net:
         self._away_until: dict[str, float] = {}
         self._dead: set[str] = set()
         self._last_port = _FIRST_PORT
+        self._places: dict[str, Context] = {}
+        self._counted: dict[str, list[tuple[int, Callable[[], None]]]] = {}
 
     # What the loop calls.
 
@@ -56,13 +58,13 @@ class Net:
         if door is None or near in self._dead:
             raise ConnectionRefusedError(111, f"nothing listens on {host}:{port}")
         far, accept = door
-        client, server = factory(), accept()
+        client, server = factory(), self.place(far).run(accept)
         number = self._port()
         here = Line(self, near, far, client, (host, number), (host, port))
         there = Line(self, far, near, server, (host, port), (host, number))
         here.other, there.other = there, here
         self._lines += [here, there]
-        server.connection_made(there)
+        there.place.run(server.connection_made, there)
         client.connection_made(here)
         return here, client
 
@@ -70,6 +72,13 @@ class Net:
         port = port or self._port()
         self._doors[port] = (HOST.get(), factory)
         return Door(self, host, port)
+
+    def place(self, host: str) -> Context:
+        """In which what comes there is taken: who answers, and whom that wakes, is not where the bytes came from."""
+        if host not in self._places:
+            self._places[host] = copy_context()
+            self._places[host].run(HOST.set, host)
+        return self._places[host]
 
     # What goes wrong.
 
@@ -87,9 +96,26 @@ class Net:
         """For so long no byte gets to the host or from it; afterwards all of them do."""
         self._away_until[host] = self.loop.time() + seconds
 
+    def slow(self, host: str, seconds: float) -> None:
+        """For so long nothing comes over the connections that the host has now; over new ones it does."""
+        until = self.loop.time() + seconds
+        for line in self._lines:
+            if line.host == host:
+                line.held_until = line.other.held_until = until
+
     def heal(self) -> None:
-        """Nobody is cut off any more."""
+        """Nobody is cut off or slow any more, and nothing else will happen."""
         self._away_until.clear()
+        self._counted.clear()
+        for line in self._lines:
+            line.held_until = 0.0
+
+    def after(self, host: str, messages: int, strike: Callable[[], None]) -> None:
+        """Call ``strike`` when so many messages from or to the host have come, just before the last one does."""
+        if messages:
+            self._counted.setdefault(host, []).append((messages, strike))
+        else:
+            strike()
 
     def cut(self, host: str, *, answers_lost: bool) -> int:
         """Break the host's connections; answers under way are lost with them or not. How many there were."""
@@ -117,7 +143,16 @@ class Net:
         self._doors.pop(port, None)
 
     def stalled(self, line: Line) -> float:
-        return self._stalled(line.host, line.other.host)
+        return max(self._stalled(line.host, line.far), line.held_until - self.loop.time())
+
+    def comes(self, line: Line) -> None:
+        for host in (line.host, line.far):
+            waiting = self._counted.pop(host, None)
+            if waiting is not None:
+                self._counted[host] = [(left - 1, strike) for left, strike in waiting if left > 1]
+                for left, strike in waiting:
+                    if left == 1:
+                        strike()
 
     def dead(self, host: str) -> bool:
         return host in self._dead
@@ -169,8 +204,10 @@ class Line(asyncio.Transport):
         self.net = net
         self.host = host
         self.far = far
+        self.place = net.place(host)
         self.over = False
         self.breaks = False
+        self.held_until = 0.0
         self.coming: deque[bytes | None] = deque()
         self._protocol = protocol
         self._inbox: deque[bytes] = deque()
@@ -202,7 +239,7 @@ class Line(asyncio.Transport):
     def resume_reading(self) -> None:
         if self._paused:
             self._paused = False
-            self.net.loop.call_soon(self._take)
+            self.net.loop.call_soon(self._take, context=self.place)
 
     def is_reading(self) -> bool:
         return not self._paused
@@ -239,19 +276,22 @@ class Line(asyncio.Transport):
     def _end(self) -> None:
         self.over = True
         self.net.forget(self)
-        self.net.loop.call_soon(self._protocol.connection_lost, None)
+        self.net.loop.call_soon(self._protocol.connection_lost, None, context=self.place)
 
     def _send(self, data: bytes | None) -> None:
         loop = self.net.loop
         self._last_due = max(self._last_due, loop.time() + latency_s(self._dice))
         self.other.coming.append(data)
-        loop.call_at(self._last_due, self.other._arrive)
+        loop.call_at(self._last_due, self.other._arrive, context=self.other.place)
 
     def _arrive(self) -> None:
         wait = self.net.stalled(self)
         if wait > 0:
-            self.net.loop.call_later(wait, self._arrive)
-        elif self.over:
+            self.net.loop.call_later(wait, self._arrive, context=self.place)
+            return
+        if self.coming and not self.over:
+            self.net.comes(self)
+        if self.over:
             self.coming.clear()
         elif self.coming:
             data = self.coming.popleft()

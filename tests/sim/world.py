@@ -7,6 +7,7 @@ What must not live here: what goes wrong (`schedule`), what must hold (`watch`).
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import logging
 import os
@@ -27,6 +28,7 @@ from penstock.protocols import configs, protocol
 from penstock.snode import Node
 from tests.sim.disk import SimDisk
 from tests.sim.loop import SimLoop, Stuck
+from tests.sim.shapes import Shape
 from tests.sim.terms import TERMS
 from tests.sim.wire import HOST, Net
 
@@ -64,17 +66,18 @@ class Trace:
 class World:
     """Made for one run of one seed; ``kind`` of group, ``scheme`` is what the node speaks."""
 
-    def __init__(self, seed: int, *, kind: str, flush: str, last_s: float) -> None:
+    def __init__(self, seed: int, *, kind: str, shape: Shape, flush: str, last_s: float) -> None:
         self.dice = Random(f"world {seed}")
-        self.loop = SimLoop(last_s)
+        self.failed: list[str] = []
+        self.loop = SimLoop(last_s, self._call_failed)
         self.trace = Trace(self.loop.time)
         self.tell = self.trace.tell
         self.net = self.loop.net = Net(self.loop, Random(f"net {seed}"), self.tell)
         self.disk = SimDisk()
         self.kind = kind
+        self.shape = shape
         self.scheme = TERMS[kind].scheme or kind
         self.node: Node | None = None
-        self.failed: list[str] = []
         self.crashes = 0
         self.recoveries = 0
         self._flush = flush
@@ -91,7 +94,7 @@ class World:
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Until it is through; raises what it raises, or Stuck."""
-        with _given(self):
+        with _given(self), _unswept():
             try:
                 self.loop.run_until_complete(work)
             finally:
@@ -117,7 +120,7 @@ class World:
                     "offsets_partitions": 2,
                     "auto_create_topics": False,
                     "drain_ms": _DRAIN_MS,
-                    **TERMS[self.kind].node,
+                    **TERMS[self.kind].node_options(self.shape),
                 },
                 configs(),
             )
@@ -140,6 +143,9 @@ class World:
         self.disk = self.disk.after(self.dice if power else None)
         self.crashes += 1
         self._dying.append(self.loop.create_task(node.abort()))
+
+    def _call_failed(self, error: BaseException) -> None:
+        self.failed.append(f"what the loop called raised {error!r}")
 
     def _node_failed(self, error: BaseException) -> None:
         if self.node is not None:
@@ -171,6 +177,19 @@ def _given(world: World) -> Iterator[None]:
         logging.disable(logging.ERROR)
         stack.callback(logging.disable, logging.NOTSET)
         yield
+
+
+@contextmanager
+def _unswept() -> Iterator[None]:
+    """No garbage is looked for meanwhile, which would end generators and references at any moment; then the young."""
+    swept = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if swept:
+            gc.enable()
+        gc.collect(0)
 
 
 def _end_tasks(loop: SimLoop) -> None:
