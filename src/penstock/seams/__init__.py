@@ -32,10 +32,8 @@ if TYPE_CHECKING:
     from penstock.seams.client import Beats as Beats
     from penstock.seams.client import Fetched as Fetched
     from penstock.seams.client import FoundOffset as FoundOffset
-    from penstock.seams.client import HasEpoch as HasEpoch
     from penstock.seams.client import HasHead as HasHead
     from penstock.seams.client import LogClient as LogClient
-    from penstock.seams.client import MatchesPatterns as MatchesPatterns
     from penstock.seams.client import Membership as Membership
     from penstock.seams.client import NamesTopics as NamesTopics
     from penstock.seams.client import Packed as Packed
@@ -73,6 +71,8 @@ if TYPE_CHECKING:
     from penstock.seams.kept_offsets import KeepsOffsetsHere as KeepsOffsetsHere
     from penstock.seams.kept_offsets import OffsetsFile as OffsetsFile
     from penstock.seams.locks import Locks as Locks
+    from penstock.seams.member_abilities import HasEpoch as HasEpoch
+    from penstock.seams.member_abilities import MatchesPatterns as MatchesPatterns
     from penstock.seams.membership import Beat as Beat
     from penstock.seams.membership import Dropped as Dropped
     from penstock.seams.membership import GroupOptions as GroupOptions
@@ -124,15 +124,15 @@ _HOME_OF = {
         "rebalances": "Rebalance RebalanceCause RebalanceEnding RebalanceMove RebalanceReason",
         "channel": "Channel Connection Dialect Link Outgoing Pending",
         "client": (
-            "Avoids BatchLog BatchMembership Beats Fetched FoundOffset HasEpoch HasHead LogClient MatchesPatterns "
-            "Membership NamesTopics Packed Pulled ReadFrom ReadLimits ReadsAgain ReadsAtOnce Sender SendsAtOnce Sent "
-            "TellsTruncation"
+            "Avoids BatchLog BatchMembership Beats Fetched FoundOffset HasHead LogClient Membership NamesTopics Packed "
+            "Pulled ReadFrom ReadLimits ReadsAgain ReadsAtOnce Sender SendsAtOnce Sent TellsTruncation"
         ),
         "enode": "Appended Budget Enode Extent FetchPart Place Room TopicState Writer extent fetch_one",
         "framing": "Buffer Buffers Frame Framing Pieces Stretch joined",
         "front": "Front Peer Session",
         "kept_offsets": "KeepsOffsetsHere OffsetsFile",
         "locks": "Locks",
+        "member_abilities": "HasEpoch MatchesPatterns",
         "membership": "Beat Dropped GroupOptions Verdict",
         "node": "NodeIdentity Offsets Services",
         "offsets": "CommittedUntil OffsetsCodec Replayed",

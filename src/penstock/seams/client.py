@@ -254,28 +254,6 @@ class Membership(Protocol):
     async def leave(self, reason: str) -> None: ...
 
 
-@runtime_checkable
-class HasEpoch(Protocol):
-    """A Membership whose generation goes on with heartbeats: none is sent beside a join, nor a join beside one."""
-
-    @property
-    def epoch(self) -> int:
-        """The generation it is a member in now; -1 while it is none."""
-        ...
-
-
-@runtime_checkable
-class MatchesPatterns(Protocol):
-    """A Membership of a log whose servers can match patterns of topics for members."""
-
-    def match(self, pattern: str | None) -> None:
-        """From the next ``join`` on take part for the topics, too, that servers find by this; None: for no others.
-
-        Raises UsageError where members like this one have to look for topics themselves.
-        """
-        ...
-
-
 class Pulled(Fetched, Protocol):
     """One batch that a log handed out and waits for; ``context``, also in its messages' parts, is what confirms it.
 

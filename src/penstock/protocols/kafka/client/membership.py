@@ -84,7 +84,7 @@ class KafkaMembership:
         self.state = State.UNJOINED
 
     def match(self, pattern: str | None) -> None:
-        """``penstock.seams.client.MatchesPatterns``: in groups of this protocol members name all topics."""
+        """``penstock.seams.MatchesPatterns``: in groups of this protocol members name all topics."""
         if pattern is not None:
             raise UsageError(
                 "brokers match a SubscriptionPattern for members of group_protocol=consumer only",
