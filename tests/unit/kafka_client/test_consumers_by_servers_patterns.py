@@ -92,13 +92,13 @@ def test_two_members_share_what_matches(broker: Broker, prefix: str) -> None:
         assert one.assignment() != two.assignment()
 
 
-def test_a_pattern_that_cannot_be_read_is_raised_by_the_next_poll(broker: Broker, prefix: str) -> None:
+def test_a_pattern_that_cannot_be_read_is_raised_by_a_poll(broker: Broker, prefix: str) -> None:
     make(broker, f"{prefix}a")
     with Consumer(f"{broker.address}/{prefix}a", group=prefix, **NEWER) as consumer:
         polled([consumer], owns(consumer, f"{prefix}a"))
         consumer.subscribe(SubscriptionPattern("("))
         with pytest.raises(ServerError, match=r"INVALID_REGULAR_EXPRESSION.*missing \)"):
-            consumer.poll(5)
+            polled([consumer], lambda: False)  # what it keeps is read on meanwhile
         consumer.subscribe(SubscriptionPattern(f"{prefix}a"))
         polled([consumer], owns(consumer, f"{prefix}a"))
 
