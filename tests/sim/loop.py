@@ -44,7 +44,7 @@ class _Due(asyncio.TimerHandle):
 
     def cancel(self) -> None:
         self._cancelled = True
-        self._callback = self._args = None
+        self._args = ()
 
 
 class SimLoop(asyncio.BaseEventLoop):
@@ -121,7 +121,8 @@ class SimLoop(asyncio.BaseEventLoop):
             due = soon.popleft()
             if not due._cancelled:
                 try:
-                    due._context.run(due._callback, *due._args)  # type: ignore[arg-type, misc]
+                    run: Any = due._context.run
+                    run(due._callback, *due._args)
                 except (SystemExit, KeyboardInterrupt):
                     raise
                 except BaseException as error:
