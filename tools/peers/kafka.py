@@ -59,7 +59,7 @@ def jars(version: str = NEWEST) -> Path:
 
 
 def app_jars(version: str = NEWEST) -> Path:
-    """Streams and Connect's file connectors; to be had beside ``jars(version)``. Raises maven.Unavailable."""
+    """Streams, Connect's file connectors, MirrorMaker: what lacks in ``jars(version)``. Raises maven.Unavailable."""
     return maven.jars(f"kafka-apps-{version}", "kafka-apps.xml", {"kafka.version": version})
 
 
