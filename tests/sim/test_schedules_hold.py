@@ -11,7 +11,9 @@ from tests.sim.play import play
 from tests.sim.run import SCHEMES
 
 FIRST = 13_000
-SCHEDULES = {"kafka": 600, "kafka-newer": 500, "kafka-mixed": 500, "rocketmq": 200, "tubemq": 200}
+A_PART = 200
+"""So many are one test: on a busy machine it must not look as if it hung."""
+PARTS = {"kafka": 3, "kafka-newer": 3, "kafka-mixed": 2, "rocketmq": 1, "tubemq": 1}
 COVERED = {
     "kafka": ("fences", "commits", "recoveries", "generations"),
     "kafka-newer": ("commits", "recoveries", "generations"),
@@ -20,16 +22,15 @@ USUAL = ("commits", "recoveries", "records")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_nothing_that_goes_wrong_breaks_a_rule(scheme: str) -> None:
-    count = SCHEDULES[scheme]
-    words = ("--protocol", scheme, "--seed", str(FIRST), "--schedules", str(count))
+@pytest.mark.parametrize(("scheme", "part"), [(scheme, part) for scheme in SCHEMES for part in range(PARTS[scheme])])
+def test_nothing_that_goes_wrong_breaks_a_rule(scheme: str, part: int) -> None:
+    words = ("--protocol", scheme, "--seed", str(FIRST + part * A_PART), "--schedules", str(A_PART))
     code, said = in_a_process_of_its_own("tests.sim.run", *words)
     assert code == 0, said
     counts = {what: int(number.replace(",", "")) for number, what in re.findall(r"([\d,]+)  (\S.*)", said)}
-    assert f"{count} schedules held" in said
+    assert f"{A_PART} schedules held" in said
     for covered in COVERED.get(scheme, USUAL):
-        assert counts[covered] >= count // 4, covered
+        assert counts[covered] >= A_PART // 4, covered
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
