@@ -9,6 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from penstock.client import AsyncConsumer, RebalanceListener
+from penstock.client._member_states import State
 from penstock.errors import PenstockError
 from penstock.model import Partition
 from tests.sim.loop import passing
@@ -59,6 +60,14 @@ class Actor(RebalanceListener):
     def _joined(self) -> tuple[int, str]:
         engine = self.consumer._engine if self.consumer else None
         return engine.last_joined if engine else (-1, "")
+
+    @property
+    def away(self) -> bool:
+        """Whether it stopped because no poll came, and said nothing, as static members do: its group keeps its place
+        until the session ends, and meanwhile shares out without it, as Kafka does when a join phase ends."""
+        engine = self.consumer._engine if self.consumer else None
+        gone = engine is not None and engine.rebalancing.member.state is State.GONE
+        return gone and self._options.get("group_instance_id") is not None
 
     # Its life.
 

@@ -57,6 +57,7 @@ class Newer:
         self.name = name
         self.alive = True
         self.leaving = False
+        self.away = False
         self.owned: set[Partition] = set()
         self.generation = 0
         self.busy_until = 0.0

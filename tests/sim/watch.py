@@ -76,7 +76,7 @@ class Watch:
             if self.generations and both and same:
                 self.broken(f"{actor.name} and {other.name} own {both} in generation {actor.generation}")
             moved = sorted(map(str, other.owned & new))
-            if self.calm and moved and self.in_group(other.member_id):
+            if self.calm and moved and self.in_group(other.member_id) and not other.away:
                 self.broken(f"{actor.name} takes {moved}, which {other.name}, still a member, has not given up")
 
     def handed_out(self, actor: Actor | Newer, partition: Partition, offset: int, value: bytes) -> None:
