@@ -26,7 +26,7 @@ WITHIN_S = 40.0
 END_WITHIN_S = 25.0
 
 SOURCES = Path(__file__).resolve().parent / "java"
-EVERYWHERE = (SOURCES / "Loopback.java", SOURCES / "Options.java")
+EVERYWHERE = tuple(SOURCES / f"{name}.java" for name in ("Ages", "Loopback", "Options"))
 """Compiled with each system's drivers."""
 
 

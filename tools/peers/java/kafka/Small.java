@@ -1,6 +1,5 @@
 import com.sun.management.OperatingSystemMXBean;
 import java.lang.management.ManagementFactory;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -31,7 +30,6 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 public final class Small {
     private static final OperatingSystemMXBean SYSTEM = (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
     private static final int FLYING = 100;
-    private static final int STAMP = 20;
     private static final Duration SILENCE = Duration.ofSeconds(20);
 
     private final Options told;
@@ -207,14 +205,14 @@ public final class Small {
         try (KafkaProducer<byte[], byte[]> producer = producer()) {
             for (int i = 0; i < warm; i++) {
                 byte[] value = value();
-                byte[] stamp = String.format("%0" + STAMP + "d", System.nanoTime()).getBytes(StandardCharsets.US_ASCII);
-                System.arraycopy(stamp, 0, value, 0, STAMP);
+                byte[] stamp = Ages.stamp();
+                System.arraycopy(stamp, 0, value, 0, stamp.length);
                 producer.send(new ProducerRecord<>(topic, 0, null, value)).get();
                 ConsumerRecords<byte[], byte[]> found = consumer.poll(SILENCE);
                 if (found.isEmpty()) {
                     throw new IllegalStateException(i + " came");
                 }
-                found.forEach(each -> age(each.value()));
+                found.forEach(each -> Ages.age(each.value()));
             }
         }
     }
@@ -229,7 +227,7 @@ public final class Small {
                 throw new IllegalStateException(at + " came");
             }
             for (ConsumerRecord<byte[], byte[]> each : found) {
-                ages[at++] = age(each.value());
+                ages[at++] = Ages.age(each.value());
                 if (from == 0 && at >= count / 5) {
                     from = at;
                     begin();
@@ -239,24 +237,7 @@ public final class Small {
         long spent = SYSTEM.getProcessCpuTime() - cpu;
         long[] counted = Arrays.copyOfRange(ages, from, count);
         Arrays.sort(counted);
-        tell("p50", share(counted, 0.5), "p99", share(counted, 0.99), "p999", share(counted, 0.999),
+        tell("p50", Ages.share(counted, 0.5), "p99", Ages.share(counted, 0.99), "p999", Ages.share(counted, 0.999),
             "cpu_us", spent / 1e3 / counted.length);
-    }
-
-    /** How long ago it was sent, ns. */
-    private static long age(byte[] value) {
-        long sent = 0;
-        for (int i = 0; i < STAMP; i++) {
-            sent = sent * 10 + value[i] - '0';
-        }
-        long age = System.nanoTime() - sent;
-        if (age < 0) {
-            throw new IllegalStateException("read before it was sent: these clocks differ");
-        }
-        return age;
-    }
-
-    private static double share(long[] sorted, double part) {
-        return sorted[Math.min(sorted.length - 1, (int) (sorted.length * part))] / 1e6;
     }
 }

@@ -1,6 +1,5 @@
 import com.sun.management.OperatingSystemMXBean;
 import java.lang.management.ManagementFactory;
-import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
@@ -38,7 +37,6 @@ import org.apache.inlong.tubemq.corebase.rv.ProcessResult;
 public final class Small {
     private static final OperatingSystemMXBean SYSTEM = (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
     private static final int FLYING = 100;
-    private static final int STAMP = 20;
     private static final int PACE_AHEAD = 10_000;
     private static final int WARM_TIMES = 4;
     private static final long LATE_NS = 50_000_000;
@@ -117,8 +115,8 @@ public final class Small {
 
     private byte[] stamped() {
         byte[] value = value();
-        byte[] stamp = String.format("%0" + STAMP + "d", System.nanoTime()).getBytes(StandardCharsets.US_ASCII);
-        System.arraycopy(stamp, 0, value, 0, STAMP);
+        byte[] stamp = Ages.stamp();
+        System.arraycopy(stamp, 0, value, 0, stamp.length);
         return value;
     }
 
@@ -251,7 +249,7 @@ public final class Small {
             for (Message each : messages) {
                 heard = now;
                 if (at < ages.length) {
-                    ages[at++] = age(each.getData());
+                    ages[at++] = Ages.age(each.getData());
                 }
             }
             if (from == 0 && at >= warm + count / 5) {
@@ -262,24 +260,7 @@ public final class Small {
         long spent = SYSTEM.getProcessCpuTime() - cpu;
         long[] counted = Arrays.copyOfRange(ages, from, ages.length);
         Arrays.sort(counted);
-        Lines.line("event", "measured", "p50", share(counted, 0.5), "p99", share(counted, 0.99),
-                "p999", share(counted, 0.999), "cpu_us", spent / 1e3 / counted.length, "failed", failed.get());
-    }
-
-    /** How long ago it was sent, ns. */
-    private static long age(byte[] value) {
-        long sent = 0;
-        for (int i = 0; i < STAMP; i++) {
-            sent = sent * 10 + value[i] - '0';
-        }
-        long age = System.nanoTime() - sent;
-        if (age < 0) {
-            throw new IllegalStateException("read before it was sent: these clocks differ");
-        }
-        return age;
-    }
-
-    private static double share(long[] sorted, double part) {
-        return sorted[Math.min(sorted.length - 1, (int) (sorted.length * part))] / 1e6;
+        Lines.line("event", "measured", "p50", Ages.share(counted, 0.5), "p99", Ages.share(counted, 0.99),
+                "p999", Ages.share(counted, 0.999), "cpu_us", spent / 1e3 / counted.length, "failed", failed.get());
     }
 }
