@@ -74,7 +74,7 @@ class _LaterInit(_Later):
         self.made = 0
 
     def __get__(self, instance: object, owner: type) -> object:
-        if self.made == _FEW or not isinstance(instance, self.home):  # else somebody looks at the class
+        if self.made >= _FEW or not isinstance(instance, self.home):  # else somebody looks at the class
             return super().__get__(instance, owner)
         self.made += 1
         return partial(_fill, self, instance)
