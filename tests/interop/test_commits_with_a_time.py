@@ -155,7 +155,7 @@ def test_while_a_member_reads_the_topic_nothing_of_it_goes(bootstrap: str, topic
 
     async def main() -> None:
         async with wired(bootstrap) as wire:
-            await wire.ask(FindCoordinatorRequest(key=read), 0)
+            await commit(wire, f"{read}-first", read, 2, -1)  # waits until a real broker's coordinator is there
             me = await group_of_one(wire, read)
             for topic in topics:
                 await commit(wire, read, topic, 3, SOON_MS, **me)
