@@ -165,7 +165,7 @@ class Fetcher:
         per_partition = self._config.max_partition_fetch_bytes
         # An empty buffer always lets a fetch through: a bound smaller than one answer must not stop everything.
         share = max(bound // max(len(self._partitions), 1), per_partition) - per_partition
-        eager = [state for state in states if state.buffered_bytes == 0 or state.buffered_bytes <= share]
+        eager = [state for state in states if state.buffered_bytes <= share]
         if not eager or (room < per_partition and self._partitions.buffered_bytes + self._reserved_bytes > 0):
             return
         most = min(self._config.fetch_max_bytes, per_partition * len(eager))
@@ -277,8 +277,7 @@ class Fetcher:
             if state.failure is not None or state.missing is not None or state.failed_at is not None:
                 return False
             if state.fetch_offset != asked.read.offset:
-                held = state.arrived_bytes - state.taken_bytes
-                if held and held > round_.share:
+                if state.buffered_bytes > round_.share:
                     return False
                 moved.append(asked)
         taken = self._partitions.buffered_bytes + self._reserved_bytes

@@ -19,10 +19,8 @@ from confluent_kafka import KafkaException
 import penstock
 from penstock.errors import PenstockError, ServerError
 from penstock.model import Partition
-from penstock.testing import Broker
 from tests.interop.groups.members import BEAT_MS, SESSION_MS, Java, Ours
 from tests.interop.groups.test_mixed_groups import until
-from tests.interop.peers.fixtures import KafkaBroker
 
 pytestmark = pytest.mark.interop
 
@@ -193,15 +191,6 @@ class Group:
         again = {value for value, count in times.items() if count > 1}
         assert again <= {value for member in self.ever for value in member.uncommitted}
         assert not self.owners.faults
-
-
-@pytest.fixture(params=["kafka", "node"])
-def bootstrap(request: pytest.FixtureRequest, kafka_broker: KafkaBroker) -> Iterator[str]:
-    if request.param == "kafka":
-        yield kafka_broker().bootstrap
-        return
-    with Broker() as broker:
-        yield broker.bootstrap
 
 
 @pytest.fixture(params=["ours", "ours and java"])

@@ -12,7 +12,6 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 import penstock
-from penstock.testing import Broker
 from tests.interop.groups.members import CLIENTS, TOPIC_PARTITIONS, Member
 from tests.interop.peers.fixtures import KafkaBroker
 
@@ -74,15 +73,6 @@ def meet(bootstrap: str, assignor: str, clients: Sequence[str]) -> None:
         again = [value for value, times in Counter(v for each in members for v in each.values).items() if times > 1]
         assert len(again) <= 600, "more than what was not committed yet"
         leader.stop = lambda: None  # type: ignore[method-assign]
-
-
-@pytest.fixture(params=["kafka", "node"])
-def bootstrap(request: pytest.FixtureRequest, kafka_broker: KafkaBroker) -> Iterator[str]:
-    if request.param == "kafka":
-        yield kafka_broker().bootstrap
-        return
-    with Broker() as broker:
-        yield broker.bootstrap
 
 
 @pytest.mark.parametrize("assignor", ["cooperative-sticky"])
