@@ -136,12 +136,13 @@ def stop_all(members: Sequence[Member]) -> None:
 
 
 class Writer:
-    """Writes a record to every partition, again and again."""
+    """Writes a record to every partition, again and again until stopped; ``written`` are the values 0 to that."""
 
-    def __init__(self, address: str, topic: str) -> None:
+    def __init__(self, address: str, topic: str, partitions: int = PARTITIONS, *, every_s: float = 0.02) -> None:
         self.written = 0
         self._over = threading.Event()
         self._address, self._topic = address, topic
+        self._partitions, self._every_s = partitions, every_s
         self._thread = threading.Thread(target=self._run, name="writer")
         self._thread.start()
 
@@ -151,10 +152,10 @@ class Writer:
 
     def _run(self) -> None:
         with penstock.Producer(self._address, linger_ms=1) as producer:
-            while not self._over.wait(0.02):
-                for partition in range(PARTITIONS):
+            while not self._over.wait(self._every_s):
+                for partition in range(self._partitions):
                     producer.send(self._topic, b"%d" % (self.written + partition), partition=partition)
-                self.written += PARTITIONS
+                self.written += self._partitions
 
 
 @contextmanager

@@ -20,6 +20,7 @@ import penstock
 from penstock.errors import PenstockError, ServerError
 from penstock.model import Partition
 from tests.interop.groups.members import BEAT_MS, SESSION_MS, Java, Ours
+from tests.interop.groups.rolling import Writer
 from tests.interop.groups.test_mixed_groups import until
 
 pytestmark = pytest.mark.interop
@@ -103,27 +104,6 @@ class JavaMember(Java):
 Either = OurMember | JavaMember
 
 
-class Writer:
-    """Writes to each partition in turn until it is stopped; ``written`` are the values 0 to that."""
-
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        self.written = 0
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(bootstrap, topic), name="writer")
-        self._thread.start()
-
-    def _run(self, bootstrap: str, topic: str) -> None:
-        with penstock.Producer(f"kafka://{bootstrap}", linger_ms=1) as producer:
-            while not self._over.wait(0.01):
-                for partition in range(PARTITIONS):
-                    producer.send(topic, b"%d" % (self.written + partition), partition=partition)
-                self.written += PARTITIONS
-
-    def stop(self) -> None:
-        self._over.set()
-        self._thread.join()
-
-
 class Group:
     """Three members of one group of ``kinds``, records that flow, and everybody who was ever in it."""
 
@@ -136,7 +116,7 @@ class Group:
         self._ends = ends
         with penstock.Admin(f"kafka://{bootstrap}") as admin:
             admin.create_topics([penstock.NewTopic(self.name, PARTITIONS)])
-        self.writer = Writer(bootstrap, self.name)
+        self.writer = Writer(f"kafka://{bootstrap}", self.name, PARTITIONS, every_s=0.01)
         ends.callback(self.writer.stop)
 
     def add(self, kind: type[Either], assignors: Sequence[str]) -> Either:
