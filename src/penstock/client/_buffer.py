@@ -54,6 +54,8 @@ def take(partitions: Partitions, max_records: int, take_from: TakeFrom | None = 
 
 
 def _take_from(state: PartitionState, most: int) -> tuple[list[Messages], int]:
+    if len(state.buffer) == 1 and (only := _take_whole(state, state.buffer[0], most)) is not None:
+        return [only], len(only)
     runs: list[Messages] = []
     rows = 0
     while rows < most and state.buffer:
@@ -89,13 +91,25 @@ def _take_from(state: PartitionState, most: int) -> tuple[list[Messages], int]:
     return runs, rows
 
 
+def _take_whole(state: PartitionState, entry: Buffered, most: int) -> Messages | None:
+    """All of a fetch, of which nothing was taken: as what comes now and then. None where more has to be looked at."""
+    messages = _decoded(state, entry)
+    if messages is None or entry.taken or entry.more or entry.next_offset != entry.fetched.next_offset:
+        return None
+    if not 0 < len(messages) <= most:
+        return None
+    state.position = entry.next_offset
+    state.done(entry)
+    return messages
+
+
 def _decoded(state: PartitionState, entry: Buffered) -> Messages | None:
     """The rows of ``entry``, None if it does not begin where the reader stands."""
     if entry.messages is None:
         if entry.fetched.offset != state.position:
             state.refetch()
             return None
-        if (head := _head(entry.fetched)) is not None:
+        if not columns_there() and (head := _head(entry.fetched)) is not None:
             entry.messages, entry.next_offset, entry.more = head, entry.fetched.offset, True
             return head
         entry.messages, entry.next_offset = entry.fetched.decode()
@@ -108,7 +122,7 @@ def _decoded(state: PartitionState, entry: Buffered) -> Messages | None:
 
 def _head(fetched: Fetched) -> Messages | None:
     """Its first records, where decoding all of it would import Arrow first: whoever begins need not wait for that."""
-    if columns_there() or not _has_head(type(fetched)):
+    if not _has_head(type(fetched)):
         return None
     head: Messages | None = fetched.head()  # type: ignore[attr-defined]
     return head

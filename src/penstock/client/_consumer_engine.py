@@ -226,9 +226,11 @@ class ConsumerEngine:
         self.empty_reason = None
         self._news.hang_bell()
         try:
-            while self.consumption.busy and not self.needs_service and self.patience is None:
-                if self.partitions.anything_to_take():
-                    return True
+            while not self.needs_service and self.patience is None:
+                if not self.partitions.quiet():
+                    return self.consumption.busy and self.partitions.anything_to_take()
+                if not self.consumption.busy:
+                    return False
                 left = deadline - self._loop.time()
                 if left <= 0:
                     return False

@@ -270,30 +270,23 @@ class Fetcher:
         if round_.stirred or round_.changes != self._partitions.changes or self._again is None:
             return False
         moved: list[Asked] = []
+        reads: list[ReadFrom] = []
         for asked in round_.reads.values():
-            state = asked.state
+            state, read = asked.state, asked.read
             if not state.reading or state.version != asked.version or state.paused:
                 return False
             if state.failure is not None or state.missing is not None or state.failed_at is not None:
                 return False
-            if state.fetch_offset != asked.read.offset:
-                if state.buffered_bytes > round_.share:
+            offset = state.fetch_offset
+            if offset != read.offset:
+                if offset is None or state.arrived_bytes - state.taken_bytes > round_.share:
                     return False
                 moved.append(asked)
+                reads.append(ReadFrom(state.partition, offset, read.max_bytes))
         taken = self._partitions.buffered_bytes + self._reserved_bytes
         if taken and round_.bound - taken < round_.limits.max_bytes:
             return False
-        return self._sent_again(round_, moved, now)
-
-    def _sent_again(self, round_: Round, moved: Sequence[Asked], now: float) -> bool:
-        per_partition = self._config.max_partition_fetch_bytes
-        reads: list[ReadFrom] = []
-        for asked in moved:
-            offset = asked.state.fetch_offset
-            if offset is None:
-                return False
-            reads.append(ReadFrom(asked.state.partition, offset, per_partition))
-        if self._again is None or not self._again(round_.node, reads, partial(self._heard, round_)):
+        if not self._again(round_.node, reads, partial(self._heard, round_)):
             return False
         for asked, read in zip(moved, reads, strict=True):
             asked.read = read

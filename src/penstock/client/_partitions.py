@@ -173,6 +173,13 @@ class Partitions:
                 return False
         return True
 
+    def quiet(self) -> bool:
+        """Both of these: a fetch is under way for every one, and a poll would find nothing."""
+        for state in list(self._states.values()):
+            if not state.reading or ((state.buffer or state.failure) and not state.paused):
+                return False
+        return True
+
     def anything_to_take(self) -> bool:
         """Whether a poll would find rows, an error, or a position to move."""
         for state in list(self._states.values()):  # noqa: SIM110

@@ -49,7 +49,10 @@ class Part:
         self.next_offset = next_offset
         self.context = context
         self.records = records
-        self.num_rows: int = len(records or ()) if batch is None else batch.num_rows
+        if batch is not None:
+            self.num_rows: int = batch.num_rows
+        else:
+            self.num_rows = 0 if records is None else len(records)
         self._batch = batch
 
     @property
@@ -108,7 +111,11 @@ class Messages(Generic[K, V]):
     @staticmethod
     def of_records(partition: Partition, records: Sequence[Record], next_offset: int) -> Messages:
         """Return a handful of records of one partition, as they are."""
-        return Messages((Part(partition, None, next_offset, "", records),))
+        few = Messages.__new__(Messages)  # without a look at what is known: most polls of a service bring one record
+        few._parts = (Part(partition, None, next_offset, "", records),)
+        few._makes = None
+        few._rows = len(records)
+        return few
 
     @staticmethod
     def concat(runs: Iterable[Messages[K, V]]) -> Messages[K, V]:

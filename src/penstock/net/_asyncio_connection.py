@@ -173,7 +173,13 @@ class AsyncioConnection(asyncio.BufferedProtocol):
     def tell(self, request: Outgoing, told: Told, *, timeout_s: float, held_s: float = 0.0) -> None:
         """Write a request; ``told`` hears of its answer. Raises ConnectionLost."""
         correlation = self._written(request)
-        self._expect(correlation, AsyncioTold(self._loop, told, self._last_used, timeout_s), held_s)
+        now = self._last_used
+        self._silence.asked(now, held_s, owed=bool(self._pending))
+        if self._look is None:
+            self._look = self._loop.call_later(FIRST_S + held_s, self._looks)
+        self._pending[correlation] = AsyncioTold(self._loop, told, now, timeout_s)
+        if self._clock is None or now + timeout_s < self._rings_at:
+            self._ring_by(now + timeout_s)
 
     def start_all(self, requests: Sequence[Outgoing], *, timeout_s: float) -> Sequence[AsyncioPending]:
         """Write requests in one go."""
@@ -254,9 +260,11 @@ class AsyncioConnection(asyncio.BufferedProtocol):
             return
         self._silence.heard(self._loop.time())
         try:
-            if only := self._intake.only(nbytes):
-                if only is not True:
-                    self._take(only)
+            only = self._intake.only(nbytes)
+            if only is True:
+                return
+            if only:
+                self._take(only)
                 return
             for frame in self._intake.received(nbytes):
                 self._take(frame)
@@ -302,7 +310,11 @@ class AsyncioConnection(asyncio.BufferedProtocol):
             raise lost(self._endpoint, self._end.message)
         assert self._transport is not None
         self._last_used = self._loop.time()
-        for buffer in buffers if len(buffers) == 1 else join_small(buffers):
+        if len(buffers) == 1:
+            self.sent += len(buffers[0])
+            self._transport.write(buffers[0])
+            return
+        for buffer in join_small(buffers):
             self.sent += len(buffer)
             self._transport.write(buffer)
 

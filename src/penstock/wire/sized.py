@@ -5,6 +5,7 @@ A size out of bounds ends the connection before anything is allocated for it. Wh
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 
 from penstock.errors import ProtocolViolation
@@ -13,6 +14,7 @@ from penstock.wire.foreign import looks_like_tls
 __all__ = ["SizedBodies"]
 
 _SIZE = 4
+_SIZE_OF = struct.Struct(">i")
 
 Refusal = Callable[[bytes], ProtocolViolation | None]
 """The error for the first bytes of a connection, if they say who speaks something else."""
@@ -58,9 +60,9 @@ class SizedBodies:
         have = len(view) - _SIZE
         if self._first or self._body or have < self._least:
             return False
-        size = int.from_bytes(view[:_SIZE], "big", signed=True)
+        size: int = _SIZE_OF.unpack_from(view)[0]
         if size == have:
-            return memoryview(bytes(view[_SIZE:])) if size <= self._limit else False
+            return memoryview(bytes(view))[_SIZE:] if size <= self._limit else False
         return have < size <= min(self._limit, most - _SIZE)
 
     def _refused(self, head: bytes, size: int) -> ProtocolViolation:

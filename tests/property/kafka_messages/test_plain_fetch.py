@@ -70,7 +70,7 @@ def test_a_request_is_as_the_codec_writes_it(data: st.DataObject, version: int) 
     ]  # fmt: skip
     whole = b"".join(request(replace(shown, session_epoch=epoch, topics=parts), version, client_id)(correlation))
     flat = {(topic, number): place for topic, places in named.items() for number, place in places.items()}
-    assert b"".join(RequestForm(shown, version, client_id).framed(correlation, epoch, flat)) == whole
+    assert b"".join(RequestForm(shown, version, client_id).framed(epoch, flat, correlation)) == whole
 
 
 PLAIN_PART = st.builds(
@@ -162,3 +162,17 @@ def test_what_is_unusual_is_left_to_the_codec(answer: FetchResponse) -> None:
 @example(bytes(15) + b"\x02" + bytes(16) + b"\xff" * 60, 18)
 def test_any_bytes_are_read_or_left(data: bytes, version: int) -> None:
     read_plain(memoryview(data), version)
+
+
+@pytest.mark.parametrize("size", [None, 0, 1, 126, 127, 128, 16_382, 16_383, 16_384, 20_000])
+@given(data=st.data())
+def test_an_answer_about_one_partition_with_lengths_of_all_sizes(size: int | None, data: st.DataObject) -> None:
+    version = VERSIONS[-1]
+    answer = one(records=None if size is None else b"r" * size, high_watermark=5, partition_index=3)
+    whole = bytearray(body(answer, version))
+    assert read_plain(memoryview(whole), version) == as_codec_has_it(answer, version)
+    at = data.draw(st.integers(4, min(len(whole), 80) - 1))
+    whole[at] = data.draw(st.integers(0, 255))
+    for told in (bytes(whole), bytes(whole[: data.draw(st.integers(4, len(whole)))])):
+        if (found := read_plain(memoryview(told), version)) is not None:
+            assert found == as_codec_has_it(read_response(FetchResponse, version, told), version)

@@ -92,3 +92,19 @@ def test_a_slice_is_a_slice(rows: list[Sent], first: int, last: int) -> None:
     assert list(records[first:last]) == list(columns[first:last])
     assert records[first:last].next_offsets == columns[first:last].next_offsets
     assert records[first:last].first_offsets == columns[first:last].first_offsets
+
+
+SIZES = st.sampled_from([None, 0, 1, 62, 63, 64, 65, 100, 8_190, 8_191, 8_192])
+
+
+@given(SIZES, SIZES, st.integers(0, 2**40), st.integers(-1, 1), st.data())
+def test_a_record_that_is_alone_is_read_as_columns_are_whatever_its_length_takes(
+    key: int | None, value: int | None, base: int, start: int, data: st.DataObject
+) -> None:
+    sent = Sent(None if key is None else b"k" * key, None if value is None else b"v" * value, 1_700_000_000_000, [])
+    run = run_of([[sent]], base, append_time=False)
+    assert same(bytes(run), base + start, None) is (len(run) <= _MOST_BYTES)
+    at = data.draw(st.sampled_from([*range(HEADER_BYTES + 12), len(run) - 1]))
+    run[min(at, len(run) - 1)] = data.draw(st.integers(0, 255))
+    mended(run)
+    same(bytes(run), base + start, None)

@@ -6,12 +6,15 @@ Source: Kafka protocol guide, "Protocol Primitive Types / The size". A size that
 
 from __future__ import annotations
 
+import struct
 from functools import partial
 
 from penstock.errors import ProtocolViolation
 from penstock.seams.framing import Frame
 from penstock.wire.foreign import not_ours, spoken
 from penstock.wire.sized import SizedBodies
+
+_CORRELATION = struct.Struct(">i")
 
 MAX_FRAME_BYTES = 104_857_600
 """Kafka's own default of socket.request.max.bytes."""
@@ -23,12 +26,13 @@ _LEAST = {True: 4, False: 8}
 class KafkaFraming:
     """Cuts frames; ``answers`` True for a client (reads responses), False for a server (reads requests)."""
 
-    __slots__ = ("_answers", "_bodies", "need")
+    __slots__ = ("_answers", "_bodies", "_whole", "need")
 
     def __init__(self, *, answers: bool, limit: int = MAX_FRAME_BYTES) -> None:
         self._answers = answers
         self._bodies = SizedBodies("Kafka", partial(_foreign, answers), least=_LEAST[answers], limit=limit)
         self.need = self._bodies.need
+        self._whole = self._bodies.whole
 
     def feed(self, chunk: memoryview) -> Frame | None:
         body = self._bodies.feed(chunk)
@@ -40,11 +44,10 @@ class KafkaFraming:
 
     def whole(self, view: memoryview, most: int) -> Frame | bool:
         """``penstock.seams.framing.TakesWhole``."""
-        body = self._bodies.whole(view, most)
-        if isinstance(body, bool):
+        body = self._whole(view, most)
+        if body is True or body is False:
             return body
-        at = 0 if self._answers else 4
-        return Frame(int.from_bytes(body[at : at + 4], "big", signed=True), self._answers, body)
+        return Frame(_CORRELATION.unpack_from(body, 0 if self._answers else 4)[0], self._answers, body)
 
 
 def _foreign(answers: bool, head: bytes) -> ProtocolViolation | None:

@@ -29,7 +29,6 @@ from penstock.protocols.kafka.messages.fetch import (
     FetchResponse,
     FetchResponsePartition,
 )
-from penstock.protocols.kafka.messages.plain_fetch import Part
 from penstock.seams.client import ReadFrom, ReadLimits
 
 __all__ = ["WHAT", "FetchForm"]
@@ -153,10 +152,6 @@ class FetchForm:
         elif found.preferred_read_replica >= 0:
             self._go_to(found.preferred_read_replica, partition)
         return self._seen(KafkaFetched(read, found, error, cluster.calls.options))
-
-    def plain(self, read: ReadFrom, part: Part) -> KafkaFetched:
-        """The same, of an answer in which nothing is unusual."""
-        return self._seen(KafkaFetched(read, part, None, self._cluster.calls.options))
 
     def _seen(self, fetched: KafkaFetched) -> KafkaFetched:
         lineage = self._cluster.lineage(fetched.partition)

@@ -165,9 +165,10 @@ class FetchSession:
         if asked is not self._asked:
             return
         self._asked = None
-        if self._goes_on(asked, error_code, session_id, told):
+        kept = self.state is State.KEPT and asked.epoch > _FULL and session_id == self._id != _NO_SESSION
+        if kept and not error_code and self._known.keys() >= set(told):
             self._epoch = _FIRST if asked.epoch == _LAST else asked.epoch + 1
-            return  # as most answers: KEPT stays KEPT
+            return  # as with most answers: GRANTED once more, KEPT stays KEPT
         event = self._meaning(asked, error_code, session_id, told)
         if session_id > 0 and not asked.incremental:
             self._id = session_id
@@ -186,11 +187,6 @@ class FetchSession:
         self._asked = None
         self._see(Event.ENDED)
         return left
-
-    def _goes_on(self, asked: Asked, error_code: int, session_id: int, told: Collection[Key]) -> bool:
-        """Whether a session that is kept was GRANTED once more."""
-        kept = self.state is State.KEPT and asked.epoch > _FULL and session_id == self._id != _NO_SESSION
-        return kept and not error_code and self._known.keys() >= set(told)
 
     def _meaning(self, asked: Asked, error_code: int, session_id: int, told: Collection[Key]) -> Event:
         if error_code == _UNKNOWN_ID:

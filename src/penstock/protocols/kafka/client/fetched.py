@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from penstock import kernels
 from penstock.columnar.buffers import as_array, as_view
+from penstock.columnar.few_read import read_few
+from penstock.columnar.messages import Messages
 from penstock.errors import CorruptBatch, PenstockError
 from penstock.kernels.lengths import last_whole
 from penstock.protocols.kafka.client.lineage import UNKNOWN, Stretch
@@ -21,11 +22,9 @@ from penstock.protocols.kafka.messages.plain_fetch import Part
 from penstock.seams.client import ReadFrom
 from penstock.seams.framing import Buffer
 
-if TYPE_CHECKING:
-    from penstock.columnar import Messages
-
 __all__ = ["LEFT_OUT", "KafkaFetched"]
 
+_ALONE = struct.Struct(">qiib6xi")  # as below, and the last offset's delta of a batch v2
 _PREFIX = struct.Struct(">qiib")  # base offset, length of what follows, leader epoch (a checksum before v2), magic
 _LENGTH_AFTER = 12
 _MAGIC_V2 = 2
@@ -49,6 +48,7 @@ class KafkaFetched:
         "error",
         "high_watermark",
         "log_start_offset",
+        "next_offset",
         "offset",
         "partition",
         "size",
@@ -69,22 +69,19 @@ class KafkaFetched:
         """Bytes held."""
         # Null where the broker was not asked to look: read uncommitted. An empty list would filter by nothing.
         aborted = told.aborted_transactions
-        named = [(each.producer_id, each.first_offset) for each in aborted] if aborted else []
-        self._aborted = None if aborted is None else named
+        self._aborted: list[tuple[int, int]] | None = None
+        if aborted is not None:
+            self._aborted = [(each.producer_id, each.first_offset) for each in aborted]
         self._check_crcs = options.check_crcs
-        self.stretches = _stretches(self._records)
+        self.stretches = stretches = _stretches(self._records)
         """In which leader epochs the first and the last whole batch were written."""
-
-    @property
-    def next_offset(self) -> int:
+        self.next_offset: int = asked.offset
         """Where to read on, from the headers of the whole batches alone; ``offset`` if there is none."""
-        return max(self.offset, self.stretches[-1].end) if self.stretches else self.offset
+        if stretches and stretches[-1].end > asked.offset:
+            self.next_offset = stretches[-1].end
 
     def decode(self, *, stop: int | None = None, columns: Sequence[str] | None = None) -> tuple[Messages, int]:
         """The records in ``[offset, stop)`` and the offset to read next. Raises CorruptBatch, or ``error`` if set."""
-        from penstock.columnar.few_read import read_few
-        from penstock.columnar.messages import Messages
-
         if self.error is not None:
             raise self.error
         if columns is None and not self._aborted:
@@ -109,10 +106,7 @@ class KafkaFetched:
 
     def head(self) -> Messages | None:
         """``penstock.seams.client.HasHead``: the first batch, if it is plain and not large."""
-        from penstock.columnar.few_read import read_few
-        from penstock.columnar.messages import Messages
-
-        if self.error is not None or self._aborted or len(self._records) < _PREFIX.size:
+        if not self.stretches or self.error is not None or self._aborted:
             return None
         end = _PREFIX.unpack_from(self._records)[1] + _LENGTH_AFTER
         if not _PREFIX.size <= end < len(self._records):
@@ -131,9 +125,10 @@ def _stretches(records: Buffer) -> Sequence[Stretch]:
     """Where the first and the last whole batch of any format lie, in offsets, and in which epoch each was written."""
     if len(records) < _PREFIX.size:
         return ()
-    if _PREFIX.unpack_from(records)[1] + _LENGTH_AFTER == len(records) >= _BATCH_HEADER:
-        only = _stretch(records, 0)  # nothing else is there, as with a record that comes alone
-        return () if only is None else (only,)
+    if len(records) >= _BATCH_HEADER:
+        base, length, epoch, magic, delta = _ALONE.unpack_from(records)
+        if length + _LENGTH_AFTER == len(records):  # nothing else is there, as with a record that comes alone
+            return (Stretch(UNKNOWN, base, base + 1) if magic < _MAGIC_V2 else Stretch(epoch, base, base + delta + 1),)
     kernel = kernels.at_hand()  # without one: a loop here costs less than NumPy, which who reads little does without
     if kernel is None:
         last = last_whole(as_view(records), 0, len(records))

@@ -43,9 +43,14 @@ class Lineage:
 
     def saw(self, seen: Stretch) -> None:
         """Records of the log: whatever contradicts them was another log's."""
-        if len(self._stretches) == 1 and (only := self._stretches[0]).epoch == seen.epoch:
-            self._stretches = [Stretch(seen.epoch, min(only.start, seen.start), max(only.end, seen.end))]
-            return
+        if len(self._stretches) == 1:
+            epoch, start, end = self._stretches[0]
+            if epoch == seen.epoch:
+                if end == seen.start and start <= end:  # as where one record comes after the other
+                    self._stretches[0] = Stretch(epoch, start, seen.end)
+                else:
+                    self._stretches[0] = Stretch(epoch, min(start, seen.start), max(end, seen.end))
+                return
         kept = [_clear_of(each, seen) for each in self._stretches if each.epoch != seen.epoch]
         same = [each for each in self._stretches if each.epoch == seen.epoch]
         start, end = min(each.start for each in [seen, *same]), max(each.end for each in [seen, *same])

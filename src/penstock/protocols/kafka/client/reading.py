@@ -97,7 +97,7 @@ class Read:
         requests = RequestForm(shown, version, cluster.calls.options.client_id)
         named = dict(zip(self._places, zip(reads, self._places.values(), strict=True), strict=True))
         timeout_s = _patience_s(cluster.calls.options, self._limits)
-        return StillRead(cluster, link, self._form, session, named, self._limits, requests, changes, timeout_s)
+        return StillRead(cluster, link, session, named, self._limits, requests, changes, timeout_s)
 
     def _build(self, version: int) -> FetchRequest:
         self.version = version
@@ -275,7 +275,7 @@ class KafkaReader:
                 found = error
             heard(found)
 
-        outgoing = partial(still.requests.framed, epoch=asked.epoch, named=asked.named)
+        outgoing = partial(still.requests.framed, asked.epoch, asked.named)
         try:
             self._calls.tell(still.link, outgoing, told, timeout_s=still.timeout_s, held_s=still.held_s)
         except PenstockError:

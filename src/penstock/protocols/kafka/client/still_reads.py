@@ -13,10 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from penstock.protocols.kafka.client.cluster import Cluster
-from penstock.protocols.kafka.client.fetch_form import FetchForm
 from penstock.protocols.kafka.client.fetch_sessions import Asked, FetchSession, Key, Place
 from penstock.protocols.kafka.client.fetched import KafkaFetched
-from penstock.protocols.kafka.client.lineage import UNKNOWN
+from penstock.protocols.kafka.client.lineage import UNKNOWN, Lineage
 from penstock.protocols.kafka.client.versions import Versions
 from penstock.protocols.kafka.errors import NONE
 from penstock.protocols.kafka.messages.plain_fetch import Plain, RequestForm
@@ -26,19 +25,30 @@ from penstock.seams.client import ReadFrom, ReadLimits
 __all__ = ["StillRead"]
 
 
+class _Still:
+    """One partition: what it is called, from where it is read, and which leaders wrote what was seen of it."""
+
+    __slots__ = ("key", "lineage", "place", "read")
+
+    def __init__(self, key: Key, read: ReadFrom, place: Place, lineage: Lineage) -> None:
+        self.key = key
+        self.read = read
+        self.place = place
+        self.lineage = lineage
+
+
 class StillRead:
     """Of one node's session, on one connection. ``changes`` is the cluster's when the first request was composed."""
 
     __slots__ = (
-        "_cluster", "_form", "_keys", "_places", "_reads", "_session", "changes", "held_s", "limits", "link",
-        "requests", "timeout_s",
+        "_by_key", "_by_partition", "_options", "_session", "changes", "held_s", "limits", "link", "requests",
+        "timeout_s",
     )  # fmt: skip
 
     def __init__(
         self,
         cluster: Cluster,
         link: PromptLink[Versions],
-        form: FetchForm,
         session: FetchSession,
         reads: Mapping[Key, tuple[ReadFrom, Place]],
         limits: ReadLimits,
@@ -46,12 +56,12 @@ class StillRead:
         changes: int,
         timeout_s: float,
     ) -> None:
-        self._cluster = cluster
-        self._form = form
+        self._options = cluster.calls.options
         self._session = session
-        self._reads = {key: read for key, (read, _) in reads.items()}
-        self._places = {key: place for key, (_, place) in reads.items()}
-        self._keys = {read.partition: key for key, read in self._reads.items()}
+        self._by_key = {
+            key: _Still(key, read, place, cluster.lineage(read.partition)) for key, (read, place) in reads.items()
+        }
+        self._by_partition = {each.read.partition: each for each in self._by_key.values()}
         self.link = link
         self.limits = limits
         self.held_s = limits.max_wait_ms / 1_000
@@ -62,29 +72,30 @@ class StillRead:
     @property
     def keys(self) -> Sequence[Key]:
         """What is read, as requests of this version call it."""
-        return tuple(self._reads)
+        return tuple(self._by_key)
 
     @property
     def reads(self) -> Sequence[ReadFrom]:
         """All that is read, from where it is now."""
-        return tuple(self._reads.values())
+        return tuple(each.read for each in self._by_key.values())
 
     def ask(self, moved: Sequence[ReadFrom]) -> Asked | None:
         """The next request; None where more has to be looked at."""
         named: dict[Key, Place] = {}
         for read in moved:
-            key = self._keys.get(read.partition)
-            if key is None:
+            each = self._by_partition.get(read.partition)
+            if each is None:
                 return None
-            before = self._places[key]
-            epoch = self._cluster.lineage(read.partition).epoch_before(read.offset)
-            if epoch not in (UNKNOWN, before.leader_epoch):
+            epoch = each.lineage.epoch_before(read.offset)
+            told = each.place.leader_epoch
+            if epoch not in (UNKNOWN, told):
                 return None  # its leader may have to be asked first whether it has the same past
-            named[key] = Place(read.offset, before.leader_epoch, epoch, read.max_bytes)
+            named[each.key] = Place(read.offset, told, epoch, read.max_bytes)
         asked = self._session.ask_again(named)
-        if asked is not None and moved:
-            self._places.update(named)
-            self._reads.update(zip(named, moved, strict=True))
+        if asked is not None:
+            for read in moved:
+                each = self._by_partition[read.partition]
+                each.read, each.place = read, named[each.key]
         return asked
 
     def answered(self, asked: Asked, plain: Plain) -> list[KafkaFetched]:
@@ -93,7 +104,11 @@ class StillRead:
         self._session.answered(asked, NONE, session_id, parts)
         found: list[KafkaFetched] = []
         for key, part in parts.items():
-            read = self._reads.get(key)
-            if read is not None:
-                found.append(self._form.plain(read, part))
+            each = self._by_key.get(key)
+            if each is not None:
+                fetched = KafkaFetched(each.read, part, None, self._options)
+                for stretch in fetched.stretches:
+                    if stretch.epoch >= 0:
+                        each.lineage.saw(stretch)
+                found.append(fetched)
         return found

@@ -33,9 +33,11 @@ _FIRST_WITH_IDS: Final = 13
 _FIRST_WITHOUT_REPLICA: Final = 15
 _ID_BYTES: Final = 16
 _ONE_BYTE: Final = 128
+_TWO_BYTES: Final = 1 << 14
 _LONGEST_SHIFT: Final = 28
 _NO_REPLICA: Final = -1
 _MOST_PARTS: Final = 1 << 16
+_FETCH: Final = FetchRequest.API.key
 
 _BEGIN: Final = struct.Struct(">ihhi")
 """A frame's size, API key, version, correlation id."""
@@ -55,6 +57,15 @@ _PART: Final = struct.Struct(">ihqqqBi")
 read replica."""
 
 
+_ALONE: Final = struct.Struct(">iBihiB16sBihqqqBi")
+"""What an answer about one partition begins with: the answer, a topic's id, its partitions and one, and the first."""
+
+_NO_TAGS: Final = b"\0\0\0"
+"""Of a partition, of its topic, of the answer."""
+
+_MORE: Final = len(_NO_TAGS) + 1
+"""As many bytes show that there is more behind them."""
+
 _SHORT: Final = tuple(bytes((count + 1,)) for count in range(_ONE_BYTE - 1))
 
 
@@ -71,7 +82,7 @@ class Part(NamedTuple):
 class RequestForm:
     """Requests that differ in their epochs and in the partitions that they name; ``shown`` is one that names none."""
 
-    __slots__ = ("_end", "_middle", "version")
+    __slots__ = ("_before", "_end", "_middle", "_rest", "_topic", "version")
 
     def __init__(self, shown: FetchRequest, version: int, client_id: str | None) -> None:
         whole = b"".join(bytes(piece) for piece in request(shown, version, client_id)(0))
@@ -81,11 +92,26 @@ class RequestForm:
         self.version = version
         self._middle = whole[_BEGIN.size : epoch_at]
         self._end = whole[epoch_at + _EPOCH.size + 1 :]  # behind the count of topics, which is one byte for none
+        self._topic: str | bytes | None = None
+        self._before = self._rest = b""
 
-    def framed(self, correlation: int, epoch: int, named: Mapping[_Key, _Place]) -> Buffers:
+    def framed(self, epoch: int, named: Mapping[_Key, _Place], correlation: int) -> Buffers:
         """The request with this epoch, which names these partitions."""
-        body = b"".join((self._middle, _EPOCH.pack(epoch), _topics(named) if named else b"\x01", self._end))
-        return (_BEGIN.pack(_BEGIN.size - 4 + len(body), FetchRequest.API.key, self.version, correlation) + body,)
+        if len(named) == 1:
+            for (topic, number), (offset, leader_epoch, last_epoch, most) in named.items():
+                if topic != self._topic:
+                    self._remember(topic)
+                place = _PLACE.pack(number, leader_epoch, offset, last_epoch, -1, most, 0)
+                body = self._middle + _EPOCH.pack(epoch) + self._before + place + self._rest
+        else:
+            body = b"".join((self._middle, _EPOCH.pack(epoch), _topics(named) if named else b"\x01", self._end))
+        return (_BEGIN.pack(_BEGIN.size - 4 + len(body), _FETCH, self.version, correlation) + body,)
+
+    def _remember(self, topic: str | bytes) -> None:
+        """What stands before and behind the place of a partition that is named alone."""
+        self._before, _, behind = _topics({(topic, 0): (0, 0, 0, 0)}).partition(_PLACE.pack(0, 0, 0, 0, -1, 0, 0))
+        self._rest = behind + self._end
+        self._topic = topic
 
 
 def _topics(named: Mapping[_Key, _Place]) -> bytes:
@@ -119,6 +145,8 @@ def _length(count: int) -> bytes:
 
 def read_plain(body: memoryview, version: int) -> Plain | None:
     """What an answer says; None where the codec has to look at it, which then finds the words for what is wrong."""
+    if version >= _FIRST_WITH_IDS and (only := _of_one(body)) is not None:
+        return only
     parts: dict[_Key, Part] = {}
     try:
         _, tags, _, error_code, session_id, topics = _ANSWER.unpack_from(body)
@@ -134,6 +162,29 @@ def read_plain(body: memoryview, version: int) -> Plain | None:
         return None if body[at] else (session_id, parts)
     except (struct.error, IndexError, UnicodeDecodeError):
         return None
+
+
+def _of_one(body: memoryview) -> Plain | None:
+    """What an answer says of its only partition, whose records have a length of one byte or two; None for any other."""
+    size = len(body)
+    at = _ALONE.size
+    if size < at + 1 + len(_NO_TAGS):
+        return None
+    _, tags, _, error, session_id, topics, topic, partitions, number, code, high, stable, begin, aborted, replica = (
+        _ALONE.unpack_from(body)
+    )
+    if topics != 2 or partitions != 2 or tags or error or code or aborted > 1 or replica != _NO_REPLICA:
+        return None
+    length = body[at]
+    at += 1
+    if length >= _ONE_BYTE:
+        length += (body[at] << 7) - _ONE_BYTE
+        at += 1
+    end = at + length - 1 if length else at
+    if length >= _TWO_BYTES or bytes(body[end : end + _MORE]) != _NO_TAGS:
+        return None
+    records = body[at:end] if length else None
+    return session_id, {(topic, number): Part(high, stable, begin, () if aborted else None, records)}
 
 
 def _topic(body: memoryview, at: int, version: int, parts: dict[_Key, Part]) -> int:
