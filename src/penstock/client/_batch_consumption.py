@@ -111,6 +111,11 @@ class BatchConsumption:
         return self._acknowledger.due or bool(self.finished) or (self._chosen is not None and self._chosen.needs_poll)
 
     @property
+    def fetcher(self) -> None:
+        """There is none."""
+        return
+
+    @property
     def busy(self) -> bool:
         """Never: what is confirmed changes with every poll."""
         return False

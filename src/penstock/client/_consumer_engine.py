@@ -26,6 +26,7 @@ from penstock.client._patience import Patience, hang_up
 from penstock.client._rebalancing import Rebalancing
 from penstock.client._subscribed import Subscribed
 from penstock.client._surroundings import Backoff, Surroundings
+from penstock.client._waiting_here import WaitingHere
 from penstock.client.metrics import ConsumerMetrics
 from penstock.client.rebalance import RebalanceListener
 from penstock.client.status import EmptyReason, PartitionStatus, empty_reason
@@ -75,6 +76,8 @@ class ConsumerEngine:
         # The very methods: polls call these for every batch.
         self.take = self.consumption.take
         self.go_on = self.consumption.go_on
+        self._here = WaitingHere(self, self._loop, self._news)
+        self.wait_here = self._here.wait
         self.rebalancing: Rebalancing | None = None
         self._assigned_by_hand = False
         self.empty_reason: EmptyReason | None = None
@@ -217,37 +220,12 @@ class ConsumerEngine:
             self.empty_reason = empty_reason(self.standing())
             return False
 
-    def wait_here(self, deadline: float) -> bool:
-        """Wait in the thread that polls, where nothing has to be done on the loop but to go on; True when something
-        may have come, False when the loop has to be asked, which also says why nothing has come by ``deadline``."""
-        member = self.rebalancing.member if self.rebalancing else None
-        if member is not None:
-            member.poll_begins()
-        self.empty_reason = None
-        self._news.hang_bell()
-        try:
-            while not self.needs_service and self.patience is None:
-                if not self.partitions.quiet():
-                    return self.consumption.busy and self.partitions.anything_to_take()
-                if not self.consumption.busy:
-                    return False
-                left = deadline - self._loop.time()
-                if left <= 0:
-                    return False
-                self._news.wait_here(left)
-                if self.partitions.anything_to_take():
-                    return True  # what else has come meanwhile is the next poll's
-            return False
-        finally:
-            self._news.take_bell_down()
-            if member is not None:
-                member.poll_ends()
-
     def take_ahead(self, max_records: int) -> Messages:
         """``take`` by a poll that needs nothing else from this engine; the group is told that user code came back."""
         if self.rebalancing is not None:
             self.rebalancing.member.polled()
         self.empty_reason = None
+        self._here.did_not_wait()
         return self.take(max_records)
 
     def standing(self) -> list[PartitionStatus]:
@@ -362,6 +340,7 @@ class ConsumerEngine:
             self._news.close()
             await self.consumption.close(patience)
             await hang_up(self.client)
+            self._here.close()
 
     async def _renewed(self) -> None:
         if self.rebalancing is not None:

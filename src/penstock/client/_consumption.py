@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeAlias
 
 from penstock._dataclasses import dataclass
 from penstock.client._committable import CommitCallback, FinishedCommit, OffsetsLike
+from penstock.client._fetcher import Fetcher
 from penstock.client._member import Member
 from penstock.client._meters import ConsumerMeter
 from penstock.client._partitions import Partitions
@@ -111,6 +112,11 @@ class Consumption(Protocol):
     @property
     def due(self) -> bool:
         """Whether a poll has something to do on the loop before it takes records. May be asked from any thread."""
+        ...
+
+    @property
+    def fetcher(self) -> Fetcher | None:
+        """What fetches ahead of polls, if something does."""
         ...
 
     @property

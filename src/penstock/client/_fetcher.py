@@ -9,58 +9,40 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeAlias
 
 from penstock._dataclasses import dataclass
 from penstock.client._alarm import ring_after
 from penstock.client._inside import ended, guarded
 from penstock.client._meters import ConsumerMeter
 from penstock.client._partitions import Partitions, PartitionState
+from penstock.client._rounds import Asked, Round
 from penstock.client._surroundings import Backoff
 from penstock.config import ConsumerConfig, IsolationLevel
 from penstock.config.logs import ClientLog
 from penstock.errors import LogTruncated, OffsetOutOfRange, PenstockError
-from penstock.model import Node, OffsetSpec, Partition
-from penstock.seams import Fetched, HasReplicas, HearsOfMoves, LogClient, ReadFrom, ReadLimits, ReadsAgain, ReadsAtOnce
+from penstock.model import Node, OffsetSpec
+from penstock.seams import (
+    Fetched,
+    HasReplicas,
+    HearsOfMoves,
+    LendsReads,
+    LentRead,
+    LogClient,
+    ReadFrom,
+    ReadLimits,
+    ReadsAgain,
+    ReadsAtOnce,
+)
+from penstock.seams.hold import Hold
 
 __all__ = ["Fetcher", "Reactions"]
 
-Reads: TypeAlias = dict[Partition, "Asked"]
-
 _HELD_BACK_WAIT_MS = 20
 _EMPTY_HANDED_S = 0.005
+_LITTLE_BYTES = 16 * 1024
 _AHEAD = 2
 """Answers that may wait, of each node that is read from: one that is being taken, one that comes meanwhile. More would
 make no reader faster, only larger."""
-
-
-@dataclass(slots=True)
-class Asked:
-    """What is asked for of one partition, for whom, and in which version of its position."""
-
-    state: PartitionState
-    version: int
-    read: ReadFrom
-
-
-@dataclass(slots=True)
-class Round:
-    """A read of one node that is under way, and is asked again as it is while hardly anything changes.
-
-    ``changes`` are those of the assignment when it was composed, ``bound`` is what all may hold ahead, ``share`` what
-    each partition may, so that it is asked for. ``stirred``: it may not be asked again, because it asks for less than
-    there is room for, or somebody waits to be read beside these, or from elsewhere.
-    """
-
-    node: Node
-    reads: Reads
-    limits: ReadLimits
-    begun: float
-    changes: int
-    bound: int
-    share: int
-    stirred: bool
-    task: asyncio.Task[None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +84,7 @@ class Fetcher:
         self._meter = meter or ConsumerMeter(self._loop.time())
         self._at_once = client.read_at_once if isinstance(client, ReadsAtOnce) else None
         self._again = client.read_again if isinstance(client, ReadsAgain) else None
+        self._lends = client.lend_read if isinstance(client, LendsReads) else None
         self._in_flight: dict[str, Round] = {}
         self._reserved_bytes = 0
         self._failures: dict[str, int] = {}
@@ -189,9 +172,10 @@ class Fetcher:
         limits = ReadLimits(wait_ms, self._config.fetch_min_bytes, limit)
         changes, stirred = self._partitions.changes, held_back or limit < most or self._again is None
         round_ = Round(node, reads, limits, self._loop.time(), changes, bound, share, stirred)
+        round_.heard = heard = partial(self._heard, round_)
         self._in_flight[node.name] = round_
         wanted = [each.read for each in reads.values()]
-        if self._at_once is not None and self._at_once(node, wanted, limits, partial(self._heard, round_)):
+        if self._at_once is not None and self._at_once(node, wanted, limits, heard):
             return
         task = self._loop.create_task(self._pull(round_, wanted), name=f"penstock fetch {node.name}")
         round_.task = task
@@ -218,7 +202,8 @@ class Fetcher:
             if isinstance(answers, Exception):
                 pause = self._lost(round_, answers)
             else:
-                news = self._take_in(round_, answers)
+                if news := self._take_in(round_, answers):
+                    self._on.arrived()
                 # A node that answers at once, and with nothing, must not make us spin.
                 if not news and now - round_.begun < _EMPTY_HANDED_S < round_.limits.max_wait_ms / 1_000:
                     pause = _EMPTY_HANDED_S
@@ -237,6 +222,48 @@ class Fetcher:
             ring_after(self._loop, now + pause, self._kick_later)
         else:
             self._kick_later()
+
+    def lend(self, hold: Hold) -> list[tuple[Round, LentRead]]:
+        """Reads that are under way, as far as the thread that waits can receive them by itself."""
+        if self._lends is None or self._closed:
+            return []
+        found = ((each, self._lends(each.node, hold)) for each in self._in_flight.values() if each.task is None)
+        return [(round_, read) for round_, read in found if read is not None]
+
+    def went_on(self, round_: Round, answers: Sequence[Fetched], read: LentRead) -> Callable[[], None] | None:
+        """``_heard`` in that thread, where nothing is unusual; else what the loop has to do."""
+        now, partitions = self._loop.time(), self._partitions
+        size = 0
+        for answer in answers:
+            asked = round_.reads.get(answer.partition)
+            if asked is None or answer.error is not None or partitions.get(answer.partition) is not asked.state:
+                return partial(self._heard, round_, answers)
+            size += answer.size
+        # A node that answers at once, and with nothing, is given a pause; of what is much more may come meanwhile.
+        unusual = size > _LITTLE_BYTES or (not size and now - round_.begun < _EMPTY_HANDED_S)
+        if unusual or round_.moved(partitions.changes) != []:
+            return partial(self._heard, round_, answers)
+        self._meter.fetched(now - round_.begun, answers)
+        news = False
+        moved: list[ReadFrom] = []
+        for answer in answers:
+            asked = round_.reads[answer.partition]
+            if self._receive(answer, asked.state, asked.version, round_.node):
+                news = True
+                asked.read = ReadFrom(answer.partition, answer.next_offset, asked.read.max_bytes)
+                moved.append(asked.read)
+        if not news:
+            self._nothing_came(round_, still=True)
+        if not read.ask(moved):
+            return partial(self._ended_there, round_)
+        round_.begun = now
+        return None
+
+    def _ended_there(self, round_: Round) -> None:
+        """The loop goes on after an answer that was heard in another thread."""
+        self._reserved_bytes -= round_.limits.max_bytes
+        self._over(round_)
+        self._kick_later()
 
     def _over(self, round_: Round) -> None:
         del self._in_flight[round_.node.name]
@@ -267,28 +294,14 @@ class Fetcher:
 
     def _asked_again(self, round_: Round, now: float) -> bool:
         """Send the same again, from where its partitions go on now, if that is all that ``kick`` would do."""
-        if round_.stirred or round_.changes != self._partitions.changes or self._again is None:
+        if self._again is None or round_.heard is None or (moved := round_.moved(self._partitions.changes)) is None:
             return False
-        moved: list[Asked] = []
-        reads: list[ReadFrom] = []
-        for asked in round_.reads.values():
-            state, read = asked.state, asked.read
-            if not state.reading or state.version != asked.version or state.paused:
-                return False
-            if state.failure is not None or state.missing is not None or state.failed_at is not None:
-                return False
-            offset = state.fetch_offset
-            if offset != read.offset:
-                if offset is None or state.arrived_bytes - state.taken_bytes > round_.share:
-                    return False
-                moved.append(asked)
-                reads.append(ReadFrom(state.partition, offset, read.max_bytes))
         taken = self._partitions.buffered_bytes + self._reserved_bytes
         if taken and round_.bound - taken < round_.limits.max_bytes:
             return False
-        if not self._again(round_.node, reads, partial(self._heard, round_)):
+        if not self._again(round_.node, [read for _, read in moved], round_.heard):
             return False
-        for asked, read in zip(moved, reads, strict=True):
+        for asked, read in moved:
             asked.read = read
         round_.begun, round_.task = now, None
         self._reserved_bytes += round_.limits.max_bytes
@@ -313,7 +326,6 @@ class Fetcher:
             state.drained = state.drained and not self._is_behind(state)
             return False
         state.arrive(answer)
-        self._on.arrived()
         return True
 
     def _trouble(self, error: PenstockError, state: PartitionState, node: Node) -> bool:

@@ -7,11 +7,18 @@ from __future__ import annotations
 
 import asyncio
 from queue import Empty, SimpleQueue
+from typing import Protocol
 
 from penstock.client._alarm import Alarm
 from penstock.client._waiting import LONGEST_S
 
-__all__ = ["News"]
+__all__ = ["News", "Rung"]
+
+
+class Rung(Protocol):
+    """What is rung by ``put``."""
+
+    def put(self, what: None, /) -> None: ...
 
 
 class News:
@@ -25,7 +32,7 @@ class News:
         self._is_set = False
         self._waiting: list[asyncio.Future[None]] = []
         self._alarm = Alarm(self._loop, self._wake)
-        self._bell: SimpleQueue[None] | None = None
+        self._bell: Rung | None = None
 
     def set(self) -> None:
         """There are some."""
@@ -57,9 +64,10 @@ class News:
             if woken in self._waiting:
                 self._waiting.remove(woken)
 
-    def hang_bell(self) -> None:
-        """From now on ``wait_here`` hears of what comes: look whether something has come before, then wait."""
-        self._bell = SimpleQueue()  # no lock of ours that a signal's handler could meet
+    def hang_bell(self, bell: Rung | None = None) -> None:
+        """From now on ``wait_here`` hears of what comes, or who waits for ``bell``: look whether something has come
+        before, then wait."""
+        self._bell = bell or SimpleQueue()  # no lock of ours that a signal's handler could meet
 
     @property
     def bell_hangs(self) -> bool:
@@ -72,7 +80,7 @@ class News:
 
     def wait_here(self, seconds: float) -> None:
         """Block this thread until there are some since the bell was hung, for ``seconds`` or a moment at most."""
-        assert self._bell is not None
+        assert isinstance(self._bell, SimpleQueue)
         try:
             self._bell.get(timeout=min(max(0.0, seconds), LONGEST_S))
         except Empty:

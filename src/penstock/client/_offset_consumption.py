@@ -44,7 +44,7 @@ class OffsetConsumption:
         self._topics = Topics(client, config, backoff, self._renewed, failed)
         self._positions = PositionLookup(client, config, partitions, backoff, policy, self._found, failed)
         reactions = Reactions(within.news, self._topics.refresh, self._positions.kick, failed, policy, within.log)
-        self._fetcher = Fetcher(client, config, partitions, backoff, reactions, within.meter)
+        self.fetcher = Fetcher(client, config, partitions, backoff, reactions, within.meter)
         auto_ms = config.auto_commit_interval_ms if config.enable_auto_commit else None
         self._committer = Committer(client, config.group, auto_ms, within.log, within.meter, within.committed)
         self.finished = self._committer.finished
@@ -102,7 +102,7 @@ class OffsetConsumption:
     async def close(self, patience: Patience) -> None:
         """Wait for commits that are under way, and stop."""
         await self._committer.close(patience)
-        for part in (self._positions, self._fetcher, self._topics):
+        for part in (self._positions, self.fetcher, self._topics):
             await part.close()
 
     # Reading.
@@ -119,10 +119,10 @@ class OffsetConsumption:
 
     def go_on(self) -> None:
         """Look up and fetch what can be."""
-        if self._fetcher.busy:
+        if self.fetcher.busy:
             return
         self._positions.kick()
-        self._fetcher.kick()
+        self.fetcher.kick()
 
     def take(self, max_records: int) -> Messages:
         """What has arrived; positions go on with what is taken."""
@@ -174,10 +174,10 @@ class OffsetConsumption:
     async def _renewed(self) -> None:
         await self._share_anew()
         self._absences.renewed(self._topics, self._partitions.assigned)
-        self._fetcher.renewed()
+        self.fetcher.renewed()
         self.go_on()
         self._news()
 
     def _found(self) -> None:
-        self._fetcher.kick()
+        self.fetcher.kick()
         self._news()

@@ -10,96 +10,20 @@ from penstock.errors import ConnectionLost, PenstockError, ProtocolViolation
 from penstock.model import Endpoint
 from penstock.net._away import FIRST_S, Away
 from penstock.net._buffers import Intake, join_small
+from penstock.net._lent import Lent, own_socket
 from penstock.net._links import LARGEST_CORRELATION
+from penstock.net._pending import AsyncioMany, AsyncioPending, AsyncioTold
 from penstock.net._reasons import hung_up, lost, timed_out
 from penstock.net._silence import Silence
 from penstock.net.options import TransportOptions
 from penstock.seams.channel import Dialect, Many, Outgoing, Told, ToldOfMany
 from penstock.seams.framing import Buffer, Buffers, Frame
+from penstock.seams.hold import Hold
 
 __all__ = ["AsyncioConnection", "AsyncioPending"]
 
-
-class AsyncioPending:
-    """A request on its way for whose answer somebody waits; until ``until`` (loop time), which is ``timeout_s``."""
-
-    __slots__ = ("future", "timeout_s", "until")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, timeout_s: float) -> None:
-        self.future: asyncio.Future[Frame] = loop.create_future()
-        self.timeout_s = timeout_s
-        self.until = loop.time() + timeout_s
-
-    def settle(self, frame: Frame) -> None:
-        """This is the answer."""
-        if not self.future.done():
-            self.future.set_result(frame)
-
-    def fail(self, error: PenstockError) -> None:
-        """There will be none."""
-        if not self.future.done():
-            self.future.set_exception(error)
-            self.future.exception()  # marks it as seen: an answer that nobody waits for is not worth a warning
-
-    @property
-    def answered(self) -> bool:
-        """Whether there is nothing to wait for."""
-        return self.future.done()
-
-    async def reply(self) -> Frame:
-        """Wait for the answer. Raises RequestTimeout, ConnectionLost, ProtocolViolation."""
-        return await self.future
-
-
-class AsyncioTold:
-    """A request on its way whose answer is told to somebody."""
-
-    __slots__ = ("_loop", "settle", "timeout_s", "until")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, told: Told, now: float, timeout_s: float) -> None:
-        self._loop = loop
-        self.settle = told
-        """Now: another turn of the loop would cost more than all the rest."""
-        self.timeout_s = timeout_s
-        self.until = now + timeout_s
-
-    def fail(self, error: PenstockError) -> None:
-        """Later: whoever hears of it may write on this connection, of which not all is known to be lost yet."""
-        self._loop.call_soon(self.settle, error)
-
-
-class AsyncioMany:
-    """Requests on their way, numbered from ``first`` on; who hears of their answers knows them by their place."""
-
-    __slots__ = ("_answered", "_first", "_loop", "_over", "_told", "timeout_s", "until")
-
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, first: int, count: int, told: ToldOfMany, timeout_s: float
-    ) -> None:
-        self._loop = loop
-        self._first = first
-        self._answered = bytearray(count)
-        self._told = told
-        self._over = False
-        self.timeout_s = timeout_s
-        self.until = loop.time() + timeout_s
-
-    def settle(self, frame: Frame) -> None:
-        """One of them, now."""
-        place = (frame.correlation - self._first) % LARGEST_CORRELATION
-        self._answered[place] = 1
-        self._told(place, frame)
-
-    def fail(self, error: PenstockError) -> None:
-        """All that are left, later."""
-        if not self._over:
-            self._over = True
-            self._loop.call_soon(self._fail, error)
-
-    def _fail(self, error: PenstockError) -> None:
-        for place, answered in enumerate(self._answered):
-            if not answered:
-                self._told(place, error)
+_GRACE_S = 1.0
+"""For what has come while nobody received."""
 
 
 class AsyncioConnection(asyncio.BufferedProtocol):
@@ -120,12 +44,13 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         self._pending: dict[int, AsyncioPending | AsyncioTold | AsyncioMany] = {}
         self._clock: asyncio.TimerHandle | None = None
         self._rings_at = 0.0
-        self._last = 0
-        self._last_used = self._loop.time()
+        self.last = 0
+        self.last_used = self._loop.time()
         self._transport: asyncio.Transport | None = None
         self._window: asyncio.Future[None] | None = None
         self._turn = asyncio.Lock()
         self._queued = 0
+        self._lent: Lent | None = None
         self._end: PenstockError | None = None
         self._any_came = False
         self.received = self.sent = 0
@@ -155,13 +80,13 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         """Both ``free`` and ``usable``: asked for each request that waits for nothing."""
         if self._window is not None or self._queued or self._end is not None:
             return False
-        return bool(self._pending) or self._loop.time() - self._last_used <= idle_timeout_s
+        return bool(self._pending) or self._loop.time() - self.last_used <= idle_timeout_s
 
     def usable(self, idle_timeout_s: float) -> bool:
         """Open, and not idle for so long that the peer may be about to close it."""
         if self._end is not None:
             return False
-        return bool(self._pending) or self._loop.time() - self._last_used <= idle_timeout_s
+        return bool(self._pending) or self._loop.time() - self.last_used <= idle_timeout_s
 
     def start(self, request: Outgoing, *, timeout_s: float, held_s: float = 0.0) -> AsyncioPending:
         """Write a request; its answer is fetched later. Raises ConnectionLost."""
@@ -173,7 +98,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
     def tell(self, request: Outgoing, told: Told, *, timeout_s: float, held_s: float = 0.0) -> None:
         """Write a request; ``told`` hears of its answer. Raises ConnectionLost."""
         correlation = self._written(request)
-        now = self._last_used
+        now = self.last_used
         self._silence.asked(now, held_s, owed=bool(self._pending))
         if self._look is None:
             self._look = self._loop.call_later(FIRST_S + held_s, self._looks)
@@ -229,6 +154,50 @@ class AsyncioConnection(asyncio.BufferedProtocol):
                 self._write(message(self._next_correlation()))
         finally:
             self._queued -= 1
+
+    # For a thread that receives by itself.
+
+    def lend(self, hold: Hold) -> Lent | None:
+        """``penstock.seams.channel.PromptConnection``."""
+        transport, ready = self._transport, len(self._pending) == 1 and self._end is None and self._lent is None
+        if transport is None or not ready or not self.free or self._intake.pending:
+            return None
+        ((correlation, told),) = self._pending.items()
+        if not isinstance(told, AsyncioTold) or transport.get_write_buffer_size():
+            return None
+        if (sock := own_socket(transport)) is None:
+            return None
+        transport.pause_reading()
+        self._lent = Lent(self, self._loop, self._intake, sock, correlation, told, hold)
+        return self._lent
+
+    def returned(self, before: int, now: int | None) -> bool:
+        """Nobody else receives any more. The request that was ``before`` under way is ``now``, None: is answered. False
+        where the connection has ended, of which whoever asked is told."""
+        self._lent = None
+        told = self._pending.pop(before, None)
+        if told is None or self._end is not None or self._transport is None:
+            return False
+        if now is not None:
+            self._pending[now] = told
+            self._await_answer(0.0)
+            self._ring_by(told.until)
+        self._transport.resume_reading()
+        return True
+
+    def hear(self, frame: Frame) -> None:
+        """This has come."""
+        try:
+            self._take(frame)
+        except PenstockError as error:
+            self._break(error)
+
+    def write_rest(self, rest: Buffer) -> None:
+        """What is left of a request that was written in part."""
+        assert self._transport is not None
+        self._transport.write(rest)
+
+    # The end.
 
     def close(self) -> None:
         """Flush and close; what is in flight fails with ConnectionLost."""
@@ -291,7 +260,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
 
     def _written(self, request: Outgoing) -> int:
         """The correlation id that its answer will have."""
-        self._last = correlation = self._last % LARGEST_CORRELATION + 1
+        self.last = correlation = self.last % LARGEST_CORRELATION + 1
         self._write(request(correlation))
         return correlation
 
@@ -302,14 +271,14 @@ class AsyncioConnection(asyncio.BufferedProtocol):
             self._ring_by(pending.until)
 
     def _next_correlation(self) -> int:
-        self._last = self._last % LARGEST_CORRELATION + 1
-        return self._last
+        self.last = self.last % LARGEST_CORRELATION + 1
+        return self.last
 
     def _write(self, buffers: Buffers) -> None:
         if self._end is not None:
             raise lost(self._endpoint, self._end.message)
         assert self._transport is not None
-        self._last_used = self._loop.time()
+        self.last_used = self._loop.time()
         if len(buffers) == 1:
             self.sent += len(buffers[0])
             self._transport.write(buffers[0])
@@ -320,13 +289,16 @@ class AsyncioConnection(asyncio.BufferedProtocol):
 
     def _await_answer(self, held_s: float) -> None:
         """One timer a connection looks now and then, as long as answers are owed."""
-        self._silence.asked(self._last_used, held_s, owed=bool(self._pending))
+        self._silence.asked(self.last_used, held_s, owed=bool(self._pending))
         if self._look is None:
             self._look = self._loop.call_later(FIRST_S + held_s, self._looks)
 
     def _looks(self) -> None:
         self._look = None
         if self._pending:
+            if self._lent is not None:
+                self._silence.heard(self.last_used + self._lent.held_s)
+                self._lent.recall()
             self._look = self._loop.call_later(self._silence.look(self._loop.time()), self._looks)
 
     def _take(self, frame: Frame) -> None:
@@ -352,6 +324,9 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         now = self._loop.time()
         for correlation, pending in self._pending.items():
             if pending.until <= now:
+                if self._lent is not None and self._lent.recall():
+                    pending.until = now + _GRACE_S
+                    break
                 self._expired(correlation)
                 return
         if self._pending:
@@ -386,6 +361,8 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         for timer in (self._look, self._clock):
             if timer is not None:
                 timer.cancel()
+        if self._lent is not None:
+            self._lent.ended()
         pending, self._pending = self._pending, {}
         for each in pending.values():
             each.fail(self._end)

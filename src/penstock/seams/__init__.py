@@ -70,6 +70,8 @@ if TYPE_CHECKING:
     from penstock.seams.front import Session as Session
     from penstock.seams.kept_offsets import KeepsOffsetsHere as KeepsOffsetsHere
     from penstock.seams.kept_offsets import OffsetsFile as OffsetsFile
+    from penstock.seams.lending import LendsReads as LendsReads
+    from penstock.seams.lending import LentRead as LentRead
     from penstock.seams.locks import Locks as Locks
     from penstock.seams.member_abilities import HasEpoch as HasEpoch
     from penstock.seams.member_abilities import MatchesPatterns as MatchesPatterns
@@ -123,6 +125,7 @@ _HOME_OF = {
         ),
         "rebalances": "Rebalance RebalanceCause RebalanceEnding RebalanceMove RebalanceReason",
         "channel": "Channel Connection Dialect Link Outgoing Pending",
+        "lending": "LendsReads LentRead",
         "client": (
             "Avoids BatchLog BatchMembership Beats Fetched FoundOffset HasHead LogClient Membership NamesTopics Packed "
             "Pulled ReadFrom ReadLimits ReadsAgain ReadsAtOnce Sender SendsAtOnce Sent TellsTruncation"

@@ -12,6 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from penstock.errors import PenstockError
 from penstock.model import Endpoint
 from penstock.seams.framing import Buffers, Frame, Framing
+from penstock.seams.hold import Hold
 
 T = TypeVar("T")
 State = TypeVar("State", covariant=True)
@@ -90,6 +91,53 @@ class PromptConnection(Connection, Protocol):
 
         An error ends all that are unanswered.
         """
+        ...
+
+    def lend(self, hold: Hold) -> LentConnection | None:
+        """Have a thread receive here and write by itself, which has ``hold`` while it does. Called on the loop, which
+        leaves the connection alone until it is given back: nobody else may ask for anything meanwhile.
+
+        None where that cannot be (TLS, another network), or where there is more to wait for than one answer, which
+        whoever asked by ``tell`` is to be told.
+        """
+        ...
+
+
+class LentConnection(Protocol):
+    """A connection in the hands of a thread that waits for its answers: one request under way at a time, begun with the
+    one that was when it was lent. Whoever asked for that hears of what becomes of the last one, as soon as it is given
+    back. But for ``over`` everything is called with the hold.
+    """
+
+    @property
+    def fileno(self) -> int:
+        """What to wait for until something comes; not to be touched otherwise."""
+        ...
+
+    @property
+    def over(self) -> bool:
+        """The loop has it again, or it has ended. May be asked at any time."""
+        ...
+
+    def receive(self) -> Frame | None:
+        """The answer; None where it is not whole yet, or where something else came and it was given back for that."""
+        ...
+
+    def send(self, request: Outgoing, *, timeout_s: float, held_s: float) -> bool:
+        """Write the next request, after the answer; False where it is over, and nothing was written."""
+        ...
+
+    def give_back(self, frame: Frame | None = None, then: Callable[[], None] | None = None) -> None:
+        """The loop goes on, which still has to hear ``frame``; or does ``then``, where the answer was heard, unless the
+        connection ends before. Does nothing where it is over."""
+        ...
+
+    def forget(self) -> None:
+        """It is over, and nobody waits for its descriptor any more."""
+        ...
+
+    def break_off(self, then: Callable[[], None]) -> None:
+        """Something went wrong on the way, nobody knows how far it is: the loop does ``then``, and ends it."""
         ...
 
 

@@ -311,7 +311,7 @@ def test_a_fetch_that_meets_a_bug_after_its_pause_is_raised_by_polls(
         async with AsyncConsumer(f"{ADDRESS}/t", auto_offset_reset="earliest") as consumer:
             await consumer.poll(0.2)
             assert consumer._engine is not None
-            fetcher = type(vars(consumer._engine.consumption)["_fetcher"])
+            fetcher = type(vars(consumer._engine.consumption)["fetcher"])
             log.faults["read"].append(PenstockError("passes"))
             log.faults["read"][0].retriable = True  # type: ignore[union-attr]
             breaking(monkeypatch, fetcher, "_start", times=1)

@@ -11,7 +11,7 @@ import pytest
 from penstock import Consumer, Partition
 from penstock.client import WakeUp
 from penstock.client._loop_thread import LoopThread
-from penstock.client._news import News
+from penstock.client._news import News, Rung
 from penstock.errors import Closed
 from tests.conformance.fake_log import FakeLog
 from tests.unit.client import virtual_time
@@ -120,8 +120,8 @@ def test_another_thread_ends_the_wait(reader: Consumer, end: object, error: type
     news = reader._inner._engine._news  # type: ignore[union-attr]
     waits, hang = threading.Event(), news.hang_bell
 
-    def hang_bell() -> None:
-        hang()
+    def hang_bell(bell: Rung | None = None) -> None:
+        hang(bell)
         waits.set()
 
     news.hang_bell = hang_bell  # type: ignore[method-assign]

@@ -20,12 +20,14 @@ from penstock.protocols.kafka.client.versions import Versions
 from penstock.protocols.kafka.names import check_topic
 from penstock.seams.channel import Channel, Dialect
 from penstock.seams.client import FetchHeard, FoundOffset, Membership, ReadFrom, ReadLimits
+from penstock.seams.hold import Hold
 from penstock.seams.membership import GroupOptions
 
 if TYPE_CHECKING:
     from penstock.protocols.kafka.client.admin import KafkaAdmin
     from penstock.protocols.kafka.client.coordinator import Coordinator
     from penstock.protocols.kafka.client.fetched import KafkaFetched
+    from penstock.protocols.kafka.client.lent_reads import KafkaLentRead
     from penstock.protocols.kafka.client.ranges import KafkaRange
     from penstock.protocols.kafka.client.reading import KafkaReader
     from penstock.protocols.kafka.client.sender import KafkaSender
@@ -98,6 +100,10 @@ class KafkaClient:
     def read_again(self, node: Node, moved: Sequence[ReadFrom], heard: FetchHeard) -> bool:
         """``penstock.seams.client.ReadsAgain``."""
         return self._its_reader is not None and self._its_reader.read_again(node, moved, heard)
+
+    def lend_read(self, node: Node, hold: Hold) -> KafkaLentRead | None:
+        """``penstock.seams.lending.LendsReads``."""
+        return None if self._its_reader is None else self._its_reader.lend(node, hold)
 
     def ranges(self, wanted: LogRange, *, fetch_bytes: int = 0) -> KafkaRange:
         """Read exactly ``[start, end)`` of one partition, fetching ahead; ``fetch_bytes`` 0 leaves the size to us."""

@@ -181,6 +181,11 @@ class FetchSession:
             self._asked = None
             self._see(Event.LOST)
 
+    def in_doubt(self) -> None:
+        """Nobody knows what became of what was asked last."""
+        self._asked = None
+        self._see(Event.LOST)
+
     def farewell(self) -> Asked | None:
         """What to send so that the broker keeps nothing any more; None if it keeps nothing. It is not waited for."""
         left = None if self._id == _NO_SESSION else Asked(self._id, _WITHOUT, {})

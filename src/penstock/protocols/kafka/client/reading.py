@@ -18,6 +18,7 @@ from penstock.protocols.kafka.client.cluster import Cluster
 from penstock.protocols.kafka.client.fetch_form import WHAT, FetchForm, leads
 from penstock.protocols.kafka.client.fetch_sessions import Asked, FetchSession, Key, Place, alone
 from penstock.protocols.kafka.client.fetched import LEFT_OUT, KafkaFetched
+from penstock.protocols.kafka.client.lent_reads import KafkaLentRead
 from penstock.protocols.kafka.client.options import KafkaOptions
 from penstock.protocols.kafka.client.read_replicas import ReadReplicas
 from penstock.protocols.kafka.client.routing import note_error
@@ -30,6 +31,7 @@ from penstock.protocols.kafka.messages.plain_fetch import FIRST_PLAIN, RequestFo
 from penstock.seams.channel import PromptLink
 from penstock.seams.client import FetchHeard, ReadFrom, ReadLimits
 from penstock.seams.framing import Frame
+from penstock.seams.hold import Hold
 
 __all__ = ["KafkaReader", "Read"]
 
@@ -267,7 +269,7 @@ class KafkaReader:
             found: Sequence[KafkaFetched] | Exception | None
             try:
                 plain = None if isinstance(answer, PenstockError) else read_plain(answer.body, still.requests.version)
-                found = self._unusual(still, asked, answer, node) if plain is None else still.answered(asked, plain)
+                found = self._unusual(still, answer, node) if plain is None else still.answered(plain)
                 if found is None:
                     self._tell(still.link, node, still.reads, still.limits, heard)
                     return
@@ -283,6 +285,14 @@ class KafkaReader:
             return False
         return True
 
+    def lend(self, node: Node, hold: Hold) -> KafkaLentRead | None:
+        """``penstock.seams.lending.LendsReads``."""
+        still = self._stills.get(node.endpoint)
+        if still is None or still.asked is None:
+            return None
+        lent = still.link.connection.lend(hold)
+        return None if lent is None else KafkaLentRead(still, lent, self._cluster, self._replicas)
+
     def _still(self, node: Node) -> StillRead | None:
         """The node's last read, if that can be asked again at all."""
         last = self._last.pop(node.endpoint, None)
@@ -291,11 +301,10 @@ class KafkaReader:
             self._stills[node.endpoint] = still
         return still
 
-    def _unusual(
-        self, still: StillRead, asked: Asked, answer: Frame | PenstockError, node: Node
-    ) -> Sequence[KafkaFetched] | None:
+    def _unusual(self, still: StillRead, answer: Frame | PenstockError, node: Node) -> Sequence[KafkaFetched] | None:
         """As ``_told``, which looks at what is not plain."""
         reads = still.reads
+        asked, still.asked = still.asked, None
         form = FetchForm(self._cluster, node, reads, self._replicas, still.keys)
         read = Read(form, still.limits, self._sessions.get(node.endpoint), asked, still.requests.version)
         return self._told(still.link, read, answer, reads, node)

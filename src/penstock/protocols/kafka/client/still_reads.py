@@ -41,8 +41,8 @@ class StillRead:
     """Of one node's session, on one connection. ``changes`` is the cluster's when the first request was composed."""
 
     __slots__ = (
-        "_by_key", "_by_partition", "_options", "_session", "changes", "held_s", "limits", "link", "requests",
-        "timeout_s",
+        "_by_key", "_by_partition", "_options", "asked", "changes", "held_s", "limits", "link", "requests",
+        "session", "timeout_s",
     )  # fmt: skip
 
     def __init__(
@@ -57,7 +57,7 @@ class StillRead:
         timeout_s: float,
     ) -> None:
         self._options = cluster.calls.options
-        self._session = session
+        self.session = session
         self._by_key = {
             key: _Still(key, read, place, cluster.lineage(read.partition)) for key, (read, place) in reads.items()
         }
@@ -68,6 +68,8 @@ class StillRead:
         self.timeout_s = timeout_s
         self.requests = requests
         self.changes = changes
+        self.asked: Asked | None = None
+        """What is under way."""
 
     @property
     def keys(self) -> Sequence[Key]:
@@ -90,18 +92,17 @@ class StillRead:
             told = each.place.leader_epoch
             if epoch not in (UNKNOWN, told):
                 return None  # its leader may have to be asked first whether it has the same past
-            named[each.key] = Place(read.offset, told, epoch, read.max_bytes)
-        asked = self._session.ask_again(named)
-        if asked is not None:
-            for read in moved:
-                each = self._by_partition[read.partition]
-                each.read, each.place = read, named[each.key]
+            each.read = read
+            each.place = named[each.key] = Place(read.offset, told, epoch, read.max_bytes)
+        asked = self.asked = self.session.ask_again(named)
         return asked
 
-    def answered(self, asked: Asked, plain: Plain) -> list[KafkaFetched]:
+    def answered(self, plain: Plain) -> list[KafkaFetched]:
         """What came."""
+        asked, self.asked = self.asked, None
+        assert asked is not None
         session_id, parts = plain
-        self._session.answered(asked, NONE, session_id, parts)
+        self.session.answered(asked, NONE, session_id, parts)
         found: list[KafkaFetched] = []
         for key, part in parts.items():
             each = self._by_key.get(key)

@@ -1,0 +1,196 @@
+"""Own reading: a synchronous consumer that waits for records receives them itself, in the thread that polls.
+
+The loop's thread would wake for each answer, write the next request and wake the one that polls: where a record comes
+now and then, that is a third of what it costs. So once a few polls have waited for little, reads that are under way are
+lent to the thread (`seams.lending.LentRead`); whatever is unusual, or more than a little, goes back to the loop, and
+reading goes on there as ever. Between polls nobody receives: what the loop does for a poll it can do only once all are
+back.
+
+What must not live here: what an answer is good for (`_fetcher`), and sockets but the bell's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import select
+import socket
+from typing import Final
+
+from penstock.client._fetcher import Fetcher
+from penstock.client._news import News
+from penstock.client._rounds import Round
+from penstock.client._waiting import LONGEST_S
+from penstock.seams import LentRead
+from penstock.seams.hold import LOOP, READER, Hold
+
+__all__ = ["OwnReading"]
+
+_BEGIN_AFTER: Final = 3
+"""Polls that have waited, more than have not."""
+
+_END_AFTER: Final = -8
+"""Polls that have not, more than have: the loop may fetch ahead for them."""
+
+_NOT_AGAIN_FOR: Final = 64
+"""Polls that wait, at most, until it is tried again where it could not be."""
+
+
+class Bell:
+    """Wakes a thread that waits for descriptors. Rung from any thread, and by a signal's handler."""
+
+    def __init__(self) -> None:
+        self._heard, self._rope = socket.socketpair()
+        self._heard.setblocking(False)
+        self._rope.setblocking(False)
+        self.fileno = self._heard.fileno()
+
+    def put(self, what: None) -> None:
+        """Ring; as a queue's."""
+        del what
+        with contextlib.suppress(OSError):  # it rings already, or nobody waits any more
+            self._rope.send(b"\0")
+
+    def quiet(self) -> None:
+        """It has been heard."""
+        with contextlib.suppress(OSError):
+            self._heard.recv(4_096)
+
+    def close(self) -> None:
+        """Nobody waits any more."""
+        self._heard.close()
+        self._rope.close()
+
+
+class OwnReading:
+    """One consumer's. Made where ``wait`` is called, in the thread that polls; one thread at a time does."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, fetcher: Fetcher, news: News) -> None:
+        self._loop = loop
+        self._fetcher = fetcher
+        self._news = news
+        self._hold = Hold()
+        self._inside = False
+        self._reads: dict[int, tuple[Round, LentRead]] = {}
+        self._score = self._failed = 0
+        self._closed = False
+        self._poll: select.poll
+        self.bell: Bell | None = None
+
+    @property
+    def lent(self) -> bool:
+        """Whether reads are, as far as is known. May be asked at any time."""
+        return bool(self._reads)
+
+    # In the thread that polls.
+
+    def enter(self) -> bool:
+        """Whether reads are lent; then they are this thread's until it leaves."""
+        if self._inside:  # a handler may raise anywhere, also before one has left
+            self.leave()
+        if not self._reads:
+            return False
+        self._inside = True
+        if not self._hold.take(READER):
+            self._inside = False
+            return False
+        for _, read in self._reads.values():
+            if read.over:
+                self._forget_what_is_over()
+                break
+        if not self._reads:
+            self.leave()
+            return False
+        return True
+
+    def leave(self) -> None:
+        """The loop may take reads back."""
+        self._hold.leave(READER)
+        self._inside = False
+        if self._score < 0:
+            self._score += 1
+        if self._closed:
+            self.close()
+
+    def wait(self, seconds: float) -> None:
+        """Block until something has come or the bell rings, for ``seconds`` or a moment at most, and take it in."""
+        bell = self.bell
+        assert bell is not None
+        for fileno, _ in self._poll.poll(1_000 * (seconds if 0.0 <= seconds < LONGEST_S else LONGEST_S)):
+            if fileno == bell.fileno:
+                bell.quiet()
+                continue
+            if (lent := self._reads.get(fileno)) is None:
+                continue
+            round_, read = lent
+            try:
+                answers = read.receive()
+                if answers is not None and (rest := self._fetcher.went_on(round_, answers, read)) is not None:
+                    read.give_back(rest)
+            except BaseException:
+                read.break_off()
+                self._forget_what_is_over()
+                raise
+            if read.over:
+                self._forget_what_is_over()
+
+    def give_back(self) -> None:
+        """The loop goes on with all of them."""
+        for _, read in self._reads.values():
+            read.give_back()
+        self._forget_what_is_over()
+
+    def waited(self) -> None:
+        """A poll has waited for what the loop received; have reads lent if that goes on."""
+        self._score += 1
+        if self._score >= _BEGIN_AFTER:
+            self._score = 0
+            self._loop.call_soon_threadsafe(self._lend)
+
+    def did_not_wait(self) -> None:
+        """A poll has found something at once."""
+        if self._score > _END_AFTER:
+            self._score -= 1
+        elif self._reads and self.enter():
+            self.give_back()
+            self.leave()
+
+    def _forget_what_is_over(self) -> None:
+        for fileno, (_, read) in list(self._reads.items()):
+            if read.over:
+                with contextlib.suppress(KeyError):
+                    self._poll.unregister(fileno)
+                self._reads.pop(fileno, None)
+                read.forget()
+
+    # On the loop.
+
+    def _lend(self) -> None:
+        if self._closed or not self._hold.take(LOOP):
+            return
+        try:
+            lent = self._fetcher.lend(self._hold)
+            if not lent:
+                self._failed = min(2 * self._failed + 1, _NOT_AGAIN_FOR)
+                self._score = -self._failed
+                return
+            self._failed = 0
+            if self.bell is None:
+                self.bell = Bell()
+                self._poll = select.poll()
+                self._poll.register(self.bell.fileno, select.POLLIN)
+            for round_, read in lent:
+                self._poll.register(read.fileno, select.POLLIN)
+                self._reads[read.fileno] = round_, read
+        finally:
+            self._hold.leave(LOOP)
+            self._news.ring()
+
+    def close(self) -> None:
+        """Nobody reads any more: after the connections have ended. On the loop, or where the thread leaves after it."""
+        self._closed = True
+        if self._hold.take(LOOP):
+            self._forget_what_is_over()
+            if self.bell is not None:
+                self.bell.close()
+            self._hold.leave(LOOP)
