@@ -17,6 +17,7 @@ import numba
 from numba import types
 from numba.core.caching import CompileResultCacheImpl
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.cpu import CPUTargetOptions
 
 from penstock.kernels.cache import folder
 
@@ -51,6 +52,12 @@ OUT_INT64S: Final = _array(types.int64, readonly=False)
 OUT_TABLE: Final = _array(types.int64, 2, readonly=False)
 
 
+# Kernels fill the arrays they are given, and make none. Where numba believes that they might, each call inside a kernel
+# counts references of its arrays up and down, atomically, a dozen times a record: that was most of what encoding took.
+_COUNTS: Final = "_nrt"  # no public name; a numba that has another one only takes longer
+_OPTIONS: Final[dict[str, Any]] = {"nogil": True} | ({_COUNTS: False} if hasattr(CPUTargetOptions, _COUNTS) else {})
+
+
 def compiled(*arguments: Any) -> Callable[[_Function], _Function]:
     """Compile now, or load what an earlier process compiled; runs without the GIL.
 
@@ -61,12 +68,12 @@ def compiled(*arguments: Any) -> Callable[[_Function], _Function]:
     def compile_now(function: _Function) -> _Function:
         place = folder(function.__module__.partition("._numba")[0])
         if place is None:
-            return cast(_Function, numba.njit(arguments, nogil=True)(function))
+            return cast(_Function, numba.njit(arguments, **_OPTIONS)(function))
         try:
             with _kept(function, place):
-                return cast(_Function, numba.njit(arguments, nogil=True, cache=True)(function))
+                return cast(_Function, numba.njit(arguments, cache=True, **_OPTIONS)(function))
         except (OSError, RuntimeError):  # a full disk, a folder taken away; numba found nowhere to keep it
-            return cast(_Function, numba.njit(arguments, nogil=True)(function))
+            return cast(_Function, numba.njit(arguments, **_OPTIONS)(function))
 
     return compile_now
 
@@ -113,4 +120,4 @@ def _kept(function: Callable[..., Any], place: Path) -> Iterator[None]:
 
 def inlined(function: _Function) -> _Function:
     """Compile as a part of the kernels that call it."""
-    return cast(_Function, numba.njit(nogil=True)(function))
+    return cast(_Function, numba.njit(**_OPTIONS)(function))
