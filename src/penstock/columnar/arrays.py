@@ -58,16 +58,19 @@ def numbers(
 
 def binary_of(parts: Sequence[bytes | memoryview | None], kind: pa.DataType = _BINARY) -> pa.Array:
     """Return the ``parts`` as a binary (or string) array; None is null. Raises TypeError for what is not bytes."""
-    rows = len(parts)
-    nulls = parts.count(None)
+    rows, nulls = len(parts), 0
+    try:
+        data = b"".join(cast("Sequence[bytes]", parts))
+        lengths: Iterable[int] = map(len, cast("Sequence[bytes]", parts))  # no frame of ours a record
+    except TypeError:  # there is a null, which most columns have not: nobody looks for it first
+        nulls = parts.count(None)
+        data = b"".join(filter(None, parts))
+        lengths = (0 if part is None else len(part) for part in parts)
     if nulls == rows:
         return pa.nulls(rows, kind)
-    data = b"".join(filter(None, parts))
-    lengths: Iterable[int] = (0 if part is None else len(part) for part in parts)
-    if not nulls:
-        lengths = map(len, cast("Sequence[bytes]", parts))  # no frame of ours a record
-    ends = np.zeros(rows + 1, np.int32)
-    np.cumsum(np.fromiter(lengths, np.int32, rows), out=ends[1:])
+    ends = np.empty(rows + 1, np.int32)
+    ends[0] = 0
+    np.fromiter(lengths, np.int32, rows).cumsum(out=ends[1:])
     bitmap = _bitmap(np.fromiter((part is not None for part in parts), np.bool_, rows)) if nulls else None
     return pa.Array.from_buffers(kind, rows, [bitmap, pa.py_buffer(ends), pa.py_buffer(data)], nulls)
 
