@@ -28,6 +28,7 @@ __all__ = ["TopicRouter"]
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 NOTHING_NAMED: Final[Mapping[int, int]] = {}
+_FIRST: Final = np.zeros(1, np.int64)
 
 
 class TopicRouter:
@@ -140,19 +141,18 @@ class TopicRouter:
         return (self._sticky,) * rows
 
     def _route_columns(self, rows: pa.RecordBatch, outcome: Outcome, born: float) -> list[Run]:
-        target, free = self._targets(rows, outcome.size)
         named = rows.schema.get_field_index("partition")
+        if named < 0 and len(self._partitions) == 1 and self._chooser is None:
+            return self._route_whole(0, rows, outcome, born, free=not _any_key(rows))
+        target, free = self._targets(rows, outcome.size)
         if named >= 0:
             rows = rows.remove_column(named)
-        used = np.unique(target)
-        if len(used) == 1:
-            run = self._run(outcome, int(used[0]), rows, outcome.size, born)
-            run.free = bool(free.all())
-            outcome.runs = [run]
-            return outcome.runs
+        if int(target.min()) == (last := int(target.max())):
+            return self._route_whole(last, rows, outcome, born, free=bool(free.all()))
         order = np.argsort(target, kind="stable")
-        bounds = np.searchsorted(target[order], used)
-        lengths = np.diff(bounds, append=len(target))
+        in_order = target[order]
+        bounds = np.concatenate([_FIRST, np.flatnonzero(in_order[1:] != in_order[:-1]) + 1])
+        used, lengths = in_order[bounds], np.diff(bounds, append=len(target))
         sorted_rows = taken(rows, order)
         runs = [
             self._run(
@@ -172,6 +172,14 @@ class TopicRouter:
         place[order] = np.arange(len(target), dtype=np.int32) - np.repeat(bounds, lengths).astype(np.int32)
         outcome.places = (run_of, place)
         outcome.runs = runs
+        return runs
+
+    def _route_whole(
+        self, partition: int, rows: pa.RecordBatch, outcome: Outcome, born: float, *, free: bool
+    ) -> list[Run]:
+        run = self._run(outcome, partition, rows, outcome.size, born)
+        run.free = free
+        runs = outcome.runs = [run]
         return runs
 
     def elsewhere(self, partition: Partition) -> Partition | None:
@@ -235,6 +243,11 @@ class TopicRouter:
             well = [each for each in range(self.count) if not self._avoids(self._partitions[each])]
             others = [min(well, key=lambda each: (each - drawn) % self.count) for drawn in others] if well else others
         return min(others, key=lambda each: self._waiting_bytes(self._partitions[each]))
+
+
+def _any_key(rows: pa.RecordBatch) -> bool:
+    at = rows.schema.get_field_index("key")
+    return at >= 0 and bool(rows.column(at).null_count < rows.num_rows)
 
 
 def _named(column: pa.Array) -> Int64s:
