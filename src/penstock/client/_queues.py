@@ -200,6 +200,8 @@ class PartitionQueue:
             assert run.rows is not None
             if first is not None and (left <= 0 or not _fit_together(first, run.rows)):
                 break
+            if segments and left < run.size <= most_bytes and not 4 * run.size <= 3 * most_bytes:
+                break  # nearly a batch by itself: in two pieces it would be copied, and so would be all that follow it
             weight = max(run.size // run.count, 1)
             fitting = left // weight
             if not fitting and segments:
@@ -207,7 +209,7 @@ class PartitionQueue:
             first = run.rows if first is None else first
             rows = max(1, min(run.count - self._taken, fitting))
             segments.append(Segment(run, self._taken, rows))
-            left -= rows * weight
+            left -= run.size if rows == run.count else rows * weight
             self._advance(run, rows)
         return segments
 
