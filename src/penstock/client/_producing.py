@@ -18,7 +18,7 @@ from penstock.client._choosing import PartitionerFunction, chooser_of
 from penstock.client._delivering import Delivering, Hooks
 from penstock.client._ending import Ending, error_of, undelivered
 from penstock.client._inside import failed_inside, guarded
-from penstock.client._intake import Intake
+from penstock.client._intake import Intake, nothing_is_plain
 from penstock.client._intercepting import ProducerInterceptors
 from penstock.client._keys import KeyPartitions
 from penstock.client._meters import ProducerMeter
@@ -68,8 +68,7 @@ class ProducerEngine:
         self._client = client
         self._loop = asyncio.get_running_loop()
         self._callbacks = callbacks or LoopCallbacks()
-        memory = (config.batch_size_bytes, config.buffer_memory_bytes)
-        self.intake = Intake(self._loop, *memory, partial(post, self._tick), self._callbacks)
+        self.intake = Intake(self._loop, config, partial(post, self._tick), self._callbacks, self.surroundings.now_ns)
         self._room = Room(self.intake, config.max_block_ms, self._tick)
         self.wait_for_room = self._room.wait
         self._names = TopicNames(client)
@@ -78,6 +77,7 @@ class ProducerEngine:
         self.record = partial(interceptors.record, record) if interceptors else record
         self.tables = partial(interceptors.tables, putting.tables) if interceptors else putting.tables
         self.watch = interceptors.watch if interceptors else None
+        self.put_plain = self.intake.put_plain if not (serializers or interceptors) else nothing_is_plain
         self._flushing = 0
         self._unseen: Outcome | None = None
         self._routers: dict[str, TopicRouter] = {}

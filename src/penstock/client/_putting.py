@@ -34,7 +34,7 @@ class Putting:
     def __init__(self, names: TopicNames, config: ProducerConfig, surroundings: Surroundings) -> None:
         self._names = names
         self._config = config
-        self._surroundings = surroundings
+        self._now_ns = surroundings.now_ns
         self._largest_record = largest_record(config)
 
     def record(
@@ -58,7 +58,7 @@ class Putting:
             raise too_large(size, self._config)
         if partition is not None:
             partition = check_partition_id(partition, topic)
-        timestamp_ms = self._surroundings.now_ms() if timestamp_ms is None else check_timestamp(timestamp_ms)
+        timestamp_ms = self._now_ns() // 1_000_000 if timestamp_ms is None else check_timestamp(timestamp_ms)
         return topic, key, value, headers, partition, timestamp_ms, size
 
     def tables(self, topic: str | None, rows: RowsLike) -> Iterator[TableToPut]:

@@ -19,10 +19,10 @@ from penstock.columnar.builder import BatchBuilder, HeadersLike
 from penstock.columnar.few import FEW, Rows
 from penstock.errors import UsageError
 
-__all__ = ["StagedTable", "Staging", "payload", "record_size"]
+__all__ = ["OVERHEAD", "StagedTable", "Staging", "payload", "record_size"]
 
 _HEADERS: Final = "Headers are text to bytes or None"
-_OVERHEAD: Final = 80
+OVERHEAD: Final = 80
 """Bytes of memory and of batch that a record takes beside its key and value, about."""
 
 
@@ -50,7 +50,7 @@ def _pairs(headers: object) -> Iterator[tuple[object, object]]:
 
 def record_size(key: bytes | None, value: bytes | None, headers: HeadersLike | None) -> int:
     """About what a record weighs. Raises UsageError for headers of another shape."""
-    size = _OVERHEAD
+    size = OVERHEAD
     if key is not None:
         size += len(key)
     if value is not None:
@@ -76,15 +76,18 @@ def _is_unicode(text: str) -> bool:
 class Staging:
     """Single records of one topic, put in one after the other, until they are given to partitions together."""
 
-    __slots__ = ("_builder", "born", "count", "named", "outcome", "size", "topic")
+    __slots__ = ("_builder", "born", "keys", "named", "outcome", "size", "timestamps", "topic", "values")
 
     def __init__(self, topic: str, outcome: Outcome, born: float) -> None:
         self.topic = topic
         self.outcome = outcome
         self.born = born
         self.size = 0
-        self.count = 0
-        self._builder = BatchBuilder()
+        builder = self._builder = BatchBuilder()
+        self.keys = builder.keys
+        self.values = builder.values
+        self.timestamps = builder.timestamps
+        """Appended to last: a record is in as soon as its timestamp is."""
         self.named: dict[int, int] = {}
         """The partitions that records named, by row."""
 
@@ -98,26 +101,31 @@ class Staging:
         size: int,
     ) -> int:
         """Add a record; returns its row."""
-        row = self.count
+        row = len(self.timestamps)
         if partition is not None:
             self.named[row] = partition
-        self._builder.append(key, value, timestamp_ms, headers)
+        if headers:
+            self._builder.add_headers(headers)
+        self.keys.append(key)
+        self.values.append(value)
+        self.timestamps.append(timestamp_ms)
         self.size += size
-        self.count = row + 1
         return row
 
     def repair(self) -> None:
         """Forget the half of a record whose ``append`` was interrupted."""
-        self._builder.repair()
-        self.count = len(self._builder)
-        self.named.pop(self.count, None)
+        builder = self._builder
+        builder.repair()
+        self.named.pop(len(builder), None)
+        pairs = enumerate(zip(self.keys, self.values, strict=True))
+        self.size = sum(record_size(key, value, builder.headers_of(row)) for row, (key, value) in pairs)
 
     def __len__(self) -> int:
-        return self.count
+        return len(self.timestamps)
 
     def rows(self) -> Rows:
         """The records as they are where they are few; else as columns, with ``partition`` if any record named one."""
-        if self.count <= FEW:
+        if len(self) <= FEW:
             return self._builder.few()
         rows = self._builder.rows()
         if not self.named:

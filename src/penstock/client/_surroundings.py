@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from dataclasses import field
 
 from penstock._dataclasses import dataclass
 
@@ -20,10 +21,10 @@ def wall_clock_ms() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """``dice`` is uniform in [0, 1); ``now_ms`` the wall clock."""
+    """``dice`` is uniform in [0, 1); ``now_ns`` the wall clock, in what Python has a function for."""
 
     dice: Callable[[], float] = random.random
-    now_ms: Callable[[], int] = wall_clock_ms
+    now_ns: Callable[[], int] = field(default_factory=lambda: time.time_ns)
 
 
 @dataclass(frozen=True, slots=True)

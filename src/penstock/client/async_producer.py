@@ -129,11 +129,13 @@ class AsyncProducer(Handle, Generic[K, V]):
         engine = self._engine
         if engine is None or self._home is not asyncio.get_running_loop():
             engine = await self._start()
-        record = engine.record(topic, value, key, headers, partition, timestamp_ms)
-        while (delivery := engine.intake.put(*record)) is None:
-            await engine.wait_for_room(record[-1])
-        if engine.watch is not None:
-            engine.watch(delivery)
+        delivery = engine.put_plain(topic, value, key, headers, partition, timestamp_ms)
+        if delivery is None:
+            record = engine.record(topic, value, key, headers, partition, timestamp_ms)
+            while (delivery := engine.intake.put(*record)) is None:
+                await engine.wait_for_room(record[-1])
+            if engine.watch is not None:
+                engine.watch(delivery)
         if delivery.outcome is not self._last:
             # A loop of sends never waits for anything: let what is full go out, once a batch.
             self._last = delivery.outcome

@@ -296,11 +296,17 @@ class Delivery(Waitable[RecordMetadata]):
     """
 
     __slots__ = ("_row", "_timestamp_ms", "outcome")
+    # No __init__: a call of it costs as much as all else of making one. Who makes one fills the slots.
+    outcome: Outcome
+    _row: int
+    _timestamp_ms: int
 
-    def __init__(self, outcome: Outcome, row: int, timestamp_ms: int) -> None:
-        self.outcome = outcome
-        self._row = row
-        self._timestamp_ms = timestamp_ms
+    @classmethod
+    def of(cls, outcome: Outcome, row: int, timestamp_ms: int) -> Delivery:
+        """That of one row; ``timestamp_ms`` is what it has where the log does not stamp records."""
+        delivery = cls()
+        delivery.outcome, delivery._row, delivery._timestamp_ms = outcome, row, timestamp_ms
+        return delivery
 
     def done(self) -> bool:
         """Whether the record is stored, or has failed for good."""

@@ -101,14 +101,16 @@ class Producer(Handle, Generic[K, V]):
         Without a partition, equal keys go to equal partitions. Waits only while ``buffer_memory_bytes`` are full, and
         raises BufferFull after ``max_block_ms``. Raises UsageError for what cannot be sent, Closed.
         """
-        if self._loop.forked:
-            self._loop.check_fork()
         engine = self._inner._engine or self._start()
-        record = engine.record(topic, value, key, headers, partition, timestamp_ms)
-        while (delivery := engine.intake.put(*record)) is None:
-            self._loop.run(partial(engine.wait_for_room, record[-1]))
-        if engine.watch is not None:
-            engine.watch(delivery)
+        delivery = engine.put_plain(topic, value, key, headers, partition, timestamp_ms)
+        if delivery is None:
+            if self._loop.forked:
+                self._loop.check_fork()
+            record = engine.record(topic, value, key, headers, partition, timestamp_ms)
+            while (delivery := engine.intake.put(*record)) is None:
+                self._loop.run(partial(engine.wait_for_room, record[-1]))
+            if engine.watch is not None:
+                engine.watch(delivery)
         return delivery
 
     def send_batch(self, topic: str | None, rows: RowsLike) -> BatchDelivery:

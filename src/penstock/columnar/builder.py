@@ -34,38 +34,50 @@ _SCHEMA_WITH_HEADERS: Final = _SCHEMA.append(pa.field("headers", HEADERS_TYPE))
 
 
 class BatchBuilder:
-    """Records in the order of `append`; ``size`` is an upper bound of the uncompressed batch in bytes."""
+    """Records in the order of `append`; ``size`` is an upper bound of the uncompressed batch in bytes.
 
-    __slots__ = ("_headers", "_keys", "_timestamps", "_values", "size")
+    Who is in a hurry appends to ``keys``, ``values`` and ``timestamps`` himself, in this order, and counts sizes
+    himself: a record is in as soon as its timestamp is.
+    """
+
+    __slots__ = ("_headers", "keys", "size", "timestamps", "values")
 
     def __init__(self) -> None:
-        self._keys: list[bytes | None] = []
-        self._values: list[bytes | None] = []
-        self._timestamps: list[int] = []
+        self.keys: list[bytes | None] = []
+        self.values: list[bytes | None] = []
+        self.timestamps: list[int] = []
         self._headers: dict[int, list[tuple[str, bytes | None]]] = {}
         self.size = HEADER_BYTES
 
     def __len__(self) -> int:
-        return len(self._timestamps)
+        return len(self.timestamps)
 
     def append(
         self, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: HeadersLike | None = None
     ) -> int:
         """Add a record; returns the estimated size of the batch in bytes."""
         if headers:
-            self._headers[len(self._timestamps)] = self._take_headers(headers)
-        self._keys.append(key)
-        self._values.append(value)
-        self._timestamps.append(timestamp_ms)
+            self.add_headers(headers)
+        self.keys.append(key)
+        self.values.append(value)
+        self.timestamps.append(timestamp_ms)
         self.size += _RECORD_OVERHEAD + (len(key) if key else 0) + (len(value) if value else 0)
         return self.size
 
+    def add_headers(self, headers: HeadersLike) -> None:
+        """Those of the record that is appended next."""
+        self._headers[len(self.timestamps)] = self._take_headers(headers)
+
+    def headers_of(self, row: int) -> HeaderPairs:
+        """Those of one record."""
+        return self._headers.get(row, ())
+
     def repair(self) -> None:
         """Forget the half of a record whose ``append`` was interrupted, by a signal's handler that raised."""
-        whole = len(self._timestamps)
+        whole = len(self.timestamps)
         self._headers.pop(whole, None)
-        del self._keys[whole:]
-        del self._values[whole:]
+        del self.keys[whole:]
+        del self.values[whole:]
 
     def _take_headers(self, headers: HeadersLike) -> list[tuple[str, bytes | None]]:
         pairs = list(headers.items() if isinstance(headers, Mapping) else headers)
@@ -77,11 +89,11 @@ class BatchBuilder:
 
         Raises UsageError where a key or a value is not bytes.
         """
-        return columns_from(self._keys, self._values, self._timestamps, self._headers)
+        return columns_from(self.keys, self.values, self.timestamps, self._headers)
 
     def few(self) -> FewRows:
         """The records as they are: for a handful. Nothing may be appended any more."""
-        return FewRows(self._keys, self._values, self._timestamps, self._headers)
+        return FewRows(self.keys, self.values, self.timestamps, self._headers)
 
     def build(self, codec: Codec = Codec.NONE, producing: Producing | None = None) -> memoryview:
         """Encode the records as one batch; see `penstock.columnar.encode.encode_v2`."""
@@ -100,7 +112,7 @@ def columns_from(
     except TypeError as error:
         raise UsageError(f"keys and values must be bytes or None: {error}") from None
     count = len(timestamps)
-    arrays.append(numbers(_MILLISECONDS, count, np.array(timestamps, np.int64)))
+    arrays.append(numbers(_MILLISECONDS, count, np.fromiter(timestamps, np.int64, count)))
     if not headers:
         return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
     arrays.append(headers_of([headers.get(row, ()) for row in range(count)]))

@@ -31,7 +31,7 @@ def test_a_result_that_comes_meanwhile_is_told_once(before: bool) -> None:
     loop = asyncio.new_event_loop()
     told: list[object] = []
     try:
-        for kind in (lambda each: Delivery(each, 0, -1), lambda each: BatchDelivery([each])):
+        for kind in (lambda each: Delivery.of(each, 0, -1), lambda each: BatchDelivery([each])):
             outcome = ComesMeanwhile(loop, before=before)
             kind(outcome).add_done_callback(told.append)
             assert len(told) == 1, "told never"

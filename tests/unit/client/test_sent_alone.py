@@ -302,7 +302,7 @@ def test_fates_are_never_seen_half_sorted() -> None:
         middle = whole.fates
         whole.settle(Fate(0, 2, 10, -1, None))
         assert (seen, [fate.first for fate in middle]) == ([], [2])  # who looked then still has what it saw
-        assert [Delivery(outcome, row, 5).result().offset for row in range(3)] == [10, 11, 12]
+        assert [Delivery.of(outcome, row, 5).result().offset for row in range(3)] == [10, 11, 12]
         assert whole.fate_of(3) is None
     finally:
         loop.close()
