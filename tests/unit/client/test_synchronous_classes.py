@@ -243,6 +243,36 @@ assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
 producer.close()
 """
 
+# Records go the shortest way while others wait, and the thread that holds the lock is not in the child.
+FORK_IN_A_SEND = """
+import signal
+producer = Producer("fake://h:1", linger_ms=60_000, delivery_timeout_ms=200_000)
+producer.send("t", b"waits")
+held, over = threading.Event(), threading.Event()
+
+def hold():
+    with producer._inner._engine.intake._lock:
+        held.set()
+        over.wait(30)
+
+holder = threading.Thread(target=hold)
+holder.start()
+held.wait(30)
+pid = os.fork()
+if pid == 0:
+    signal.alarm(30)
+    try:
+        producer.send("t", b"b")
+    except UsageError as error:
+        os._exit(7 if "fork" in str(error) else 2)
+    os._exit(1)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+over.set()
+holder.join()
+producer.send("t", b"c")
+producer.close()
+"""
+
 EXIT = """
 consumer = Consumer("fake://h:1/t", group="g")
 consumer.poll(5)
@@ -250,7 +280,7 @@ assert threading.active_count() == 2
 """
 
 
-@pytest.mark.parametrize("rest", [FORK, EXIT], ids=["fork", "exit without close"])
+@pytest.mark.parametrize("rest", [FORK, FORK_IN_A_SEND, EXIT], ids=["fork", "fork in a send", "exit without close"])
 def test_a_process_ends_cleanly(rest: str) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", SCRIPT + rest],

@@ -367,9 +367,10 @@ print("ended")
 """
 
 
-@pytest.mark.parametrize(
-    ("rest", "code"), [(SEND_CLOSED, 0), (SEND_EXITS, 7), (SEND_REFUSED, 0), (SEND_INTERRUPTED, 0)]
-)
+SENDINGS = [(SEND_CLOSED, 0), (SEND_EXITS, 7), (SEND_REFUSED, 0), (SEND_INTERRUPTED, 0)]
+
+
+@pytest.mark.parametrize(("rest", "code"), SENDINGS)
 def test_a_signals_handler_may_come_in_the_middle_of_a_send(rest: str, code: int) -> None:
     done = started(SCRIPT + SENDING + rest)
     assert (done.stdout, done.stderr, done.returncode) == ("ended\n", "", code)
