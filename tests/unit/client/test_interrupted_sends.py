@@ -78,6 +78,7 @@ def interrupted_at(step: int, handler: Callable[[], object]) -> Callable[[FrameT
 
     def tracer(frame: FrameType, event: str, _: object) -> Any:
         if event == "call" and frame.f_code is Intake.put_plain.__code__:
+            frame.f_trace = local  # first: Python 3.13 counts instructions only of a frame that is traced already
             frame.f_trace_opcodes = True
             return local
         return None
