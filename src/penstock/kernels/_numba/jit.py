@@ -52,8 +52,9 @@ OUT_INT64S: Final = _array(types.int64, readonly=False)
 OUT_TABLE: Final = _array(types.int64, 2, readonly=False)
 
 
-# Kernels fill the arrays they are given, and make none. Where numba believes that they might, each call inside a kernel
-# counts references of its arrays up and down, atomically, a dozen times a record: that was most of what encoding took.
+# Kernels fill the arrays they are given, and make none: one that does is not compiled. Where numba believes that they
+# might, each call inside a kernel counts references of its arrays up and down, atomically, a dozen times a record: that
+# was most of what encoding took.
 _COUNTS: Final = "_nrt"  # no public name; a numba that has another one only takes longer
 _OPTIONS: Final[dict[str, Any]] = {"nogil": True} | ({_COUNTS: False} if hasattr(CPUTargetOptions, _COUNTS) else {})
 
