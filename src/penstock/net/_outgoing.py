@@ -80,12 +80,18 @@ class Outgoing:
 
     def put(self, pieces: Pieces) -> None:
         """Send this behind everything else."""
-        if len(pieces) == 1 and type(pieces[0]) is bytes and self._gathers and not self._pieces:
-            self._gathered.append(pieces[0])  # most answers
-            self.held += len(pieces[0])
-            if self.held > _AT_ONCE:
-                self._write_gathered()
-            return
+        if len(pieces) == 1 and type(only := pieces[0]) is bytes and not self._pieces:  # most answers
+            size = len(only)
+            if self._gathers:
+                self._gathered.append(only)
+                self.held += size
+                if self.held > _AT_ONCE:
+                    self._write_gathered()
+                return
+            if size <= _AT_ONCE:
+                self.sent += size
+                self._transport.write(only)
+                return
         buffers = [piece for piece in pieces if isinstance(piece, Buffer)]
         size = sum(map(len, buffers))
         if not self._pieces:

@@ -54,19 +54,16 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._tap = tap
         self._loop = asyncio.get_running_loop()
         self._queue: deque[Frame] = deque()
-        self._queued_bytes = 0
+        self._queued_bytes = self._serving_bytes = self._serving = 0
         self._drained: asyncio.Future[None] | None = None
         self._reading = True
-        self._closing = False
-        self._draining = False
+        self._closing = self._draining = False
         self._cut_off: asyncio.TimerHandle | None = None
         self._again: asyncio.TimerHandle | None = None
-        self._serving = 0
         self._in_order = self._at_once = False
         self._worker: asyncio.Task[None] | None = None
         self.tasks: set[asyncio.Task[None]] = set()
         self._last_heard = self.progressed = self._loop.time()
-        self._serving_bytes = 0
         self._holds = self._moved_from = self.received = 0
         self._transport: asyncio.Transport
         self._peer: Peer
@@ -108,9 +105,13 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.received += nbytes
         if nbytes >= _RECEIVED_LATE:
             self._budget.turn.spend(nbytes)
-        self._outgoing.gather()  # what is answered at once goes out together
+        if (only := self._intake.only(nbytes)) is False:
+            frames = self._intake.received(nbytes)
+            self._outgoing.gather()  # what is answered at once goes out together
+        else:
+            frames = iter(() if only is True else (only,))
         try:
-            for frame in self._intake.received(nbytes):
+            for frame in frames:
                 self._accept(frame)
                 if self._transport.is_closing():
                     break
@@ -121,7 +122,8 @@ class ServerConnection(asyncio.BufferedProtocol):
             _log.warning("hanging up on %s: no room for its request: %s", self._peer.address, error)
             self.abort()
         finally:
-            self._outgoing.send_gathered()
+            if only is False:
+                self._outgoing.send_gathered()
         self.weigh()
 
     def pause_writing(self) -> None:
@@ -321,10 +323,8 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     async def _serve(self, frame: Frame) -> None:
         assert self._session is not None
-        if self._tap is None:
-            await self._answer(frame, self._session.handle(frame))
-        else:
-            await self._answer(frame, self._tap(self._peer, frame, self._handled))
+        handled = self._session.handle(frame) if self._tap is None else self._tap(self._peer, frame, self._handled)
+        await self._answer(frame, handled)
 
     async def _handled(self, frame: Frame) -> Pieces | None:
         assert self._session is not None

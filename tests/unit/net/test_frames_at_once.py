@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from penstock.errors import ProtocolViolation
 from penstock.net._buffers import Intake
 from penstock.protocols.kafka.framing import KafkaFraming
+from penstock.protocols.tubemq.framing import TOKEN, TubeFraming
 from penstock.seams import Frame
 
 LARGEST = 50_000
@@ -17,7 +20,7 @@ CUTS = st.lists(st.one_of(st.integers(1, 60), st.integers(1, 40_000)), min_size=
 
 
 def read(intake: Intake, piece: bytes) -> list[Frame]:
-    """As a client's connection takes what it has received."""
+    """As a connection takes what it has received."""
     found: list[Frame] = []
     while piece:
         space = intake.space()
@@ -65,3 +68,45 @@ def test_the_beginning_of_a_small_frame_waits_for_the_rest_and_counts_as_pending
     assert intake.pending == 15
     (frame,) = read(intake, framed(1, 20)[15:])
     assert bytes(frame.body) == framed(1, 20)[4:]
+
+
+BLOCKS = st.lists(st.one_of(st.integers(0, 40), st.sampled_from([16_360, 16_368, 16_384, 40_000])), max_size=3)
+
+
+def tubemq_frame(number: int, blocks: list[int]) -> bytes:
+    head = struct.pack(">Iii", TOKEN, number, len(blocks))
+    return head + b"".join(struct.pack(">i", size) + b"%d" % (size % 10) * size for size in blocks)
+
+
+@given(st.lists(BLOCKS.filter(len), max_size=6), CUTS)
+def test_frames_of_blocks_come_the_same_too(frames: list[list[int]], cuts: list[int]) -> None:
+    stream = b"".join(tubemq_frame(number, blocks) for number, blocks in enumerate(frames))
+    intake, found, at = Intake(TubeFraming(answers=False)), [], 0
+    for cut in [*cuts, len(stream)]:
+        found += read(intake, stream[at : at + cut])
+        at += cut
+    bodies = [b"".join(b"%d" % (size % 10) * size for size in blocks) for blocks in frames]
+    assert [(each.correlation, each.reply, bytes(each.body)) for each in found] == [
+        (number, False, body) for number, body in enumerate(bodies)
+    ]
+    assert intake.pending == 0
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        struct.pack(">Iiii", TOKEN + 1, 1, 1, 4),
+        struct.pack(">Iiii", TOKEN, 1, 0, 4),
+        struct.pack(">Iiii", TOKEN, 1, -1, 4),
+        struct.pack(">Iiii", TOKEN, 1, 1, -1),
+        struct.pack(">Iiii", TOKEN, 1, 1, LARGEST + 1),
+    ],
+    ids=["token", "no blocks", "less than none", "a negative block", "a large block"],
+)
+@pytest.mark.parametrize("before", [0, 1, 2], ids=["first", "second", "third"])
+def test_a_frame_of_blocks_that_lies_is_refused_whenever_it_comes(lie: bytes, before: int) -> None:
+    intake = Intake(TubeFraming(answers=False, limit=LARGEST))
+    for number in range(before):
+        assert len(read(intake, tubemq_frame(number, [20]))) == 1
+    with pytest.raises(ProtocolViolation):
+        read(intake, lie + bytes(4))
