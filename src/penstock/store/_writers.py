@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from penstock.columnar.batch import HEADER_BYTES, BatchHeader
+from penstock.columnar.batch import CONTROL, HEADER_BYTES, BatchHeader
 from penstock.columnar.transactions import ABORT, COMMIT, control_type
 from penstock.store._directory import Buffer
 from penstock.store._log_state import LogState
@@ -31,8 +31,8 @@ Entry: TypeAlias = SequencedBatch | Marker | None
 
 def entry_of(header: BatchHeader, batch: Buffer) -> Entry:
     """What ``batch``, with its ``header``, says about its writer; None if it says nothing. Raises CorruptBatch."""
-    if not header.control:
-        return sequence_of(header)
+    if not header.attributes & CONTROL:
+        return None if header.producer_id < 0 else sequence_of(header)
     kind = control_type(memoryview(batch)[HEADER_BYTES:])
     if header.producer_id < 0 or kind not in (ABORT, COMMIT):
         return None

@@ -157,15 +157,16 @@ class PartitionLog:
             checked = batch if isinstance(batch, Checked) else Checked(batch)
             header = checked.header
             entry = entry_of(header, checked.data)
-            known = check(self._state, entry)
+            known = None if entry is None else check(self._state, entry)
             if known is not None:
                 return Appended(known.base_offset, known.last_offset, known.timestamp_ms, self.start_offset, True)
             step, append_time = self._write(checked.data, header, now_ms)
-            note(self._state, entry, step, now_ms)
+            if entry is not None:
+                note(self._state, entry, step, now_ms)
         except PenstockError as error:
             error.topic, error.partition = self.topic, self.partition
             raise
-        return Appended(step.base_offset, step.last_offset, append_time, self.start_offset, False)
+        return Appended(step.base_offset, step.last_offset, append_time, self._state.start_offset, False)
 
     def _check_writable(self, epoch: int | None) -> None:
         self._check_open()

@@ -29,6 +29,8 @@ class Arrivals:
 
     def changed(self, partition: Partition) -> None:
         """Wake all readers that wait for ``partition``."""
+        if not self._waiting:
+            return
         for promise in list(self._waiting.get(partition, ())):
             self.forget(promise)
             promise.set(None)

@@ -147,15 +147,14 @@ class LocalEnode:
             self._arrivals.changed(partition)
             if log.sync_needed:
                 unsynced.setdefault(log, []).append(row)
-        await self._sync_all(unsynced, results)
+        if unsynced:
+            await self._sync_all(unsynced, results)
         return results
 
     async def _sync_all(
         self, unsynced: Mapping[PartitionLog, list[int]], results: list[Appended | PenstockError]
     ) -> None:
         left = len(unsynced)
-        if not left:
-            return
         done: Promise[None] = self._runtime.promise()
 
         async def sync(log: PartitionLog, rows: list[int]) -> None:
