@@ -46,6 +46,10 @@ class Later(Generic[T]):
         else:
             self._tell = told
 
+    def come(self) -> T | None:
+        """It, where it is here already: then nobody need be told."""
+        return self._value if self._given else None
+
     def __await__(self) -> Generator[Any, None, T]:
         promise: Promise[T] = self._new_promise()
         self.tell(promise.set)

@@ -52,6 +52,13 @@ class Locks(Generic[K]):
                 line.remove(mine)
             raise
 
+    def take_free(self, name: K) -> bool:
+        """Take it if nobody holds it; else False."""
+        if name in self._lines:
+            return False
+        self._lines[name] = _NOBODY
+        return True
+
     def free(self, name: K) -> bool:
         """Whether nobody holds it, so that `take` would wait for nothing."""
         return name not in self._lines

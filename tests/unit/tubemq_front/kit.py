@@ -20,7 +20,7 @@ from penstock.protocols.tubemq.rpc import read_answer, request
 from penstock.seams.abilities import Abilities
 from penstock.seams.framing import Buffers, Frame
 from penstock.seams.front import Peer
-from penstock.seams.later import arrived
+from penstock.seams.later import Later, arrived
 from penstock.seams.node import NodeIdentity, Services
 from penstock.snode.services.journal import JournalService
 from penstock.snode.services.offsets import OffsetsService
@@ -68,16 +68,24 @@ class Client:
         assert answered.correlation == serial
         return read_answer(method, answered)
 
+    def begin(self, data: bytes) -> Coroutine[Any, Any, Buffers | Later[Buffers] | None]:
+        """What the session does of a framed request that comes alone, as a connection has it done."""
+        frame = self.session.framing().whole(memoryview(data), len(data))
+        return self.session.handle(frame if isinstance(frame, Frame) else self._cut(data))
+
     async def send(self, data: bytes) -> Frame | None:
         """A whole framed request; the answer, unframed."""
+        buffers = await arrived(await self.session.handle(self._cut(data)))
+        return None if buffers is None else unframed(b"".join(buffers))
+
+    def _cut(self, data: bytes) -> Frame:
         framing = self.session.framing()
         view, frame = memoryview(data), None
         while view:
             need = framing.need()
             frame, view = framing.feed(view[:need]), view[need:]
         assert frame is not None
-        buffers = await arrived(await self.session.handle(frame))
-        return None if buffers is None else unframed(b"".join(buffers))
+        return frame
 
 
 def unframed(data: bytes) -> Frame:

@@ -160,11 +160,17 @@ def answer(method: int, message: Message, serial: int) -> Buffers:
 def answer_around(method: int, payload: Buffers, serial: int) -> Buffers:
     """Like `answer`, with the method's message encoded already, in pieces that are not joined."""
     size = sum(map(len, payload))
-    start = b"%b%b" % (_begun(method), varint(size))
-    head = b"%b%b%b" % (_MADE, varint(len(start) + size), start)
+    head = _before(method, size)
     if len(head) + size <= BLOCK_BYTES:
         return [b"".join((framed_head(serial, len(head) + size), head, *payload))]
     return frame(serial, [head, *payload])
+
+
+@functools.lru_cache(256)
+def _before(method: int, size: int) -> bytes:
+    """Return what comes before ``size`` bytes of the method's message, without the frame."""
+    start = b"%b%b" % (_begun(method), varint(size))
+    return b"%b%b%b" % (_MADE, varint(len(start) + size), start)
 
 
 @functools.lru_cache(64)

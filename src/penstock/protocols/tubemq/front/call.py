@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from penstock.protocols.tubemq.front.settings import Settings
     from penstock.protocols.tubemq.front.settings_log import SettingsLog
 
-__all__ = ["Answered", "Call", "Continued", "Handler", "Place", "Shared"]
+__all__ = ["Answered", "Call", "Continued", "Handler", "Line", "Place", "Shared"]
 
 Place = tuple[str, str, int]
 """A group's place in a partition as clients name it: group, topic, TubeMQ's id of the partition."""
@@ -80,12 +80,22 @@ class Shared:
         return self.services.runtime.now_ms()
 
 
-@dataclass(frozen=True, slots=True)
+class Line:
+    """One client's connection. ``alone``: whether the request that is begun just now came without another one."""
+
+    __slots__ = ("alone",)
+
+    def __init__(self) -> None:
+        self.alone = False
+
+
+@dataclass(slots=True)
 class Call:
     """One request's circumstances; ``version`` of the protocol as the client says it, 0 where it does not."""
 
     shared: Shared
     version: int
+    line: Line
 
 
 @dataclass(frozen=True, slots=True)

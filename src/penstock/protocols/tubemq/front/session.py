@@ -14,15 +14,15 @@ from typing import Final
 from penstock.errors import PenstockError, ProtocolViolation
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.front.admin.routes import Admin
-from penstock.protocols.tubemq.front.call import Answered, Call, Continued, Shared
+from penstock.protocols.tubemq.front.call import Answered, Call, Continued, Line, Shared
 from penstock.protocols.tubemq.front.faults import Thrown, refusal
 from penstock.protocols.tubemq.front.sniffing import FrontFraming
 from penstock.protocols.tubemq.front.table import TABLE, handler, refused
 from penstock.protocols.tubemq.front.telling import About, tell
+from penstock.protocols.tubemq.front.usual_send import read_send
 from penstock.protocols.tubemq.messages.codec import decode, encode
 from penstock.protocols.tubemq.messages.declare import Message
-from penstock.protocols.tubemq.methods import METHODS, Service
-from penstock.protocols.tubemq.rpc import Call as RpcCall
+from penstock.protocols.tubemq.methods import METHODS, SEND_MESSAGE, Service
 from penstock.protocols.tubemq.rpc import Status, answer, answer_around, failure, java_name, read_call
 from penstock.seams.framing import Buffers, Frame
 from penstock.seams.front import Peer
@@ -48,6 +48,7 @@ class TubeSession:
         self._peer = peer
         self._ended = ended
         self._framing = FrontFraming()
+        self._call = Call(shared, 0, Line())
 
     @property
     def ordered(self) -> bool:
@@ -66,14 +67,18 @@ class TubeSession:
             self._peer.push(await self._admin.serve(frame.body))
             self._peer.hang_up()
             return None
-        return await self._serve(frame)
+        began = self._shared.meter.now()
+        sent = read_send(frame.body)
+        if sent is None:
+            return await self._serve(frame, began)
+        return await self._made(SEND_MESSAGE.number, sent.version, sent.message, frame.correlation, began)
 
     def lost(self) -> None:
         """Clients outlive their connections: registrations end with their heartbeats."""
         self._ended(self)
 
-    async def _serve(self, frame: Frame) -> Buffers | Later[Buffers]:
-        serial, meter, began = frame.correlation, self._shared.meter, self._shared.meter.now()
+    async def _serve(self, frame: Frame, began: float) -> Buffers | Later[Buffers]:
+        serial = frame.correlation
         try:
             call = read_call(frame.body)
         except ProtocolViolation as error:
@@ -94,19 +99,31 @@ class TubeSession:
         except ProtocolViolation as error:
             self._refused(call.method, None, error.message)
             return failure(Status.FATAL, _UNREADABLE, _HANDLING + error.message, serial)
+        return await self._made(call.method, call.version, request, serial, began)
+
+    async def _made(
+        self, method: int, version: int, request: Message, serial: int, began: float
+    ) -> Buffers | Later[Buffers]:
+        """Make a call that could be read."""
+        meter, call = self._shared.meter, self._call
+        if call.version != version:  # a client says the same each time
+            call = self._call = Call(self._shared, version, call.line)
+        call.line.alone = self._framing.alone
         try:
-            answered = await self._answer(call, request)
+            answered: Answered = await handler(method)(call, request)
         except Thrown as error:
-            meter.answered(call.method, meter.now() - began)
-            self._refused(call.method, request, error.message)
-            return failure(Status.ERROR, java_name(error.name, call.version), error.text, serial)
+            meter.answered(method, meter.now() - began)
+            self._refused(method, request, error.message)
+            return failure(Status.ERROR, java_name(error.name, version), error.text, serial)
+        except PenstockError as error:
+            answered = refused(method, refusal(error))
         if isinstance(answered, Later):
-            return self._later(call.method, About.of(request), answered, serial, began)
+            return self._later(method, About.of(request), answered, serial, began)
         if isinstance(answered, Continued):
-            self._count(call.method, request, answered.message, began)
-            return answer_around(call.method, [encode(answered.message), *answered.rest], serial)
-        self._count(call.method, request, answered, began)
-        return answer(call.method, answered, serial)
+            self._count(method, request, answered.message, began)
+            return answer_around(method, [encode(answered.message), *answered.rest], serial)
+        self._count(method, request, answered, began)
+        return answer(method, answered, serial)
 
     def _refused(self, method: int, request: object, why: str) -> None:
         """By an exception, which has no code."""
@@ -133,11 +150,3 @@ class TubeSession:
 
         answered.tell(came)
         return framed
-
-    async def _answer(self, call: RpcCall, request: Message) -> Answered:
-        try:
-            return await handler(call.method)(Call(self._shared, call.version), request)
-        except Thrown:
-            raise
-        except PenstockError as error:
-            return refused(call.method, refusal(error))

@@ -25,9 +25,12 @@ _BODY_PIECE: Final = b"content-length:"
 
 
 class FrontFraming(TubeFraming):
-    """``penstock.seams.framing.Framing``. An HTTP request is one frame, head and body; one a connection."""
+    """``penstock.seams.framing.Framing``. An HTTP request is one frame, head and body; one a connection.
 
-    __slots__ = ("_begun", "_body", "_http", "_over")
+    ``alone``: whether the last frame was all that had been received.
+    """
+
+    __slots__ = ("_begun", "_body", "_http", "_over", "alone")
 
     def __init__(self) -> None:
         super().__init__(answers=False)
@@ -35,6 +38,7 @@ class FrontFraming(TubeFraming):
         self._body = -1
         self._begun = False
         self._over = False
+        self.alone = False
 
     @property
     def speaks_http(self) -> bool:
@@ -48,6 +52,7 @@ class FrontFraming(TubeFraming):
 
     def feed(self, chunk: memoryview) -> Frame | None:
         """Raises ProtocolViolation for what is neither, and for heads and bodies that are too long."""
+        self.alone = False
         if not self._begun:
             self._begun = True
             if len(chunk) == _SHORTEST_HEAD and bytes(chunk[:4]) in _METHODS:
@@ -58,6 +63,11 @@ class FrontFraming(TubeFraming):
             raise ProtocolViolation("more than one HTTP request on a connection")
         self._http += chunk
         return self._http_head() if self._body < 0 else self._http_done()
+
+    def whole(self, view: memoryview, most: int) -> Frame | bool:
+        found = TubeFraming.whole(self, view, most)
+        self.alone = bool(found)
+        return found
 
     def _http_head(self) -> Frame | None:
         """The head comes byte by byte (out of a buffer): only its end says where it ends."""

@@ -12,7 +12,7 @@ from penstock.errors import CorruptBatch, PenstockError
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.front.broker.messages import record_of
 from penstock.protocols.tubemq.front.broker.routes import Route
-from penstock.protocols.tubemq.front.call import Call
+from penstock.protocols.tubemq.front.call import Call, Shared
 from penstock.protocols.tubemq.front.checks import named
 from penstock.protocols.tubemq.front.cluster import to_wire
 from penstock.protocols.tubemq.front.faults import Refused
@@ -21,27 +21,34 @@ from penstock.seams.later import Later
 
 __all__ = ["send"]
 
+_Answer = SendMessageResponseB2P | Later[SendMessageResponseB2P | PenstockError]
+
 _RECORD_BYTES = 64
 """About what a record takes beside its payload while it waits."""
 
 
-async def send(call: Call, request: SendMessageRequestP2B) -> Later[SendMessageResponseB2P | PenstockError]:
+async def send(call: Call, request: SendMessageRequestP2B) -> _Answer:
     """Serve send message: the answer comes when the message is written, and until then no task waits for it."""
-    shared = call.shared
     named("clientId", request.client_id)
     name = named("topicName", request.topic_name)
     if name.startswith("__"):
         raise Refused(Code.FORBIDDEN, f"topicName {name} does not allow producers to send data!")
-    async with shared.senders.held((name, request.partition_id)):
-        return await _put(call, name, request)
-
-
-async def _put(call: Call, name: str, request: SendMessageRequestP2B) -> Later[SendMessageResponseB2P | PenstockError]:
-    """Check a message and put it into the line of its partition; what becomes of it."""
     shared = call.shared
-    route = shared.routes.of(await shared.cluster.known(name))
+    enode, senders, place = shared.services.enode, shared.senders, (name, request.partition_id)
+    at_once = shared.writing.is_last(call.line) and call.line.alone and enode.near
+    if not senders.take_free(place):
+        await senders.take(place)
+    try:
+        topic = await enode.topic(name) or await shared.cluster.known(name)
+        return _put(shared, shared.routes.of(topic), request, at_once)
+    finally:
+        senders.leave(place)
+
+
+def _put(shared: Shared, route: Route, request: SendMessageRequestP2B, at_once: bool) -> _Answer:
+    """Check a message and put it into the line of its partition; what becomes of it."""
     if not route.settings.accepts_publish:
-        raise Refused(Code.FORBIDDEN, f"topicName {name} has been closed")
+        raise Refused(Code.FORBIDDEN, f"topicName {route.topic.name} has been closed")
     partition = route.partitions.get(request.partition_id)
     if partition is None:
         partition = shared.cluster.own(route.topic, request.partition_id)
@@ -54,14 +61,17 @@ async def _put(call: Call, name: str, request: SendMessageRequestP2B) -> Later[S
     except CorruptBatch as error:
         raise Refused(Code.BAD_REQUEST, error.message) from error
     if record.key is None and route.needs_keys:
-        raise Refused(Code.BAD_REQUEST, f"topicName {name} is compacted, its messages need keys")
+        raise Refused(Code.BAD_REQUEST, f"topicName {route.topic.name} is compacted, its messages need keys")
     answer: Later[SendMessageResponseB2P | PenstockError] = Later(runtime.promise)
 
     def written(offset: int | PenstockError) -> None:
         answer.give(offset if isinstance(offset, PenstockError) else _stored(offset, now_ms))
 
-    shared.writing.put(partition, record, len(data) + _RECORD_BYTES, written)
-    return answer
+    shared.writing.put(partition, record, len(data) + _RECORD_BYTES, route.codec, written, at_once=at_once)
+    found = answer.come()
+    if isinstance(found, PenstockError):
+        raise found
+    return answer if found is None else found
 
 
 def _stored(offset: int, now_ms: int) -> SendMessageResponseB2P:

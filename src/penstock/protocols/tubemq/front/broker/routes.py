@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from penstock.columnar.recompress import Target, target_of
 from penstock.model import Partition
 from penstock.protocols.tubemq.front.cluster import Cluster
 from penstock.protocols.tubemq.front.settings import Limits, Settings, TopicSettings
@@ -20,7 +21,10 @@ _KEPT: Final = 4_096
 
 
 class Route(NamedTuple):
-    """``partitions``: ours by TubeMQ's ids. ``most_bytes``: of a payload, attributes included."""
+    """``partitions``: ours by TubeMQ's ids. ``most_bytes``: of a payload, attributes included.
+
+    ``codec``: what messages are stored in, where the topic wants any.
+    """
 
     topic: TopicState
     settings: TopicSettings
@@ -28,6 +32,7 @@ class Route(NamedTuple):
     partitions: Mapping[int, Partition]
     most_bytes: int
     needs_keys: bool
+    codec: Target | None
 
 
 class Routes:
@@ -49,5 +54,6 @@ class Routes:
         partitions = {each: partition for partition, each in self._cluster.shown(topic)}
         most = (settings.max_message_bytes or limits.max_message_bytes) + HEADER_ALLOWANCE_BYTES
         needs_keys = "compact" in topic.config.get("cleanup.policy", "")
-        made = self._known[topic.name] = Route(topic, settings, limits, partitions, most, needs_keys)
+        codec = target_of(topic.config)
+        made = self._known[topic.name] = Route(topic, settings, limits, partitions, most, needs_keys, codec)
         return made

@@ -1,7 +1,8 @@
 """Messages into the log: single sends of many connections become few batches, each answered when it is durable.
 
 While one round of batches is being written (and synced, where the policy asks for that), the next messages gather. Per
-partition, order of arrival is order of offsets. What must not live here: what a message means.
+partition, order of arrival is order of offsets. Who is the only one that sends, and waits for each answer, waits for no
+others' messages. What must not live here: what a message means.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import NamedTuple
 
 from penstock.columnar.checked import Checked
 from penstock.columnar.plain_records import Stored, encode_batch, encode_single
-from penstock.columnar.recompress import recompressed, target_of
+from penstock.columnar.recompress import Target, recompressed
 from penstock.errors import PenstockError
 from penstock.model import Partition
 from penstock.protocols.tubemq.error_codes import Code
@@ -28,6 +29,7 @@ _BATCH_BYTES = 512 << 10
 class _Waiting(NamedTuple):
     record: Stored
     size: int
+    codec: Target | None
     written: Callable[[int | PenstockError], None]
 
 
@@ -41,18 +43,38 @@ class Writing:
         self._bytes = 0
         self._running = False
         self._waiting: dict[Partition, list[_Waiting]] = {}
+        self._last: object = None
+
+    def is_last(self, sender: object) -> bool:
+        """Whether nobody else has sent since the last message of the one that sends now."""
+        last, self._last = self._last, sender
+        return last is sender
 
     def put(
-        self, partition: Partition, record: Stored, size: int, written: Callable[[int | PenstockError], None]
+        self,
+        partition: Partition,
+        record: Stored,
+        size: int,
+        codec: Target | None,
+        written: Callable[[int | PenstockError], None],
+        *,
+        at_once: bool,
     ) -> None:
         """Have a message of about ``size`` bytes stored after all that were put before. Raises Refused.
 
-        ``written`` is called with its offset (-1: not known), or with what went wrong; it raises nothing.
+        ``codec``: what the topic wants its batches in, if it wants any. ``written`` is called with its offset (-1: not
+        known), or with what went wrong; it raises nothing. With ``at_once``, for enodes that are near, others are not
+        waited for, and it may be called before this returns.
         """
         if self._bytes + size > self._most_bytes:
             raise Refused(Code.SERVER_RECEIVE_OVERFLOW, "Put message failed, too many messages are being written")
-        self._waiting.setdefault(partition, []).append(_Waiting(record, size, written))
         self._bytes += size
+        waiting = _Waiting(record, size, codec, written)
+        if at_once and codec is None and not self._running:
+            self._running = True
+            self._runtime.begin(self._write_alone(partition, waiting), "write a message")
+            return
+        self._waiting.setdefault(partition, []).append(waiting)
         if not self._running:
             self._running = True
             # Not at once: whatever else has arrived by now comes first, and goes into the same batches.
@@ -69,23 +91,36 @@ class Writing:
         finally:
             self._running = False
 
+    async def _write_alone(self, partition: Partition, alone: _Waiting) -> None:
+        """A round of one message; those that come while it waits for the disk have the next one."""
+        try:
+            (result,) = await self._enode.append_all(((partition, encode_single(alone.record)),))
+            self._bytes -= alone.size
+            alone.written(result if isinstance(result, PenstockError) else _offset_of(result, 0))
+        finally:
+            self._running = bool(self._waiting)
+            if self._running:
+                self._runtime.call_later(0, self._begin)
+
     async def _write_round(self) -> None:
         """One batch of each partition that has something to write."""
         waiting, self._waiting = self._waiting, {}
         rounds = [(partition, self._taken(partition, line)) for partition, line in waiting.items()]
-        batches = [(partition, _batch_of(taken)) for partition, taken in rounds]
+        batches = [(partition, _batch_of(taken), taken[-1].codec) for partition, taken in rounds]
         results = await self._append(batches)
         for (_, taken), result in zip(rounds, results, strict=True):
             for row, each in enumerate(taken):
                 self._bytes -= each.size
                 each.written(result if isinstance(result, PenstockError) else _offset_of(result, row))
 
-    async def _append(self, batches: Sequence[tuple[Partition, Batch]]) -> list[Appended | PenstockError]:
+    async def _append(
+        self, batches: Sequence[tuple[Partition, Batch, Target | None]]
+    ) -> list[Appended | PenstockError]:
         packed: list[tuple[Partition, Batch]] = []
         faults: dict[int, PenstockError] = {}
-        for row, (partition, batch) in enumerate(batches):
+        for row, (partition, batch, codec) in enumerate(batches):
             try:
-                packed.append((partition, await self._packed(partition, batch)))
+                packed.append((partition, batch if codec is None else await self._packed(batch, codec)))
             except PenstockError as error:
                 faults[row] = error
         results = await self._enode.append_all(packed)
@@ -94,16 +129,11 @@ class Writing:
         appended = iter(results)
         return [faults[row] if row in faults else next(appended) for row in range(len(batches))]
 
-    async def _packed(self, partition: Partition, batch: Batch) -> Batch:
-        """In the codec that the topic wants, if it wants one."""
-        topic = await self._enode.topic(partition.topic)
-        target = target_of(topic.config) if topic is not None and topic.config else None
-        if target is None:
-            return batch
+    async def _packed(self, batch: Batch, codec: Target) -> Batch:
         plain = batch.data if isinstance(batch, Checked) else batch
-        if target.meets(plain):
+        if codec.meets(plain):
             return batch
-        return await self._runtime.in_thread(lambda: recompressed(plain, target, len(plain)))
+        return await self._runtime.in_thread(lambda: recompressed(plain, codec, len(plain)))
 
     def _taken(self, partition: Partition, waiting: list[_Waiting]) -> list[_Waiting]:
         """What goes into one batch; the rest waits on."""
