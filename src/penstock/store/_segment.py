@@ -98,6 +98,7 @@ class Segment:
         "_interval",
         "_last",
         "_opened",
+        "_path",
         "_pool",
         "_prefix",
         "_unindexed",
@@ -124,6 +125,7 @@ class Segment:
         self._last: Step | None = None
         self._opened: _Opened | None = None
         self._index_lost = False
+        self._path = ""
 
     @property
     def name(self) -> str:
@@ -133,7 +135,9 @@ class Segment:
     @property
     def path(self) -> str:
         """The ``.log`` file's path, for messages."""
-        return f"{self._directory.path}/{self.name}.log"
+        if not self._path:  # readers are given it with every stretch
+            self._path = f"{self._directory.path}/{self.name}.log"
+        return self._path
 
     # -- writing
 
@@ -287,7 +291,7 @@ class Segment:
 
     def adopt(self, pool: OpenSegments) -> None:
         """Become one of the log's own segments, which share ``pool``: the files have lost their prefix."""
-        self._prefix = ""
+        self._prefix = self._path = ""
         self._pool = pool
 
     def clear(self) -> None:

@@ -46,7 +46,7 @@ TABLE: Final[Mapping[int, Row]] = {
     # Versions 0-2 carry message formats that nobody may produce any more; they are answered with an error (KAFKA-18659:
     # librdkafka turns its producer off where they are not advertised).
     0: Row("produce.produce", 0, 12, single="single.produce"),
-    1: Row("fetch.fetch", 4, 16),
+    1: Row("fetch.fetch", 4, 16, single="quick_fetch.fetch"),
     2: Row("list_offsets.list_offsets", 1, 9),
     3: Row("metadata.metadata", 0, 12),
     8: Row("offsets.commit", 2, 10, single="quick_commit.commit"),

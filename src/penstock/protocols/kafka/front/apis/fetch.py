@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from penstock._dataclasses import dataclass
 from penstock.model import Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
-from penstock.protocols.kafka.front.call import Call
+from penstock.protocols.kafka.front.call import Call, Line, Shared
 from penstock.protocols.kafka.front.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchSession, Key, Watched
 from penstock.protocols.kafka.front.reading import partitions_of, read_partitions
 from penstock.protocols.kafka.messages.fetch import (
@@ -23,7 +23,7 @@ from penstock.protocols.kafka.messages.fetch import (
 from penstock.seams.beside import STEP_BYTES
 from penstock.seams.enode import Budget
 
-__all__ = ["fetch"]
+__all__ = ["ROUNDING_S", "budget_of", "fetch", "news", "steps_of"]
 
 _IDS_SINCE = 13
 _SHARE = 4
@@ -32,7 +32,7 @@ _AT_ONCE = 64 * 1024
 _STEPS = 2
 """That it takes to look into a partition."""
 _AT_A_TURN = 100
-_ROUNDING_S = 1e-6
+ROUNDING_S = 1e-6
 """A timer for what is left of the time may ring so much early: a difference and a sum of times round differently."""
 
 
@@ -118,7 +118,7 @@ async def _read_enough(call: Call, request: FetchRequest, plan: _Plan) -> dict[K
     while True:
         answers, taken = await _read_all(call, request, plan)
         left = deadline - runtime.monotonic()
-        if left <= _ROUNDING_S or taken >= request.min_bytes or call.line.over or _is_urgent(answers):
+        if left <= ROUNDING_S or taken >= request.min_bytes or call.line.over or _is_urgent(answers):
             return answers
         partitions = await partitions_of(shared, plan.parts)
         known = {
@@ -126,28 +126,43 @@ async def _read_enough(call: Call, request: FetchRequest, plan: _Plan) -> dict[K
             for key, partition in partitions.items()
             if isinstance(partition, Partition)
         }
-        arrival = shared.enode.arrival(known)
-        timer = runtime.call_later(left, lambda: arrival.set(None))  # noqa: B023 - awaited before the next round
-        try:
-            await call.line.park(arrival)
-        finally:
-            timer.cancel()
-            shared.enode.forget_arrival(arrival)
+        await news(shared, call.line, known, left)
+
+
+async def news(shared: Shared, line: Line, known: Mapping[Partition, int], within_s: float) -> None:
+    """Return when a partition ends elsewhere than is known, when the time is over, or when the client is gone."""
+    arrival = shared.enode.arrival(known)
+    timer = shared.services.runtime.call_later(within_s, lambda: arrival.set(None))
+    try:
+        await line.park(arrival)
+    finally:
+        timer.cancel()
+        shared.enode.forget_arrival(arrival)
 
 
 async def _read_all(call: Call, request: FetchRequest, plan: _Plan) -> tuple[dict[Key, FetchResponsePartition], int]:
     shared = call.shared
-    # Answers that nobody reads take less and less of what is left, never all of it.
-    room = max(_LEAST, shared.services.memory.free // _SHARE)
-    budget = Budget(min(request.max_bytes, shared.options.fetch_max_bytes), min(_AT_ONCE, room), room)
+    budget = budget_of(shared, request.max_bytes)
     answers: dict[Key, FetchResponsePartition] = {}
-    await shared.turns.take(budget.quick // STEP_BYTES)
+    await shared.turns.take(steps_of(budget, 0))
     parts = list(plan.parts.items())
     for at in range(0, len(parts), _AT_A_TURN):
         lump = dict(parts[at : at + _AT_A_TURN])
         await shared.turns.take(len(lump) * _STEPS)
         answers |= await read_partitions(shared, lump, request.isolation_level, budget)
     return answers, budget.taken
+
+
+def budget_of(shared: Shared, max_bytes: int) -> Budget:
+    """What may be read for an answer to somebody who wants so much at most."""
+    # Answers that nobody reads take less and less of what is left, never all of it.
+    room = max(_LEAST, shared.services.memory.free // _SHARE)
+    return Budget(min(max_bytes, shared.options.fetch_max_bytes), min(_AT_ONCE, room), room)
+
+
+def steps_of(budget: Budget, partitions: int) -> int:
+    """Of a turn: to read what is read at once, and to look into so many partitions."""
+    return budget.quick // STEP_BYTES + partitions * _STEPS
 
 
 def _is_urgent(answers: Mapping[Key, FetchResponsePartition]) -> bool:
