@@ -56,6 +56,7 @@ async def _serve(data: bytes) -> str:
 
 
 async def _answer(client: Client, frame: Frame) -> str:
+    client.session.framing().alone = bool(frame.correlation & 1)  # some are served as those that come by themselves
     buffers = await arrived(await client.session.handle(frame))
     if buffers is None:
         assert client.hung_up
