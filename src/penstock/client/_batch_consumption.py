@@ -24,7 +24,7 @@ from penstock.client.status import PartitionStatus
 from penstock.columnar import Messages
 from penstock.errors import UsageError
 from penstock.model import Committed, Partition
-from penstock.seams import BatchLog, BatchMembership, LogClient
+from penstock.seams import BatchLog, BatchMembership, CommitHeard, LogClient
 
 __all__ = ["BatchConsumption"]
 
@@ -137,6 +137,10 @@ class BatchConsumption:
     async def commit(self, what: OffsetsLike | None) -> None:
         """Acknowledge these batches, or all that were returned whole."""
         await self._acknowledger.commit(what)
+
+    def commit_at_once(self, what: OffsetsLike | None, heard: CommitHeard) -> None:
+        """Never: each batch is confirmed where it came from."""
+        del what, heard
 
     def commit_async(self, what: OffsetsLike | None, callback: CommitCallback | None) -> None:
         """Acknowledge beside user code."""

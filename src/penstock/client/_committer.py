@@ -8,23 +8,24 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any
 
+from penstock.client._commit_under_way import JOINS_AGAIN, CommitUnderWay, GiveUp, as_member
 from penstock.client._committable import CommitCallback, FinishedCommit, finish
 from penstock.client._inside import failed_inside
+from penstock.client._line import Line
 from penstock.client._member import Member
 from penstock.client._member_states import State
 from penstock.client._meters import ConsumerMeter
 from penstock.client._patience import Patience
 from penstock.client.errors import CommitFailed
 from penstock.config.logs import ClientLog
-from penstock.errors import Closed, ErrorKind, PenstockError, ServerError, UsageError
+from penstock.errors import Closed, PenstockError, UsageError
 from penstock.model import Committed, Partition
-from penstock.seams import LogClient
+from penstock.seams import CommitHeard, CommitRest, LogClient
 
 __all__ = ["Committer"]
-
-_JOINS_AGAIN = "Its partitions may belong to others by now; poll() joins again"
 
 
 class Committer:
@@ -46,7 +47,7 @@ class Committer:
         self._group = group
         self._auto_interval_s = None if auto_interval_ms is None else auto_interval_ms / 1_000
         self._loop = asyncio.get_running_loop()
-        self._one_at_a_time = asyncio.Lock()
+        self._one_at_a_time = Line()
         self._running: set[asyncio.Task[None]] = set()
         self._next_auto = self._loop.time() + (self._auto_interval_s or 0.0)
         self._auto_failure: PenstockError | None = None
@@ -56,7 +57,40 @@ class Committer:
 
     async def commit(self, offsets: Mapping[Partition, Committed]) -> None:
         """Commit now, after all commits begun before. Raises what the log answers."""
-        await self._commit(offsets, self._losses)
+        answer: asyncio.Future[CommitRest | None] = self._loop.create_future()
+        give_up = self.commit_at_once(offsets, partial(_settle, answer))
+        if give_up is None:
+            await self._commit(offsets, self._losses)
+            return
+        try:
+            rest = await answer
+            if rest is not None:
+                await rest()
+        except BaseException:
+            give_up()
+            raise
+
+    def commit_at_once(self, offsets: Mapping[Partition, Committed], heard: CommitHeard) -> GiveUp | None:
+        """``commit``, if its request can be written now; None if not: then nothing is done.
+
+        ``heard`` is called once, after this has returned, and must not raise. Until what it hears of has ended this
+        commit holds up those that come later. It is not called after what this returns, whatever becomes of the commit.
+        """
+        member = self.member
+        if member is None or member.commit_at_once is None or self._heard is not None or self._running or not offsets:
+            return None  # interceptors are told in the context of who commits; a commit that has just begun comes first
+        if member.fenced is not None or not member.holds or not self._one_at_a_time.take():
+            return None
+        attempt = CommitUnderWay(partial(self._stored, offsets, self._loop.time()), self._one_at_a_time.leave, heard)
+        try:
+            begun = member.commit_at_once(offsets, attempt.told)
+        except BaseException:
+            attempt.give_up()
+            raise
+        if not begun:
+            attempt.give_up()
+            return None
+        return attempt.give_up
 
     @property
     def _losses(self) -> int:
@@ -75,19 +109,20 @@ class Committer:
             else:
                 self._need_membership(self.member, losses)
                 await self._commit_as(self.member, offsets)
-            self._known.update({partition: committed.offset for partition, committed in offsets.items()})
-            self._meter.commit.add(self._loop.time() - begun)
-            if self._heard is not None:
-                self._heard(offsets)
+            self._stored(offsets, begun)
+
+    def _stored(self, offsets: Mapping[Partition, Committed], begun: float) -> None:
+        """The log has them."""
+        for partition, committed in offsets.items():
+            self._known[partition] = committed.offset
+        self._meter.commit.add(self._loop.time() - begun)
+        if self._heard is not None:
+            self._heard(offsets)
 
     async def _commit_as(self, member: Member, offsets: Mapping[Partition, Committed]) -> None:
         """Who has not heard yet that he lost everything hears it here."""
-        try:
+        with as_member():
             await member.membership.commit(offsets)
-        except ServerError as error:
-            if error.kind is not ErrorKind.NOT_A_MEMBER:
-                raise
-            raise CommitFailed(f"this consumer cannot commit: {error.message}", hint=_JOINS_AGAIN) from error
 
     def commit_async(self, offsets: Mapping[Partition, Committed], callback: CommitCallback | None) -> None:
         """Commit beside user code; ``callback`` waits in ``finished`` for the thread that polls."""
@@ -175,5 +210,10 @@ class Committer:
             state = "gone" if member.holds else member.state.value
             raise CommitFailed(
                 f"this consumer cannot commit: it is {state} of its group ({member.reason})",
-                hint=_JOINS_AGAIN,
+                hint=JOINS_AGAIN,
             )
+
+
+def _settle(answer: asyncio.Future[CommitRest | None], rest: CommitRest | None) -> None:
+    if not answer.done():
+        answer.set_result(rest)

@@ -1,4 +1,5 @@
-"""How a consumer ends, and tells of itself and of commits that are through: `async_consumer` behind its public names.
+"""How a consumer ends, commits in no task, and tells of itself and of commits that are through: `async_consumer` behind
+its public names.
 
 What must not live here: names users call.
 """
@@ -6,13 +7,16 @@ What must not live here: names users call.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from penstock.client._arguments import whole_number
 from penstock.client._callbacks import CallbackFailure, Told
+from penstock.client._committable import OffsetsLike
 from penstock.client._consumer_engine import ConsumerEngine
 from penstock.client._ending import on_error_s, tell_beside
 from penstock.client._handle import Handle, shown_address
 from penstock.client._intercepting import ConsumerInterceptors
+from penstock.client._interrupts import GiveUp, Heard, Interrupts
 from penstock.client._listening import Call
 from penstock.client._measuring import Measuring
 from penstock.client.metrics import ConsumerMetrics
@@ -30,6 +34,7 @@ class ConsumerEnd(Handle):
     _log: ClientLog
     _call: Call
     _told: Told
+    _interrupts: Interrupts
     _interceptors: ConsumerInterceptors
     _measuring: Measuring[ConsumerMetrics]
     _measured: ConsumerMetrics
@@ -76,6 +81,13 @@ class ConsumerEnd(Handle):
         except Exception as failure:  # of a listener, too
             self._log.warning("closing the consumer under an exception failed as well: %r", failure)
             tell_beside(error, f"closing the consumer failed as well: {failure!r}")
+
+    def _commit_at_once(self, offsets: OffsetsLike | None, heard: Heard) -> GiveUp | None:
+        """``commit``, on the loop but in no task, if nothing has to be waited for first. Raises UsageError."""
+        engine = self._engine
+        if engine is None or self._closed or engine.consumption.finished:
+            return None
+        return self._interrupts.at_once(partial(engine.consumption.commit_at_once, offsets), heard)
 
     async def _run_finished(self, engine: ConsumerEngine) -> None:
         finished = engine.consumption.finished

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Protocol, TypeAlias
 
 from penstock._dataclasses import dataclass
+from penstock.client._commit_under_way import GiveUp
 from penstock.client._committable import CommitCallback, FinishedCommit, OffsetsLike
 from penstock.client._fetcher import Fetcher
 from penstock.client._member import Member
@@ -25,6 +26,7 @@ from penstock.columnar import Messages
 from penstock.config import ConsumerConfig
 from penstock.config.logs import ClientLog
 from penstock.model import Committed, Partition
+from penstock.seams import CommitHeard
 
 __all__ = ["CommitsHeard", "Consumption", "Within"]
 
@@ -144,6 +146,14 @@ class Consumption(Protocol):
 
     async def commit(self, what: OffsetsLike | None) -> None:
         """Commit this, or all that polls returned. Raises UsageError, ServerError, ConnectionLost."""
+        ...
+
+    def commit_at_once(self, what: OffsetsLike | None, heard: CommitHeard) -> GiveUp | None:
+        """``commit``, where its request can be written now; ``heard`` is called once, after this has returned: with
+        what is left to be awaited then, or None. Returns what gives it up, after which nobody hears.
+
+        None where something has to be waited for: then nothing is done, and ``commit`` does it. Raises UsageError.
+        """
         ...
 
     def commit_async(self, what: OffsetsLike | None, callback: CommitCallback | None) -> None:

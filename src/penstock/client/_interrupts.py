@@ -8,17 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from functools import partial
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self, TypeAlias
 
 from penstock._dataclasses import dataclass
 from penstock.client.errors import WakeUp
 from penstock.errors import Closed, PenstockError
 
-__all__ = ["Interrupts", "Wait"]
+__all__ = ["AtOnce", "GiveUp", "Heard", "Interrupts", "Rest", "Wait"]
 
 _LEAVING_S: Final = 1.0
+
+Rest: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+"""What is left to do for a call that was begun in no task."""
+Heard: TypeAlias = Callable[[Rest | None], None]
+"""Hears that such a call is over (None), or what is left of it. Raises nothing."""
+GiveUp: TypeAlias = Callable[[], None]
+"""Nobody waits for such a call any more, nor hears of it; once it is over this does nothing."""
+AtOnce: TypeAlias = Callable[[Heard], GiveUp | None]
+"""Begins such a call, if nothing has to be waited for first. ``Heard`` is called after this has returned."""
 
 
 @dataclass(slots=True)
@@ -88,11 +98,52 @@ class Wait:
             self.task.cancel()
 
 
+class WaitInNoTask:
+    """One call that is under way in no task, and that no wakeup is for. ``heard`` is called once with what is left to
+    do for it, after which it is over here: what is left waits as a call of its own.
+    """
+
+    wakes = False
+    task = None
+
+    def __init__(self, all_of_them: Interrupts, heard: Heard) -> None:
+        self._all = all_of_them
+        self._heard = heard
+        self._give_up: Callable[[], None] = _nobody
+
+    def begin(self, at_once: AtOnce) -> GiveUp | None:
+        """What gives it up, if it has begun. Raises what ``at_once`` does."""
+        give_up = at_once(self._told)
+        if give_up is None:
+            return None
+        self._give_up = give_up
+        self._all.begin(self)
+        return self.give_up
+
+    def give_up(self) -> None:
+        """Nobody waits for it any more, nor for what was left to do for it."""
+        self._all.leave(self)
+        self._give_up()
+
+    def end(self, error: PenstockError) -> None:
+        """End it where it is."""
+        self.give_up()
+        self._heard(partial(_raised, error))
+
+    def _told(self, rest: Rest | None) -> None:
+        self._all.leave(self)
+        self._heard(None if rest is None else partial(self._go_on, rest))
+
+    async def _go_on(self, rest: Rest) -> None:
+        with self._all.call():
+            await rest()
+
+
 class Interrupts:
     """The calls of one client that wait. ``pending``: of a wakeup that no call has heard of yet."""
 
     def __init__(self) -> None:
-        self._waits: set[Wait] = set()
+        self._waits: set[Wait | WaitInNoTask] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._left: asyncio.Event | None = None
         self.pending = False
@@ -107,6 +158,10 @@ class Interrupts:
     def call(self, *, wakes: bool = False, gently: Callable[[], None] | None = None) -> Wait:
         """Around a call that waits: raises Closed from it when the client is closed, WakeUp if it ``wakes``."""
         return Wait(self, wakes=wakes, gently=gently)
+
+    def at_once(self, begin: AtOnce, heard: Heard) -> GiveUp | None:
+        """As ``begin``, for a call that ``close`` ends; what is left of it may be ended, too."""
+        return WaitInNoTask(self, heard).begin(begin)
 
     def wakeup(self) -> None:
         """End a call that waits, or else the next one. From any thread, and from a signal's handler."""
@@ -129,7 +184,7 @@ class Interrupts:
                     self._left = asyncio.Event()
                     await self._left.wait()
 
-    def begin(self, wait: Wait) -> None:
+    def begin(self, wait: Wait | WaitInNoTask) -> None:
         """A call begins to wait. Raises WakeUp if that was wanted before."""
         self._loop = asyncio.get_running_loop()
         if self.pending and wait.wakes:
@@ -137,7 +192,7 @@ class Interrupts:
             raise _woken()
         self._waits.add(wait)
 
-    def leave(self, wait: Wait) -> None:
+    def leave(self, wait: Wait | WaitInNoTask) -> None:
         """It does not wait any more."""
         self._waits.discard(wait)
         if self._left is not None:
@@ -151,12 +206,16 @@ class Interrupts:
             self.pending = True
 
     def _wake(self) -> None:
-        waits = [wait for wait in self._waits if wait.wakes]
+        waits = [wait for wait in self._waits if isinstance(wait, Wait) and wait.wakes]
         if self.pending and waits:
             self.pending = False
             wakeup = _Wakeup(len(waits))
             for wait in waits:
                 wait.wake(wakeup)
+
+
+async def _raised(error: PenstockError) -> None:
+    raise error
 
 
 def _nobody() -> None:

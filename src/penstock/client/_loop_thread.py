@@ -12,12 +12,13 @@ import atexit
 import inspect
 import os
 import threading
-from collections.abc import Callable, Coroutine, Sequence
-from contextvars import ContextVar
+from collections.abc import Callable, Coroutine
+from contextvars import ContextVar, copy_context
 from queue import SimpleQueue
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from penstock.client._handle import check_fork, check_threads
+from penstock.client._interrupts import AtOnce, GiveUp
 from penstock.client._waiting import next_of
 from penstock.errors import UsageError
 from penstock.net.loops import new_loop
@@ -68,44 +69,32 @@ class LoopThread:
         What the coroutine passes to ``call_in_caller`` runs in the calling thread meanwhile.
         """
         self.check()
-        inbox: SimpleQueue[_Message] = SimpleQueue()
-        tasks: list[asyncio.Task[T]] = []
-
-        def begin() -> None:
-            _inbox.set(inbox)
-            task = self._loop.create_task(_begun(work))
-            tasks.append(task)
-            task.add_done_callback(lambda _: inbox.put(None))
-
+        call: _Call[T] = _Call(self._loop)
         try:
-            self._loop.call_soon_threadsafe(begin)
-            while (message := next_of(inbox)) is not None:
-                message()
-            return tasks[0].result()
+            self._loop.call_soon_threadsafe(call.begin, work)
+            call.wait()
+            return call.tasks[0].result()
         except BaseException:
             # What the coroutine raised, or KeyboardInterrupt and its like: a signal's handler may raise at any place
             # here. call_in_caller keeps what user code raises.
-            self._end(tasks, inbox)
+            call.end()
             raise
 
-    def _end(self, tasks: Sequence[asyncio.Task[T]], inbox: SimpleQueue[_Message]) -> None:
-        """Cancel the task, if it was begun and is not over, and wait for its end."""
-        over = False
+    def run_at_once(self, at_once: AtOnce, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """As ``run``, but without a task where ``at_once`` has begun the same, and nothing is left to do after that.
 
-        def cancel() -> None:
-            nonlocal over
-            over = not tasks  # whoever was interrupted has not got as far as to have it begun
-            for task in tasks:
-                task.cancel()
-            inbox.put(None)
-
-        if not (tasks and tasks[0].done()):
-            self._loop.call_soon_threadsafe(cancel)
-            while not (over or (tasks and tasks[0].done())):  # what tells the end may have been taken out already
-                next_of(inbox)
-        for task in tasks:
-            if not task.cancelled():
-                task.exception()  # what interrupts goes before it; asyncio would complain that nobody looked
+        ``at_once`` is called on the loop; where it raises, ``work`` will.
+        """
+        self.check()
+        call: _Call[None] = _Call(self._loop)
+        try:
+            self._loop.call_soon_threadsafe(call.begin_at_once, at_once, work)
+            call.wait()
+            if call.tasks:
+                call.tasks[0].result()
+        except BaseException:
+            call.end()
+            raise
 
     def post(self, work: Callable[[], object]) -> None:
         """Run a plain function on the loop, some time soon."""
@@ -145,6 +134,73 @@ class LoopThread:
             self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
         finally:
             self._loop.close()
+
+
+class _Call(Generic[T]):
+    """What one thread waits for: at most one task, whose end ``inbox`` tells, and what user code it runs meanwhile."""
+
+    __slots__ = ("_give_up", "_inbox", "_loop", "tasks")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._inbox: SimpleQueue[_Message] = SimpleQueue()
+        self._give_up: GiveUp | None = None
+        self.tasks: list[asyncio.Task[T]] = []
+
+    # On the loop.
+
+    def begin(self, work: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        """Make the task."""
+        _inbox.set(self._inbox)
+        task = self._loop.create_task(_begun(work))
+        self.tasks.append(task)
+        task.add_done_callback(lambda _: self._inbox.put(None))
+
+    def begin_at_once(self, at_once: AtOnce, work: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        """Make none, if that can be."""
+        context = copy_context()  # the caller's: whoever tells is called in another one
+
+        def heard(rest: Callable[[], Coroutine[Any, Any, Any]] | None) -> None:
+            if rest is None:
+                self._inbox.put(None)
+            else:
+                context.run(self.begin, rest)
+
+        try:
+            self._give_up = at_once(heard)
+        except Exception:
+            self._give_up = None  # met again in the task
+        if self._give_up is None:
+            self.begin(work)
+
+    # In the thread that waits.
+
+    def wait(self) -> None:
+        """Until it is over."""
+        while (message := next_of(self._inbox)) is not None:
+            message()
+
+    def end(self) -> None:
+        """Cancel what was begun and is not over, and wait for its end."""
+        tasks = self.tasks
+        over = False
+
+        def cancel() -> None:
+            nonlocal over
+            over = not tasks  # whoever was interrupted has not got as far as to have it begun, or nothing is left of it
+            if self._give_up is not None:
+                self._give_up()
+            for task in tasks:
+                task.cancel()
+            self._inbox.put(None)
+
+        if not (tasks and tasks[0].done()):
+            self._loop.call_soon_threadsafe(cancel)
+            while not (over or (tasks and tasks[0].done())):  # what tells the end may have been taken out already
+                next_of(self._inbox)
+        for task in tasks:
+            if not task.cancelled():
+                task.exception()  # what interrupts goes before it; asyncio would complain that nobody looked
 
 
 async def _begun(work: Callable[[], Coroutine[Any, Any, T]]) -> T:

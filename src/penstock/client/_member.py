@@ -18,7 +18,17 @@ from penstock.config import ConsumerConfig
 from penstock.config.logs import ClientLog
 from penstock.errors import ConfigError, FencedError, PenstockError, UsageError
 from penstock.model import Assignment, Committed, Partition
-from penstock.seams import Beat, Dropped, GroupOptions, HasEpoch, LogClient, MatchesPatterns, Membership, Verdict
+from penstock.seams import (
+    Beat,
+    CommitsAtOnce,
+    Dropped,
+    GroupOptions,
+    HasEpoch,
+    LogClient,
+    MatchesPatterns,
+    Membership,
+    Verdict,
+)
 
 __all__ = ["Alone", "Member", "group_options", "match_there"]
 
@@ -150,6 +160,8 @@ class Member:
         self.losses = 0
         self._keeps = False
         self._epochs = membership if isinstance(membership, HasEpoch) else None
+        self.commit_at_once = membership.commit_at_once if isinstance(membership, CommitsAtOnce) else None
+        """The membership's, if it has one."""
         self._one_at_a_time = asyncio.Lock()
         self._leaving = asyncio.Lock()
         self._hurry = asyncio.Event()

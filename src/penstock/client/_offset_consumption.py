@@ -10,6 +10,7 @@ from typing import Any
 
 from penstock.client._absences import Absences
 from penstock.client._buffer import take
+from penstock.client._commit_under_way import GiveUp
 from penstock.client._committable import CommitCallback, OffsetsLike, as_committed
 from penstock.client._committer import Committer
 from penstock.client._consumption import Within
@@ -23,7 +24,7 @@ from penstock.client._topics import Topics
 from penstock.client.status import PartitionStatus
 from penstock.columnar import Messages
 from penstock.model import Committed, Partition
-from penstock.seams import LogClient
+from penstock.seams import CommitHeard, LogClient
 
 __all__ = ["OffsetConsumption"]
 
@@ -137,6 +138,10 @@ class OffsetConsumption:
     async def commit(self, what: OffsetsLike | None) -> None:
         """Commit these offsets, or all positions."""
         await self._committer.commit(self._offsets(what))
+
+    def commit_at_once(self, what: OffsetsLike | None, heard: CommitHeard) -> GiveUp | None:
+        """Commit these offsets, or all positions, if no task is needed for it."""
+        return self._committer.commit_at_once(self._offsets(what), heard)
 
     def commit_async(self, what: OffsetsLike | None, callback: CommitCallback | None) -> None:
         """Commit these offsets, or all positions, beside user code."""

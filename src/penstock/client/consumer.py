@@ -254,8 +254,9 @@ class Consumer(Handle, Generic[K, V]):
         Raises CommitFailed where the group went on without this consumer, FencedError if another process has taken its
         place, ServerError for what the log refuses.
         """
-        with self._turn as run:
-            run(lambda: self._inner.commit(offsets))
+        with self._turn:
+            inner = self._inner
+            self._loop.run_at_once(partial(inner._commit_at_once, offsets), partial(inner.commit, offsets))
 
     def commit_async(self, offsets: OffsetsLike | None = None, callback: CommitCallback | None = None) -> None:
         """Commit beside what you do next; ``callback(offsets, error)`` runs in a later poll, commit or close.

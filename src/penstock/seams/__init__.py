@@ -73,6 +73,9 @@ if TYPE_CHECKING:
     from penstock.seams.lending import LendsReads as LendsReads
     from penstock.seams.lending import LentRead as LentRead
     from penstock.seams.locks import Locks as Locks
+    from penstock.seams.member_abilities import CommitHeard as CommitHeard
+    from penstock.seams.member_abilities import CommitRest as CommitRest
+    from penstock.seams.member_abilities import CommitsAtOnce as CommitsAtOnce
     from penstock.seams.member_abilities import HasEpoch as HasEpoch
     from penstock.seams.member_abilities import MatchesPatterns as MatchesPatterns
     from penstock.seams.membership import Beat as Beat
@@ -135,7 +138,7 @@ _HOME_OF = {
         "front": "Front Peer Session",
         "kept_offsets": "KeepsOffsetsHere OffsetsFile",
         "locks": "Locks",
-        "member_abilities": "HasEpoch MatchesPatterns",
+        "member_abilities": "CommitHeard CommitRest CommitsAtOnce HasEpoch MatchesPatterns",
         "membership": "Beat Dropped GroupOptions Verdict",
         "node": "NodeIdentity Offsets Services",
         "offsets": "CommittedUntil OffsetsCodec Replayed",

@@ -48,13 +48,21 @@ class RetryLimits(Protocol):
 
 
 class Retry:
-    """Counts the attempts of one operation; gives up ``timeout_ms`` (None: ``api_timeout_ms``) after its making."""
+    """Counts the attempts of one operation; gives up ``timeout_ms`` (None: ``api_timeout_ms``) after its making, or
+    after ``begun`` (seconds of the channel's clock)."""
 
-    def __init__(self, channel: Channel[Any], limits: RetryLimits, *, timeout_ms: float | None = None) -> None:
+    def __init__(
+        self,
+        channel: Channel[Any],
+        limits: RetryLimits,
+        *,
+        timeout_ms: float | None = None,
+        begun: float | None = None,
+    ) -> None:
         self._channel = channel
         self._limits = limits
         self._timeout_ms = limits.api_timeout_ms if timeout_ms is None else timeout_ms
-        self._begun = channel.monotonic()
+        self._begun = channel.monotonic() if begun is None else begun
         self.attempts = 0
 
     async def after(self, error: PenstockError) -> None:

@@ -7,8 +7,9 @@ OffsetCommit v2-v9, OffsetFetch v1-v9; KIP-447 (stable offsets), KIP-709 (batche
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
+from typing import NamedTuple, TypeAlias
 
 from penstock.errors import PenstockError, ProtocolViolation, ServerError, UsageError
 from penstock.model import Committed, Partition
@@ -18,6 +19,7 @@ from penstock.protocols.kafka.client.commit_form import FIRST_VERSION, MARKED, C
 from penstock.protocols.kafka.client.coordinator import Coordinator
 from penstock.protocols.kafka.client.identity import NOBODY, Identity
 from penstock.protocols.kafka.client.routing import by_topic
+from penstock.protocols.kafka.client.versions import Versions
 from penstock.protocols.kafka.errors import NONE, error_for
 from penstock.protocols.kafka.messages.commits import (
     OffsetCommitRequest,
@@ -30,9 +32,11 @@ from penstock.protocols.kafka.messages.commits import (
     OffsetFetchRequestTopic,
     OffsetFetchResponse,
 )
+from penstock.seams.channel import PromptLink
+from penstock.seams.framing import Frame
 from penstock.seams.retry import Retry
 
-__all__ = ["commit", "committed", "with_epochs"]
+__all__ = ["First", "commit", "commit_at_once", "committed", "with_epochs"]
 
 _NO_OFFSET = -1
 _UNSTABLE_OFFSET = 88
@@ -41,24 +45,47 @@ _FIRST_WITH_STABLE = 7
 _FIRST_WITH_GROUPS = 8
 
 
-async def commit(coordinator: Coordinator, offsets: Mapping[Partition, Committed], identity: Identity = NOBODY) -> None:
-    """Commit; returns when the coordinator has stored it. Raises ServerError (FencedError), ConnectionLost."""
+class First(NamedTuple):
+    """What the first attempt of a commit has met: who committed as ``identity``, and when (the channel's clock)."""
+
+    error: Exception
+    identity: Identity
+    begun: float
+
+
+FirstHeard: TypeAlias = Callable[[First | None], None]
+"""Hears that a commit is stored (None), or what its first attempt has met."""
+
+
+async def commit(
+    coordinator: Coordinator,
+    offsets: Mapping[Partition, Committed],
+    identity: Identity = NOBODY,
+    first: First | None = None,
+) -> None:
+    """Commit; returns when the coordinator has stored it. Raises ServerError (FencedError), ConnectionLost.
+
+    ``first``: the first attempt is over.
+    """
     for partition, each in offsets.items():
         if each.offset < 0:
             raise UsageError(
                 f"a committed offset cannot be {each.offset}", topic=partition.topic, partition=partition.id
             )
     calls = coordinator.cluster.calls
-    retry = Retry(calls.channel, calls.options)
+    retry = Retry(calls.channel, calls.options, begun=None if first is None else first.begun)
     complete = with_epochs(coordinator.cluster, offsets)
     while offsets:
         try:
+            if first is not None:
+                raise first.error
             if len(complete) == 1:
                 await _commit_one(coordinator, complete, identity)
             else:
                 message = _commit_request(coordinator.key, complete, identity)
                 _check(coordinator, await coordinator.call(message, OffsetCommitResponse), offsets)
         except PenstockError as error:
+            first = None
             # One partition's trouble repeats them all: to commit again what is committed already does no harm.
             coordinator.note(error)
             await retry.after(error)
@@ -76,17 +103,71 @@ async def _commit_one(coordinator: Coordinator, offsets: Mapping[Partition, Comm
         message = _commit_request(coordinator.key, offsets, identity)
         _check(coordinator, await coordinator.call(message, OffsetCommitResponse), offsets)
         return
+    form = _form(coordinator, partition, committed, identity, version)
+    frame = await coordinator.ask(link, form.fill(committed.offset, committed.leader_epoch))
+    if not form.is_good(frame.body):
+        _check(coordinator, calls.read(link, OffsetCommitResponse, version, frame), offsets)
+
+
+def commit_at_once(
+    coordinator: Coordinator, offsets: Mapping[Partition, Committed], identity: Identity, heard: FirstHeard
+) -> bool:
+    """The first attempt of ``commit``, told of when it is over; False where something has to be waited for first, or
+    more than one partition is committed, and nothing is done."""
+    link = coordinator.prompt()
+    if link is None or len(offsets) != 1:
+        return False
+    calls = coordinator.cluster.calls
+    begun = calls.channel.monotonic()
+    try:
+        version = calls.version(link, OffsetCommitRequest)
+        ((partition, committed),) = with_epochs(coordinator.cluster, offsets).items()
+        if version < FIRST_VERSION or committed.offset < 0:
+            return False
+        form = _form(coordinator, partition, committed, identity, version)
+
+        def told(answer: Frame | PenstockError) -> None:
+            try:
+                _check_form(coordinator, link, form, version, answer, offsets)
+            except Exception as error:
+                heard(First(error, identity, begun))
+            else:
+                heard(None)
+
+        coordinator.tell(link, form.fill(committed.offset, committed.leader_epoch), told)
+    except PenstockError:
+        return False  # `commit` meets it again, where there is somebody to raise it to
+    return True
+
+
+def _check_form(
+    coordinator: Coordinator,
+    link: PromptLink[Versions],
+    form: CommitForm,
+    version: int,
+    answer: Frame | PenstockError,
+    offsets: Mapping[Partition, Committed],
+) -> None:
+    if isinstance(answer, PenstockError):
+        coordinator.note(answer)
+        raise answer
+    if not form.is_good(answer.body):
+        _check(coordinator, coordinator.cluster.calls.read(link, OffsetCommitResponse, version, answer), offsets)
+
+
+def _form(
+    coordinator: Coordinator, partition: Partition, committed: Committed, identity: Identity, version: int
+) -> CommitForm:
+    """The partition's, made anew where anything else in it has changed than where the group is."""
     what = (identity, committed.metadata, version)
     known = coordinator.commit_forms.get(partition)
     if known is None or known[0] != what:
         marked = {partition: replace(MARKED, metadata=committed.metadata)}
         request = _commit_request(coordinator.key, marked, identity)
-        known = (what, CommitForm(request, partition, version, calls.options.client_id))
+        client_id = coordinator.cluster.calls.options.client_id
+        known = (what, CommitForm(request, partition, version, client_id))
         coordinator.commit_forms[partition] = known
-    form = known[1]
-    frame = await coordinator.ask(link, form.fill(committed.offset, committed.leader_epoch))
-    if not form.is_good(frame.body):
-        _check(coordinator, calls.read(link, OffsetCommitResponse, version, frame), offsets)
+    return known[1]
 
 
 def with_epochs(cluster: Cluster, offsets: Mapping[Partition, Committed]) -> dict[Partition, Committed]:

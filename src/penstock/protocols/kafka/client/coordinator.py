@@ -25,7 +25,7 @@ from penstock.protocols.kafka.messages.commits import (
     FindCoordinatorResponse,
     FindCoordinatorResponseCoordinator,
 )
-from penstock.seams.channel import Connection, Link, Outgoing
+from penstock.seams.channel import Connection, Link, Outgoing, PromptLink, Told
 from penstock.seams.framing import Frame
 from penstock.seams.retry import Retry
 
@@ -144,6 +144,20 @@ class Coordinator:
         except PenstockError as error:
             self.note(error)
             raise
+
+    def prompt(self) -> PromptLink[Versions] | None:
+        """Its connection, if it is known who it is and nothing has to be waited for; for ``tell``."""
+        if self._node is None:
+            return None
+        link = self.cluster.calls.prompt(self._node.endpoint, self._lane)
+        if link is not None:
+            self._connection = link.connection
+        return link
+
+    def tell(self, link: PromptLink[Versions], outgoing: Outgoing, told: Told) -> None:
+        """As ``ask``; ``told`` hears of the answer, and is the one to ``note`` an error. Raises ConnectionLost."""
+        calls = self.cluster.calls
+        calls.tell(link, outgoing, told, timeout_s=calls.options.request_timeout_s)
 
     async def versions(self) -> Versions:
         """What the coordinator speaks. Raises as ``find`` does, and ConnectionLost."""

@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Final
 
 from penstock.errors import PenstockError, ServerError, UsageError
 from penstock.model import Assignment, Committed, Partition
 from penstock.protocols.kafka.client.calls import ByVersion
-from penstock.protocols.kafka.client.committing import commit
+from penstock.protocols.kafka.client.committing import First, commit, commit_at_once
 from penstock.protocols.kafka.client.coordinator import Coordinator
 from penstock.protocols.kafka.client.epoch_heartbeats import JOIN_EPOCH, Owned, Target, Telling, Wanted, in_version
 from penstock.protocols.kafka.client.epoch_member import ASKING, TABLE, Effect, Event, Row, State, event_of
@@ -25,6 +26,7 @@ from penstock.protocols.kafka.messages.consumer_groups import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from penstock.seams.member_abilities import CommitHeard
 from penstock.seams.membership import Beat, Dropped, GroupOptions, Verdict
 from penstock.seams.retry import Retry
 
@@ -147,19 +149,31 @@ class KafkaEpochMembership:
         """Whether the subscription changed; how many partitions topics have, the coordinator sees itself."""
         return Wanted(frozenset(topics), self._pattern) != self._wanted
 
-    async def commit(self, offsets: Mapping[Partition, Committed]) -> None:
+    def commit_at_once(self, offsets: Mapping[Partition, Committed], heard: CommitHeard) -> bool:
+        """``penstock.seams.client.CommitsAtOnce``."""
+        if self._identity is NOBODY:
+            return False
+
+        def told(first: First | None) -> None:
+            heard(None if first is None else partial(self.commit, offsets, first))
+
+        return commit_at_once(self._coordinator, offsets, self._identity, told)
+
+    async def commit(self, offsets: Mapping[Partition, Committed], first: First | None = None) -> None:
         """Commit in this member's epoch. Raises ServerError; FencedError when another process took this identity.
 
         Where the coordinator has another epoch already, as soon as its answer is here that says which.
+        ``first``: what was met already.
         """
-        retry = Retry(self._calls.channel, self._calls.options)
+        retry = Retry(self._calls.channel, self._calls.options, begun=None if first is None else first.begun)
         while True:
-            sent = self._identity
+            sent = self._identity if first is None else first.identity
             if sent is NOBODY:
                 raise error_for(_UNKNOWN_MEMBER, f"committing offsets of group {self._options.group!r} failed")
             try:
-                await commit(self._coordinator, offsets, sent)
+                await commit(self._coordinator, offsets, sent, first)
             except ServerError as error:
+                first = None
                 if error.code == _STALE_EPOCH:
                     if self._identity is sent:
                         await retry.pause(error)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
 from penstock.errors import PenstockError, ProtocolViolation, UsageError
 from penstock.model import Assignment, Committed, Partition, TopicInfo
 from penstock.protocols.kafka.client.assignors import check_cooperation, check_shares, made_assignors
 from penstock.protocols.kafka.client.calls import ByVersion
-from penstock.protocols.kafka.client.committing import commit
+from penstock.protocols.kafka.client.committing import First, commit, commit_at_once
 from penstock.protocols.kafka.client.coordinator import Coordinator
 from penstock.protocols.kafka.client.identity import Identity
 from penstock.protocols.kafka.client.member import TABLE, Effect, Event, Row, State, event_of
@@ -41,6 +42,7 @@ from penstock.protocols.kafka.messages.groups import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
+from penstock.seams.member_abilities import CommitHeard
 from penstock.seams.membership import Beat, Dropped, GroupOptions, Verdict
 from penstock.seams.retry import Retry
 
@@ -172,20 +174,34 @@ class KafkaMembership:
         now = self._shared(await self._cluster.topics(self._shared_out))
         return now != {name: of_topic for name, of_topic in self._shared_out.items() if of_topic}
 
-    async def commit(self, offsets: Mapping[Partition, Committed]) -> None:
+    def commit_at_once(self, offsets: Mapping[Partition, Committed], heard: CommitHeard) -> bool:
+        """``penstock.seams.client.CommitsAtOnce``."""
+        if self.state is not State.STABLE:
+            return False
+
+        def told(first: First | None) -> None:
+            heard(None if first is None else partial(self.commit, offsets, first))
+
+        return commit_at_once(self._coordinator, offsets, self._identity, told)
+
+    async def commit(self, offsets: Mapping[Partition, Committed], first: First | None = None) -> None:
         """Commit in this generation. Raises ServerError; FencedError when another process took this identity.
 
         While this member joins and keeps what it has, in the generation before as long as the coordinator waits for
-        the others, and in the new one once that is shared out.
+        the others, and in the new one once that is shared out. ``first``: what was met already, while it was stable.
         """
-        retry = Retry(self._calls.channel, self._calls.options)
+        retry = Retry(self._calls.channel, self._calls.options, begun=None if first is None else first.begun)
         while True:
-            sent, joining = self._committing_as(), self.state is not State.STABLE
+            if first is None:
+                sent, joining = self._committing_as(), self.state is not State.STABLE
+            else:
+                sent, joining = first.identity, False
             try:
                 if sent is None:
                     raise self._rebalancing()
-                await commit(self._coordinator, offsets, sent)
+                await commit(self._coordinator, offsets, sent, first)
             except PenstockError as error:
+                first = None
                 outrun = self._kept is not None and event_of(error) in _GONE_ON
                 # Who has joined meanwhile, on the other connection, may hear only now that the others had not yet.
                 if sent is not None and self._still(sent) and not (outrun and joining):
