@@ -149,7 +149,6 @@ def _check_form(
     offsets: Mapping[Partition, Committed],
 ) -> None:
     if isinstance(answer, PenstockError):
-        coordinator.note(answer)
         raise answer
     if not form.is_good(answer.body):
         _check(coordinator, coordinator.cluster.calls.read(link, OffsetCommitResponse, version, answer), offsets)
