@@ -61,7 +61,7 @@ def _take_from(state: PartitionState, most: int) -> tuple[list[Messages], int]:
     while rows < most and state.buffer:
         entry = state.buffer[0]
         try:
-            messages = _decoded(state, entry)
+            messages = _decoded(state, entry, most)
         except PenstockError:
             if runs:
                 return runs, rows
@@ -93,7 +93,7 @@ def _take_from(state: PartitionState, most: int) -> tuple[list[Messages], int]:
 
 def _take_whole(state: PartitionState, entry: Buffered, most: int) -> Messages | None:
     """All of a fetch, of which nothing was taken: as what comes now and then. None where more has to be looked at."""
-    messages = _decoded(state, entry)
+    messages = _decoded(state, entry, most)
     if messages is None or entry.taken or entry.more or entry.next_offset != entry.fetched.next_offset:
         return None
     if not 0 < len(messages) <= most:
@@ -103,14 +103,15 @@ def _take_whole(state: PartitionState, entry: Buffered, most: int) -> Messages |
     return messages
 
 
-def _decoded(state: PartitionState, entry: Buffered) -> Messages | None:
-    """The rows of ``entry``, None if it does not begin where the reader stands."""
+def _decoded(state: PartitionState, entry: Buffered, most: int) -> Messages | None:
+    """The rows of ``entry``, for a poll that takes ``most``; None if it does not begin where the reader stands."""
     if entry.messages is None:
         if entry.fetched.offset != state.position:
             state.refetch()
             return None
-        if not columns_there() and (head := _head(entry.fetched)) is not None:
-            entry.messages, entry.next_offset, entry.more = head, entry.fetched.offset, True
+        if not columns_there() and (head := _head(entry.fetched, most)) is not None:
+            entry.messages, entry.next_offset = head, entry.fetched.offset
+            entry.more = entry.next_offset < entry.fetched.next_offset
             return head
         entry.messages, entry.next_offset = entry.fetched.decode()
         if entry.next_offset <= entry.fetched.offset and not len(entry.messages):
@@ -120,11 +121,12 @@ def _decoded(state: PartitionState, entry: Buffered) -> Messages | None:
     return entry.messages
 
 
-def _head(fetched: Fetched) -> Messages | None:
-    """Its first records, where decoding all of it would import Arrow first: whoever begins need not wait for that."""
+def _head(fetched: Fetched, most: int) -> Messages | None:
+    """Its first records, where decoding all of it would import Arrow first: whoever begins need not wait for that, and
+    who takes a handful at a time never."""
     if not _has_head(type(fetched)):
         return None
-    head: Messages | None = fetched.head()  # type: ignore[attr-defined]
+    head: Messages | None = fetched.head(most)  # type: ignore[attr-defined]
     return head
 
 

@@ -81,8 +81,12 @@ class Fetched(Protocol):
 class HasHead(Protocol):
     """A `Fetched` whose beginning can be had before what decodes columns is imported."""
 
-    def head(self) -> Messages | None:
-        """The first records; ``offset`` is behind them then. None if they are not plain, or all."""
+    def head(self, most: int) -> Messages | None:
+        """The first records, for a poll that takes up to ``most``; ``offset`` is behind them then.
+
+        None if they are not plain. Where ``most`` is more than a handful, also if they are all, and a second time:
+        who takes many is better off with columns.
+        """
 
 
 class Packed(Protocol):

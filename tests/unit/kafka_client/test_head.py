@@ -46,7 +46,7 @@ def test_the_head_and_what_is_left_are_all(counts: list[int], where: int, cut: i
     parted = fetched(data, offset)
     assert isinstance(parted, HasHead)
     promised = parted.next_offset
-    head = parted.head()
+    head = parted.head(1_000)
     assert head is not None
     assert parted.offset == counts[0]
     assert parted.next_offset == promised
@@ -61,7 +61,7 @@ def test_what_is_not_plain_has_no_head_and_stays_as_it_is() -> None:
     damaged = plain[:70] + bytes([plain[70] ^ 1]) + plain[71:]
     for data in (run_of([5]), run_of([5, 5], Codec.ZSTD), damaged, run_of([2_000, 5]), b"", b"\0" * 100):
         one = fetched(data)
-        assert one.head() is None
+        assert one.head(1_000) is None
         assert one.offset == 0
 
 
@@ -78,13 +78,56 @@ with Consumer(sys.argv[1] + "/topic", auto_offset_reset="earliest", max_poll_rec
 """
 
 
+def fill(broker: Broker) -> None:
+    """Thirty batches of a hundred records."""
+    broker.create_topic("topic", partitions=1)
+    with Producer(broker.address) as producer:
+        for n in range(0, 3_000, 100):
+            for each in range(n, n + 100):
+                producer.send("topic", b"%d" % each * 100)
+            producer.flush()
+
+
 def test_a_fresh_consumer_hands_out_the_first_records_and_loads_then() -> None:
     with Broker() as broker:
-        broker.create_topic("topic", partitions=1)
-        with Producer(broker.address) as producer:
-            for n in range(0, 3_000, 100):
-                for each in range(n, n + 100):
-                    producer.send("topic", b"%d" % each * 100)
-                producer.flush()
+        fill(broker)
         run = subprocess.run([sys.executable, "-c", READ, broker.address], capture_output=True, text=True, check=False)
     assert run.stdout.strip() == "True False True", run.stderr
+
+
+@given(counts=st.lists(st.integers(1, 60), min_size=1, max_size=5), where=st.integers(0, 59), cut=st.integers(0, 30))
+def test_who_takes_a_handful_at_a_time_gets_all_of_it_as_heads(counts: list[int], where: int, cut: int) -> None:
+    data = run_of(counts)
+    data = data[: len(data) - cut]
+    offset = min(where, counts[0] - 1)
+    whole, parted = fetched(data, offset), fetched(data, offset)
+    promised, found = parted.next_offset, []
+    while (head := parted.head(1)) is not None:
+        assert parted.next_offset == promised
+        found += list(head)
+    if parted.offset == promised:
+        assert found == list(whole.decode()[0])
+    else:
+        assert not found  # not one whole batch
+
+
+def test_who_takes_many_gets_one_head_and_not_all() -> None:
+    one = fetched(run_of([5, 5, 5]))
+    assert one.head(33) is not None
+    assert one.head(33) is None
+    assert one.head(32) is not None
+    assert [message.offset for message in one.decode()[0]] == [10, 11, 12, 13, 14]
+    assert fetched(run_of([5])).head(33) is None
+    assert fetched(run_of([5])).head(32) is not None
+
+
+def test_who_takes_one_record_at_a_time_never_loads_what_decodes_columns() -> None:
+    with Broker() as broker:
+        fill(broker)
+        run = subprocess.run(
+            [sys.executable, "-c", READ.replace("=70", "=1"), broker.address],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert run.stdout.strip() == "True False False", run.stderr

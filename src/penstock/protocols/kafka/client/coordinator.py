@@ -155,7 +155,10 @@ class Coordinator:
         return link
 
     def tell(self, link: PromptLink[Versions], outgoing: Outgoing, told: Told) -> None:
-        """As ``ask``; ``told`` hears of the answer. Who deals with an error has to ``note`` it. Raises ConnectionLost."""
+        """As ``ask``; ``told`` hears of the answer. Who deals with an error has to ``note`` it.
+
+        Raises ConnectionLost.
+        """
         calls = self.cluster.calls
         calls.tell(link, outgoing, told, timeout_s=calls.options.request_timeout_s)
 

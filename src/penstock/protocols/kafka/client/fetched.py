@@ -31,6 +31,8 @@ _MAGIC_V2 = 2
 _BATCH_HEADER = 61
 _HEAD = 1_000
 _HEAD_BYTES = 1 << 17
+_HANDFUL = 32
+"""Who takes no more at a time waits longer for Arrow's import than all these records take without."""
 _LAST_OFFSET_DELTA = struct.Struct(">i")
 _LAST_OFFSET_DELTA_AT = 23
 
@@ -44,6 +46,7 @@ class KafkaFetched:
     __slots__ = (
         "_aborted",
         "_check_crcs",
+        "_has_head_gone",
         "_records",
         "error",
         "high_watermark",
@@ -73,6 +76,7 @@ class KafkaFetched:
         if aborted is not None:
             self._aborted = [(each.producer_id, each.first_offset) for each in aborted]
         self._check_crcs = options.check_crcs
+        self._has_head_gone = False
         self.stretches = stretches = _stretches(self._records)
         """In which leader epochs the first and the last whole batch were written."""
         self.next_offset: int = asked.offset
@@ -104,12 +108,14 @@ class KafkaFetched:
             raise
         return Messages.of(self.partition, found.batch, found.next_offset), found.next_offset
 
-    def head(self) -> Messages | None:
+    def head(self, most: int) -> Messages | None:
         """``penstock.seams.client.HasHead``: the first batch, if it is plain and not large."""
-        if not self.stretches or self.error is not None or self._aborted:
+        if self.error is not None or self._aborted or len(self._records) < _PREFIX.size:
             return None
         end = _PREFIX.unpack_from(self._records)[1] + _LENGTH_AFTER
-        if not _PREFIX.size <= end < len(self._records):
+        if not _PREFIX.size <= end <= len(self._records):
+            return None
+        if most > _HANDFUL and (end == len(self._records) or self._has_head_gone):
             return None
         few = read_few(
             as_view(self._records)[:end], self.partition, start=self.offset, check_crcs=self._check_crcs,
@@ -117,7 +123,7 @@ class KafkaFetched:
         )  # fmt: skip
         if few is None or not few[0]:
             return None
-        self.offset = few[1]
+        self.offset, self._records, self._has_head_gone = few[1], as_view(self._records)[end:], True
         return Messages.of_records(self.partition, *few)
 
 
