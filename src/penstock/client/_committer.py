@@ -60,7 +60,10 @@ class Committer:
         answer: asyncio.Future[CommitRest | None] = self._loop.create_future()
         give_up = self.commit_at_once(offsets, partial(_settle, answer))
         if give_up is None:
-            await self._commit(offsets, self._losses)
+            losses = self._losses
+            if self._running:
+                await asyncio.sleep(0)  # one whose task has just been made takes its place in the line first
+            await self._commit(offsets, losses)
             return
         try:
             rest = await answer
