@@ -89,7 +89,7 @@ def whole_number(name: str, given: object) -> int:
 
 def seconds(name: str, given: object) -> float:
     """A number of seconds; less than 0 is as good as 0, what is left of a time that is over. Raises UsageError."""
-    if isinstance(given, bool) or not isinstance(given, int | float):
+    if given.__class__ is not float and (isinstance(given, bool) or not isinstance(given, int | float)):
         raise UsageError(f"{name} is {_shown(given)}, wanted is a number of seconds")
     if math.isnan(given):
         raise UsageError(f"{name} is {given}, wanted is a number of seconds")

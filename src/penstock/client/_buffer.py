@@ -30,10 +30,14 @@ def take(partitions: Partitions, max_records: int, take_from: TakeFrom | None = 
     An error of a partition is raised once everything before it was handed out, and again by every later call until the
     application seeks past it. ``take_from`` None takes what was fetched.
     """
-    take_from = take_from or _take_from
+    states = partitions.by_turn()
+    if take_from is None:
+        if len(states) == 1 and (only := _take_whole(states[0], max_records)) is not None:
+            return only
+        take_from = _take_from
     runs: list[Messages] = []
     left = max_records
-    for state in partitions.by_turn():
+    for state in states:
         if left <= 0:
             break
         if state.paused:
@@ -54,7 +58,7 @@ def take(partitions: Partitions, max_records: int, take_from: TakeFrom | None = 
 
 
 def _take_from(state: PartitionState, most: int) -> tuple[list[Messages], int]:
-    if len(state.buffer) == 1 and (only := _take_whole(state, state.buffer[0], most)) is not None:
+    if (only := _take_whole(state, most)) is not None:
         return [only], len(only)
     runs: list[Messages] = []
     rows = 0
@@ -91,8 +95,11 @@ def _take_from(state: PartitionState, most: int) -> tuple[list[Messages], int]:
     return runs, rows
 
 
-def _take_whole(state: PartitionState, entry: Buffered, most: int) -> Messages | None:
-    """All of a fetch, of which nothing was taken: as what comes now and then. None where more has to be looked at."""
+def _take_whole(state: PartitionState, most: int) -> Messages | None:
+    """All of the only fetch, of which nothing was taken: as what comes now and then. None where there is more to it."""
+    if len(state.buffer) != 1 or state.paused:
+        return None
+    entry = state.buffer[0]
     messages = _decoded(state, entry, most)
     if messages is None or entry.taken or entry.more or entry.next_offset != entry.fetched.next_offset:
         return None

@@ -77,7 +77,7 @@ class ConsumerEngine:
         self.take = self.consumption.take
         self.go_on = self.consumption.go_on
         self._here = WaitingHere(self, self._loop, self._news)
-        self.wait_here = self._here.wait
+        self.wait_here, self.take_here = self._here.wait, self._here.take
         self.rebalancing: Rebalancing | None = None
         self._assigned_by_hand = False
         self.empty_reason: EmptyReason | None = None

@@ -16,6 +16,7 @@ from penstock.client._inside import ended, guarded
 from penstock.client._meters import ConsumerMeter
 from penstock.client._partitions import Partitions, PartitionState
 from penstock.client._rounds import Asked, Round
+from penstock.client._straight import Straight
 from penstock.client._surroundings import Backoff
 from penstock.config import ConsumerConfig, IsolationLevel
 from penstock.config.logs import ClientLog
@@ -88,6 +89,7 @@ class Fetcher:
         self._in_flight: dict[str, Round] = {}
         self._reserved_bytes = 0
         self._failures: dict[str, int] = {}
+        self.straight = Straight()
         self._closed = False
         self._kick_later = guarded(self.kick, reactions.failed)
         self._ended = ended(reactions.failed)
@@ -244,15 +246,15 @@ class Fetcher:
         if unusual or round_.moved(partitions.changes) != []:
             return partial(self._heard, round_, answers)
         self._meter.fetched(now - round_.begun, answers)
-        news = False
         moved: list[ReadFrom] = []
         for answer in answers:
             asked = round_.reads[answer.partition]
-            if self._receive(answer, asked.state, asked.version, round_.node):
-                news = True
+            if self.straight.keep(asked.state, answer) or self._receive(
+                answer, asked.state, asked.version, round_.node
+            ):
                 asked.read = ReadFrom(answer.partition, answer.next_offset, asked.read.max_bytes)
                 moved.append(asked.read)
-        if not news:
+        if not moved:
             self._nothing_came(round_, still=True)
         if not read.ask(moved):
             return partial(self._ended_there, round_)

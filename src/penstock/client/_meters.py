@@ -67,9 +67,8 @@ class ConsumerMeter:
 
     def polled(self, begun: float, ended: float, records: int) -> None:
         """A poll began and ended."""
-        last = self.last_poll
-        if last is not None:
-            self.between_polls.add(begun - last if begun > last else 0.0)
+        if self.last_poll is not None:
+            self.between_polls.add(begun - self.last_poll if begun > self.last_poll else 0.0)
         self.poll.add(ended - begun)
         self.last_poll = ended
         self.records += records

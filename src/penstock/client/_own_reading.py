@@ -68,6 +68,7 @@ class OwnReading:
     def __init__(self, loop: asyncio.AbstractEventLoop, fetcher: Fetcher, news: News) -> None:
         self._loop = loop
         self._fetcher = fetcher
+        self.straight = fetcher.straight
         self._news = news
         self._hold = Hold()
         self._inside = False
@@ -93,13 +94,6 @@ class OwnReading:
         self._inside = True
         if not self._hold.take(READER):
             self._inside = False
-            return False
-        for _, read in self._reads.values():
-            if read.over:
-                self._forget_what_is_over()
-                break
-        if not self._reads:
-            self.leave()
             return False
         return True
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.client._news import News
 from penstock.client._own_reading import OwnReading
+from penstock.columnar import Messages
 
 if TYPE_CHECKING:
     from penstock.client._consumer_engine import ConsumerEngine
@@ -39,6 +40,8 @@ class WaitingHere:
             member.poll_begins()
         engine.empty_reason = None
         own = self._own or self._made()
+        if own is not None and own.straight:
+            return True  # an interrupt has ended the poll that received it
         try:
             found = self._waited(own, deadline)
             while found is None:
@@ -48,6 +51,11 @@ class WaitingHere:
             self._news.take_bell_down()
             if member is not None:
                 member.poll_ends()
+
+    def take(self) -> Messages | None:
+        """What the last wait has received for this poll alone; None where that was put to what was fetched."""
+        own = self._own
+        return own.straight.take(self._engine.partitions) if own is not None and own.straight else None
 
     def did_not_wait(self) -> None:
         """A poll has found something at once."""
@@ -103,7 +111,7 @@ class WaitingHere:
                 return False
             own.wait(max(0.0, left))
             looked = True
-            if engine.partitions.anything_to_take():
+            if own.straight or engine.partitions.anything_to_take():
                 return True
         return False
 

@@ -202,7 +202,7 @@ class Consumer(Handle, Generic[K, V]):
         """
         engine = self._inner._engine or self._begun()
         with self._anyone if engine.consumption.for_many_threads else self._one as run:
-            if self._inner._poller != threading.get_ident():
+            if self._inner._poller != threading.get_ident() or self._loop.forked:
                 self._note_poller(engine)
             self._polling += 1
             try:
@@ -342,8 +342,6 @@ class Consumer(Handle, Generic[K, V]):
             engine.partitions.mark_handled()
             if engine.partitions.anything_to_take() and not engine.needs_service:
                 batch = engine.take_ahead(limit)
-        if not batch:
-            self._loop.check()
         serve = True
         while not batch:
             if not engine.wait_here(deadline):
@@ -351,7 +349,7 @@ class Consumer(Handle, Generic[K, V]):
                     return batch
                 serve = False
             with self._taking:
-                batch = engine.take(limit)
+                batch = engine.take_here() or engine.take(limit)
         self._go_on(engine)
         return batch
 
@@ -369,6 +367,7 @@ class Consumer(Handle, Generic[K, V]):
             return run(self._inner._start)
 
     def _note_poller(self, engine: ConsumerEngine) -> None:
+        self._loop.check()
         self._inner._poller = threading.get_ident()
         self._pollers.add(threading.get_ident())
         engine.consumption.many_threads = engine.consumption.for_many_threads and len(self._pollers) > 1

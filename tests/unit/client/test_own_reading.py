@@ -359,3 +359,21 @@ def test_a_broker_that_is_killed_while_a_poll_waits(tmp_path: Path) -> None:
                 thread.start()
                 trickle.read([b"%d" % trickle.sent])
                 thread.join(LONG_S)
+
+
+def test_a_record_that_an_interrupted_poll_has_received_is_the_next_ones(trickle: Trickle) -> None:
+    consumer = trickle.consumer
+    engine = consumer._inner._engine
+    assert engine is not None
+    place = Partition(TOPIC, 0)
+    for _ in range(3):
+        position = consumer.position(place)
+        values = trickle.send()
+        assert engine.wait_here(engine.now() + LONG_S)  # as far as the poll had come
+        assert own(consumer).straight
+        assert consumer.position(place) == position
+        trickle.read(values)
+    (before,) = trickle.send()
+    assert engine.wait_here(engine.now() + LONG_S)
+    consumer.seek(place, position)
+    trickle.read([*values, before])  # once, from where the application went
