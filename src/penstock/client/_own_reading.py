@@ -27,7 +27,9 @@ from penstock.seams.hold import LOOP, READER, Hold
 __all__ = ["OwnReading"]
 
 _BEGIN_AFTER: Final = 3
-"""Polls that have waited, more than have not."""
+"""Polls that have waited for a little, more than have not."""
+
+_LITTLE_BYTES: Final = 16 * 1024
 
 _END_AFTER: Final = -8
 """Polls that have not, more than have: the loop may fetch ahead for them."""
@@ -134,8 +136,11 @@ class OwnReading:
             read.give_back()
         self._forget_what_is_over()
 
-    def waited(self) -> None:
-        """A poll has waited for what the loop received; have reads lent if that goes on."""
+    def waited(self, size: int) -> None:
+        """A poll has waited for what the loop received, so many bytes; have reads lent if it goes on with a few."""
+        if size > _LITTLE_BYTES:
+            self._score = min(self._score, 0)
+            return
         self._score += 1
         if self._score >= _BEGIN_AFTER:
             self._score = 0

@@ -73,7 +73,7 @@ class WaitingHere:
             self._news.hang_bell()
             found = self._rung(own, deadline)
             if own is not None and found is not None and (found or self._loop.time() >= deadline):
-                own.waited()
+                own.waited(self._engine.partitions.buffered_bytes)
             return found
         try:
             self._news.hang_bell(own.bell)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from penstock.client import Consumer, Producer
@@ -377,3 +378,14 @@ def test_a_record_that_an_interrupted_poll_has_received_is_the_next_ones(trickle
     assert engine.wait_here(engine.now() + LONG_S)
     consumer.seek(place, position)
     trickle.read([*values, before])  # once, from where the application went
+
+
+def test_who_reads_much_is_lent_nothing(producer: Producer[bytes, bytes], consumer: Consumer[bytes, bytes]) -> None:
+    trickle = Trickle(producer, consumer)
+    for _ in range(20):
+        values = [b"%04d" % each + b"x" * 1_000 for each in range(100)]
+        producer.send_batch(TOPIC, pa.table({"value": values, "partition": pa.array([0] * 100, pa.int32())}))  # at once
+        trickle.read(values)
+        if consumer._inner._engine is not None and consumer._inner._engine._here._own is not None:
+            assert not own(consumer).lent
+    assert not trickle.sent
