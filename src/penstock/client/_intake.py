@@ -303,7 +303,7 @@ class Intake:
             outcome = staging.outcome
             outcome.size, outcome.rows = max(staging.size, at_least), len(staging)
             self._open[id(outcome)] = (outcome, staging.size)
-            self._sealed.append(staging)  # first: it is in both for a moment, and never in none; see `_repair`
+            self._sealed.append(staging)  # first: it is in both for a moment, and never in none; see `_mend`
             del self._staged[topic]
 
 
