@@ -34,18 +34,16 @@ class WaitingHere:
     def wait(self, deadline: float) -> bool:
         """True when something may have come, False when the loop has to be asked, which also says why nothing has come
         by ``deadline`` (loop time)."""
-        engine = self._engine
+        engine, own = self._engine, self._own or self._made()
+        if own is not None and own.straight:
+            return True  # an interrupt has ended the poll that received it
         member = engine.rebalancing.member if engine.rebalancing else None
         if member is not None:
             member.poll_begins()
         engine.empty_reason = None
-        own = self._own or self._made()
-        if own is not None and own.straight:
-            return True  # an interrupt has ended the poll that received it
         try:
-            found = self._waited(own, deadline)
-            while found is None:
-                found = self._waited(own, deadline)
+            while (found := self._waited(own, deadline)) is None:
+                pass
             return found
         finally:
             self._news.take_bell_down()

@@ -349,7 +349,9 @@ class Consumer(Handle, Generic[K, V]):
                     return batch
                 serve = False
             with self._taking:
-                batch = engine.take_here() or engine.take(limit)
+                if (alone := engine.take_here()) is not None:
+                    return alone  # who received it has asked for the next one
+                batch = engine.take(limit)
         self._go_on(engine)
         return batch
 
