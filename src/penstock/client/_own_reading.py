@@ -168,22 +168,30 @@ class OwnReading:
         if self._closed or not self._hold.take(LOOP):
             return
         try:
-            lent = self._fetcher.lend(self._hold)
+            lent = self._fetcher.lend(self._hold) if self._has_bell() else []
             if not lent:
                 self._failed = min(2 * self._failed + 1, _NOT_AGAIN_FOR)
                 self._score = -self._failed
                 return
             self._failed = 0
-            if self.bell is None:
-                self.bell = Bell()
-                self._poll = select.poll()
-                self._poll.register(self.bell.fileno, select.POLLIN)
             for round_, read in lent:
                 self._poll.register(read.fileno, select.POLLIN)
                 self._reads[read.fileno] = round_, read
         finally:
             self._hold.leave(LOOP)
             self._news.ring()
+
+    def _has_bell(self) -> bool:
+        """Hang it, the first time; False where there is no room for it."""
+        if self.bell is None:
+            try:
+                bell = Bell()
+            except OSError:
+                return False
+            self._poll = select.poll()
+            self._poll.register(bell.fileno, select.POLLIN)
+            self.bell = bell
+        return True
 
     def close(self) -> None:
         """Nobody reads any more: after the connections have ended. On the loop, or where the thread leaves after it."""

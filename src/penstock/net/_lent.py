@@ -36,11 +36,15 @@ _MOMENT_MS: Final = 1
 
 
 def own_socket(transport: asyncio.Transport) -> socket.socket | None:
-    """A socket of one's own for the same connection; None where its bytes are not what was sent."""
+    """A socket of one's own for the same connection; None where its bytes are not what was sent, or there is no room
+    for another descriptor."""
     there = transport.get_extra_info("socket")
     if there is None or not _CAN_WAIT or transport.get_extra_info("sslcontext") is not None:
         return None
-    own = socket.socket(fileno=os.dup(there.fileno()))
+    try:
+        own = socket.socket(fileno=os.dup(there.fileno()))
+    except OSError:
+        return None
     own.setblocking(False)
     return own
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.client import Consumer, Producer
+from penstock.client import Consumer, Producer, _own_reading
 from penstock.client._own_reading import OwnReading
 from penstock.client.errors import WakeUp
 from penstock.errors import Closed
 from penstock.model import Partition
-from penstock.net import _asyncio_connection
+from penstock.net import _asyncio_connection, _lent
 from penstock.testing import Broker
 from tests.eventually import comes_to
 
@@ -87,7 +87,7 @@ class Trickle:
         assert [each.value for each in got] == values
 
     def until_lent(self) -> None:
-        for _ in range(50):
+        for _ in range(100):
             self.one()
             if own(self.consumer).lent:
                 return
@@ -389,3 +389,23 @@ def test_who_reads_much_is_lent_nothing(producer: Producer[bytes, bytes], consum
         if consumer._inner._engine is not None and consumer._inner._engine._here._own is not None:
             assert not own(consumer).lent
     assert not trickle.sent
+
+
+@pytest.mark.parametrize("what", ["dup", "socketpair"])
+def test_without_room_for_another_descriptor_reading_goes_on(
+    producer: Producer[bytes, bytes], consumer: Consumer[bytes, bytes], monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    asked = threading.Event()
+
+    def refuse(*_: object) -> None:
+        asked.set()
+        raise OSError(24, "Too many open files")
+
+    trickle = Trickle(producer, consumer)
+    with monkeypatch.context() as patched:
+        patched.setattr(_lent.os if what == "dup" else _own_reading.socket, what, refuse)
+        for _ in range(30):
+            trickle.one()
+        assert asked.is_set()
+        assert not own(consumer).lent
+    trickle.until_lent()
