@@ -176,7 +176,7 @@ def test_another_thread_ends_a_poll_and_an_iteration(log: FakeLog, how: Callable
             consumer = Consumer(f"{ADDRESS}/t", group="g")
             waiting = pool.submit(call, consumer)
             while not consumer._inner._interrupts.waiting:
-                pass
+                assert not waiting.done()
             how(consumer)
             outcome = waiting.exception(GRACE_S) or waiting.result()
             assert outcome == [] or type(outcome) is (Closed if how is Consumer.close else WakeUp)
