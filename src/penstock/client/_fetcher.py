@@ -15,7 +15,7 @@ from penstock.client._alarm import ring_after
 from penstock.client._inside import ended, guarded
 from penstock.client._meters import ConsumerMeter
 from penstock.client._partitions import Partitions, PartitionState
-from penstock.client._rounds import Asked, Round
+from penstock.client._rounds import LITTLE_BYTES, Asked, Round
 from penstock.client._straight import Straight
 from penstock.client._surroundings import Backoff
 from penstock.config import ConsumerConfig, IsolationLevel
@@ -40,7 +40,6 @@ __all__ = ["Fetcher", "Reactions"]
 
 _HELD_BACK_WAIT_MS = 20
 _EMPTY_HANDED_S = 0.005
-_LITTLE_BYTES = 16 * 1024
 _AHEAD = 2
 """Answers that may wait, of each node that is read from: one that is being taken, one that comes meanwhile. More would
 make no reader faster, only larger."""
@@ -242,7 +241,7 @@ class Fetcher:
                 return partial(self._heard, round_, answers)
             size += answer.size
         # A node that answers at once, and with nothing, is given a pause; of what is much more may come meanwhile.
-        unusual = size > _LITTLE_BYTES or (not size and now - round_.begun < _EMPTY_HANDED_S)
+        unusual = size > LITTLE_BYTES or (not size and now - round_.begun < _EMPTY_HANDED_S)
         if unusual or round_.moved(partitions.changes) != []:
             return partial(self._heard, round_, answers)
         self._meter.fetched(now - round_.begun, answers)

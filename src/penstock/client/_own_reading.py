@@ -19,7 +19,7 @@ from typing import Final
 
 from penstock.client._fetcher import Fetcher
 from penstock.client._news import News
-from penstock.client._rounds import Round
+from penstock.client._rounds import LITTLE_BYTES, Round
 from penstock.client._waiting import LONGEST_S
 from penstock.seams import LentRead
 from penstock.seams.hold import LOOP, READER, Hold
@@ -28,8 +28,6 @@ __all__ = ["OwnReading"]
 
 _BEGIN_AFTER: Final = 3
 """Polls that have waited for a little, more than have not."""
-
-_LITTLE_BYTES: Final = 16 * 1024
 
 _END_AFTER: Final = -8
 """Polls that have not, more than have: the loop may fetch ahead for them."""
@@ -138,7 +136,7 @@ class OwnReading:
 
     def waited(self, size: int) -> None:
         """A poll has waited for what the loop received, so many bytes; have reads lent if it goes on with a few."""
-        if size > _LITTLE_BYTES:
+        if size > LITTLE_BYTES:
             self._score = min(self._score, 0)
             return
         self._score += 1

@@ -6,7 +6,7 @@ What must not live here: asking (`_fetcher`).
 from __future__ import annotations
 
 import asyncio
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from penstock._dataclasses import dataclass
 from penstock.client._partitions import PartitionState
@@ -14,7 +14,10 @@ from penstock.model import Node, Partition
 from penstock.seams import ReadFrom, ReadLimits
 from penstock.seams.client import FetchHeard
 
-__all__ = ["Asked", "Reads", "Round"]
+__all__ = ["LITTLE_BYTES", "Asked", "Reads", "Round"]
+
+LITTLE_BYTES: Final = 16 * 1024
+"""Of more than that the loop fetches ahead, whoever waits for it."""
 
 Reads: TypeAlias = dict[Partition, "Asked"]
 

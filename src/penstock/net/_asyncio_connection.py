@@ -98,13 +98,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
     def tell(self, request: Outgoing, told: Told, *, timeout_s: float, held_s: float = 0.0) -> None:
         """Write a request; ``told`` hears of its answer. Raises ConnectionLost."""
         correlation = self._written(request)
-        now = self.last_used
-        self._silence.asked(now, held_s, owed=bool(self._pending))
-        if self._look is None:
-            self._look = self._loop.call_later(FIRST_S + held_s, self._looks)
-        self._pending[correlation] = AsyncioTold(self._loop, told, now, timeout_s)
-        if self._clock is None or now + timeout_s < self._rings_at:
-            self._ring_by(now + timeout_s)
+        self._expect(correlation, AsyncioTold(self._loop, told, self.last_used, timeout_s), held_s)
 
     def start_all(self, requests: Sequence[Outgoing], *, timeout_s: float) -> Sequence[AsyncioPending]:
         """Write requests in one go."""
