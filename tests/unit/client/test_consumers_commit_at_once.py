@@ -8,7 +8,6 @@ import signal
 import threading
 from collections.abc import Callable, Mapping
 from contextvars import Context, ContextVar
-from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -22,7 +21,7 @@ from penstock.seams import CommitHeard, CommitRest
 from tests.conformance import fake_log
 from tests.conformance.fake_group import FakeMembership
 from tests.conformance.fake_log import FakeLog
-from tests.unit.client.test_synchronous_classes import python_hears_ctrl_c
+from tests.unit.client.test_synchronous_classes import LateInterrupt, python_hears_ctrl_c
 
 ADDRESS = "fake://h:1"
 ZERO = Partition("t", 0)
@@ -53,6 +52,17 @@ class Gate:
         # A class of its own: Python remembers for good which classes it has found to have an ability.
         prompt = type("Prompt", (FakeMembership,), {"commit_at_once": commit_at_once})
         monkeypatch.setattr(fake_log, "FakeMembership", prompt)
+
+    def hang(self) -> threading.Event:
+        """What is left of each commit never ends; set once it waits."""
+        waits = threading.Event()
+
+        async def rest() -> None:
+            waits.set()
+            await asyncio.Event().wait()
+
+        self.rest = rest
+        return waits
 
 
 @pytest.fixture
@@ -135,18 +145,12 @@ def test_what_is_left_runs_in_the_context_of_who_commits(two: FakeLog, monkeypat
 @pytest.mark.parametrize("left", [False, True])
 def test_close_from_another_thread_ends_a_commit(two: FakeLog, monkeypatch: pytest.MonkeyPatch, left: bool) -> None:
     gate = Gate(monkeypatch, answers=left)
-    waits = threading.Event()
-
-    async def rest() -> None:
-        waits.set()
-        await asyncio.Event().wait()
-
-    gate.rest = rest if left else None
+    waits = gate.hang() if left else gate.there
     reader = consumer()
     batch = reader.poll(GRACE_S)
 
     def close() -> None:
-        assert (waits if left else gate.there).wait(GRACE_S)
+        assert waits.wait(GRACE_S)
         reader.close(5)
 
     closing = threading.Thread(target=close)
@@ -162,18 +166,12 @@ def test_ctrl_c_ends_a_commit_and_the_next_one_need_not_wait(
     two: FakeLog, monkeypatch: pytest.MonkeyPatch, left: bool
 ) -> None:
     gate = Gate(monkeypatch, answers=left)
-    waits = threading.Event()
-
-    async def rest() -> None:
-        waits.set()
-        await asyncio.Event().wait()
-
-    gate.rest = rest if left else None
+    waits = gate.hang() if left else gate.there
     with python_hears_ctrl_c(), consumer() as reader:
         batch = reader.poll(GRACE_S)
 
         def interrupt() -> None:
-            assert (waits if left else gate.there).wait(GRACE_S)
+            assert waits.wait(GRACE_S)
             os.kill(os.getpid(), signal.SIGINT)
 
         hand = threading.Thread(target=interrupt)
@@ -190,16 +188,6 @@ def test_ctrl_c_ends_a_commit_and_the_next_one_need_not_wait(
 
 
 def test_ctrl_c_when_it_is_over_ends_the_call_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    class LateInterrupt(SimpleQueue[object]):
-        told = False
-
-        def get(self, block: bool = True, timeout: float | None = None) -> object:
-            message = super().get(block, 5)
-            if message is None and not self.told:
-                self.told = True
-                raise KeyboardInterrupt
-            return message
-
     def at_once(heard: Callable[[None], None]) -> Callable[[], None]:
         asyncio.get_running_loop().call_soon(heard, None)
         return lambda: None

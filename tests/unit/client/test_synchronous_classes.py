@@ -143,17 +143,20 @@ def test_ctrl_c_ends_a_poll_and_the_consumer_goes_on(log: FakeLog) -> None:
         assert consumer.poll(5)[0].value == b"a"
 
 
+class LateInterrupt(SimpleQueue[object]):
+    """What a call waits on: Ctrl-C comes when the end is taken out, once."""
+
+    told = False
+
+    def get(self, block: bool = True, timeout: float | None = None) -> object:
+        message = super().get(block, 5)
+        if message is None and not self.told:
+            self.told = True
+            raise KeyboardInterrupt
+        return message
+
+
 def test_ctrl_c_at_the_very_end_of_the_work_ends_the_call_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    class LateInterrupt(SimpleQueue[object]):
-        told = False
-
-        def get(self, block: bool = True, timeout: float | None = None) -> object:
-            message = super().get(block, 5)
-            if message is None and not self.told:
-                self.told = True
-                raise KeyboardInterrupt
-            return message
-
     async def work() -> None:
         pass
 
