@@ -121,7 +121,10 @@ class Fetcher:
                 by_node.setdefault(node, []).append(state)
             elif not state.reading:
                 round_.stirred = True
+        if not by_node:
+            return
         bound = self._bound(len(by_node) + len(self._in_flight))
+        self._make_room(bound)
         for node, states in by_node.items():
             self._start(node, states, bound)
 
@@ -129,6 +132,20 @@ class Fetcher:
         """The most to hold ahead, in bytes."""
         answer = max(self._config.fetch_max_bytes, self._config.max_partition_fetch_bytes)
         return min(self._config.fetch_buffer_bytes, _AHEAD * answer * nodes)
+
+    def _make_room(self, bound: int) -> None:
+        """Where paused partitions alone hold so much that nothing else could be read, drop it: it is fetched again.
+
+        The thread that polls looks at none of them: they were paused on the loop, and so they are resumed.
+        """
+        least, reserved = self._config.max_partition_fetch_bytes, self._reserved_bytes
+        if bound - reserved - self._partitions.buffered_bytes >= least:
+            return
+        held = [state for state in self._partitions if state.buffer]
+        if all(state.paused for state in held):
+            for state in sorted(held, key=lambda state: -state.buffered_bytes):
+                if bound - reserved - self._partitions.buffered_bytes < least:
+                    state.refetch()
 
     def renewed(self) -> None:
         """Leaders were asked for: what failed at another one need not wait for longer."""
@@ -147,8 +164,9 @@ class Fetcher:
     def _start(self, node: Node, states: Sequence[PartitionState], bound: int) -> None:
         room = bound - self._partitions.buffered_bytes - self._reserved_bytes
         per_partition = self._config.max_partition_fetch_bytes
-        # An empty buffer always lets a fetch through: a bound smaller than one answer must not stop everything.
-        share = max(bound // max(len(self._partitions), 1), per_partition) - per_partition
+        # An empty buffer always lets a fetch through: a bound smaller than one answer must not stop everything. While
+        # one answer of a partition waits, the next one may come: no node has to be asked for less than it could send.
+        share = max(bound // max(len(self._partitions), 1), 2 * per_partition) - per_partition
         eager = [state for state in states if state.buffered_bytes <= share]
         if not eager or (room < per_partition and self._partitions.buffered_bytes + self._reserved_bytes > 0):
             return

@@ -253,7 +253,7 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
         await self._seek_to(Offset.LATEST, partitions)
 
     async def pause(self, partitions: Collection[PartitionLike]) -> None:
-        """Return no records of these until ``resume``; what was fetched is kept."""
+        """Return no records of these until ``resume``; what was fetched is kept, unless others need its room."""
         engine = await self._start()
         for partition in check_partitions(partitions):
             engine.state_of(partition).paused = True

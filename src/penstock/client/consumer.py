@@ -229,7 +229,7 @@ class Consumer(Handle, Generic[K, V]):
             run(lambda: self._inner.seek_to_end(partitions))
 
     def pause(self, partitions: Collection[PartitionLike]) -> None:
-        """Return no records of these until ``resume``; what was fetched is kept."""
+        """Return no records of these until ``resume``; what was fetched is kept, unless others need its room."""
         with self._turn as run:
             run(lambda: self._inner.pause(partitions))
 

@@ -80,6 +80,31 @@ def test_two_answers_of_a_node_wait_at_most_however_large_the_buffer(log: FakeLo
     run(main())
 
 
+def test_what_is_held_of_paused_partitions_does_not_keep_the_others_from_being_read(log: FakeLog) -> None:
+    log.create("t9", 9)
+    early, late = [Partition("t9", each) for each in range(6)], [Partition("t9", each) for each in range(6, 9)]
+
+    async def main() -> None:
+        address = f"{ADDRESS}/t9?max_partition_fetch_bytes=1024&fetch_max_bytes=1024&fetch_buffer_bytes=4096"
+        async with AsyncConsumer(address) as consumer:
+            assert not await consumer.poll(1)
+            for number in range(60):
+                log.write("t9", [b"%03d" % number * 100], number % 6)
+            assert len(await consumer.poll(1, max_records=1)) == 1
+            await passing(60)
+            engine = consumer._engine
+            assert engine is not None
+            assert engine.partitions.buffered_bytes >= 4_096
+            await consumer.pause(early)
+            for number in range(30):
+                log.write("t9", [b"%03d" % number * 100], late[number % 3].id)
+            assert sorted(await poll_all(consumer, 30)) == [b"%03d" % number * 100 for number in range(30)]
+            await consumer.resume(early)
+            assert len(await poll_all(consumer, 59)) == 59
+
+    run(main())
+
+
 def test_an_answer_to_a_question_from_before_a_seek_is_dropped(log: FakeLog) -> None:
     log.write("t", [b"%d" % number for number in range(10)])
 
