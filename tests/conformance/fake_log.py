@@ -46,7 +46,7 @@ from tests.conformance.fake_admin import FakeAdmin
 from tests.conformance.fake_group import FakeGroup, FakeMembership
 from tests.conformance.fake_sender import FakeSender, FakeTransactionalSender, tell_later
 
-NODES = (Node("0", Endpoint("fake", 1)), Node("1", Endpoint("fake", 2)))
+NODES = tuple(Node(str(number), Endpoint("fake", number + 1)) for number in range(12))
 
 
 @dataclass(slots=True)
@@ -129,6 +129,7 @@ class FakeLog:
         self.largest_batch = 1 << 30
         self.senders = 0
         self.takes_at_once = True
+        self.nodes = 2
         self._arrivals: set[Callable[[], None]] = set()
 
     @staticmethod
@@ -252,6 +253,7 @@ class FakeClient:
         self._channel = channel  # for its clock: nobody is connected to
         self._known: set[Partition] = set()
         self._asked: set[asyncio.Task[Sequence[FakeFetched]]] = set()
+        self._last: dict[str, tuple[dict[Partition, ReadFrom], ReadLimits]] = {}
         self.closed = False
 
     async def topics(self, names: Collection[str] | None, *, fresh: bool = False) -> Mapping[str, TopicInfo]:
@@ -260,13 +262,13 @@ class FakeClient:
         if fresh:
             await self._log.delay_topics()
         wanted = [name for name in (self._log.topics if names is None else names) if name in self._log.topics]
-        found = {name: _topic(name, self._log.topics[name]) for name in wanted}
+        found = {name: _topic(name, self._log.topics[name], self._log.nodes) for name in wanted}
         told = {info.partition for topic in found.values() for info in topic.partitions}
         self._known = (self._known | told) - self._log.leaderless
         return found
 
     def leader(self, partition: Partition) -> Node | None:
-        return NODES[partition.id % 2] if partition in self._known else None
+        return NODES[partition.id % self._log.nodes] if partition in self._known else None
 
     def distrust(self, partition: Partition) -> None:
         self._known.discard(partition)
@@ -295,14 +297,22 @@ class FakeClient:
 
     def read_at_once(self, node: Node, reads: Sequence[ReadFrom], limits: ReadLimits, heard: FetchHeard) -> bool:
         """As ``read``, unless the log wants to be waited for."""
-        del node
         if not self._log.takes_at_once:
             return False
+        self._last[node.name] = {read.partition: read for read in reads}, limits
         self._log.calls.append(("read", [(read.partition, read.offset) for read in reads]))
         task = tell_later(self._found(reads, limits), heard)
         self._asked.add(task)
         task.add_done_callback(self._asked.discard)
         return True
+
+    def read_again(self, node: Node, moved: Sequence[ReadFrom], heard: FetchHeard) -> bool:
+        """The last read of ``read_at_once``, with what has moved."""
+        if node.name not in self._last:
+            return False
+        reads, limits = self._last[node.name]
+        reads.update({read.partition: read for read in moved})
+        return self.read_at_once(node, list(reads.values()), limits, heard)
 
     def ranges(self, wanted: LogRange, *, fetch_bytes: int = 0) -> FakeRange:
         del fetch_bytes
@@ -373,8 +383,8 @@ class FakeClient:
         return fetched
 
 
-def _topic(name: str, partitions: int) -> TopicInfo:
-    infos = [PartitionInfo(Partition(name, each), NODES[each % 2], 0) for each in range(partitions)]
+def _topic(name: str, partitions: int, nodes: int) -> TopicInfo:
+    infos = [PartitionInfo(Partition(name, each), NODES[each % nodes], 0) for each in range(partitions)]
     return TopicInfo(name, tuple(infos))
 
 

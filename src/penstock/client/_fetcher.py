@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from penstock._dataclasses import dataclass
+from penstock.client._ahead import Ahead
 from penstock.client._alarm import ring_after
 from penstock.client._inside import ended, guarded
 from penstock.client._meters import ConsumerMeter
@@ -40,9 +41,6 @@ __all__ = ["Fetcher", "Reactions"]
 
 _HELD_BACK_WAIT_MS = 20
 _EMPTY_HANDED_S = 0.005
-_AHEAD = 2
-"""Answers that may wait, of each node that is read from: one that is being taken, one that comes meanwhile. More would
-make no reader faster, only larger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +85,7 @@ class Fetcher:
         self._lends = client.lend_read if isinstance(client, LendsReads) else None
         self._in_flight: dict[str, Round] = {}
         self._reserved_bytes = 0
+        self._somebody_waits = False
         self._failures: dict[str, int] = {}
         self.straight = Straight()
         self._closed = False
@@ -103,6 +102,7 @@ class Fetcher:
         """Send what can be sent. Cheap when nothing can."""
         if self._closed or self.busy:
             return
+        self._somebody_waits = False
         by_node: dict[Node, list[PartitionState]] = {}
         now = self._loop.time()
         for state in sorted(self._partitions, key=lambda state: state.asked):
@@ -123,28 +123,26 @@ class Fetcher:
                 round_.stirred = True
         if not by_node:
             return
-        bound = self._bound(len(by_node) + len(self._in_flight))
-        self._make_room(bound)
+        ahead = Ahead.of(self._config, len(by_node) + len(self._in_flight), len(self._partitions))
+        if not ahead.room(self._taken_bytes):
+            self._make_room(ahead)
         for node, states in by_node.items():
-            self._start(node, states, bound)
+            self._start(node, states, ahead)
 
-    def _bound(self, nodes: int) -> int:
-        """The most to hold ahead, in bytes."""
-        answer = max(self._config.fetch_max_bytes, self._config.max_partition_fetch_bytes)
-        return min(self._config.fetch_buffer_bytes, _AHEAD * answer * nodes)
+    @property
+    def _taken_bytes(self) -> int:
+        """What is held, and what was asked for."""
+        return self._partitions.buffered_bytes + self._reserved_bytes
 
-    def _make_room(self, bound: int) -> None:
+    def _make_room(self, ahead: Ahead) -> None:
         """Where paused partitions alone hold so much that nothing else could be read, drop it: it is fetched again.
 
         The thread that polls looks at none of them: they were paused on the loop, and so they are resumed.
         """
-        least, reserved = self._config.max_partition_fetch_bytes, self._reserved_bytes
-        if bound - reserved - self._partitions.buffered_bytes >= least:
-            return
         held = [state for state in self._partitions if state.buffer]
         if all(state.paused for state in held):
             for state in sorted(held, key=lambda state: -state.buffered_bytes):
-                if bound - reserved - self._partitions.buffered_bytes < least:
+                if not ahead.room(self._taken_bytes):
                     state.refetch()
 
     def renewed(self) -> None:
@@ -161,17 +159,15 @@ class Fetcher:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _start(self, node: Node, states: Sequence[PartitionState], bound: int) -> None:
-        room = bound - self._partitions.buffered_bytes - self._reserved_bytes
+    def _start(self, node: Node, states: Sequence[PartitionState], ahead: Ahead) -> None:
         per_partition = self._config.max_partition_fetch_bytes
-        # An empty buffer always lets a fetch through: a bound smaller than one answer must not stop everything. While
-        # one answer of a partition waits, the next one may come: no node has to be asked for less than it could send.
-        share = max(bound // max(len(self._partitions), 1), 2 * per_partition) - per_partition
-        eager = [state for state in states if state.buffered_bytes <= share]
-        if not eager or (room < per_partition and self._partitions.buffered_bytes + self._reserved_bytes > 0):
+        eager = [state for state in states if state.buffered_bytes <= ahead.share]
+        room = ahead.room(self._taken_bytes)
+        if not eager or not room:
+            self._somebody_waits |= bool(eager)
             return
-        most = min(self._config.fetch_max_bytes, per_partition * len(eager))
-        limit = min(most, max(room, per_partition))
+        most = min(ahead.most, per_partition * len(eager))
+        limit = min(most, room)
         # While somebody is held back for lack of room, the node must not sit on a fetch for the others: the room may
         # be there long before data for them is.
         held_back = len(eager) < len(states)
@@ -190,7 +186,7 @@ class Fetcher:
         self._reserved_bytes += limit
         limits = ReadLimits(wait_ms, self._config.fetch_min_bytes, limit)
         changes, stirred = self._partitions.changes, held_back or limit < most or self._again is None
-        round_ = Round(node, reads, limits, self._loop.time(), changes, bound, share, stirred)
+        round_ = Round(node, reads, limits, self._loop.time(), changes, ahead, stirred)
         round_.heard = heard = partial(self._heard, round_)
         self._in_flight[node.name] = round_
         wanted = [each.read for each in reads.values()]
@@ -260,7 +256,7 @@ class Fetcher:
             size += answer.size
         # A node that answers at once, and with nothing, is given a pause; of what is much more may come meanwhile.
         unusual = size > LITTLE_BYTES or (not size and now - round_.begun < _EMPTY_HANDED_S)
-        if unusual or round_.moved(partitions.changes) != []:
+        if unusual or self._somebody_waits or round_.moved(partitions.changes) != []:
             return partial(self._heard, round_, answers)
         self._meter.fetched(now - round_.begun, answers)
         moved: list[ReadFrom] = []
@@ -315,8 +311,7 @@ class Fetcher:
         """Send the same again, from where its partitions go on now, if that is all that ``kick`` would do."""
         if self._again is None or round_.heard is None or (moved := round_.moved(self._partitions.changes)) is None:
             return False
-        taken = self._partitions.buffered_bytes + self._reserved_bytes
-        if taken and round_.bound - taken < round_.limits.max_bytes:
+        if self._somebody_waits or round_.ahead.room(self._taken_bytes) < round_.limits.max_bytes:
             return False
         if not self._again(round_.node, [read for _, read in moved], round_.heard):
             return False

@@ -9,6 +9,7 @@ import asyncio
 from typing import Final, TypeAlias
 
 from penstock._dataclasses import dataclass
+from penstock.client._ahead import Ahead
 from penstock.client._partitions import PartitionState
 from penstock.model import Node, Partition
 from penstock.seams import ReadFrom, ReadLimits
@@ -35,9 +36,9 @@ class Asked:
 class Round:
     """A read of one node that is under way, and is asked again as it is while hardly anything changes.
 
-    ``changes`` are those of the assignment when it was composed, ``bound`` is what all may hold ahead, ``share`` what
-    each partition may, so that it is asked for. ``stirred``: it may not be asked again, because it asks for less than
-    there is room for, or somebody waits to be read beside these, or from elsewhere.
+    ``changes`` are those of the assignment when it was composed, ``ahead`` what might be held ahead then. ``stirred``:
+    it may not be asked again, because it asks for less than there is room for, or somebody waits to be read beside
+    these, or from elsewhere.
     """
 
     node: Node
@@ -45,8 +46,7 @@ class Round:
     limits: ReadLimits
     begun: float
     changes: int
-    bound: int
-    share: int
+    ahead: Ahead
     stirred: bool
     task: asyncio.Task[None] | None = None
     heard: FetchHeard | None = None
@@ -65,7 +65,7 @@ class Round:
                 return None
             offset = state.fetch_offset
             if offset != read.offset:
-                if offset is None or state.arrived_bytes - state.taken_bytes > self.share:
+                if offset is None or state.arrived_bytes - state.taken_bytes > self.ahead.share:
                     return None
                 moved.append((asked, ReadFrom(state.partition, offset, read.max_bytes)))
         return moved

@@ -50,7 +50,7 @@ class ConsumerConfig(ClientConfig):
     cost is then spread over some 40,000 records of 100 bytes. ``fetch_max_bytes`` 8 MiB, for two such partitions:
     larger answers leave the processor's caches, and nothing is decoded while they come. ``fetch_buffer_bytes`` 64 MiB:
     the most that is held undecoded ahead of the user; a fetch is not sent while it could go over that, nor while two
-    of a node's full answers wait.
+    of a node's full answers wait, and asks for no more than the node's share of it.
 
     Java's: ``session_timeout_ms`` (without a heartbeat for so long, the group goes on without this member),
     ``heartbeat_interval_ms`` (a third or less of it), ``max_poll_interval_ms`` (without a poll for so long this member
