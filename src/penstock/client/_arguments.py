@@ -6,7 +6,6 @@ What must not live here: what a log knows (whether a topic or a partition is the
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, NoReturn
@@ -91,7 +90,7 @@ def seconds(name: str, given: object) -> float:
     """A number of seconds; less than 0 is as good as 0, what is left of a time that is over. Raises UsageError."""
     if given.__class__ is not float and (isinstance(given, bool) or not isinstance(given, int | float)):
         raise UsageError(f"{name} is {_shown(given)}, wanted is a number of seconds")
-    if math.isnan(given):
+    if given != given:  # noqa: PLR0124 -- not a number; each poll asks
         raise UsageError(f"{name} is {given}, wanted is a number of seconds")
     return given
 

@@ -251,7 +251,7 @@ class Fetcher:
         size = 0
         for answer in answers:
             asked = round_.reads.get(answer.partition)
-            if asked is None or answer.error is not None or partitions.get(answer.partition) is not asked.state:
+            if asked is None or answer.error is not None:
                 return partial(self._heard, round_, answers)
             size += answer.size
         # A node that answers at once, and with nothing, is given a pause; of what is much more may come meanwhile.

@@ -18,18 +18,15 @@ __all__ = ["Straight"]
 class Straight:
     """At most one, of one consumer. Used by who has the hold of its reads, or in the thread that polls."""
 
-    __slots__ = ("_held",)
+    __slots__ = ("held",)
 
     def __init__(self) -> None:
-        self._held: tuple[PartitionState, int, Messages] | None = None
-
-    def __bool__(self) -> bool:
-        return self._held is not None
+        self.held: tuple[PartitionState, int, Messages] | None = None
 
     def keep(self, state: PartitionState, answer: Fetched) -> bool:
         """Whether ``answer`` is one record, the next one of its partition, and kept here now."""
         end = answer.offset + 1
-        if answer.next_offset != end or state.position != answer.offset or state.buffer or self._held is not None:
+        if answer.next_offset != end or state.position != answer.offset or state.buffer or self.held is not None:
             return False
         try:
             messages, found_end = answer.decode()
@@ -40,15 +37,15 @@ class Straight:
         state.high_watermark = answer.high_watermark
         state.drained = False
         state.fetch_offset = end
-        self._held = state, state.version, messages
+        self.held = state, state.version, messages
         return True
 
     def take(self, partitions: Partitions) -> Messages | None:
         """It, if there is one, and it is still what comes next."""
-        if self._held is None:
+        if self.held is None:
             return None
-        state, version, messages = self._held
-        self._held = None
+        state, version, messages = self.held
+        self.held = None
         if state.version != version or partitions.get(state.partition) is not state:
             return None  # the application went elsewhere
         if state.paused:

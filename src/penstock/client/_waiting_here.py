@@ -35,7 +35,7 @@ class WaitingHere:
         """True when something may have come, False when the loop has to be asked, which also says why nothing has come
         by ``deadline`` (loop time)."""
         engine, own = self._engine, self._own or self._made()
-        if own is not None and own.straight:
+        if own is not None and own.straight.held is not None:
             return True  # an interrupt has ended the poll that received it
         member = engine.rebalancing.member if engine.rebalancing else None
         if member is not None:
@@ -53,7 +53,7 @@ class WaitingHere:
     def take(self) -> Messages | None:
         """What the last wait has received for this poll alone; None where that was put to what was fetched."""
         own = self._own
-        return own.straight.take(self._engine.partitions) if own is not None and own.straight else None
+        return None if own is None else own.straight.take(self._engine.partitions)
 
     def did_not_wait(self) -> None:
         """A poll has found something at once."""
@@ -109,7 +109,7 @@ class WaitingHere:
                 return False
             own.wait(max(0.0, left))
             looked = True
-            if own.straight or engine.partitions.anything_to_take():
+            if own.straight.held is not None or engine.partitions.anything_to_take():
                 return True
         return False
 

@@ -224,10 +224,9 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         self._silence.heard(self._loop.time())
         try:
             only = self._intake.only(nbytes)
-            if only is True:
-                return
             if only:
-                self._take(only)
+                if not isinstance(only, int):
+                    self._take(only)
                 return
             for frame in self._intake.received(nbytes):
                 self._take(frame)

@@ -100,17 +100,15 @@ class Intake:
             return self._body[self._filled :]
         return self._scratch[self._end :]
 
-    def only(self, count: int) -> Frame | bool:
+    def only(self, count: int) -> Frame | int:
         """The frame that ends with ``count`` bytes put into ``space()``, if there is nothing else, as with most small
-        answers; True where more of it has to come, and False where ``received`` has to take them."""
+        answers; how many more have to come; or 0 where ``received`` has to take them."""
         if self._whole is None or self._start or self._fed or self._body is not None:
-            return False
+            return 0
         end = self._end + count
         found = self._whole(self._scratch[:end], _DIRECT_BYTES)
-        if found is True:
-            self._end = end
-        elif found:
-            self._end = 0
+        if found:
+            self._end = end if isinstance(found, int) else 0
         return found
 
     def received(self, count: int) -> Iterator[Frame]:

@@ -32,7 +32,7 @@ __all__ = ["Lent", "own_socket"]
 
 _CAN_WAIT: Final = hasattr(select, "poll")
 _MOMENT_MS: Final = 1
-"""For the rest of a small answer: servers write its head and its records one after the other."""
+"""For the rest of a small answer."""
 
 
 def own_socket(transport: asyncio.Transport) -> socket.socket | None:
@@ -97,18 +97,34 @@ class Lent:
                 self.give_back()  # the loop finds the same, and knows whom to tell
                 return None
             frame = self._intake.only(count)
-            if frame is False:
+            if not frame:
                 self._back(self._now, partial(self._connection.buffer_updated, count))
                 return None
             self._connection.received += count
-            if frame is not True:
+            if not isinstance(frame, int):
                 break
-            if not self._rest.poll(_MOMENT_MS):
+            if not self._rest_came(frame):
                 return None
         if frame.correlation != self._now or not frame.reply:
             self.give_back(frame)
             return None
         return frame
+
+    def _rest_came(self, missing: int) -> bool:
+        """Whether what is missing of a small answer comes within a moment. A broker of Kafka writes its head, its
+        records and its end one after the other: each of them would wake this thread."""
+        self._wake_for(missing)
+        try:
+            return bool(self._rest.poll(_MOMENT_MS))
+        finally:
+            self._wake_for(1)
+
+    def _wake_for(self, least: int) -> None:
+        """Of fewer bytes ``poll`` says nothing; where the system does not know of that, it speaks of any."""
+        try:
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, least)
+        except OSError:
+            return
 
     def send(self, request: Outgoing, *, timeout_s: float, held_s: float) -> bool:
         """See `LentConnection`."""

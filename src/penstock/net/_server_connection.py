@@ -105,11 +105,11 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.received += nbytes
         if nbytes >= _RECEIVED_LATE:
             self._budget.turn.spend(nbytes)
-        if (only := self._intake.only(nbytes)) is False:
+        if not (only := self._intake.only(nbytes)):
             frames = self._intake.received(nbytes)
             self._outgoing.gather()  # what is answered at once goes out together
         else:
-            frames = iter(() if only is True else (only,))
+            frames = iter(() if isinstance(only, int) else (only,))
         try:
             for frame in frames:
                 self._accept(frame)
@@ -122,7 +122,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             _log.warning("hanging up on %s: no room for its request: %s", self._peer.address, error)
             self.abort()
         finally:
-            if only is False:
+            if not only:
                 self._outgoing.send_gathered()
         self.weigh()
 

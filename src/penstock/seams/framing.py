@@ -71,10 +71,10 @@ class Framing(Protocol):
 class TakesWhole(Protocol):
     """A Framing that can take a frame at once, which most small ones come as."""
 
-    def whole(self, view: memoryview, most: int) -> Frame | bool:
+    def whole(self, view: memoryview, most: int) -> Frame | int:
         """The frame, if ``view`` is all of one and nothing else, and nothing of another was fed; its body is a copy.
 
-        True where it is the beginning of one of at most so many bytes: then it is asked again when more has come. False
-        where it is neither, and where there may be something to complain about: then it is to be fed.
+        Where it is the beginning of one of at most so many bytes, how many are missing: then it is asked again when
+        more has come. 0 where it is neither, and where there may be something to complain about: then it is to be fed.
         """
         ...

@@ -52,18 +52,18 @@ class SizedBodies:
         self._first = False
         return None
 
-    def whole(self, view: memoryview, most: int) -> memoryview | bool:
+    def whole(self, view: memoryview, most: int) -> memoryview | int:
         """A copy of the body, where ``view`` is one with its size, and nothing of another was fed.
 
-        True where it is the beginning of one of up to ``most`` bytes with its size; else False.
+        Where it is the beginning of one of up to ``most`` bytes with its size, how many are missing; else 0.
         """
         have = len(view) - _SIZE
         if self._first or self._body or have < self._least:
-            return False
+            return 0
         size: int = _SIZE_OF.unpack_from(view)[0]
         if size == have:
-            return memoryview(bytes(view))[_SIZE:] if size <= self._limit else False
-        return have < size <= min(self._limit, most - _SIZE)
+            return memoryview(bytes(view))[_SIZE:] if size <= self._limit else 0
+        return size - have if have < size <= self._limit and size <= most - _SIZE else 0
 
     def _refused(self, head: bytes, size: int) -> ProtocolViolation:
         foreign = self._foreign(head) if self._first else None

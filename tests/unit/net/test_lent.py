@@ -35,16 +35,17 @@ __all__ = ["files"]
 class WholeFraming(ToyFraming):
     """Takes small frames at once, as Kafka's does."""
 
-    def whole(self, view: memoryview, most: int) -> Frame | bool:
+    def whole(self, view: memoryview, most: int) -> Frame | int:
         if self._wanted is not None or len(view) < HEAD.size:
-            return False
+            return 0
         (length,) = struct.unpack_from(">i", view)
         if length + 4 == len(view):
             self.need()
             body = memoryview(bytes(view))
             correlation, reply = struct.unpack_from(">i?", body, 4)
             return Frame(correlation, reply, body[HEAD.size :])
-        return len(view) < length + 4 <= most
+        missing: int = length + 4 - len(view)
+        return missing if missing > 0 and length + 4 <= most else 0
 
 
 class Dialect(ToyDialect):

@@ -42,10 +42,10 @@ class KafkaFraming:
         correlation = int.from_bytes(body[at : at + 4], "big", signed=True)
         return Frame(correlation, self._answers, body)
 
-    def whole(self, view: memoryview, most: int) -> Frame | bool:
+    def whole(self, view: memoryview, most: int) -> Frame | int:
         """``penstock.seams.framing.TakesWhole``."""
         body = self._whole(view, most)
-        if body is True or body is False:
+        if isinstance(body, int):
             return body
         return Frame(_CORRELATION.unpack_from(body, 0 if self._answers else 4)[0], self._answers, body)
 

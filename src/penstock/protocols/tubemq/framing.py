@@ -57,17 +57,18 @@ class TubeFraming:
         self._blocks.append(block)
         return self._next_block(*_LENGTH.unpack(rest)) if self._left else self._complete()
 
-    def whole(self, view: memoryview, most: int) -> Frame | bool:
+    def whole(self, view: memoryview, most: int) -> Frame | int:
         """``penstock.seams.framing.TakesWhole``: frames of one block, but not a connection's first."""
         have = len(view) - _HEAD_AND_LENGTH.size
         if self._left >= 0 or self._need != _HEAD_AND_LENGTH.size or have < 0:
-            return False
+            return 0
         token, serial, count, length = _HEAD_AND_LENGTH.unpack_from(view)
         if token != TOKEN or count != 1 or not 0 < length <= self._limit:
-            return False
+            return 0
         if length == have:
             return Frame(serial, self._answers, memoryview(bytes(view[_HEAD_AND_LENGTH.size :])))
-        return bool(have < length <= most - _HEAD_AND_LENGTH.size)
+        missing: int = length - have
+        return missing if missing > 0 and length <= most - _HEAD_AND_LENGTH.size else 0
 
     def _restart(self) -> None:
         self._need = _HEAD_AND_LENGTH.size

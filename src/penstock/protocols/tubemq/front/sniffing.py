@@ -64,7 +64,7 @@ class FrontFraming(TubeFraming):
         self._http += chunk
         return self._http_head() if self._body < 0 else self._http_done()
 
-    def whole(self, view: memoryview, most: int) -> Frame | bool:
+    def whole(self, view: memoryview, most: int) -> Frame | int:
         found = TubeFraming.whole(self, view, most)
         self.alone = bool(found)
         return found
