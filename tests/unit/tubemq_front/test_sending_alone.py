@@ -11,8 +11,9 @@ import pytest
 
 from penstock.columnar.batch import batches
 from penstock.columnar.plain_records import stored_records
-from penstock.errors import PenstockError, WriteFailed
+from penstock.errors import WriteFailed
 from penstock.model import Partition
+from penstock.net._begun import Waits, begin
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.front import TubeFrontOptions, session
 from penstock.protocols.tubemq.front.settings import TopicSettings
@@ -171,10 +172,10 @@ def test_what_comes_while_one_that_was_alone_is_synced_waits_in_line(tmp_path: P
         store = open_store(f"file:{tmp_path}", flush="always")
         async with serving(store=store) as kit:
             await kit.put(b"first")
-            begun = await kit.begin(framed(b"1", 1))
-            assert isinstance(begun, Later)
+            begun = begin(kit.begin(framed(b"1", 1)))
+            assert isinstance(begun, Waits)
             others = [await kit.begin(framed(b"%d" % serial, serial)) for serial in (2, 3)]
-            for serial, each in enumerate((begun, *others), 1):
+            for serial, each in enumerate((await begun.rest(), *others), 1):
                 buffers = await arrived(each)
                 assert buffers is not None
                 assert answer_of(buffers, serial).append_offset == 28 * serial
@@ -188,13 +189,13 @@ def test_what_comes_while_one_that_was_alone_is_synced_waits_in_line(tmp_path: P
 
 @pytest.mark.near
 def test_a_log_that_takes_nothing_is_told_the_one_that_is_alone_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def refuse(batches: Sequence[tuple[Partition, Batch]]) -> list[Appended | PenstockError]:
-        return [WriteFailed("the disk is full") for _ in batches]
+    async def refuse(partition: Partition, batch: Batch) -> Appended:
+        raise WriteFailed("the disk is full")
 
     async def test(kit: Kit) -> None:
         await kit.put(b"first")
         with monkeypatch.context() as patched:
-            patched.setattr(kit.enode, "append_all", refuse)
+            patched.setattr(kit.enode, "append", refuse)
             answer = await alone(kit, framed(b"a", 1), 1)
         assert (answer.success, answer.err_code) == (False, Code.SERVICE_UNAVAILABLE)
         assert (await alone(kit, framed(b"a", 2), 2)).append_offset == 28

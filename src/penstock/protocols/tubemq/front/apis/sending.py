@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import zlib
 
+from penstock.columnar.plain_records import Stored
+from penstock.columnar.recompress import Target
 from penstock.errors import CorruptBatch, PenstockError
+from penstock.model import Partition
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.front.broker.messages import record_of
 from penstock.protocols.tubemq.front.broker.routes import Route
@@ -28,50 +31,56 @@ _RECORD_BYTES = 64
 
 
 async def send(call: Call, request: SendMessageRequestP2B) -> _Answer:
-    """Serve send message: the answer comes when the message is written, and until then no task waits for it."""
+    """Serve send message: the answer comes when the message is written.
+
+    Until then no task waits for it, but where the message is the only one and has to wait for the disk.
+    """
     named("clientId", request.client_id)
     name = named("topicName", request.topic_name)
     if name.startswith("__"):
         raise Refused(Code.FORBIDDEN, f"topicName {name} does not allow producers to send data!")
-    shared = call.shared
-    enode, senders, place = shared.services.enode, shared.senders, (name, request.partition_id)
-    at_once = shared.writing.is_last(call.line) and call.line.alone and enode.near
+    shared, partition_id = call.shared, request.partition_id
+    enode, senders, place, writing = shared.services.enode, shared.senders, (name, partition_id), shared.writing
+    at_once = writing.is_last(call.line) and call.line.alone and enode.near
     if not senders.take_free(place):
         await senders.take(place)
     try:
-        topic = await enode.topic(name) or await shared.cluster.known(name)
-        return _put(shared, shared.routes.of(topic), request, at_once)
+        route = shared.routes.of(await enode.topic(name) or await shared.cluster.known(name))
+        if not route.settings.accepts_publish:
+            raise Refused(Code.FORBIDDEN, f"topicName {route.topic.name} has been closed")
+        partition = route.partitions.get(partition_id) or shared.cluster.own(route.topic, partition_id)
+        data, now_ms = request.data, shared.services.runtime.now_ms()
+        _check_payload(route, request, data)
+        record, size = _record_of(route, request, data, now_ms), len(data) + _RECORD_BYTES
+        if not at_once or route.codec is not None or not writing.idle:
+            return _put(shared, partition, record, size, route.codec, now_ms)
     finally:
         senders.leave(place)
+    # Not under the lock: who comes while this waits for the disk has the next round together with others.
+    return _stored(await writing.write_alone(partition, record, size), now_ms)
 
 
-def _put(shared: Shared, route: Route, request: SendMessageRequestP2B, at_once: bool) -> _Answer:
-    """Check a message and put it into the line of its partition; what becomes of it."""
-    if not route.settings.accepts_publish:
-        raise Refused(Code.FORBIDDEN, f"topicName {route.topic.name} has been closed")
-    partition = route.partitions.get(request.partition_id)
-    if partition is None:
-        partition = shared.cluster.own(route.topic, request.partition_id)
-    data = request.data
-    _check_payload(route, request, data)
-    runtime = shared.services.runtime
-    now_ms = runtime.now_ms()
+def _record_of(route: Route, request: SendMessageRequestP2B, data: bytes, now_ms: int) -> Stored:
     try:
         record = record_of(data, request.flag, request.msg_type, now_ms)
     except CorruptBatch as error:
         raise Refused(Code.BAD_REQUEST, error.message) from error
     if record.key is None and route.needs_keys:
         raise Refused(Code.BAD_REQUEST, f"topicName {route.topic.name} is compacted, its messages need keys")
-    answer: Later[SendMessageResponseB2P | PenstockError] = Later(runtime.promise)
+    return record
+
+
+def _put(
+    shared: Shared, partition: Partition, record: Stored, size: int, codec: Target | None, now_ms: int
+) -> Later[SendMessageResponseB2P | PenstockError]:
+    """Put a message into the line of its partition; what becomes of it."""
+    answer: Later[SendMessageResponseB2P | PenstockError] = Later(shared.services.runtime.promise)
 
     def written(offset: int | PenstockError) -> None:
         answer.give(offset if isinstance(offset, PenstockError) else _stored(offset, now_ms))
 
-    shared.writing.put(partition, record, len(data) + _RECORD_BYTES, route.codec, written, at_once=at_once)
-    found = answer.come()
-    if isinstance(found, PenstockError):
-        raise found
-    return answer if found is None else found
+    shared.writing.put(partition, record, size, codec, written)
+    return answer
 
 
 def _stored(offset: int, now_ms: int) -> SendMessageResponseB2P:

@@ -50,6 +50,11 @@ class Writing:
         last, self._last = self._last, sender
         return last is sender
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is being written, nor waits for that."""
+        return not self._running
+
     def put(
         self,
         partition: Partition,
@@ -57,28 +62,38 @@ class Writing:
         size: int,
         codec: Target | None,
         written: Callable[[int | PenstockError], None],
-        *,
-        at_once: bool,
     ) -> None:
         """Have a message of about ``size`` bytes stored after all that were put before. Raises Refused.
 
         ``codec``: what the topic wants its batches in, if it wants any. ``written`` is called with its offset (-1: not
-        known), or with what went wrong; it raises nothing. With ``at_once``, for enodes that are near, others are not
-        waited for, and it may be called before this returns.
+        known), or with what went wrong; it raises nothing.
         """
-        if self._bytes + size > self._most_bytes:
-            raise Refused(Code.SERVER_RECEIVE_OVERFLOW, "Put message failed, too many messages are being written")
-        self._bytes += size
-        waiting = _Waiting(record, size, codec, written)
-        if at_once and codec is None and not self._running:
-            self._running = True
-            self._runtime.begin(self._write_alone(partition, waiting), "write a message")
-            return
-        self._waiting.setdefault(partition, []).append(waiting)
+        self._take(size)
+        self._waiting.setdefault(partition, []).append(_Waiting(record, size, codec, written))
         if not self._running:
             self._running = True
             # Not at once: whatever else has arrived by now comes first, and goes into the same batches.
             self._runtime.call_later(0, self._begin)
+
+    async def write_alone(self, partition: Partition, record: Stored, size: int) -> int:
+        """Store a message of about ``size`` bytes now: its offset (-1: not known). Raises Refused, and what went wrong.
+
+        Only while ``idle``. A round of one message; those that come while it waits for the disk have the next one.
+        """
+        self._take(size)
+        self._running = True
+        try:
+            return _offset_of(await self._enode.append(partition, encode_single(record)), 0)
+        finally:
+            self._bytes -= size
+            self._running = bool(self._waiting)
+            if self._running:
+                self._runtime.call_later(0, self._begin)
+
+    def _take(self, size: int) -> None:
+        if self._bytes + size > self._most_bytes:
+            raise Refused(Code.SERVER_RECEIVE_OVERFLOW, "Put message failed, too many messages are being written")
+        self._bytes += size
 
     def _begin(self) -> None:
         start = self._runtime.begin if self._enode.near else self._runtime.spawn
@@ -90,17 +105,6 @@ class Writing:
                 await self._write_round()
         finally:
             self._running = False
-
-    async def _write_alone(self, partition: Partition, alone: _Waiting) -> None:
-        """A round of one message; those that come while it waits for the disk have the next one."""
-        try:
-            (result,) = await self._enode.append_all(((partition, encode_single(alone.record)),))
-            self._bytes -= alone.size
-            alone.written(result if isinstance(result, PenstockError) else _offset_of(result, 0))
-        finally:
-            self._running = bool(self._waiting)
-            if self._running:
-                self._runtime.call_later(0, self._begin)
 
     async def _write_round(self) -> None:
         """One batch of each partition that has something to write."""
