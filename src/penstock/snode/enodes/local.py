@@ -125,12 +125,15 @@ class LocalEnode:
     # Logs.
 
     async def append(self, partition: Partition, batch: Batch) -> Appended:
-        with self._errors:
-            log = self._log(partition)
+        try:  # not `with`: this is a node's most frequent call
+            log = self._store.log(partition.topic, partition.id)
             appended = log.append(batch, now_ms=self._runtime.now_ms())
             self._arrivals.changed(partition)
             if log.sync_needed:
                 await self._commits.reach(log)
+        except PenstockError as error:
+            self._errors.report(error)
+            raise
         return appended
 
     async def append_all(self, batches: Sequence[tuple[Partition, Batch]]) -> list[Appended | PenstockError]:
