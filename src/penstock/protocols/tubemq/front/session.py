@@ -36,6 +36,7 @@ _CUT_OFF: Final = "java.io.EOFException"
 _UNREADABLE: Final = "com.google.protobuf.InvalidProtocolBufferException"
 _READING: Final = "IPC server unable to read call parameters: "
 _HANDLING: Final = "IPC server handle request error :"
+_SEND: Final = SEND_MESSAGE.number
 _SERVICES: Final = frozenset(Service)
 
 
@@ -71,7 +72,8 @@ class TubeSession:
         sent = read_send(frame.body)
         if sent is None:
             return await self._serve(frame, began)
-        return await self._made(SEND_MESSAGE.number, sent.version, sent.message, frame.correlation, began)
+        version, message = sent
+        return await self._made(_SEND, version, message, frame.correlation, began)
 
     def lost(self) -> None:
         """Clients outlive their connections: registrations end with their heartbeats."""

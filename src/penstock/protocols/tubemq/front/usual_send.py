@@ -7,14 +7,15 @@ Source: TubeMQ 2.x, ``RPC.proto``; protobuf encoding guide.
 
 from __future__ import annotations
 
+import functools
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
 from penstock.errors import ProtocolViolation
 from penstock.protocols.tubemq.messages.broker import SendMessageRequestP2B
 from penstock.protocols.tubemq.messages.codec import decode
 
-__all__ = ["Sent", "read_send"]
+__all__ = ["read_send"]
 
 _LENGTH: Final = rb"([\x80-\xff]{0,3}[\x00-\x7f])"
 _ENVELOPE: Final = re.compile(
@@ -27,31 +28,25 @@ _ENVELOPE: Final = re.compile(
 """Groups: version, how many bytes the body has, and the method's message in it."""
 
 
-class Sent(NamedTuple):
-    """``version`` of the protocol, as the client says it."""
-
-    version: int
-    message: SendMessageRequestP2B
-
-
-def read_send(body: memoryview) -> Sent | None:
-    """A send message in the usual form; None for any other request, and for what cannot be read."""
+def read_send(body: memoryview) -> tuple[int, SendMessageRequestP2B] | None:
+    """(version of the protocol, message) of a send in the usual form; None for what is not, or cannot be read."""
     found = _ENVELOPE(body)
     if found is None:
         return None
     version, size, own_size = found.groups()
-    end = found.end() + _number(own_size)
+    begin = found.end()
+    end = begin + _number(own_size)
     if end != found.end(2) + _number(size) or end > len(body):
         return None
     try:
-        return Sent(version[0], decode(SendMessageRequestP2B, body[found.end() : end]))
+        return version[0], decode(SendMessageRequestP2B, body[begin:end])
     except ProtocolViolation:
         return None
 
 
+@functools.lru_cache(1_024)
 def _number(written: bytes) -> int:
-    if len(written) == 1:
-        return written[0]
+    """A length: one client's messages mostly have few of them."""
     value = 0
     for byte in reversed(written):
         value = value << 7 | byte & 127
