@@ -154,7 +154,12 @@ def request_around(method: Method[Req, Ans], payload: Buffers, *, timeout_ms: in
 
 def answer(method: int, message: Message, serial: int) -> Buffers:
     """Return the framed answer of a call that was made."""
-    return answer_around(method, [encode(message)], serial)
+    payload = encode(message)
+    head = _before(method, len(payload))
+    size = len(head) + len(payload)
+    if size <= BLOCK_BYTES:
+        return [framed_head(serial, size) + head + payload]
+    return frame(serial, [head, payload])
 
 
 def answer_around(method: int, payload: Buffers, serial: int) -> Buffers:
