@@ -6,6 +6,7 @@ and headers mean to a protocol. Source: Kafka protocol, record batch v2 (KIP-98)
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Sequence
 from typing import Final
@@ -19,12 +20,16 @@ from penstock.columnar.few import varint
 __all__ = ["encode_one", "header_name"]
 
 _HEAD: Final = struct.Struct(">qiibI")
+_HEAD_BYTES: Final = _HEAD.size
 _SUMMED: Final = struct.Struct(">hiqqqhii")
 """What the checksum covers: attributes, last offset delta, times, producer, how many records."""
 _LENGTH_BEFORE: Final = 12
 _BEGIN: Final = b"\0\0\0"
 """No attributes, no time and no place after the batch's first record."""
 _NULL: Final = b"\x01"
+_NO_HEADERS: Final = b"\0"
+_length = functools.lru_cache(1_024)(varint)
+"""What is sent one by one mostly has few lengths."""
 
 
 def header_name(name: str) -> bytes:
@@ -44,17 +49,18 @@ def encode_one(
     attributes = APPEND_TIME if append_time else 0
     body = b"".join((
         _BEGIN,
-        _NULL if key is None else varint(len(key)) + key,
-        _NULL if value is None else varint(len(value)) + value,
-        varint(len(headers)),
-        *headers,
+        _NULL if key is None else _length(len(key)) + key,
+        _NULL if value is None else _length(len(value)),
+        value or b"",
+        varint(len(headers)) + b"".join(headers) if headers else _NO_HEADERS,
     ))  # fmt: skip
-    summed = _SUMMED.pack(attributes, 0, timestamp_ms, timestamp_ms, -1, -1, -1, 1) + varint(len(body)) + body
+    summed = _SUMMED.pack(attributes, 0, timestamp_ms, timestamp_ms, -1, -1, -1, 1) + _length(len(body)) + body
     crc: int = google_crc32c.value(summed)
-    length = len(summed) + _HEAD.size
-    data = _HEAD.pack(0, length - _LENGTH_BEFORE, -1, 2, crc) + summed
-    times = (timestamp_ms, timestamp_ms)
-    return Checked.known(data, BatchHeader(0, length, -1, 2, crc, attributes, 0, *times, -1, -1, -1, 1, 0))
+    length = len(summed) + _HEAD_BYTES
+    return Checked.known(
+        _HEAD.pack(0, length - _LENGTH_BEFORE, -1, 2, crc) + summed,
+        BatchHeader(0, length, -1, 2, crc, attributes, 0, timestamp_ms, timestamp_ms, -1, -1, -1, 1, 0),
+    )
 
 
-assert _HEAD.size + _SUMMED.size == HEADER_BYTES
+assert _HEAD_BYTES + _SUMMED.size == HEADER_BYTES

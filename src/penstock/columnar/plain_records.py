@@ -54,10 +54,11 @@ def encode_batch(records: Sequence[Stored]) -> memoryview:
 
 def encode_single(record: Stored) -> Checked:
     """The batch that `encode_batch` makes of one record, sooner, and with its header at hand."""
-    headers = [
-        header_name(name) + (_NULL if value is None else varint(len(value)) + value) for name, value in record.headers
-    ]
-    return encode_one(record.key, record.value, headers, record.timestamp_ms, append_time=not record.timed)
+    _, timestamp_ms, timed, key, value, headers = record
+    named: Sequence[bytes] = ()
+    if headers:
+        named = [header_name(name) + (_NULL if said is None else varint(len(said)) + said) for name, said in headers]
+    return encode_one(key, value, named, timestamp_ms, append_time=not timed)
 
 
 def stored_records(
