@@ -38,7 +38,7 @@ from penstock.store._reading import ReadRequest, locate
 from penstock.store._retention import Trimmed, expired
 from penstock.store._segment import Segment
 from penstock.store._walks import LENGTH_AFTER, STAMPED, Step
-from penstock.store._writers import check, entry_of, note
+from penstock.store._writers import Entry, check, entry_of, note
 from penstock.store.aborted import Aborted
 from penstock.store.answers import Appended, LogPart, LogSlice
 from penstock.store.config import FlushPolicy, LogConfig
@@ -153,45 +153,43 @@ class PartitionLog:
         errors of `ProducerTable.check`, FencedLeaderEpoch, and WriteFailed, which leaves the log as it was.
         """
         try:
-            self._check_writable(epoch)
+            if self._gone is not None or self._durability.failure is not None:
+                self._check_open()
+                self._durability.check()
+            if epoch is not None and epoch != self._context.epoch:
+                raise FencedLeaderEpoch(f"the log is in leader epoch {self._context.epoch}, not in {epoch}")
             checked = batch if isinstance(batch, Checked) else Checked(batch)
             header = checked.header
             entry = entry_of(header, checked.data)
             known = None if entry is None else check(self._state, entry)
             if known is not None:
                 return Appended(known.base_offset, known.last_offset, known.timestamp_ms, self.start_offset, True)
-            step, append_time = self._write(checked.data, header, now_ms)
-            if entry is not None:
-                note(self._state, entry, step, now_ms)
+            return self._write(checked.data, header, entry, now_ms)
         except PenstockError as error:
             error.topic, error.partition = self.topic, self.partition
             raise
-        return Appended(step.base_offset, step.last_offset, append_time, self._state.start_offset, False)
 
-    def _check_writable(self, epoch: int | None) -> None:
-        self._check_open()
-        self._durability.check()
-        if epoch is not None and epoch != self._context.epoch:
-            raise FencedLeaderEpoch(f"the log is in leader epoch {self._context.epoch}, not in {epoch}")
-
-    def _write(self, batch: Buffer, header: BatchHeader, now_ms: int) -> tuple[Step, int]:
-        base, last = self.end_offset, self.end_offset + header.last_offset_delta
+    def _write(self, batch: Buffer, header: BatchHeader, entry: Entry, now_ms: int) -> Appended:
+        length, base = header.length, self.end_offset
+        last = base + header.last_offset_delta
         newest, append_time = header.max_timestamp, -1
         if self._config.append_time:
             batch = bytearray(batch)
             stamp_append_time(batch, now_ms)
             newest = append_time = now_ms
-        head = STAMPED.pack(base, header.length - LENGTH_AFTER, self._context.epoch)
+        head = STAMPED.pack(base, length - LENGTH_AFTER, self._context.epoch)
         try:
-            segment = self._segment_for(header.length, last, now_ms)
-            step = Step(segment.size, segment.size + header.length, base, last, newest)
+            segment = self._segment_for(length, last, now_ms)
+            step = Step(segment.size, segment.size + length, base, last, newest)
             segment.append((head, memoryview(batch)[STAMPED.size :]), step)
         except OSError as error:
             raise WriteFailed(f"cannot append: {error}") from error
         self.end_offset = last + 1
-        self._durability.appended(header.length, now_ms)
+        self._durability.appended(length, now_ms)
         self._context.dirty.add(self)
-        return step, append_time
+        if entry is not None:
+            note(self._state, entry, step, now_ms)
+        return Appended(base, last, append_time, self._state.start_offset, False)
 
     def _segment_for(self, size: int, last_offset: int, now_ms: int) -> Segment:
         """The segment to append to: the last one, or a new one if that is full or old."""
