@@ -84,11 +84,8 @@ class AsyncioRuntime:
         self._threads = threads
         self._executor: ThreadPoolExecutor | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._wall_clock_ms = wall_clock_ms
+        self.now_ms = wall_clock_ms
         self._random_bytes = random_bytes
-
-    def now_ms(self) -> int:
-        return self._wall_clock_ms()
 
     def monotonic(self) -> float:
         return self._loop.time()
