@@ -13,7 +13,7 @@ import asyncio
 import logging
 import socket
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from typing import cast
 
 from penstock.errors import PenstockError
@@ -106,10 +106,10 @@ class ServerConnection(asyncio.BufferedProtocol):
         if nbytes >= _RECEIVED_LATE:
             self._budget.turn.spend(nbytes)
         if not (only := self._intake.only(nbytes)):
-            frames = self._intake.received(nbytes)
+            frames: Iterable[Frame] = self._intake.received(nbytes)
             self._outgoing.gather()  # what is answered at once goes out together
         else:
-            frames = iter(() if isinstance(only, int) else (only,))
+            frames = () if isinstance(only, int) else (only,)
         try:
             for frame in frames:
                 self._accept(frame)
@@ -285,12 +285,12 @@ class ServerConnection(asyncio.BufferedProtocol):
         else:
             if isinstance(answer, Waits):
                 return answer
-            self._give(answer, len(frame.body))
+            self._give(answer, frame)
         return None
 
-    def _give(self, answer: Pieces | Later[Pieces] | None, size: int) -> None:
+    def _give(self, answer: Pieces | Later[Pieces] | None, frame: Frame) -> None:
         if isinstance(answer, Later):
-            self._late.expect(answer, size)
+            self._late.expect(answer, len(frame.body))
             self._adjust_reading()
         elif answer is not None:
             self._write(answer)
@@ -340,7 +340,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         except Exception:
             self._failed()
         else:
-            self._give(answer, len(frame.body))
+            self._give(answer, frame)
         finally:
             self._serving -= 1
             self._serving_bytes -= len(frame.body)
