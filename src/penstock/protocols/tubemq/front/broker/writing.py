@@ -83,7 +83,7 @@ class Writing:
         self._take(size)
         self._running = True
         try:
-            return _offset_of(await self._enode.append(partition, encode_single(record)), 0)
+            return (await self._enode.append(partition, encode_single(record))).base_offset
         finally:
             self._bytes -= size
             self._running = bool(self._waiting)
