@@ -47,9 +47,10 @@ def same(body: bytes) -> bool:
     known = read_send(memoryview(body))
     if known is None:
         return False
+    version, message = known
     call = read_call(memoryview(body))
-    assert (call.method, call.service, call.version) == (13, Service.BROKER_WRITE, known.version)
-    assert decode(SendMessageRequestP2B, call.payload) == known.message
+    assert (call.method, call.service, call.version) == (13, Service.BROKER_WRITE, version)
+    assert decode(SendMessageRequestP2B, call.payload) == message
     return True
 
 
