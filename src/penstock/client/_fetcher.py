@@ -162,9 +162,11 @@ class Fetcher:
     def _start(self, node: Node, states: Sequence[PartitionState], ahead: Ahead) -> None:
         per_partition = self._config.max_partition_fetch_bytes
         eager = [state for state in states if state.buffered_bytes <= ahead.share]
+        if not eager:
+            return
         room = ahead.room(self._taken_bytes)
-        if not eager or not room:
-            self._somebody_waits |= bool(eager)
+        if not room:
+            self._somebody_waits = True
             return
         most = min(ahead.most, per_partition * len(eager))
         limit = min(most, room)
