@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import google_crc32c
@@ -27,9 +27,14 @@ _LENGTH_BEFORE: Final = 12
 _BEGIN: Final = b"\0\0\0"
 """No attributes, no time and no place after the batch's first record."""
 _NULL: Final = b"\x01"
+_BEGIN_WITHOUT_KEY: Final = _BEGIN + _NULL
 _NO_HEADERS: Final = b"\0"
+_crc: Final[Callable[[bytes], int]] = google_crc32c.value
 _length = functools.lru_cache(1_024)(varint)
 """What is sent one by one mostly has few lengths."""
+
+_header: Final = functools.partial(tuple.__new__, BatchHeader)
+"""`BatchHeader` of all its fields, without the function that would take them one by one."""
 
 
 def header_name(name: str) -> bytes:
@@ -48,18 +53,17 @@ def encode_one(
     """
     attributes = APPEND_TIME if append_time else 0
     body = b"".join((
-        _BEGIN,
-        _NULL if key is None else _length(len(key)) + key,
+        _BEGIN_WITHOUT_KEY if key is None else _BEGIN + _length(len(key)) + key,
         _NULL if value is None else _length(len(value)),
         value or b"",
         varint(len(headers)) + b"".join(headers) if headers else _NO_HEADERS,
     ))  # fmt: skip
     summed = _SUMMED.pack(attributes, 0, timestamp_ms, timestamp_ms, -1, -1, -1, 1) + _length(len(body)) + body
-    crc: int = google_crc32c.value(summed)
+    crc = _crc(summed)
     length = len(summed) + _HEAD_BYTES
     return Checked.known(
         _HEAD.pack(0, length - _LENGTH_BEFORE, -1, 2, crc) + summed,
-        BatchHeader(0, length, -1, 2, crc, attributes, 0, timestamp_ms, timestamp_ms, -1, -1, -1, 1, 0),
+        _header((0, length, -1, 2, crc, attributes, 0, timestamp_ms, timestamp_ms, -1, -1, -1, 1, 0)),
     )
 
 

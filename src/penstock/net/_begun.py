@@ -12,7 +12,7 @@ from collections.abc import Coroutine, Generator
 from types import coroutine
 from typing import Any, TypeVar
 
-__all__ = ["Waits", "begin"]
+__all__ = ["Waits", "begin", "waits"]
 
 T = TypeVar("T")
 
@@ -57,6 +57,11 @@ def begin(work: Coroutine[Any, Any, T]) -> T | Waits:
     except StopIteration as ended:
         result: T = ended.value
         return result
+    return waits(work, waits_for)
+
+
+def waits(work: Coroutine[Any, Any, Any], waits_for: Any) -> Waits:
+    """The rest of ``work``, which was begun and waits for that."""
     if asyncio.isfuture(waits_for):
         waits_for._asyncio_future_blocking = False  # others could not wait for it until there is a task
     return Waits(work, waits_for)

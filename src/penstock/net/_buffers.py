@@ -103,12 +103,15 @@ class Intake:
     def only(self, count: int) -> Frame | int:
         """The frame that ends with ``count`` bytes put into ``space()``, if there is nothing else, as with most small
         answers; how many more have to come; or 0 where ``received`` has to take them."""
-        if self._whole is None or self._start or self._fed or self._body is not None:
+        whole = self._whole
+        if whole is None or self._start or self._fed or self._body is not None:
             return 0
         end = self._end + count
-        found = self._whole(self._scratch[:end], _DIRECT_BYTES)
-        if found:
-            self._end = end if isinstance(found, int) else 0
+        found = whole(self._scratch[:end], _DIRECT_BYTES)
+        if isinstance(found, Frame):
+            self._end = 0
+        elif found:
+            self._end = end
         return found
 
     def received(self, count: int) -> Iterator[Frame]:

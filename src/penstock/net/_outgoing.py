@@ -82,15 +82,15 @@ class Outgoing:
         """Send this behind everything else."""
         if len(pieces) == 1 and type(only := pieces[0]) is bytes and not self._pieces:  # most answers
             size = len(only)
+            if not self._gathers and size <= _AT_ONCE:
+                self.sent += size
+                self._transport.write(only)
+                return
             if self._gathers:
                 self._gathered.append(only)
                 self.held += size
                 if self.held > _AT_ONCE:
                     self._write_gathered()
-                return
-            if size <= _AT_ONCE:
-                self.sent += size
-                self._transport.write(only)
                 return
         buffers = [piece for piece in pieces if isinstance(piece, Buffer)]
         size = sum(map(len, buffers))

@@ -18,7 +18,7 @@ from typing import cast
 
 from penstock.errors import PenstockError
 from penstock.model import Endpoint
-from penstock.net._begun import Waits, begin
+from penstock.net._begun import Waits, waits
 from penstock.net._budget import LITTLE, Budget
 from penstock.net._buffers import Intake, allocate_mapped
 from penstock.net._late import Late
@@ -54,17 +54,15 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._tap = tap
         self._loop = asyncio.get_running_loop()
         self._queue: deque[Frame] = deque()
-        self._queued_bytes = self._serving_bytes = self._serving = 0
+        self._queued_bytes = self._serving_bytes = self._serving = self._holds = self._moved_from = self.received = 0
         self._drained: asyncio.Future[None] | None = None
         self._reading = True
-        self._closing = self._draining = False
+        self._closing = self._draining = self._in_order = self._at_once = False
         self._cut_off: asyncio.TimerHandle | None = None
         self._again: asyncio.TimerHandle | None = None
-        self._in_order = self._at_once = False
         self._worker: asyncio.Task[None] | None = None
         self.tasks: set[asyncio.Task[None]] = set()
         self._last_heard = self.progressed = self._loop.time()
-        self._holds = self._moved_from = self.received = 0
         self._transport: asyncio.Transport
         self._peer: Peer
         self._session: Session | None = None
@@ -81,11 +79,10 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._closing = True
             self._transport.abort()
             return
-        raw = transport.get_extra_info("socket")
-        if raw is not None:
+        if (raw := transport.get_extra_info("socket")) is not None:
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        limit = self._options.write_high_water_bytes
-        self._outgoing = Outgoing(self._transport, limit, self._budget.turn, self._lump, self)
+        high = self._options.write_high_water_bytes
+        self._outgoing = Outgoing(self._transport, high, self._budget.turn, self._lump, self)
         self._late = Late(self._loop, self._outgoing, self)
         host, port = (transport.get_extra_info("peername") or ("", 0))[:2]
         self._peer = Peer(Endpoint(host, port), self._write, self.hang_up)
@@ -105,26 +102,31 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.received += nbytes
         if nbytes >= _RECEIVED_LATE:
             self._budget.turn.spend(nbytes)
-        if not (only := self._intake.only(nbytes)):
-            frames: Iterable[Frame] = self._intake.received(nbytes)
-            self._outgoing.gather()  # what is answered at once goes out together
-        else:
-            frames = () if isinstance(only, int) else (only,)
+        only = self._intake.only(nbytes)
         try:
-            for frame in frames:
-                self._accept(frame)
-                if self._transport.is_closing():
-                    break
+            if isinstance(only, Frame):
+                self._accept(only)
+                if not (self.tasks or self._late.count or self._holds):
+                    return  # it is answered, and `_write` has looked at what the transport keeps of that
+            elif not only:
+                self._accept_all(self._intake.received(nbytes))
         except PenstockError as error:
             self._refuse(error)
         except (OSError, MemoryError) as error:
             # Not a byte was taken for it: what is left of the machine goes to the others.
             _log.warning("hanging up on %s: no room for its request: %s", self._peer.address, error)
             self.abort()
-        finally:
-            if not only:
-                self._outgoing.send_gathered()
         self.weigh()
+
+    def _accept_all(self, frames: Iterable[Frame]) -> None:
+        self._outgoing.gather()  # what is answered at once goes out together
+        try:
+            for frame in frames:
+                self._accept(frame)
+                if self._transport.is_closing():
+                    break
+        finally:
+            self._outgoing.send_gathered()
 
     def pause_writing(self) -> None:
         self._outgoing.pause()
@@ -150,8 +152,7 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def _see_who_waits(self) -> None:
         """Serve on when the client has read enough, not before."""
-        busy = self._outgoing.busy
-        if busy == (self._drained is not None):
+        if self._outgoing.busy == (self._drained is not None):
             return
         if self._drained is None:
             self._drained = self._loop.create_future()
@@ -206,11 +207,8 @@ class ServerConnection(asyncio.BufferedProtocol):
     def give_up(self) -> None:
         """Close now what nothing was heard of for long."""
         if self._session is not None and self._outgoing.busy:
-            _log.warning(
-                "%s has not read on in an answer for %.0f s; hanging up",
-                self._peer.address,
-                self._options.idle_timeout_s,
-            )
+            patience = self._options.idle_timeout_s
+            _log.warning("%s has not read on in an answer for %.0f s; hanging up", self._peer.address, patience)
         self.abort()
 
     def abort(self) -> None:
@@ -255,8 +253,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._last_heard = self.progressed = self._loop.time()
         if self._in_order:
             if self._at_once and self._worker is None and self._drained is None:
-                begun = self._begin_serving(frame)
-                if begun is not None:
+                if (begun := self._begin_serving(frame)) is not None:
                     self._worker = self._begin(self._serve_in_order(frame, begun))
                     self._adjust_reading()
                 return
@@ -264,28 +261,30 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._queued_bytes += len(frame.body)
             if self._worker is None:
                 self._worker = self._begin(self._serve_in_order())
-        elif self._at_once:
-            begun = self._begin_serving(frame)
-            if begun is None:
-                return
-            self._begin(self._answer(frame, begun.rest()))
-        else:
+        elif not self._at_once:
             self._begin(self._serve(frame))
+        elif (begun := self._begin_serving(frame)) is None:
+            return
+        else:
+            self._begin(self._answer(frame, begun.rest()))
         self._adjust_reading()
 
     def _begin_serving(self, frame: Frame) -> Waits | None:
         """Answer a frame where it has arrived; what is left to be done if its answer has to wait for something."""
         assert self._session is not None
+        answer: Pieces | Later[Pieces] | None = None
         try:
-            answer = begin(self._session.handle(frame))
+            work = self._session.handle(frame)
+            waits_for = work.send(None)  # `begin`, without a call for each request
+        except StopIteration as ended:
+            answer = ended.value
         except PenstockError as error:
             self._refuse(error)
         except Exception:
             self._failed()
         else:
-            if isinstance(answer, Waits):
-                return answer
-            self._give(answer, frame)
+            return waits(work, waits_for)
+        self._give(answer, frame)
         return None
 
     def _give(self, answer: Pieces | Later[Pieces] | None, frame: Frame) -> None:
@@ -370,8 +369,11 @@ class ServerConnection(asyncio.BufferedProtocol):
         if self._closing or self._transport.is_closing():  # uvloop takes no writes then
             return
         self._outgoing.put(pieces)
-        self._see_who_waits()
         unsent = self._transport.get_write_buffer_size() + self._outgoing.held
+        if unsent or self._drained is not None:
+            self._see_who_waits()
+        if unsent > LITTLE:
+            self.weigh()
         if unsent > self._options.write_limit_bytes:
             _log.warning("%s does not read its answers (%d bytes wait); hanging up", self._peer.address, unsent)
             self.abort()
@@ -394,7 +396,5 @@ class ServerConnection(asyncio.BufferedProtocol):
         if self._closing or want == self._reading:
             return
         self._reading = want
-        if want:
-            self._transport.resume_reading()
-        else:
-            self._transport.pause_reading()
+        change = self._transport.resume_reading if want else self._transport.pause_reading
+        change()

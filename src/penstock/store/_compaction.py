@@ -24,7 +24,8 @@ from penstock.model import TimestampType
 from penstock.store._folder import PartitionFolder
 from penstock.store._log_state import LogState
 from penstock.store._markers import Markers
-from penstock.store._segment import OpenSegments, Segment, segment_name
+from penstock.store._open_segments import OpenSegments
+from penstock.store._segment import Segment, segment_name
 from penstock.store._swap import PREFIX, swap
 from penstock.store._walks import LENGTH_AFTER, Step, VerifiedBatches
 from penstock.store.aborted import to_bytes

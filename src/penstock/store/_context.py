@@ -6,7 +6,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from penstock._dataclasses import dataclass
-from penstock.store._segment import OpenSegments
+from penstock.store._open_segments import OpenSegments
 from penstock.store.config import StoreConfig
 
 if TYPE_CHECKING:

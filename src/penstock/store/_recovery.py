@@ -20,7 +20,8 @@ from penstock.store._clean_shutdown import CleanLog
 from penstock.store._cut_off import keep_aside
 from penstock.store._folder import PartitionFolder
 from penstock.store._log_state import LogState
-from penstock.store._segment import SUFFIXES, OpenSegments, Segment, Stamp
+from penstock.store._open_segments import OpenSegments
+from penstock.store._segment import SUFFIXES, Segment, Stamp
 from penstock.store._swap import PREFIX, finish_swap, put_aside
 from penstock.store._walks import Step, VerifiedBatches
 from penstock.store._writers import Entry, entry_of, note

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from penstock._dataclasses import dataclass
 from penstock.store._directory import Buffer, Directory, File, Reader
 from penstock.store._index import OffsetIndex, TimeIndex
+from penstock.store._open_segments import OpenSegments
 from penstock.store._walks import Step, walk
 from penstock.store.errors import StoreDamaged
 
-__all__ = ["NOTHING", "SUFFIXES", "OpenSegments", "Segment", "Stamp", "segment_name"]
+__all__ = ["NOTHING", "SUFFIXES", "Segment", "Stamp", "segment_name"]
 
 SUFFIXES: Final = (".log", ".index", ".timeindex", ".producers", ".txnindex")
 """The files of a segment. The last two belong to the log: ``.producers``, the idempotent producers as they were before
@@ -56,39 +56,6 @@ def segment_name(base: int) -> str:
     return f"{base:020}"
 
 
-class OpenSegments:
-    """At most ``limit`` open segments; the least recently used one is closed first."""
-
-    __slots__ = ("_limit", "_order")
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._order: OrderedDict[Segment, None] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._order)
-
-    def touch(self, segment: Segment) -> None:
-        """Mark ``segment`` as the most recently used."""
-        if segment in self._order:
-            self._order.move_to_end(segment)
-            return
-        self._order[segment] = None
-        while len(self._order) > self._limit:
-            next(iter(self._order)).close()
-
-    def shed(self) -> bool:
-        """Close half of them, because the process is out of file descriptors; False if none was open."""
-        count = (len(self._order) + 1) // 2
-        for segment in list(self._order)[:count]:
-            segment.close()
-        return count > 0
-
-    def forget(self, segment: Segment) -> None:
-        """Drop ``segment``, which has been closed."""
-        self._order.pop(segment, None)
-
-
 class Segment:
     """Whole batches from ``base`` on; ``next_offset`` follows the last of them."""
 
@@ -97,6 +64,8 @@ class Segment:
         "_index_lost",
         "_interval",
         "_last",
+        "_newest_at",
+        "_newest_ms",
         "_opened",
         "_path",
         "_pool",
@@ -104,7 +73,6 @@ class Segment:
         "_unindexed",
         "base",
         "created_ms",
-        "newest",
         "next_offset",
         "size",
     )
@@ -139,6 +107,15 @@ class Segment:
             self._path = f"{self._directory.path}/{self.name}.log"
         return self._path
 
+    @property
+    def newest(self) -> Stamp:
+        """Its largest timestamp; `NOTHING` before it has one."""
+        return Stamp(self._newest_ms, self._newest_at)
+
+    @newest.setter
+    def newest(self, stamp: Stamp) -> None:
+        self._newest_ms, self._newest_at = stamp
+
     # -- writing
 
     def fits(self, size: int, last_offset: int, limit: int) -> bool:
@@ -151,7 +128,10 @@ class Segment:
 
     def append(self, parts: Sequence[Buffer], step: Step) -> None:
         """Write a batch at the end. After an OSError the segment is as it was."""
-        file = self._open().file
+        opened = self._opened
+        if opened is None or self._pool.last is not self:
+            opened = self._open()
+        file = opened.file
         try:
             file.write(self.size, parts)
         except OSError:
@@ -163,19 +143,20 @@ class Segment:
 
     def note(self, step: Step) -> None:
         """Account for a batch in the file: update the facts and, once per interval, the indexes."""
-        if step.max_timestamp > self.newest.timestamp_ms:
-            self.newest = Stamp(step.max_timestamp, step.last_offset)
+        position, end, _, last_offset, timestamp_ms = step
+        if timestamp_ms > self._newest_ms:
+            self._newest_ms, self._newest_at = timestamp_ms, last_offset
         if self._unindexed > self._interval:
             opened = self._open()
-            opened.offsets.add(step.last_offset - self.base, step.position)
+            opened.offsets.add(last_offset - self.base, position)
             self._note_newest()
             self._unindexed = 0
             if opened.offsets.pending_bytes >= _SAVE_BYTES:
                 self.save_indexes()
-        self._unindexed += step.end - step.position
+        self._unindexed += end - position
         self._last = step
-        self.size = step.end
-        self.next_offset = step.last_offset + 1
+        self.size = end
+        self.next_offset = last_offset + 1
 
     def seal(self) -> None:
         """End appending: write the time index's last entry, which retention and recovery rely on."""
@@ -183,8 +164,8 @@ class Segment:
         self.save_indexes()
 
     def _note_newest(self) -> None:
-        if self.newest.timestamp_ms >= 0:
-            self._times().add(self.newest.timestamp_ms, self.newest.offset - self.base)
+        if self._newest_ms >= 0:
+            self._times().add(self._newest_ms, self._newest_at - self.base)
 
     def save_indexes(self) -> None:
         """Write the index entries that are only in memory. A failure only costs a rebuild later."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from functools import partial
 from typing import Final, NamedTuple
 
 from penstock.columnar.batch import HEADER_BYTES, BatchHeader, batches, verify_crc
@@ -15,7 +16,7 @@ from penstock.errors import CorruptBatch
 from penstock.store._directory import File
 from penstock.store.errors import StoreDamaged
 
-__all__ = ["LENGTH_AFTER", "STAMPED", "Step", "VerifiedBatches", "walk"]
+__all__ = ["LENGTH_AFTER", "STAMPED", "Step", "VerifiedBatches", "new_step", "walk"]
 
 LENGTH_AFTER: Final = 12
 """A batch's length field counts what follows it: all but these bytes."""
@@ -38,6 +39,10 @@ class Step(NamedTuple):
     base_offset: int
     last_offset: int
     max_timestamp: int
+
+
+new_step: Final = partial(tuple.__new__, Step)
+"""A `Step` of a tuple of all its fields: an append makes one, and a function that takes them one by one costs more."""
 
 
 def walk(file: File, position: int, size: int, lowest: int, path: str) -> Iterator[Step]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import partial
+from typing import Final, NamedTuple
 
 from penstock.store._directory import Buffer
 from penstock.store._reading import Stretch
 
-__all__ = ["Appended", "LogPart", "LogSlice"]
+__all__ = ["Appended", "LogPart", "LogSlice", "new_appended"]
 
 
 class Appended(NamedTuple):
@@ -22,6 +23,10 @@ class Appended(NamedTuple):
     append_time_ms: int
     log_start_offset: int
     duplicate: bool
+
+
+new_appended: Final = partial(tuple.__new__, Appended)
+"""An `Appended` of a tuple of all its fields, sooner."""
 
 
 class LogSlice(NamedTuple):

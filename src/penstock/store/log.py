@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, cast
 
-from penstock.columnar.batch import BatchHeader, stamp_append_time
+from penstock.columnar.batch import CONTROL, BatchHeader, stamp_append_time
 from penstock.columnar.checked import Checked
 from penstock.errors import (
     BatchTooLarge,
@@ -37,10 +37,10 @@ from penstock.store._log_state import LogState
 from penstock.store._reading import ReadRequest, locate
 from penstock.store._retention import Trimmed, expired
 from penstock.store._segment import Segment
-from penstock.store._walks import LENGTH_AFTER, STAMPED, Step
+from penstock.store._walks import LENGTH_AFTER, STAMPED, new_step
 from penstock.store._writers import Entry, check, entry_of, note
 from penstock.store.aborted import Aborted
-from penstock.store.answers import Appended, LogPart, LogSlice
+from penstock.store.answers import Appended, LogPart, LogSlice, new_appended
 from penstock.store.config import FlushPolicy, LogConfig
 from penstock.store.producers import ProducerTable
 
@@ -60,6 +60,7 @@ class PartitionLog:
         "_folder",
         "_gone",
         "_state",
+        "_sync_after",
         "end_offset",
         "partition",
         "topic",
@@ -71,10 +72,10 @@ class PartitionLog:
         self.end_offset = state.end_offset
         self._folder = folder
         self._state = state
-        self._config = config
         self._context = context
         self._durability = Durability(folder, state.recovery_point, state.segments[:-1])
         self._epoch_noted = False
+        self.reconfigure(config)
         self._gone: Callable[[], PenstockError] | None = None
         state.epochs.assign(context.epoch, self.end_offset)
         if self.end_offset > state.recovery_point:
@@ -122,8 +123,7 @@ class PartitionLog:
     @property
     def sync_needed(self) -> bool:
         """True while the policy, or the topic, requires a sync before what was appended is acknowledged."""
-        always = self._context.config.flush is FlushPolicy.ALWAYS
-        return self.end_offset - self._durability.flushed >= (1 if always else self._config.flush_records)
+        return self.end_offset - self._durability.flushed >= self._sync_after
 
     @property
     def failed(self) -> bool:
@@ -160,9 +160,8 @@ class PartitionLog:
                 raise FencedLeaderEpoch(f"the log is in leader epoch {self._context.epoch}, not in {epoch}")
             checked = batch if isinstance(batch, Checked) else Checked(batch)
             header = checked.header
-            entry = entry_of(header, checked.data)
-            known = None if entry is None else check(self._state, entry)
-            if known is not None:
+            entry = entry_of(header, checked.data) if header.attributes & CONTROL or header.producer_id >= 0 else None
+            if entry is not None and (known := check(self._state, entry)) is not None:
                 return Appended(known.base_offset, known.last_offset, known.timestamp_ms, self.start_offset, True)
             return self._write(checked.data, header, entry, now_ms)
         except PenstockError as error:
@@ -180,7 +179,8 @@ class PartitionLog:
         head = STAMPED.pack(base, length - LENGTH_AFTER, self._context.epoch)
         try:
             segment = self._segment_for(length, last, now_ms)
-            step = Step(segment.size, segment.size + length, base, last, newest)
+            size = segment.size
+            step = new_step((size, size + length, base, last, newest))
             segment.append((head, memoryview(batch)[STAMPED.size :]), step)
         except OSError as error:
             raise WriteFailed(f"cannot append: {error}") from error
@@ -189,26 +189,24 @@ class PartitionLog:
         self._context.dirty.add(self)
         if entry is not None:
             note(self._state, entry, step, now_ms)
-        return Appended(base, last, append_time, self._state.start_offset, False)
+        return new_appended((base, last, append_time, self._state.start_offset, False))
 
     def _segment_for(self, size: int, last_offset: int, now_ms: int) -> Segment:
         """The segment to append to: the last one, or a new one if that is full or old."""
-        if size > self._config.segment_bytes:
-            raise BatchTooLarge(f"a batch of {size} bytes is larger than a segment ({self._config.segment_bytes})")
+        config, segments = self._config, self._state.segments
+        if size > config.segment_bytes:
+            raise BatchTooLarge(f"a batch of {size} bytes is larger than a segment ({config.segment_bytes})")
         if not self._epoch_noted:
             self._folder.save_epochs(self._state.epochs)
             self._epoch_noted = True
-        segments = self._state.segments
         if not segments:
             self._begin_segment()
-        elif segments[-1].size and (
-            now_ms - segments[-1].created_ms >= self._config.segment_ms
-            or not segments[-1].fits(size, last_offset, self._config.segment_bytes)
-        ):
+        elif (active := segments[-1]).size:
+            if now_ms - active.created_ms < config.segment_ms and active.fits(size, last_offset, config.segment_bytes):
+                return active
             self._roll()
         active = segments[-1]
-        if not active.size:
-            active.created_ms = now_ms
+        active.created_ms = now_ms
         return active
 
     def roll(self) -> None:
@@ -345,6 +343,7 @@ class PartitionLog:
     def reconfigure(self, config: LogConfig) -> None:
         """Use these options from now on."""
         self._config = config
+        self._sync_after = 1 if self._context.config.flush is FlushPolicy.ALWAYS else config.flush_records
 
     def retire(self, reason: Callable[[], PenstockError]) -> None:
         """Close all files; every later call raises the error that ``reason`` makes."""

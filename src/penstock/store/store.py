@@ -21,9 +21,9 @@ from penstock.store._deleting import delete_folders, sweep
 from penstock.store._directory import Directory
 from penstock.store._flush import Flush
 from penstock.store._folder import PartitionFolder, topic_id_of
+from penstock.store._open_segments import OpenSegments
 from penstock.store._recovery import Recoverer
 from penstock.store._retention import Trimmed
-from penstock.store._segment import OpenSegments
 from penstock.store.catalog import Catalog, TopicState
 from penstock.store.config import FlushPolicy, LogConfig, StoreConfig, log_config
 from penstock.store.errors import Recovery, StoreDamaged
@@ -235,7 +235,8 @@ class Store:
 
     def log(self, topic: str, partition: int) -> PartitionLog:
         """Raises UnknownTopic, UnknownPartition, Closed."""
-        self._check_open()
+        if self._closed:
+            self._check_open()
         logs = self._logs.get(topic)
         if logs is None:
             raise UnknownTopic("there is no such topic", topic=topic, partition=partition)

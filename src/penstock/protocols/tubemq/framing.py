@@ -27,6 +27,8 @@ MAX_FRAME_BYTES: Final = MAX_BLOCKS * BLOCK_BYTES
 _HEAD: Final = struct.Struct(">Iii")
 _HEAD_AND_LENGTH: Final = struct.Struct(">Iiii")
 _LENGTH: Final = struct.Struct(">i")
+_BEFORE: Final = _HEAD_AND_LENGTH.size
+_unpack: Final = _HEAD_AND_LENGTH.unpack_from
 
 
 class TubeFraming:
@@ -59,16 +61,16 @@ class TubeFraming:
 
     def whole(self, view: memoryview, most: int) -> Frame | int:
         """``penstock.seams.framing.TakesWhole``: frames of one block, but not a connection's first."""
-        have = len(view) - _HEAD_AND_LENGTH.size
-        if self._left >= 0 or self._need != _HEAD_AND_LENGTH.size or have < 0:
+        have = len(view) - _BEFORE
+        if have < 0 or self._left >= 0 or self._need != _BEFORE:
             return 0
-        token, serial, count, length = _HEAD_AND_LENGTH.unpack_from(view)
+        token, serial, count, length = _unpack(view)
         if token != TOKEN or count != 1 or not 0 < length <= self._limit:
             return 0
         if length == have:
-            return Frame(serial, self._answers, memoryview(bytes(view[_HEAD_AND_LENGTH.size :])))
+            return Frame(serial, self._answers, memoryview(bytes(view[_BEFORE:])))
         missing: int = length - have
-        return missing if missing > 0 and length <= most - _HEAD_AND_LENGTH.size else 0
+        return missing if missing > 0 and length <= most - _BEFORE else 0
 
     def _restart(self) -> None:
         self._need = _HEAD_AND_LENGTH.size

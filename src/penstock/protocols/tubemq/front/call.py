@@ -81,12 +81,17 @@ class Shared:
 
 
 class Line:
-    """One client's connection. ``alone``: whether the request that is begun just now came without another one."""
+    """One client's connection. ``alone``: whether the request that is begun just now came without another one.
 
-    __slots__ = ("alone",)
+    ``sends``: the client's id and the topic that were found to be good in its last message to another one, ``topic``.
+    """
+
+    __slots__ = ("alone", "sends", "topic")
 
     def __init__(self) -> None:
         self.alone = False
+        self.sends: tuple[str, str] | None = None
+        self.topic = ""
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ Source: TubeMQ 2.x, ``NettyRpcServer``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from penstock.errors import PenstockError, ProtocolViolation
 from penstock.protocols.tubemq.error_codes import Code
@@ -40,6 +40,14 @@ _SEND: Final = SEND_MESSAGE.number
 _SERVICES: Final = frozenset(Service)
 
 
+class _Asked(NamedTuple):
+    """A call that can be made."""
+
+    method: int
+    version: int
+    request: Message
+
+
 class TubeSession:
     """``penstock.seams.front.Session``."""
 
@@ -68,18 +76,43 @@ class TubeSession:
             self._peer.push(await self._admin.serve(frame.body))
             self._peer.hang_up()
             return None
-        began = self._shared.meter.now()
+        meter, serial = self._shared.meter, frame.correlation
+        began = meter.now()
+        request: Message
         sent = read_send(frame.body)
-        if sent is None:
-            return await self._serve(frame, began)
-        version, message = sent
-        return await self._made(_SEND, version, message, frame.correlation, began)
+        if sent is not None:
+            method, (version, request) = _SEND, sent
+        else:
+            asked = self._read(frame)
+            if not isinstance(asked, _Asked):
+                return asked
+            method, version, request = asked
+        call = self._call
+        if call.version != version:  # a client says the same each time
+            call = self._call = Call(self._shared, version, call.line)
+        call.line.alone = self._framing.alone
+        try:
+            answered: Answered = await handler(method)(call, request)
+        except Thrown as error:
+            meter.answered(method, meter.now() - began)
+            self._refused(method, request, error.message)
+            return failure(Status.ERROR, java_name(error.name, version), error.text, serial)
+        except PenstockError as error:
+            answered = refused(method, refusal(error))
+        if isinstance(answered, Later):
+            return self._later(method, About.of(request), answered, serial, began)
+        if isinstance(answered, Continued):
+            self._count(method, request, answered.message, began)
+            return answer_around(method, [encode(answered.message), *answered.rest], serial)
+        self._count(method, request, answered, began)
+        return answer(method, answered, serial)
 
     def lost(self) -> None:
         """Clients outlive their connections: registrations end with their heartbeats."""
         self._ended(self)
 
-    async def _serve(self, frame: Frame, began: float) -> Buffers | Later[Buffers]:
+    def _read(self, frame: Frame) -> _Asked | Buffers:
+        """What is asked, or the answer that says that it cannot be."""
         serial = frame.correlation
         try:
             call = read_call(frame.body)
@@ -101,31 +134,7 @@ class TubeSession:
         except ProtocolViolation as error:
             self._refused(call.method, None, error.message)
             return failure(Status.FATAL, _UNREADABLE, _HANDLING + error.message, serial)
-        return await self._made(call.method, call.version, request, serial, began)
-
-    async def _made(
-        self, method: int, version: int, request: Message, serial: int, began: float
-    ) -> Buffers | Later[Buffers]:
-        """Make a call that could be read."""
-        meter, call = self._shared.meter, self._call
-        if call.version != version:  # a client says the same each time
-            call = self._call = Call(self._shared, version, call.line)
-        call.line.alone = self._framing.alone
-        try:
-            answered: Answered = await handler(method)(call, request)
-        except Thrown as error:
-            meter.answered(method, meter.now() - began)
-            self._refused(method, request, error.message)
-            return failure(Status.ERROR, java_name(error.name, version), error.text, serial)
-        except PenstockError as error:
-            answered = refused(method, refusal(error))
-        if isinstance(answered, Later):
-            return self._later(method, About.of(request), answered, serial, began)
-        if isinstance(answered, Continued):
-            self._count(method, request, answered.message, began)
-            return answer_around(method, [encode(answered.message), *answered.rest], serial)
-        self._count(method, request, answered, began)
-        return answer(method, answered, serial)
+        return _Asked(call.method, call.version, request)
 
     def _refused(self, method: int, request: object, why: str) -> None:
         """By an exception, which has no code."""

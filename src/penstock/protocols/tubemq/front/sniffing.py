@@ -27,10 +27,11 @@ _BODY_PIECE: Final = b"content-length:"
 class FrontFraming(TubeFraming):
     """``penstock.seams.framing.Framing``. An HTTP request is one frame, head and body; one a connection.
 
-    ``alone``: whether the last frame was all that had been received.
+    ``alone``: whether the last frame was all that had been received. ``speaks_http``: what the connection turned out to
+    be.
     """
 
-    __slots__ = ("_begun", "_body", "_http", "_over", "alone")
+    __slots__ = ("_begun", "_body", "_http", "_over", "alone", "speaks_http")
 
     def __init__(self) -> None:
         super().__init__(answers=False)
@@ -38,12 +39,7 @@ class FrontFraming(TubeFraming):
         self._body = -1
         self._begun = False
         self._over = False
-        self.alone = False
-
-    @property
-    def speaks_http(self) -> bool:
-        """What the connection turned out to be."""
-        return self._http is not None
+        self.alone = self.speaks_http = False
 
     def need(self) -> int:
         if self._http is None:
@@ -56,7 +52,7 @@ class FrontFraming(TubeFraming):
         if not self._begun:
             self._begun = True
             if len(chunk) == _SHORTEST_HEAD and bytes(chunk[:4]) in _METHODS:
-                self._http = bytearray()
+                self._http, self.speaks_http = bytearray(), True
         if self._http is None:
             return super().feed(chunk)
         if self._over:

@@ -68,7 +68,9 @@ class Writing:
         ``codec``: what the topic wants its batches in, if it wants any. ``written`` is called with its offset (-1: not
         known), or with what went wrong; it raises nothing.
         """
-        self._take(size)
+        if self._bytes + size > self._most_bytes:
+            raise _overflow()
+        self._bytes += size
         self._waiting.setdefault(partition, []).append(_Waiting(record, size, codec, written))
         if not self._running:
             self._running = True
@@ -80,7 +82,9 @@ class Writing:
 
         Only while ``idle``. A round of one message; those that come while it waits for the disk have the next one.
         """
-        self._take(size)
+        if self._bytes + size > self._most_bytes:
+            raise _overflow()
+        self._bytes += size
         self._running = True
         try:
             return (await self._enode.append(partition, encode_single(record))).base_offset
@@ -89,11 +93,6 @@ class Writing:
             self._running = bool(self._waiting)
             if self._running:
                 self._runtime.call_later(0, self._begin)
-
-    def _take(self, size: int) -> None:
-        if self._bytes + size > self._most_bytes:
-            raise Refused(Code.SERVER_RECEIVE_OVERFLOW, "Put message failed, too many messages are being written")
-        self._bytes += size
 
     def _begin(self) -> None:
         start = self._runtime.begin if self._enode.near else self._runtime.spawn
@@ -153,6 +152,10 @@ class Writing:
         if count < len(waiting):
             self._waiting[partition] = waiting[count:]
         return waiting[:count]
+
+
+def _overflow() -> Refused:
+    return Refused(Code.SERVER_RECEIVE_OVERFLOW, "Put message failed, too many messages are being written")
 
 
 def _batch_of(taken: Sequence[_Waiting]) -> Batch:
