@@ -59,6 +59,38 @@ def test_what_does_not_fit_is_refused_and_not_stored(change: dict[str, object], 
     run(check)
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"client_id": " "}, "Request miss necessary clientId data!"),
+        ({"client_id": "c" * 1_025}, "clientId's length over max value, allowed max length is 1024"),
+        ({"topic_name": ""}, "Request miss necessary topicName data!"),
+        ({"topic_name": "__consumer_offsets"}, "topicName __consumer_offsets does not allow producers to send data!"),
+    ],
+)
+def test_names_are_looked_at_with_each_message_that_says_others(change: dict[str, str], said: str) -> None:
+    async def check(kit: Kit) -> None:
+        await kit.put(b"one")
+        message = sent(b"hello")
+        for field, value in change.items():
+            setattr(message, field, value)
+        for _ in range(2):  # what was refused is not remembered
+            answer = await kit.ask(SEND_MESSAGE, message)
+            assert (answer.success, answer.err_msg) == (False, said)
+        assert await kit.put(b"two") == [28]
+
+    run(check)
+
+
+def test_names_with_blanks_are_trimmed_each_time() -> None:
+    async def check(kit: Kit) -> None:
+        message = sent(b"hello", topic_name=" demo\t")
+        answers = [await kit.ask(SEND_MESSAGE, message) for _ in range(3)]
+        assert [answer.append_offset for answer in answers] == [0, 28, 56]
+
+    run(check)
+
+
 def test_messages_are_stored_in_the_codec_that_their_topic_wants() -> None:
     async def check(kit: Kit) -> None:
         await kit.enode.set_config("demo", {"compression.type": "zstd"})
