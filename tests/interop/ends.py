@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 
 from tests.eventually import comes_to
 
@@ -26,10 +27,18 @@ def frozen(*pids: int) -> Iterator[None]:
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     try:
+        # A thread that runs on another core goes on for a moment, and may answer.
+        until(lambda: all(stands(pid) for pid in pids))
         yield
     finally:
         for pid in pids:
             os.kill(pid, signal.SIGCONT)
+
+
+def stands(pid: int) -> bool:
+    """Whether all threads of a process are stopped; True where the system does not tell."""
+    states = [file.read_text().rpartition(")")[2].split()[0] for file in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return all(state == "T" for state in states)
 
 
 def ended(call: Callable[[], object], end: Callable[[], object], waits: Callable[[], bool]) -> BaseException | None:
