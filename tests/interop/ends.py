@@ -37,8 +37,11 @@ def frozen(*pids: int) -> Iterator[None]:
 
 def stands(pid: int) -> bool:
     """Whether all threads of a process are stopped; True where the system does not tell."""
-    states = [file.read_text().rpartition(")")[2].split()[0] for file in Path(f"/proc/{pid}/task").glob("*/stat")]
-    return all(state == "T" for state in states)
+    try:
+        said = [file.read_text() for file in Path(f"/proc/{pid}/task").glob("*/stat")]
+    except (FileNotFoundError, ProcessLookupError):
+        return False  # a thread ended meanwhile
+    return all(text.rpartition(")")[2].split()[0] == "T" for text in said)
 
 
 def ended(call: Callable[[], object], end: Callable[[], object], waits: Callable[[], bool]) -> BaseException | None:
