@@ -72,7 +72,6 @@ def check(arguments: Arguments) -> int:
         "lint": ["ruff", "check", *(["--fix"] if fix else [])],
         "types": ["mypy"],
         "imports": ["tools.imports"],
-        "map": ["tools.file_map", *([] if fix else ["--check"])],
         "pages": ["tools.marked", *([] if fix else ["--check"])],
         "tidy": ["pytest", "-q", "tests/tidy"],
     }
