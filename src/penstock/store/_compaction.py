@@ -21,12 +21,13 @@ from penstock.columnar.batch import CRC_START, HEADER_BYTES, BatchHeader, parse_
 from penstock.columnar.buffers import crc32c
 from penstock.errors import CorruptBatch, WriteFailed
 from penstock.model import TimestampType
+from penstock.store._flush import Durability
 from penstock.store._folder import PartitionFolder
 from penstock.store._log_state import LogState
 from penstock.store._markers import Markers
 from penstock.store._open_segments import OpenSegments
 from penstock.store._segment import Segment, segment_name
-from penstock.store._swap import PREFIX, swap
+from penstock.store._swap import PREFIX, is_planned, swap
 from penstock.store._walks import LENGTH_AFTER, Step, VerifiedBatches
 from penstock.store.aborted import to_bytes
 from penstock.store.config import LogConfig
@@ -58,7 +59,12 @@ class Compacted:
 
 
 def plan(
-    folder: PartitionFolder, state: LogState, config: LogConfig, flushed: int, pool: OpenSegments, now_ms: int
+    folder: PartitionFolder,
+    state: LogState,
+    config: LogConfig,
+    durability: Durability,
+    pool: OpenSegments,
+    now_ms: int,
 ) -> Compaction | None:
     """A compaction of the log's synced segments; None if there is not enough to do.
 
@@ -69,14 +75,14 @@ def plan(
     if not config.compact or state.compacting or now_ms < state.compact_after_ms:
         return None
     until_ms = now_ms - config.min_lag_ms if config.min_lag_ms else None
-    closed = _cleanable(state, min(flushed, state.stable_offset), until_ms)
+    closed = _cleanable(state, min(durability.flushed, state.stable_offset), until_ms)
     dirty = [segment for segment in closed if segment.next_offset > state.cleaned]
     enough = config.dirty_ratio * sum(segment.size for segment in closed)
     late = any(segment.created_ms >= 0 and now_ms - segment.created_ms > config.max_lag_ms for segment in dirty)
     if not dirty or (sum(segment.size for segment in dirty) < enough and not late):
         return None
     state.compacting = True
-    return Compaction(folder, state, closed, config, pool, now_ms)
+    return Compaction(folder, state, closed, config, durability, pool, now_ms)
 
 
 def _cleanable(state: LogState, upto: int, until_ms: int | None) -> list[Segment]:
@@ -99,10 +105,12 @@ class Compaction:
         state: LogState,
         segments: Sequence[Segment],
         config: LogConfig,
+        durability: Durability,
         pool: OpenSegments,
         now_ms: int,
     ) -> None:
         self._folder = folder
+        self._durability = durability
         self._directory = folder.directory
         self._state = state
         self._inputs = list(segments)
@@ -159,12 +167,14 @@ class Compaction:
 
     def _batches(self, segment: Segment) -> Iterator[tuple[bytes, BatchHeader]]:
         # Opened again: the segment's own handle belongs to the owner's thread, which may close it meanwhile.
+        self._check_there()
         name = segment_name(segment.base) + ".log"
         with contextlib.closing(self._directory.open(name, create=False)) as file:
             scan = VerifiedBatches(file, segment.size)
             for position, header in scan:
                 yield file.read(position, header.length), header
         if scan.damage is not None:
+            self._check_there()
             raise StoreDamaged(
                 scan.damage,
                 file=segment.path,
@@ -221,7 +231,13 @@ class Compaction:
         if entries or gone:  # replaces an index with more entries
             self._directory.replace(output.name + ".txnindex", to_bytes(entries), durable=True)
 
+    def _check_there(self) -> None:
+        """Raises FileNotFoundError once the topic is deleted: the directory may be that of a newer one by then."""
+        if self._state.retired:
+            raise FileNotFoundError("the topic was deleted")
+
     def _begin(self, base: int) -> None:
+        self._check_there()
         if self._outputs:
             self._outputs[-1].seal()
             self._outputs[-1].close()
@@ -256,15 +272,27 @@ class Compaction:
         with self._writing():
             for segment in self._inputs:
                 segment.close()
-            old, new = ([segment.base for segment in segments] for segments in (self._inputs, self._outputs))
-            swap(self._directory, old, new)
+            self._swap()
         for segment in self._outputs:
             segment.adopt(self._pool)
         state.segments[:count] = self._outputs
+        self._durability.replaced(self._inputs)
         state.cleaned = self._cleaned
         state.aborted.forget(self._markers.dropped)
         before, after = (sum(segment.size for segment in segments) for segments in (self._inputs, self._outputs))
         return Compacted(self._folder.topic, self._folder.partition, before, after, count, len(self._outputs))
+
+    def _swap(self) -> None:
+        old, new = ([segment.base for segment in segments] for segments in (self._inputs, self._outputs))
+        try:
+            swap(self._directory, old, new)
+        except OSError as error:
+            if is_planned(self._directory):
+                # Some files may be the new ones, and the next start finishes the plan: the log must not change before.
+                raise self._durability.fail(error, "a compaction could not be put in place") from error
+            self._state.compact_after_ms = self._now_ms + _RETRY_MS
+            self._discard()
+            raise
 
     def _discard(self) -> None:
         if not self._state.retired:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from threading import Lock
 from typing import Final
 
 from penstock.errors import WriteFailed
@@ -23,12 +24,13 @@ _POINT_BYTES: Final = 1 << 20
 class Flush:
     """One flush of one log: everything below ``upto`` is on the disk when `run` has returned."""
 
-    __slots__ = ("_durability", "_sealed", "_synced", "_work", "upto")
+    __slots__ = ("_durability", "_names", "_sealed", "_synced", "_work", "upto")
 
     def __init__(
-        self, durability: Durability, upto: int, sealed: Sequence[Segment], work: Sequence[Callable[[], None]]
+        self, durability: Durability, upto: int, sealed: Sequence[Segment], names: int, work: Sequence[Callable[[], None]]
     ) -> None:
         self.upto = upto
+        self._names = names
         self._durability = durability
         self._sealed = sealed
         self._work = work
@@ -49,7 +51,7 @@ class Flush:
     def finish(self) -> None:
         """Tell the log, from its owner's thread, that `run` succeeded; does nothing if `run` failed."""
         if self._synced:
-            self._durability.reached(self.upto, self._sealed)
+            self._durability.reached(self.upto, self._sealed, self._names)
 
 
 class Durability:
@@ -57,31 +59,40 @@ class Durability:
 
     __slots__ = (
         "_dirty_since_ms",
+        "_deletions",
         "_folder",
-        "_new_names",
+        "_gone",
+        "_names",
         "_saved",
+        "_saving",
+        "_synced_names",
         "_unsaved_bytes",
         "_unsynced",
         "failure",
         "flushed",
-        "gone",
     )
 
     def __init__(self, folder: PartitionFolder, flushed: int, sealed: Sequence[Segment]) -> None:
         self.flushed = flushed
         self.failure: str | None = None
-        self.gone = False
+        self._gone = False
+        self._saving = Lock()
         self._folder = folder
         self._unsynced = [segment for segment in sealed if segment.next_offset > flushed]
         self._dirty_since_ms: int | None = None
         self._saved = flushed
         self._unsaved_bytes = 0
-        self._new_names = False
+        # Changes of the directory's entries are numbered, so that of two flushes at a time each knows what the other
+        # has really synced: the newest change, the newest that is on the disk, the newest deletion.
+        self._names = self._synced_names = self._deletions = 0
 
     @property
-    def has_sealed(self) -> bool:
-        """Whether closed segments are still unsynced: until they are synced, recovery has to read them."""
-        return bool(self._unsynced)
+    def overdue(self) -> bool:
+        """Whether closed segments, or deletions, are not on the disk yet.
+
+        Until they are, recovery has to read the segments, and a power loss may bring back what was deleted.
+        """
+        return bool(self._unsynced) or self._deletions > self._synced_names
 
     def waited(self, now_ms: int) -> int:
         """Age of the oldest unsynced bytes in milliseconds; -1 if there are none."""
@@ -95,7 +106,7 @@ class Durability:
 
     def began(self) -> None:
         """A segment was created: the directory has a new entry."""
-        self._new_names = True
+        self._names += 1
 
     def sealed(self, segment: Segment) -> None:
         """A segment was closed."""
@@ -103,37 +114,49 @@ class Durability:
 
     def dropping(self, segments: Sequence[Segment]) -> None:
         """Segments are about to be deleted. Raises OSError."""
-        if self._new_names:
+        if self._names > self._synced_names:
             # Otherwise a power loss might keep the deletions and lose the segment that continues after them.
             self._folder.sync()
-            self._new_names = False
+            self._synced_names = self._names
+        self._forget(segments)
+
+    def dropped(self) -> None:
+        """Segments were deleted; the next flush makes that durable."""
+        self._names += 1
+        self._deletions = self._names
+
+    def replaced(self, segments: Sequence[Segment]) -> None:
+        """A compaction has put others in the place of these: those are on the disk, and these files are gone."""
+        self._forget(segments)
+
+    def _forget(self, segments: Sequence[Segment]) -> None:
         self._unsynced = [segment for segment in self._unsynced if segment not in segments]
 
     def prepare(self, end_offset: int, active: Segment) -> Flush | None:
         """The flush that makes everything below ``end_offset`` durable; None if it is. Raises OSError, WriteFailed."""
         self.check()
-        if end_offset <= self.flushed and not self._unsynced:
+        if end_offset <= self.flushed and not self.overdue:
             return None
         self._dirty_since_ms = None
         sealed = tuple(self._unsynced)
         work = [syncer for segment in sealed for syncer in segment.syncers(sealed=True)]
         work += active.syncers(sealed=False)
-        if self._new_names or self._folder.unsynced:
+        if self._names > self._synced_names or self._folder.unsynced:
             work.append(self._sync_names)
-            self._new_names = False
         if sealed or self._unsaved_bytes >= _POINT_BYTES:
             work.append(lambda: self._save_point(end_offset))
             self._unsaved_bytes = 0
-        return Flush(self, end_offset, sealed, work)
+        return Flush(self, end_offset, sealed, self._names, work)
 
-    def reached(self, upto: int, sealed: Sequence[Segment]) -> None:
-        """A flush has made everything below ``upto`` and the ``sealed`` segments durable."""
+    def reached(self, upto: int, sealed: Sequence[Segment], names: int) -> None:
+        """A flush has made everything below ``upto``, the ``sealed`` segments and the ``names`` change durable."""
         self.flushed = max(self.flushed, upto)
-        self._unsynced = [segment for segment in self._unsynced if segment not in sealed]
+        self._synced_names = max(self._synced_names, names)
+        self._forget(sealed)
 
-    def fail(self, error: OSError) -> WriteFailed:
+    def fail(self, error: OSError, what: str = "the log could not be synced") -> WriteFailed:
         """Stop appends after a failed sync: the kernel may drop unwritten data and report the next as a success."""
-        self.failure = f"the log could not be synced: {error}"
+        self.failure = f"{what}: {error}"
         return self._failed(self.failure)
 
     def _failed(self, why: str) -> WriteFailed:
@@ -145,7 +168,7 @@ class Durability:
         )
 
     def check(self) -> None:
-        """Raises WriteFailed after a sync that failed."""
+        """Raises WriteFailed after `fail`."""
         if self.failure is not None:
             raise self._failed(self.failure)
 
@@ -154,10 +177,18 @@ class Durability:
         if self._saved < self.flushed:
             self._save_point(self.flushed)
 
+    def retire(self) -> None:
+        """The log's files are about to go, or belong to another opening of the store: write none any more."""
+        with self._saving:
+            self._gone = True
+
     def _save_point(self, upto: int) -> None:
-        with self._unless_gone():
-            self._folder.save_point(upto)
-            self._saved = upto
+        # Under the lock, because a topic of the same name may be made in the same directory as soon as `retire` has
+        # returned: this point would say of its log that offsets were on the disk which it never had.
+        with self._saving:
+            if not self._gone and upto > self._saved:
+                self._folder.save_point(upto)
+                self._saved = upto
 
     def _sync_names(self) -> None:
         with self._unless_gone():
@@ -169,5 +200,5 @@ class Durability:
         try:
             yield
         except FileNotFoundError:
-            if not self.gone:
+            if not self._gone:
                 raise

@@ -102,16 +102,20 @@ class PartitionFolder:
     def sync(self) -> None:
         """Sync the small files, the directory's entries and its own entry; from any thread."""
         names, self._unsynced = self._unsynced, set()
-        for name in names:
-            with (
-                contextlib.suppress(FileNotFoundError),  # it was deleted with its segment
-                contextlib.closing(self.directory.open(name, create=False)) as file,
-            ):
-                file.syncer()()
-        self.directory.sync()
-        if self._made:
-            self._root.sync()
-            self._made = False
+        try:
+            for name in names:
+                with (
+                    contextlib.suppress(FileNotFoundError),  # it was deleted with its segment
+                    contextlib.closing(self.directory.open(name, create=False)) as file,
+                ):
+                    file.syncer()()
+            self.directory.sync()
+            if self._made:
+                self._root.sync()
+                self._made = False
+        except OSError:
+            self._unsynced |= names
+            raise
 
     def load_start(self) -> int:
         """Log start offset; 0 if no request moved it. Raises StoreDamaged: a wrong offset could cost the whole log."""
@@ -130,9 +134,9 @@ class PartitionFolder:
         """Recovery point; 0 if nothing is known to be on the disk."""
         return self._load_number(_POINT) or 0
 
-    def save_point(self, offset: int) -> None:
-        """Not synced: an older one only makes the next start scan more."""
-        self.directory.replace(_POINT, with_checksum(str(offset).encode()), durable=False)
+    def save_point(self, offset: int, *, durable: bool = False) -> None:
+        """Usually not synced: an older one only makes the next start scan more. One that goes back must be."""
+        self.directory.replace(_POINT, with_checksum(str(offset).encode()), durable=durable)
 
     def _load_number(self, name: str) -> int | None:
         text = without_checksum(self.directory.load(name)) or b""

@@ -1,10 +1,14 @@
 """Loading a partition's log from the disk: from the clean-shutdown file, or by scanning the log.
 
 Without that file, segments from the recovery point on (at least the last one) are read in full; of older ones only the
-indexes are checked. A power loss may keep any part of what was not synced, so a segment above the recovery point may be
-torn: it is cut after its last good batch. A crash explains neither damage below that point nor the loss of data that
-the clean-shutdown file lists: that is StoreDamaged, unless the owner asked for repair, which cuts there too. What is
-cut is kept aside, segments after a cut are kept and read, and everything is reported.
+indexes are checked. A power loss may keep any part of what was not synced, so above the recovery point any bytes are
+possible: a segment is cut there after its last good batch. A crash explains neither the loss of batches below that
+point nor the loss of data that the clean-shutdown file lists: that is StoreDamaged, unless the owner asked for repair,
+which cuts there too. What is cut is kept aside, segments after a cut are kept and read, and everything is reported.
+
+A cut is on the disk before the log takes appends: otherwise another power loss would bring the old bytes back, behind
+which newer ones with the same offsets may have been synced. In this order, so that a crash between any two steps leaves
+a log that opens: the copy of what is cut, a recovery point that has to go back, the cut itself, the directory's entries.
 """
 
 from __future__ import annotations
@@ -46,13 +50,18 @@ class Recoverer:
         self._now_ms = now_ms
         self._repair = repair
 
-    def load(self, folder: PartitionFolder, clean: CleanLog | None, *, compacts: bool = False) -> LogState:
-        """The log in ``folder``; offsets may be missing from one that ``compacts``. Raises StoreDamaged."""
+    def load(
+        self, folder: PartitionFolder, clean: CleanLog | None, *, compacts: bool = False, whole: bool = False
+    ) -> LogState:
+        """The log in ``folder``; offsets may be missing from one that ``compacts``. Raises StoreDamaged.
+
+        ``whole``: read it in full, whatever is known of it.
+        """
         try:
             if not folder.exists:
                 return self._without_folder(folder, clean)
             reset = self._finish_swap(folder)
-            state = self._load_existing(folder, clean, compacts=compacts)
+            state = self._load_existing(folder, clean, compacts=compacts, whole=whole)
         except StoreDamaged as error:
             error.topic, error.partition = folder.topic, folder.partition
             raise
@@ -83,7 +92,9 @@ class Recoverer:
             return [Recovery(folder.topic, folder.partition, 0, 0, f"{error.message}: ignored", error.file)]
         return []
 
-    def _load_existing(self, folder: PartitionFolder, clean: CleanLog | None, *, compacts: bool) -> LogState:
+    def _load_existing(
+        self, folder: PartitionFolder, clean: CleanLog | None, *, compacts: bool, whole: bool
+    ) -> LogState:
         files = folder.directory.files()
         sizes = {
             int(name[:_NAME_DIGITS]): size
@@ -97,7 +108,7 @@ class Recoverer:
                 return self._as_clean(folder, clean, chain.from_iterable(entries or () for entries in aborted))
         missing = self._missing(folder, clean, sizes) if clean is not None else []
         _sweep(folder, files, sizes)
-        state = self._by_scanning(folder, sizes, compacts=compacts)
+        state = self._by_scanning(folder, sizes, compacts=compacts, whole=whole)
         told = {lost.file for lost in state.recovered}
         state.recovered += [lost for lost in missing if lost.file not in told]
         return state
@@ -141,7 +152,9 @@ class Recoverer:
         state.recovery_point = state.end_offset
         return state
 
-    def _by_scanning(self, folder: PartitionFolder, sizes: Mapping[int, int], *, compacts: bool) -> LogState:
+    def _by_scanning(
+        self, folder: PartitionFolder, sizes: Mapping[int, int], *, compacts: bool, whole: bool
+    ) -> LogState:
         bases = sorted(sizes)
         state = LogState(recovery_point=folder.load_point())
         try:
@@ -150,7 +163,7 @@ class Recoverer:
             if not self._repair:
                 raise
             state.recovered.append(Recovery(folder.topic, folder.partition, 0, 0, f"{error.message}: starting at 0"))
-        first = self._first_to_scan(folder, state, bases)
+        first = self._first_to_scan(folder, state, bases[:1] if whole else bases)
         for row, (base, limit) in enumerate(zip(bases, [*bases[1:], None], strict=False)):
             segment = self._segment(folder, base)
             segment.created_ms = folder.directory.modified_ms(segment.name + ".log")
@@ -183,12 +196,10 @@ class Recoverer:
             segment.read_facts(size)
             if segment.next_offset > limit:
                 raise StoreDamaged("its offsets reach into the next segment", file=segment.path, position=segment.size)
-        except StoreDamaged as error:
-            if not self._repair:
-                error.hint = f"Restore the file, or {_REPAIR} to cut there and keep the rest aside"
-                raise
+        except StoreDamaged:
+            # What of it lies above the recovery point, or behind the last offset before the next segment, may be cut.
             # A scratch state: producers and epochs this far back are not needed.
-            alone = LogState()
+            alone = LogState(state.start_offset, recovery_point=state.recovery_point)
             self._scan(folder, alone, segment, size, limit)
             state.recovered += alone.recovered
 
@@ -198,22 +209,25 @@ class Recoverer:
         ``limit`` is the base offset of the next segment, None for the last one.
         """
         segment.clear()
-        refused = False
+        older_catalog = False
         with contextlib.closing(folder.directory.open(segment.name + ".log")) as file:
             scan = VerifiedBatches(file, size)
             for position, header in scan:
                 scan.damage = self._contradiction(state, segment, header, limit)
                 if scan.damage:
-                    refused = True
+                    older_catalog = header.leader_epoch >= self._epoch and self._wrote_later(folder)
                     break
                 entry = entry_of(header, file.read(position, header.length) if header.control else b"")
                 self._note(state, segment, position, header, entry)
         if scan.damage:
-            torn = not refused and not state.misses_synced(segment.next_offset)
+            torn = not older_catalog and not _misses_synced(state, segment, limit)
             self._cut(folder, state, segment, size, scan.damage, limit, torn=torn)
         if limit is not None:
             segment.seal()
             folder.save_aborted(segment.base, state.aborted.marked(segment.base, segment.next_offset))
+            if scan.damage:  # it may lie below the recovery point, and is not read again then
+                for sync in segment.syncers(sealed=True):
+                    sync()
 
     def _note(self, state: LogState, segment: Segment, position: int, header: BatchHeader, entry: Entry) -> None:
         step = Step(position, position + header.length, header.base_offset, header.last_offset, header.max_timestamp)
@@ -221,8 +235,16 @@ class Recoverer:
         state.epochs.assign(header.leader_epoch, header.base_offset)
         note(state, entry, step, self._now_ms)
 
+    def _wrote_later(self, folder: PartitionFolder) -> bool:
+        """Whether the log was written in this epoch before: then the catalog is an older one, and the log is good."""
+        epochs = folder.load_epochs()
+        return epochs is not None and epochs.latest >= self._epoch
+
     def _contradiction(self, state: LogState, segment: Segment, header: BatchHeader, limit: int | None) -> str | None:
-        """What is wrong with a batch's fields outside its checksum, None if nothing is; a crash does not cause this."""
+        """What is wrong with a batch's fields outside its checksum, None if nothing is.
+
+        A page torn in the middle of a batch's head leaves such fields with a checksum that fits.
+        """
         base, expected = header.base_offset, segment.next_offset
         if base < expected or (limit is None and base != expected):
             return f"a batch at offset {base} follows offset {expected - 1}"
@@ -252,16 +274,20 @@ class Recoverer:
             )
         cut, at = size - segment.size, segment.next_offset
         aside = keep_aside(folder.directory, segment.name + ".log", segment.size, size)
+        if limit is None and at < state.recovery_point:
+            state.recovery_point = at  # or a crash would leave a log that lacks what was synced
+            folder.save_point(at, durable=True)
         segment.truncate()
+        for sync in segment.syncers(sealed=False):
+            sync()
         state.recovered.append(
             Recovery(folder.topic, folder.partition, cut, at, reason, segment.path, segment.size, limit, aside)
         )
 
     def _settle(self, folder: PartitionFolder, state: LogState) -> LogState:
         cuts = {cut.at_offset for cut in state.recovered}
-        for segment in [one for one in state.segments[:-1] if not one.size and one.base in cuts]:
-            state.segments.remove(segment)  # the repair left nothing of it
-            segment.remove()
+        emptied = [one for one in state.segments[:-1] if not one.size and one.base in cuts]
+        state.segments = [one for one in state.segments if one not in emptied]  # the cut left nothing of them
         if state.misses_synced(state.end_offset) and not self._repair:
             raise StoreDamaged(
                 f"the log ends at offset {state.end_offset}, but was on the disk up to {state.recovery_point}",
@@ -269,6 +295,11 @@ class Recoverer:
                 position=state.segments[-1].size if state.segments else 0,
                 hint=f"Restore the file, or {_REPAIR} to go on without the rest",
             )
+        if state.recovery_point > state.end_offset:
+            state.recovery_point = state.end_offset
+            folder.save_point(state.recovery_point, durable=True)
+        for segment in emptied:
+            segment.remove()
         if state.segments and state.start_offset > state.end_offset:
             # All that the cut left had been deleted on request: continue where that deletion ended.
             for segment in state.segments:
@@ -276,9 +307,8 @@ class Recoverer:
             self._begin_at(folder, state, state.start_offset)
         if state.segments:
             state.start_offset = max(state.start_offset, state.segments[0].base)
-        if state.recovery_point > state.end_offset:
-            state.recovery_point = state.end_offset
-            folder.save_point(state.recovery_point)
+        if emptied or state.recovered:
+            folder.sync()
         return state
 
     def _begin_at(self, folder: PartitionFolder, state: LogState, offset: int) -> None:
@@ -288,6 +318,14 @@ class Recoverer:
         state.epochs = EpochHistory()
         folder.save_epochs(state.epochs)
         folder.save_producers(offset, state.producers)
+
+def _misses_synced(state: LogState, segment: Segment, limit: int | None) -> bool:
+    """Whether a segment lacks offsets that were on the disk and not deleted on request.
+
+    ``limit`` is the base offset of the next segment: what lies behind it in this one is in that one, too.
+    """
+    end = state.recovery_point if limit is None else min(limit, state.recovery_point)
+    return segment.next_offset < end and state.start_offset < end
 
 
 def _note_gap(folder: PartitionFolder, state: LogState, segment: Segment, limit: int) -> None:

@@ -16,7 +16,7 @@ from penstock.store._directory import Directory
 from penstock.store._segment import SUFFIXES, segment_name
 from penstock.store.errors import StoreDamaged
 
-__all__ = ["PREFIX", "finish_swap", "put_aside", "swap"]
+__all__ = ["PREFIX", "finish_swap", "is_planned", "put_aside", "swap"]
 
 PREFIX: Final = "cleaned-"
 """Starts the names of segments that are not in place yet."""
@@ -27,10 +27,15 @@ _PLAN: Final = "compaction.json"
 def swap(directory: Directory, old: Sequence[int], new: Sequence[int]) -> None:
     """Replace the segments at base offsets ``old`` with those at ``new``, whose names begin with `PREFIX`.
 
-    Raises OSError; `finish_swap` then does the rest.
+    Raises OSError. If the plan is there then (`is_planned`), only the next start can do the rest.
     """
     directory.replace(_PLAN, with_checksum(json.dumps({"old": list(old), "new": list(new)}).encode()), durable=True)
     finish_swap(directory)
+
+
+def is_planned(directory: Directory) -> bool:
+    """Whether there is a plan that `finish_swap` has not carried out to its end. Raises OSError."""
+    return _PLAN in directory.files()
 
 
 def finish_swap(directory: Directory) -> None:
@@ -60,6 +65,8 @@ def finish_swap(directory: Directory) -> None:
             directory.remove(segment_name(base) + suffix)
     directory.sync()
     directory.remove(_PLAN)
+    # Or a power loss might bring the plan back while the next compaction is half written under the same names.
+    directory.sync()
 
 
 def put_aside(directory: Directory) -> None:

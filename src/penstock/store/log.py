@@ -133,11 +133,11 @@ class PartitionLog:
     @property
     def unflushed(self) -> bool:
         """True while something appended is not known to be on the disk."""
-        return self.end_offset > self._durability.flushed or self._durability.has_sealed
+        return self.end_offset > self._durability.flushed or self._durability.overdue
 
     def flush_due(self, now_ms: int) -> bool:
-        """Whether bytes have waited too long, or a closed segment is unsynced, which recovery would have to read."""
-        return self._durability.has_sealed or self._durability.waited(now_ms) >= self._config.flush_ms
+        """Whether bytes have waited too long, or closed segments or deletions are unsynced: `Durability.overdue`."""
+        return self._durability.overdue or self._durability.waited(now_ms) >= self._config.flush_ms
 
     def epoch_end(self, epoch: int) -> tuple[int, int]:
         """(epoch, offset after its last record) of the newest epoch not above ``epoch``; see `EpochHistory.end_of`."""
@@ -310,7 +310,7 @@ class PartitionLog:
     def prepare_compaction(self, now_ms: int) -> Compaction | None:
         """A compaction; None if the topic is not compacted or there is not enough to do."""
         self._check_open()
-        return plan(self._folder, self._state, self._config, self._durability.flushed, self._context.pool, now_ms)
+        return plan(self._folder, self._state, self._config, self._durability, self._context.pool, now_ms)
 
     def _drop(self, count: int) -> None:
         """Delete the oldest segments, oldest first: a crash midway leaves a log without a hole."""
@@ -320,6 +320,9 @@ class PartitionLog:
             segment = state.segments.pop(0)
             state.start_offset = max(state.start_offset, state.segments[0].base)
             segment.remove()
+        if count:
+            self._durability.dropped()
+            self._context.dirty.add(self)
         state.epochs.cut_start(state.start_offset)
         state.aborted.cut_start(state.start_offset)
 
@@ -349,7 +352,7 @@ class PartitionLog:
         """Close all files; every later call raises the error that ``reason`` makes."""
         self._gone = reason
         self._state.retired = True
-        self._durability.gone = True
+        self._durability.retire()
         self._context.dirty.discard(self)
         for segment in self._state.segments:
             segment.close()
