@@ -84,7 +84,9 @@ class Durability:
         self._unsaved_bytes = 0
         # Changes of the directory's entries are numbered, so that of two flushes at a time each knows what the other
         # has really synced: the newest change, the newest that is on the disk, the newest deletion.
-        self._names = self._synced_names = self._deletions = 0
+        # A process that was killed may have left entries that are not on the disk, so those of an older opening count.
+        self._names = int(folder.exists)
+        self._synced_names = self._deletions = 0
 
     @property
     def overdue(self) -> bool:

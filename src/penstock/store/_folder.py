@@ -103,7 +103,7 @@ class PartitionFolder:
         """Sync the small files, the directory's entries and its own entry; from any thread."""
         names, self._unsynced = self._unsynced, set()
         try:
-            for name in names:
+            for name in sorted(names):  # in the same order each time, so that a simulated crash can be repeated
                 with (
                     contextlib.suppress(FileNotFoundError),  # it was deleted with its segment
                     contextlib.closing(self.directory.open(name, create=False)) as file,

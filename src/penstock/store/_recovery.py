@@ -170,6 +170,8 @@ class Recoverer:
             if row < first and limit is not None:
                 self._check(folder, state, segment, sizes[base], limit)
             else:
+                if row > first:  # the snapshot may know of batches that are no longer there, as markers
+                    folder.save_producers(base, state.producers)
                 self._scan(folder, state, segment, sizes[base], limit)
                 if limit is not None and not compacts:
                     _note_gap(folder, state, segment, limit)
@@ -277,9 +279,7 @@ class Recoverer:
         if limit is None and at < state.recovery_point:
             state.recovery_point = at  # or a crash would leave a log that lacks what was synced
             folder.save_point(at, durable=True)
-        segment.truncate()
-        for sync in segment.syncers(sealed=False):
-            sync()
+        segment.cut()
         state.recovered.append(
             Recovery(folder.topic, folder.partition, cut, at, reason, segment.path, segment.size, limit, aside)
         )

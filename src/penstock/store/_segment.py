@@ -289,6 +289,12 @@ class Segment:
         """Cut the file after the last batch that was noted."""
         self._open().file.truncate(self.size)
 
+    def cut(self) -> None:
+        """`truncate`, and sync: a power loss must not bring back what was cut."""
+        self.truncate()
+        for sync in self.syncers(sealed=False):
+            sync()
+
     def close(self) -> None:
         """Close the file and drop the indexes; the next use loads them again."""
         if self._opened is not None:

@@ -1,0 +1,115 @@
+"""Bugs to plant in the store: those that it had, and others of their kind. What must not live here: how they are found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.store import _swap, store
+from penstock.store._flush import Durability, Flush
+from penstock.store._folder import PartitionFolder
+from penstock.store._recovery import Recoverer
+from penstock.store._segment import Segment
+from penstock.store.errors import StoreDamaged
+
+__all__ = ["PLANTS"]
+
+Target = tuple[object, str, Any]
+
+
+class _Unsynced:
+    """A directory whose `sync` does nothing once ``after`` was removed; at once without a name."""
+
+    def __init__(self, directory: Any, after: str | None) -> None:
+        self._directory = directory
+        self._after = after
+
+    def remove(self, name: str) -> None:
+        self._directory.remove(name)
+        if name == self._after:
+            self._after = None
+
+    def sync(self) -> None:
+        if self._after is not None:
+            self._directory.sync()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._directory, name)
+
+
+def _refused_contradictions() -> Target:
+    real = Recoverer._cut
+
+    def cut(self: Recoverer, *given: Any, torn: bool) -> None:
+        if given[4].startswith(("a batch at offset", "offset ")):
+            raise StoreDamaged(given[4], file=given[2].path, position=given[2].size)
+        real(self, *given, torn=torn)
+
+    return Recoverer, "_cut", cut
+
+
+def _forgotten_names() -> Target:
+    real = Durability.__init__
+
+    def init(self: Durability, *given: Any) -> None:
+        real(self, *given)
+        self._names = 0
+
+    return Durability, "__init__", init
+
+
+def _early_names() -> Target:
+    real = Durability.prepare
+
+    def prepare(self: Durability, *given: Any) -> Flush | None:
+        flush = real(self, *given)
+        self._synced_names = self._names
+        return flush
+
+    return Durability, "prepare", prepare
+
+
+def _plan_left() -> Target:
+    real = _swap.finish_swap
+    return _swap, "finish_swap", lambda directory: real(_Unsynced(directory, "compaction.json"))  # type: ignore[arg-type]
+
+
+def _unsynced_deletion() -> Target:
+    real = store.delete_folders
+    return store, "delete_folders", lambda directory, topic: real(_Unsynced(directory, None), topic)  # type: ignore[arg-type]
+
+
+def _point_first() -> Target:
+    real = Flush.run
+
+    def run(self: Flush) -> None:
+        self._work = list(reversed(self._work))
+        real(self)
+
+    return Flush, "run", run
+
+
+def _nothing_synced(self: Flush) -> None:
+    self._synced = True
+
+
+def _start_not_durable(self: PartitionFolder, offset: int) -> None:
+    from penstock.store._checksummed import with_checksum
+
+    self.directory.replace("log-start-offset", with_checksum(str(offset).encode()), durable=False)
+
+
+PLANTS: dict[str, Callable[[], Target]] = {
+    "a compaction leaves its old segments waiting for a sync": lambda: (Durability, "replaced", lambda *_: None),
+    "a cut is not synced": lambda: (Segment, "cut", Segment.truncate),
+    "a torn head is called damage": _refused_contradictions,
+    "names from before a kill are not synced": _forgotten_names,
+    "names are taken for synced when a flush is prepared": _early_names,
+    "a plan comes back while the next compaction writes": _plan_left,
+    "deleted topics are not synced": _unsynced_deletion,
+    "the recovery point is saved before the sync": _point_first,
+    "a flush syncs nothing": lambda: (Flush, "run", _nothing_synced),
+    "a start offset is not synced": lambda: (PartitionFolder, "save_start", _start_not_durable),
+    "deletions overtake new segments": lambda: (Durability, "dropping", Durability._forget),
+}
+"""What each puts in the place of what, for ``patch.object``."""
