@@ -474,6 +474,8 @@ class _Check:
         if below and not part.compacts:
             self.fail(f"starts at {start}, and nobody deleted {below}")
         self.same()
+        # Of what retention took since the last flush, any segment may be back, and any not.
+        start = max(start, part.trimming)
         self.lasting(start)
         self.transactions(start)
         self.settle()
@@ -513,9 +515,7 @@ class _Check:
         if self.log.end_offset < self.lasts:
             self.fail(f"ends at {self.log.end_offset}, and was on the disk up to {self.lasts}")
         newest: dict[bytes, int] = {}
-        # Of what retention took since the last flush, any segment may be back, and any not.
-        first = max(start, part.trimming)
-        lost = [offset for offset in part.sent if first <= offset < self.lasts and offset not in self.found]
+        lost = [offset for offset in part.sent if start <= offset < self.lasts and offset not in self.found]
         if part.compacts:
             dead = {
                 offset
@@ -541,7 +541,7 @@ class _Check:
         part, log = self.part, self.log
         opened: dict[int, int] = {}
         ended: set[tuple[int, int]] = set()
-        for offset in sorted(self.found):
+        for offset in sorted(offset for offset in self.found if offset >= start):
             entry = self.found[offset]
             if isinstance(entry, Ended):
                 if not entry.commit:

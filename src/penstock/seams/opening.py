@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from penstock._dataclasses import dataclass
+from penstock.errors import PenstockError
+from penstock.model import Partition
 from penstock.seams.channel import Channel, Dialect
 from penstock.seams.enode import Enode
 from penstock.seams.journal import Journals
@@ -24,6 +26,8 @@ __all__ = [
     "Reachable",
     "Several",
     "Surroundings",
+    "VerifiesLogs",
+    "locate_damage",
 ]
 
 
@@ -93,6 +97,24 @@ class Reachable(Protocol):
         Raises PenstockError, whose message is the sentence then.
         """
         ...
+
+
+@runtime_checkable
+class VerifiesLogs(Protocol):
+    """An enode whose logs are files of this node, which it can look through for damage."""
+
+    async def verify(self, partition: Partition) -> None:
+        """Read a log in full. Raises StoreError that names file and position, if that is not what was written."""
+        ...
+
+
+async def locate_damage(enode: Enode, partition: Partition, error: PenstockError) -> None:
+    """After ``error``, since bytes of a log could not be read: raise StoreError that names file and position, if the
+    log is here and damaged. Otherwise ``error`` says afterwards which log it is about, and is for the caller to raise.
+    """
+    if isinstance(enode, VerifiesLogs):
+        await enode.verify(partition)
+    error.topic, error.partition = partition.topic, partition.id
 
 
 @runtime_checkable

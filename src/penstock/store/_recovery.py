@@ -101,7 +101,7 @@ class Recoverer:
             for name, size in files.items()
             if name.endswith(".log") and len(name) == _NAME_DIGITS + 4 and name[:_NAME_DIGITS].isdigit()
         }
-        if clean is not None and sizes == {row[0]: row[1] for row in clean.segments}:
+        if clean is not None and not whole and sizes == {row[0]: row[1] for row in clean.segments}:
             aborted = [folder.load_aborted(row[0], row[2]) for row in clean.segments]
             if None not in aborted:
                 _sweep(folder, files, sizes)

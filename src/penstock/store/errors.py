@@ -63,6 +63,8 @@ class Recovery:
         kept = f", kept in {self.aside}" if self.aside else ""
         if self.next_offset is None:
             offsets = f"the log continues at offset {self.at_offset}"
+        elif self.next_offset <= self.at_offset:
+            offsets = "no offset is missing"
         else:
             offsets = f"offsets {self.at_offset} to {self.next_offset - 1} are missing, later ones are there"
         return f"topic {self.topic}, partition {self.partition}: {self.file}: {cut}{self.reason}{kept}; {offsets}"

@@ -12,6 +12,7 @@ What must not live here: protocol rules about what a client may send, waiting re
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,11 +38,12 @@ from penstock.store._log_state import LogState
 from penstock.store._reading import ReadRequest, locate
 from penstock.store._retention import Trimmed, expired
 from penstock.store._segment import Segment
-from penstock.store._walks import LENGTH_AFTER, STAMPED, new_step
+from penstock.store._walks import LENGTH_AFTER, STAMPED, VerifiedBatches, new_step
 from penstock.store._writers import Entry, check, entry_of, note
 from penstock.store.aborted import Aborted
 from penstock.store.answers import Appended, LogPart, LogSlice, new_appended
 from penstock.store.config import FlushPolicy, LogConfig
+from penstock.store.errors import StoreDamaged
 from penstock.store.producers import ProducerTable
 
 __all__ = ["PartitionLog"]
@@ -272,6 +274,27 @@ class PartitionLog:
 
         with self._reading():
             return _times.newest(self._state.segments, self.start_offset)
+
+    def verify(self) -> None:
+        """Read the whole log, in any thread, and check it. Raises StoreDamaged for the first bad byte, StoreError."""
+        with self._reading():
+            for segment in list(self._state.segments):
+                try:
+                    with contextlib.closing(self._folder.directory.open(segment.name + ".log", create=False)) as file:
+                        scan = VerifiedBatches(file, segment.size)
+                        expected = segment.base
+                        for _, header in scan:
+                            if header.base_offset < expected:
+                                scan.damage = f"a batch at offset {header.base_offset} follows offset {expected - 1}"
+                                break
+                            expected = header.next_offset
+                except FileNotFoundError:
+                    continue  # it was compacted or deleted meanwhile
+                if scan.damage is not None:
+                    hint = "Restore the file, or start with repair (`penstock snode --repair`) to cut there"
+                    raise StoreDamaged(
+                        scan.damage, file=segment.path, position=scan.position, hint=f"{hint} and keep the rest aside"
+                    )
 
     # -- delete
 

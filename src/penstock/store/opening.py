@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,13 +23,15 @@ def open_store(
     flush: FlushPolicy | str | None = None,
     config: StoreConfig | None = None,
     repair: bool = False,
+    repair_whole: Callable[[str], bool] | None = None,
     now_ms: int | None = None,
 ) -> Store:
     """Open (or create) the store at ``memory:`` or ``file:DIRECTORY``; ``flush`` overrides the policy of ``config``.
 
     With ``repair``, damage that a crash cannot cause is cut off too, and lost files are accepted, instead of refusing
-    to open; in both cases `Store.recovered` lists what was cut and where it is kept. ``now_ms`` replaces the system's
-    wall clock. Raises ConfigError, StoreLocked, StoreDamaged, StoreError.
+    to open; in both cases `Store.recovered` lists what was cut and where it is kept. Logs of topics for which
+    ``repair_whole`` is true are then read in full; of others, what a clean shutdown or a sync vouches for is not read.
+    ``now_ms`` replaces the system's wall clock. Raises ConfigError, StoreLocked, StoreDamaged, StoreError.
 
     >>> with open_store("memory:") as store:
     ...     topic = store.create_topic("flights", 2, {"retention.ms": "-1"})
@@ -48,4 +51,5 @@ def open_store(
         except OSError as error:
             raise StoreError(f"cannot create the store's directory: {error}") from error
         directory = DiskDirectory(Path(path))
-    return Store(directory, config, now_ms=int(time.time() * 1000) if now_ms is None else now_ms, repair=repair)
+    now_ms = int(time.time() * 1000) if now_ms is None else now_ms
+    return Store(directory, config, now_ms=now_ms, repair=repair, repair_whole=repair_whole)

@@ -43,7 +43,15 @@ def _raise(error: WriteFailed) -> None:
 class Store:
     """Topics and logs. A clean close spares the next start from scanning the logs."""
 
-    def __init__(self, directory: Directory, config: StoreConfig, *, now_ms: int, repair: bool = False) -> None:
+    def __init__(
+        self,
+        directory: Directory,
+        config: StoreConfig,
+        *,
+        now_ms: int,
+        repair: bool = False,
+        repair_whole: Callable[[str], bool] | None = None,
+    ) -> None:
         self.config = config
         self.recovered: list[Recovery] = []
         """What logs lost at this start, for the owner to report."""
@@ -54,7 +62,7 @@ class Store:
             directory.lock()
             try:
                 self._catalog = self._load_catalog()
-                self._load_logs(now_ms, repair=repair)
+                self._load_logs(now_ms, repair=repair, repair_whole=repair_whole)
                 # From here on the last clean-shutdown file is outdated: it names the epoch that it closed.
                 self._catalog.epoch += 1
                 self._catalog.save(directory)
@@ -82,7 +90,7 @@ class Store:
         sweep(self._directory, catalog)  # what cannot be deleted now does no harm until its name is reused
         return catalog
 
-    def _load_logs(self, now_ms: int, *, repair: bool) -> None:
+    def _load_logs(self, now_ms: int, *, repair: bool, repair_whole: Callable[[str], bool] | None) -> None:
         catalog, epoch = self._catalog, self._catalog.epoch + 1
         pool = OpenSegments(self.config.max_open_segments)
         self._context = LogContext(self.config, epoch, pool)
@@ -93,9 +101,10 @@ class Store:
         for topic in catalog.topics.values():
             config = self._log_config(topic)
             logs = self._logs[topic.name] = []
+            whole = repair and repair_whole is not None and repair_whole(topic.name)
             for partition in range(topic.partitions):
                 folder = self._folder(topic, partition, there)
-                state = recoverer.load(folder, clean.get(folder.name), compacts=config.compact)
+                state = recoverer.load(folder, clean.get(folder.name), compacts=config.compact, whole=whole)
                 self.recovered += state.recovered
                 logs.append(PartitionLog(folder, state, config, self._context))
 

@@ -120,6 +120,160 @@ def test_a_log_that_goes_while_others_are_flushed_is_passed_over(home: Home) -> 
     assert list(flushes) == []
 
 
+def test_compaction_of_a_segment_that_waits_for_its_sync_leaves_nothing_to_wait_for(home: Home) -> None:
+    store = home.open()
+    store.create_topic("t", 1, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"})
+    log = store.log("t", 0)
+    for _ in range(3):
+        log.append(batch([b"x"], keys=[b"k"]), now_ms=NOW)
+        log.flush()
+        log.roll()  # closed after its bytes were synced: its indexes are not
+    assert store.flush_due(NOW)
+    (compaction,) = store.prepare_compaction(NOW)
+    compaction.run()
+    done = compaction.finish()
+    assert done is not None
+    assert done.segments_after < done.segments_before
+    store.flush()
+    assert not store.flush_due(NOW)
+    store.set_config("t", {"cleanup.policy": "compact", "flush.messages": "1"})
+    log.append(batch([b"y"], keys=[b"k"]), now_ms=NOW)
+    log.flush()
+    assert log.flushed_offset == 4
+    assert not log.failed
+    store.close()
+    assert home.open().recovered == []
+
+
+def test_a_flush_beside_another_does_not_rely_on_what_that_one_has_not_synced_yet() -> None:
+    directory = CountingDirectory()
+    with Store(directory, StoreConfig(flush=FlushPolicy.ALWAYS), now_ms=NOW) as store:
+        store.create_topic("t", 1)
+        log = store.log("t", 0)
+        log.append(batch([b"x"]), now_ms=NOW)
+        first = log.prepare_flush()  # its waiter goes away before a thread takes it
+        log.append(batch([b"y"]), now_ms=NOW)
+        folder = directory.folder("t-0")
+        assert isinstance(folder, CountingDirectory)
+        log.flush()
+        assert folder.synced == 1
+        assert first is not None
+        first.run()
+
+
+def test_names_that_a_killed_process_left_are_synced_before_anything_is_acknowledged() -> None:
+    directory = CountingDirectory()
+    store = Store(directory, StoreConfig(flush=FlushPolicy.ALWAYS), now_ms=NOW)
+    store.create_topic("t", 1)
+    store.log("t", 0).append(batch([b"x"]), now_ms=NOW)
+    directory.unlock()
+    folder = directory.folder("t-0")
+    assert isinstance(folder, CountingDirectory)
+    assert folder.synced == 0
+    with Store(directory, StoreConfig(flush=FlushPolicy.ALWAYS), now_ms=NOW) as store:
+        log = store.log("t", 0)
+        assert log.sync_needed
+        log.flush()
+        assert folder.synced == 1
+
+
+class CountingDirectory(MemoryDirectory):
+    """Counts how often its names were synced."""
+
+    def __init__(self, path: str = "memory:") -> None:
+        super().__init__(path)
+        self.synced = 0
+
+    def folder(self, name: str, *, create: bool = False) -> MemoryDirectory:
+        if create and name not in self._folders:
+            self._folders[name] = CountingDirectory(f"{self.path}/{name}")
+        return super().folder(name)
+
+    def sync(self) -> None:
+        self.synced += 1
+
+
+@pytest.mark.parametrize("how", ["retention", "request"])
+def test_deletions_are_synced_soon_whatever_the_policy(home: Home, how: str) -> None:
+    store = home.open()
+    store.create_topic("t", 1, {"retention.ms": "1000"})
+    log = store.log("t", 0)
+    log.append(batch([b"x"]), now_ms=NOW)
+    log.roll()
+    store.flush()
+    assert not store.flush_due(NOW)
+    if how == "retention":
+        assert log.enforce_retention(NOW + 5_000)
+    else:
+        log.delete_records(1)
+    assert store.flush_due(NOW)
+    for flush in store.prepare_flush(NOW):
+        flush.run()
+        flush.finish()
+    assert not store.flush_due(NOW)
+
+
+def test_a_late_flush_of_a_deleted_topic_writes_nothing_for_its_successor(home: Home) -> None:
+    """Its thread comes when a topic of that name is there again: a recovery point of 9 would refuse the next start."""
+    store = home.open()
+    store.create_topic("t", 1, {"segment.bytes": "100"})
+    for _ in range(9):
+        store.log("t", 0).append(batch([b"x"]), now_ms=NOW)
+    (late,) = store.prepare_flush(NOW)
+    store.delete_topic("t")
+    store.create_topic("t", 1)
+    store.log("t", 0).append(batch([b"y"]), now_ms=NOW)
+    late.run()
+    late.finish()
+    left = home.crash()
+    assert left.point() == 0
+    assert read_records(left.open().log("t", 0)) == [(0, b"y")]
+
+
+def test_a_compaction_that_stops_half_way_stops_the_log_until_it_is_opened_again() -> None:
+    directory = StickyDirectory()
+    store = Store(directory, StoreConfig(), now_ms=NOW)
+    store.create_topic("t", 1, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"})
+    log = store.log("t", 0)
+    for value in (b"1", b"2"):
+        log.append(batch([value], keys=[b"k"]), now_ms=NOW)
+        log.roll()
+    log.append(batch([b"3"], keys=[b"l"]), now_ms=NOW)
+    log.flush()
+    (compaction,) = store.prepare_compaction(NOW)
+    compaction.run()
+    folder = directory.folder("t-0")
+    assert isinstance(folder, StickyDirectory)
+    folder.renames = 1
+    with pytest.raises(WriteFailed, match="put in place"):
+        compaction.finish()
+    with pytest.raises(WriteFailed):
+        log.append(batch([b"4"]), now_ms=NOW)
+    with pytest.raises(WriteFailed):
+        store.close()
+    folder.renames = 100
+    again = Store(directory, StoreConfig(), now_ms=NOW)
+    assert read_records(again.log("t", 0)) == [(1, b"2"), (2, b"3")]
+    again.close()
+
+
+class StickyDirectory(MemoryDirectory):
+    """A directory whose files can be renamed only so often."""
+
+    renames = 100
+
+    def folder(self, name: str, *, create: bool = False) -> MemoryDirectory:
+        if create and name not in self._folders:
+            self._folders[name] = StickyDirectory(name)
+        return super().folder(name)
+
+    def rename(self, old: str, new: str) -> None:
+        if not self.renames:
+            raise OSError(5, "Input/output error")
+        self.renames -= 1
+        super().rename(old, new)
+
+
 def test_a_flush_that_did_not_run_promises_nothing(home: Home) -> None:
     store = home.open(flush=FlushPolicy.ALWAYS)
     store.create_topic("t", 1)

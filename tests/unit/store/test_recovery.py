@@ -5,6 +5,9 @@ import struct
 
 import pytest
 
+from penstock.columnar.few import FewRows, encode_few
+from penstock.columnar.producing import Producing
+from penstock.columnar.transactions import end_marker
 from penstock.errors import OutOfOrderSequence, StoreError
 from penstock.store import Store, StoreDamaged
 from penstock.store._checksummed import with_checksum
@@ -122,15 +125,74 @@ def test_damage_below_the_recovery_point_is_not_a_torn_tail(home: Home) -> None:
 
 
 @pytest.mark.parametrize("field", [0, 12], ids=["base offset", "leader epoch"])
-def test_fields_outside_the_checksum_are_looked_at_too(home: Home, field: int) -> None:
-    filled(home)
-    whole = home.load("t-0", LAST)
-    last = len(whole) - len(batch([b"0"]))
+@pytest.mark.parametrize("synced", [False, True])
+def test_fields_outside_the_checksum_are_looked_at_too(home: Home, field: int, synced: bool) -> None:
+    """A page torn inside a batch's head spoils them; below the recovery point nothing explains it."""
+    store = filled(home)
+    if synced:
+        store.close()
+        home.open().log("t", 0).append(batch([b"5"]), now_ms=NOW)
     left = home.crash()
-    left.damage("t-0", LAST, flip(whole, last + field))
-    with pytest.raises(StoreDamaged):
-        left.open()
-    assert left.open(repair=True).log("t", 0).end_offset == 4
+    whole = left.load("t-0", LAST)
+    fourth = 4 * len(batch([b"0"]))
+    left.damage("t-0", LAST, flip(whole, fourth + field))
+    if synced:
+        with pytest.raises(StoreDamaged, match="--repair"):
+            left.open()
+        assert left.load("t-0", LAST) == flip(whole, fourth + field)
+    store = left.open(repair=synced)
+    (cut,) = store.recovered
+    assert (cut.at_offset, cut.cut_bytes) == (4, len(whole) - fourth)
+    assert cut.aside is not None
+    assert read_records(store.log("t", 0)) == [(value, b"%d" % value) for value in range(4)]
+
+
+def test_a_base_offset_of_zeros_behind_a_good_batch_is_cut(home: Home) -> None:
+    """The page with the first 8 bytes of a batch was not written, the next page was."""
+    filled(home, 2)
+    whole = home.load("t-0", LAST)
+    second = len(whole) // 2
+    left = home.crash()
+    left.damage("t-0", LAST, whole[:second] + bytes(8) + whole[second + 8 :])
+    store = left.open()
+    assert "the log continues at offset 1" in str(store.recovered[0])
+    assert read_records(store.log("t", 0)) == [(0, b"0")]
+
+
+def test_bytes_behind_the_last_offset_before_the_next_segment_are_cut(home: Home) -> None:
+    """What an older cut left off came back, because it was never synced; the segment lies below the recovery point."""
+    store = filled(home, 4, {"segment.bytes": "150"})
+    store.flush()
+    left = home.crash()
+    whole = left.load("t-0", LAST)
+    for tail in (whole[len(whole) // 2 :], b"torn", bytes(50)):
+        left.damage("t-0", LAST, whole + tail)
+        store = left.open()
+        assert "no offset is missing" in str(store.recovered[0])
+        assert [offset for offset, _ in read_records(store.log("t", 0))] == [0, 1, 2, 3]
+        assert left.load("t-0", LAST) == whole
+        store.abandon()
+
+
+def test_what_a_lost_marker_ended_is_open_again_at_every_later_start(home: Home) -> None:
+    """A segment's end is torn off, behind which a snapshot still knows of the marker that was there."""
+    store = home.open()
+    store.create_topic("t", 1)
+    log = store.log("t", 0)
+    log.append(transactional(b"x"), now_ms=NOW)
+    log.append(end_marker(7, 0, commit=True, coordinator_epoch=0, now_ms=NOW), now_ms=NOW)
+    log.roll()
+    log.append(batch([b"later"]), now_ms=NOW)
+    left = home.crash()
+    left.damage("t-0", LAST, left.load("t-0", LAST)[:-1])
+    store = left.open()
+    assert store.log("t", 0).stable_offset == 0
+    store.flush()
+    assert left.crash().open().log("t", 0).stable_offset == 0
+
+
+def transactional(value: bytes) -> bytes:
+    return bytes(encode_few(FewRows([None], [value], [NOW]), producing=Producing(7, 0, 0, transactional=True)))
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])

@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
+from penstock.config.places import OWN
 from penstock.errors import FencedLeaderEpoch, PenstockError, UnknownLeaderEpoch
 from penstock.model import Partition
 from penstock.seams.abilities import Abilities
@@ -221,6 +222,10 @@ class LocalEnode:
     async def size(self, partition: Partition) -> int:
         return self._log(partition).size
 
+    async def verify(self, partition: Partition) -> None:
+        """``penstock.seams.opening.VerifiesLogs``."""
+        await self._runtime.in_thread(self._log(partition).verify)
+
     async def room(self) -> Room:
         return await self._runtime.in_thread(self._room)
 
@@ -342,7 +347,13 @@ def open_local(url: str, around: Surroundings) -> LocalEnode:
     store_config = StoreConfig(
         flush=FlushPolicy(config.flush), flush_interval_ms=config.flush_interval_ms, node_id=config.node_id
     )
-    store = open_store(url, config=store_config, repair=config.repair, now_ms=runtime.now_ms())
+    store = open_store(
+        url,
+        config=store_config,
+        repair=config.repair,
+        repair_whole=lambda topic: topic.startswith(OWN),  # a node that cannot read its own topics does not start
+        now_ms=runtime.now_ms(),
+    )
     return LocalEnode(
         store,
         runtime,

@@ -29,7 +29,7 @@ from penstock.seams.enode import (
     Writer,
     extent,
 )
-from penstock.seams.opening import EnodeIdentity
+from penstock.seams.opening import EnodeIdentity, VerifiesLogs
 from penstock.seams.runtime import Promise, Runtime
 from penstock.snode.enodes.member import Member
 from penstock.snode.enodes.number_giver import NumberGiver
@@ -107,6 +107,12 @@ class Union:
         looked = await side_by_side(self._runtime, [each.look for each in self._all])
         away = [f"{each.name} is away: {each.away}" for each in self._all if each.away is not None]
         return "; ".join(away) if self._home.away is not None or len(away) == len(looked) else None
+
+    async def verify(self, partition: Partition) -> None:
+        """``penstock.seams.opening.VerifiesLogs``: of a log that lies elsewhere there is nothing to say."""
+        enode = self._of(partition.topic).enode
+        if isinstance(enode, VerifiesLogs):
+            await enode.verify(partition)
 
     def keep_up(self) -> None:
         for each in self._all:

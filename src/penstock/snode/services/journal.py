@@ -14,11 +14,20 @@ from typing import Any, Final, TypeVar
 
 from penstock._dataclasses import dataclass
 from penstock.columnar.entries import Ended, Entry, Noted, batch_of, entries_of
-from penstock.errors import ConnectionLost, PenstockError, RequestTimeout, TopicExists, UpstreamLost
+from penstock.errors import (
+    ConnectionLost,
+    CorruptBatch,
+    PenstockError,
+    RequestTimeout,
+    StoreError,
+    TopicExists,
+    UpstreamLost,
+)
 from penstock.model import Partition
 from penstock.seams.enode import Appended, Batch, Enode, FetchPart, TopicState, extent, fetch_one
 from penstock.seams.journal import Compose, Follow, Within
 from penstock.seams.locks import Locks
+from penstock.seams.opening import locate_damage
 from penstock.seams.runtime import Runtime
 
 __all__ = ["EnodeJournal", "JournalService"]
@@ -140,8 +149,9 @@ class EnodeJournal:
     # Reading.
 
     async def replay(self, follow: Follow) -> None:
-        """Raises CorruptBatch, and the errors of ``follow``: nothing is dropped silently. Waits while the log is
-        unavailable: to start with half of the entries would be to serve wrong answers."""
+        """Raises StoreDamaged with file and position, CorruptBatch where the log lies elsewhere, and the errors of
+        ``follow``: nothing is dropped silently. Waits while the log is unavailable: to start with half of the entries
+        would be to serve wrong answers."""
         self._follow = follow
         topic = await self._answer(lambda: self._enode.topic(self._name))
         if topic is None:
@@ -163,12 +173,20 @@ class EnodeJournal:
         at = max(known.start, tail.end)
         found: list[Noted | Ended] = []
         while at < known.end:
-            part = await fetch_one(self._enode, FetchPart(partition, at, _READ_BYTES))
-            for each in entries_of(part.read()):
-                if each.position >= at:
+            try:
+                part = await fetch_one(self._enode, FetchPart(partition, at, _READ_BYTES))
+                entries = [each for each in entries_of(part.read()) if each.position >= at]
+            except (CorruptBatch, StoreError) as error:
+                await locate_damage(self._enode, partition, error)
+                raise
+            for each in entries:
+                try:
                     self._follow(place, each)
-                    if tail.unanswered:
-                        found.append(each)
+                except PenstockError as error:
+                    error.topic, error.partition, error.offset = self._name, place, each.position
+                    raise
+                if tail.unanswered:
+                    found.append(each)
             at = part.next_offset
         tail.read_to(at)
         for write in tail.unanswered:

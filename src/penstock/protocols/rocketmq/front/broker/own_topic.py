@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.columnar.plain_records import Stored, encode_batch, stored_records
-from penstock.errors import LogOffsetOutOfRange, PenstockError, TopicExists
+from penstock.errors import CorruptBatch, LogOffsetOutOfRange, PenstockError, TopicExists
 from penstock.model import Partition
 from penstock.seams.enode import Enode, FetchPart, TopicState, fetch_one
 from penstock.seams.journal import OWN_TOPICS
+from penstock.seams.opening import locate_damage
 
 __all__ = ["OwnTopic", "record_at"]
 
@@ -59,7 +60,11 @@ class OwnTopic:
             if offset >= error.start_offset:
                 return []
             found = await fetch_one(self._enode, part._replace(offset=error.start_offset))
-        return list(stored_records(found.read(), offset))
+        try:
+            return list(stored_records(found.read(), offset))
+        except CorruptBatch as error:
+            await locate_damage(self._enode, part.partition, error)
+            raise
 
     async def forget_before(self, number: int, offset: int) -> None:
         """What lies before is not needed any more."""
@@ -73,5 +78,9 @@ async def record_at(enode: Enode, partition: Partition, offset: int) -> Stored |
         found = await fetch_one(enode, FetchPart(partition, offset, 1, stable=True))
     except LogOffsetOutOfRange:
         return None
-    first = next(stored_records(found.read(), offset, found.aborted), None)
+    try:
+        first = next(stored_records(found.read(), offset, found.aborted), None)
+    except CorruptBatch as error:
+        await locate_damage(enode, partition, error)
+        raise
     return first if first is not None and first.offset == offset else None
