@@ -145,6 +145,10 @@ def sim(arguments: Arguments) -> int:
     return python("-m", "tests.sim.run", *arguments, PYTHONHASHSEED="0")
 
 
+def power(arguments: Arguments) -> int:
+    return python("-m", "tests.power.run", *arguments)
+
+
 def shell(arguments: Arguments) -> int:
     command = list(arguments) or [os.environ.get("SHELL", "sh")]
     try:
@@ -171,6 +175,7 @@ VERBS = {
     "docs": Verb(docs, "the pages as HTML in build/docs; every link checked"),
     "fuzz": Verb(fuzz, "any bytes decode or raise our error; --seconds N"),
     "sim": Verb(sim, "groups under faults, in simulated time, by seeds; --seconds N --seed S --protocol NAME"),
+    "power": Verb(power, "the store on a disk that loses power, by seeds; --seeds N --seed S"),
     "shell": Verb(shell, "a shell (or the command given) inside the environment", jvm=True),
 }
 

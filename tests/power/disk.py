@@ -1,8 +1,8 @@
 """PowerDisk: a disk in memory with a page cache, which loses power at any of its operations.
 
-Until a file is synced, each of its pages may have reached the platter in any version since the last sync, and so may its
-size. Names of files and folders reach it in the order of their changes (``journaled``, as ext4 and XFS have it), or any
-of them do and any do not, until their directory is synced. What must not live here: anything about records.
+Until a file is synced, each of its pages may have reached the platter in any version since the last sync, and so may
+its size. Names of files and folders reach it in the order of their changes (``journaled``, as ext4 and XFS have it), or
+any of them do and any do not, until their directory is synced. What must not live here: anything about records.
 """
 
 from __future__ import annotations

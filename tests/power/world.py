@@ -135,8 +135,16 @@ class World:
 
     # -- lives
 
-    def run(self) -> None:
+    def play(self) -> None:
         """Raises Broken."""
+        try:
+            self.run()
+        except Broken:
+            raise
+        except Exception as error:
+            raise Broken(f"{type(error).__name__}: {error}") from error
+
+    def run(self) -> None:
         random = self.random
         power = False
         for _ in range(random.randrange(3, 8)):
@@ -323,10 +331,10 @@ class World:
 
     def retain(self) -> None:
         for _, _, part, log in self.all_logs():
-            part.trimming = max(part.trimming, log.end_offset)
+            if segments := log._state.segments:
+                part.trimming = max(part.trimming, segments[-1].base)
         for name, number, part, log in self.all_logs():
             trimmed = log.enforce_retention(self.now)
-            part.trimming = max(log.start_offset, part.trimmed)
             if trimmed:
                 self.tell(f"retention {name}-{number} to {log.start_offset}")
             self.see(part, log)
@@ -576,7 +584,7 @@ class _Check:
         part.open = dict(log.producers.open())
         part.floor = max(part.floor, log.flushed_offset)
         part.appended = end
-        part.trimming = max(part.trimmed, log.start_offset)
+        part.trimming = max(part.trimming, log.start_offset)
         part.deleting = part.deleted
 
     def repeats(self) -> None:
@@ -591,17 +599,7 @@ class _Check:
 
 
 def play(seed: int) -> World:
-    """Raises Broken, whose ``world`` has the trace."""
+    """The world after it was played. Raises Broken."""
     world = World(seed)
-    try:
-        world.run()
-    except Broken as error:
-        error.world = world  # type: ignore[attr-defined]
-        raise
-    except PowerLost:
-        raise
-    except Exception as error:
-        broken = Broken(f"{type(error).__name__}: {error}")
-        broken.world = world  # type: ignore[attr-defined]
-        raise broken from error
+    world.play()
     return world

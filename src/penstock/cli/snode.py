@@ -110,7 +110,11 @@ def arguments() -> argparse.ArgumentParser:
         help="serve /metrics (Prometheus), /healthz and /readyz there: http://127.0.0.1:9400",
     )
     add("--flush", default="os", help="os (survives kill -9), interval, or always (survives power loss)")
-    add("--repair", action="store_true", help="start with a damaged log; what is cut off is kept beside it")
+    add(
+        "--repair",
+        action="store_true",
+        help="start with a damaged log; what is cut off is kept beside it; the node's own topics are read in full",
+    )
     add("--allow-remote", action="store_true", help="permit listeners that other machines can reach")
     add("--processes", metavar="N", help="share the listeners, to use more cores; only with an --enode")
     add("--set", action="append", metavar="NAME=VALUE", help="any other node option; may be repeated")

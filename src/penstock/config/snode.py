@@ -83,7 +83,8 @@ class SnodeConfig:
 
     ``flush``: what an acknowledgement survives; ``os`` the death of the process, ``always`` the loss of power, too,
     ``interval`` that but for the last ``flush_interval_ms``. ``repair``: start although a log is damaged in a way that
-    no crash leaves; what is cut off it is kept beside it. ``max_message_bytes``: the largest batch, Kafka's default.
+    no crash leaves; what is cut off it is kept beside it; topics of the node's own are read in full then.
+    ``max_message_bytes``: the largest batch, Kafka's default.
     ``offsets_partitions`` of the topic that committed offsets are kept in, Kafka's number; fixed once it is there.
     ``memory_bytes``: five of the largest requests; when it is taken, clients that hold more than a little wait, and
     those that stall meanwhile are hung up on. ``retention_check_ms``: how often old segments are looked for;

@@ -27,7 +27,12 @@ class Flush:
     __slots__ = ("_durability", "_names", "_sealed", "_synced", "_work", "upto")
 
     def __init__(
-        self, durability: Durability, upto: int, sealed: Sequence[Segment], names: int, work: Sequence[Callable[[], None]]
+        self,
+        durability: Durability,
+        upto: int,
+        sealed: Sequence[Segment],
+        names: int,
+        work: Sequence[Callable[[], None]],
     ) -> None:
         self.upto = upto
         self._names = names
@@ -58,8 +63,8 @@ class Durability:
     """How much of one log is on the disk. After a failed sync that is unknown, and ``failure`` says why."""
 
     __slots__ = (
-        "_dirty_since_ms",
         "_deletions",
+        "_dirty_since_ms",
         "_folder",
         "_gone",
         "_names",

@@ -8,7 +8,7 @@ which cuts there too. What is cut is kept aside, segments after a cut are kept a
 
 A cut is on the disk before the log takes appends: otherwise another power loss would bring the old bytes back, behind
 which newer ones with the same offsets may have been synced. In this order, so that a crash between any two steps leaves
-a log that opens: the copy of what is cut, a recovery point that has to go back, the cut itself, the directory's entries.
+a log that opens: the copy of what is cut, a recovery point that has to go back, the cut, the directory's entries.
 """
 
 from __future__ import annotations
@@ -318,6 +318,7 @@ class Recoverer:
         state.epochs = EpochHistory()
         folder.save_epochs(state.epochs)
         folder.save_producers(offset, state.producers)
+
 
 def _misses_synced(state: LogState, segment: Segment, limit: int | None) -> bool:
     """Whether a segment lacks offsets that were on the disk and not deleted on request.
