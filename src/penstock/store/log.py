@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import Final, cast
 
 from penstock.columnar.batch import CONTROL, BatchHeader, stamp_append_time
-from penstock.columnar.checked import Checked
+from penstock.columnar.checked import Checked, verified
 from penstock.errors import (
     BatchTooLarge,
     FencedLeaderEpoch,
@@ -148,8 +148,9 @@ class PartitionLog:
     def append(self, batch: Buffer | Checked, *, now_ms: int, epoch: int | None = None) -> Appended:
         """Append one batch v2, unless it repeats a batch of an idempotent producer.
 
-        A `Checked` batch is not checked again. ``now_ms`` is the wall clock; ``epoch`` is the leader epoch that the
-        caller expects, None for any. Raises CorruptBatch (not one whole batch, or a wrong checksum), BatchTooLarge, the
+        A `Checked` batch is not checked again; of any other, the head is made to agree with the records (`verified`).
+        ``now_ms`` is the wall clock; ``epoch`` is the leader epoch that the
+        caller expects, None for any. Raises CorruptBatch (not one whole batch, a wrong checksum or count), BatchTooLarge, the
         errors of `ProducerTable.check`, FencedLeaderEpoch, and WriteFailed, which leaves the log as it was.
         """
         try:
@@ -158,7 +159,7 @@ class PartitionLog:
                 self._durability.check()
             if epoch is not None and epoch != self._context.epoch:
                 raise FencedLeaderEpoch(f"the log is in leader epoch {self._context.epoch}, not in {epoch}")
-            checked = batch if isinstance(batch, Checked) else Checked(batch)
+            checked = batch if isinstance(batch, Checked) else verified(batch)
             header = checked.header
             entry = entry_of(header, checked.data) if header.attributes & CONTROL or header.producer_id >= 0 else None
             if entry is not None and (known := check(self._state, entry)) is not None:
