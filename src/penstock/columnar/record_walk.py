@@ -231,9 +231,12 @@ def _lows(width: int) -> tuple[int, ...]:
     return tuple(2 * place << 8 + 8 * width for place in range(_BLOCK))
 
 
-def record_heads(data: bytes, most: int) -> list[tuple[int, bool]]:
-    """(timestamp delta in ms, whether there is a key) of each record, or of ``most`` and one. Raises CorruptBatch."""
-    heads: list[tuple[int, bool]] = []
+def record_heads(data: bytes, most: int) -> list[tuple[int, int, bool]]:
+    """Timestamp delta in ms, offset delta, and whether there is a key, of each record, or of ``most`` and one.
+
+    Nothing behind the key's length is looked at. Raises CorruptBatch.
+    """
+    heads: list[tuple[int, int, bool]] = []
     at, end = 0, len(data)
     try:
         while at < end and len(heads) <= most:
@@ -241,12 +244,12 @@ def record_heads(data: bytes, most: int) -> list[tuple[int, bool]]:
             stop = at + (size >> 1)
             if size & 1 or size < 2 * _LEAST or stop > end:
                 raise CorruptBatch(f"record {len(heads)} has a length that does not fit")
-            delta, inner = _varint(data, at + 1)
-            _, inner = _varint(data, inner)
+            time, inner = _varint(data, at + 1)
+            place, inner = _varint(data, inner)
             key, inner = _varint(data, inner)
             if inner > stop:
                 raise CorruptBatch(f"record {len(heads)} ends within its own head")
-            heads.append(((delta >> 1) ^ -(delta & 1), not key & 1))
+            heads.append(((time >> 1) ^ -(time & 1), (place >> 1) ^ -(place & 1), not key & 1))
             at = stop
     except IndexError:
         raise CorruptBatch(f"record {len(heads)} is cut off") from None

@@ -15,8 +15,11 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 
 from penstock.columnar import decode_v2
-from penstock.columnar.batch import parse_header
+from penstock.columnar.batch import BatchHeader, parse_header, verify_crc
+from penstock.columnar.checked import plain_records
+from penstock.columnar.record_walk import record_heads
 from penstock.errors import CorruptBatch
+from penstock.model import TimestampType
 from penstock.store._log_state import LogState
 from penstock.store._segment import NOTHING, Segment, Stamp
 from penstock.store._walks import Step
@@ -81,14 +84,32 @@ def _stamps(segment: Segment, start: int, *, checked: bool) -> Iterator[Stamp]:
 def _records(segment: Segment, step: Step, start: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Offsets and timestamps (ms) of a batch's records from offset ``start`` on."""
     raw = segment.batch(step)
+    header = parse_header(raw)
+    if header.control:  # one record, which decoding skips
+        return np.array([step.last_offset]), np.array([step.max_timestamp])
     try:
-        if parse_header(raw).control:  # one record, which decoding skips
-            return np.array([step.last_offset]), np.array([step.max_timestamp])
         rows = decode_v2(raw, columns=["offset", "timestamp"], start=start).batch
     except CorruptBatch as error:
-        raise StoreDamaged(error.message, file=segment.path, position=step.position) from error
+        try:
+            return _by_heads(raw, header, start)
+        except CorruptBatch:
+            raise StoreDamaged(error.message, file=segment.path, position=step.position) from error
     offsets: npt.NDArray[np.int64] = rows.column("offset").to_numpy(zero_copy_only=False)
     micros: npt.NDArray[np.int64] = (
         pc.cast(rows.column("timestamp"), "int64").fill_null(-1_000).to_numpy(zero_copy_only=False)
     )
     return offsets, micros // 1_000
+
+
+def _by_heads(raw: bytes, header: BatchHeader, start: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The same of a batch that holds a record nobody can decode: its place and time are all that is asked for.
+
+    Raises CorruptBatch.
+    """
+    verify_crc(raw, header)
+    heads = record_heads(bytes(plain_records(raw, header)), header.record_count)
+    offsets = np.array([header.base_offset + place for _, place, _ in heads], np.int64)
+    times = np.array([max(header.base_timestamp + later, -1) for later, _, _ in heads], np.int64)
+    if header.timestamp_type is TimestampType.LOG_APPEND:
+        times[:] = header.max_timestamp
+    return offsets[offsets >= start], times[offsets >= start]

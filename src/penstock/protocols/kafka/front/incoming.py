@@ -245,7 +245,7 @@ def _check_each(plain: bytes, header: BatchHeader, rules: Rules, span: tuple[int
     """Raise Refused with the rows of a batch that are not taken. Wrong times come before missing keys in its code."""
     begin, end = span
     mistimed, keyless = {}, {}
-    for row, (delta, keyed) in enumerate(record_heads(plain, header.record_count)):
+    for row, (delta, _, keyed) in enumerate(record_heads(plain, header.record_count)):
         time = header.base_timestamp + delta
         if rules.append_time and header.attributes & APPEND_TIME:
             mistimed[row] = "the record has the type LogAppendTime, which only the log itself sets"
