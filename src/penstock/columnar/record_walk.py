@@ -246,8 +246,9 @@ def record_heads(data: bytes, most: int) -> list[tuple[int, int, bool]]:
                 raise CorruptBatch(f"record {len(heads)} has a length that does not fit")
             time, inner = _varint(data, at + 1)
             place, inner = _varint(data, inner)
+            behind = inner
             key, inner = _varint(data, inner)
-            if inner > stop:
+            if inner > stop or behind > stop - 3:
                 raise CorruptBatch(f"record {len(heads)} ends within its own head")
             heads.append(((time >> 1) ^ -(time & 1), (place >> 1) ^ -(place & 1), not key & 1))
             at = stop

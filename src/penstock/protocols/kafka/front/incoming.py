@@ -149,7 +149,7 @@ def check_single(records: memoryview, rules: Rules, now_ms: int) -> Checked | No
             or (header.producer_id >= 0 and header.base_sequence < 0)
         ):
             return None
-        if rules.check_records:
+        if rules.looks:
             newest = header.base_timestamp
             if header.record_count > 1 or not is_lone(records, HEADER_BYTES):
                 newest += walk_records(records[HEADER_BYTES:], header.record_count).largest
