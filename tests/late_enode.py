@@ -137,7 +137,9 @@ class LateEnode:
 
     async def append_all(self, batches: Sequence[tuple[Partition, Batch]]) -> list[Appended | PenstockError]:
         kept = [(partition, _copied(batch)) for partition, batch in batches]
-        again = self._plan.doubles or all(_SEQUENCE.unpack_from(bytes_of(batch), _SEQUENCE_AT)[0] >= 0 for _, batch in kept)
+        again = self._plan.doubles or all(
+            _SEQUENCE.unpack_from(bytes_of(batch), _SEQUENCE_AT)[0] >= 0 for _, batch in kept
+        )
         places = [partition for partition, _ in batches]
         return await self._each(self._far(lambda: self._enode.append_all(kept), places, again=again), len(kept))
 

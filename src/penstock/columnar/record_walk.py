@@ -22,7 +22,7 @@ _LEAST: Final = 6
 """The smallest record after its length: attributes and five fields of one byte."""
 
 _BLOCK: Final = 64
-"""Offset deltas of a block of so many records differ in their first byte only, which is twice the place in the block."""
+"""Offset deltas in a block of so many records differ in their first byte only, which is twice the place there."""
 
 _HEAD, _WIDE_HEAD = struct.Struct("<HI").unpack_from, struct.Struct("<HQ").unpack_from
 """The first two bytes of a record, which mostly are its length, and the four or eight behind them."""

@@ -1,4 +1,4 @@
-"""A node's periodic work: checking what an older one wrote, deleting what is past retention, compacting, syncing what is due."""
+"""A node's periodic work: checking what an older one wrote, deleting what is past retention, compacting, syncing."""
 
 from __future__ import annotations
 

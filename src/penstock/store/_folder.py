@@ -2,13 +2,14 @@
 
 | file | what |
 |---|---|
-| ``partition.metadata`` | version and topic id, as Kafka writes it: tells a topic from a deleted one of the same name; and a line of our own, the offsets of batches whose heads nobody has checked (`_heads`) |
+| ``partition.metadata`` | version and topic id, as Kafka writes it: tells a topic from a deleted one of the same name |
 | ``leader-epoch-checkpoint`` | `EpochHistory` as text, as Kafka writes it |
 | ``log-start-offset`` | offsets below it were deleted on request |
 | ``recovery-point`` | offsets below it are known to be on the disk |
 | ``<offset>.producers`` | `ProducerTable` as JSON, as it was when the segment of that base offset was begun |
 | ``<offset>.txnindex`` | transactions aborted in that segment, as Kafka writes it, once it is closed |
 
+A line of our own in ``partition.metadata`` says which offsets have batches whose heads nobody has checked (`_heads`).
 The directory is created with the first record. What must not live here: segments.
 """
 

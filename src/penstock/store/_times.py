@@ -2,8 +2,9 @@
 
 A batch header has only the largest timestamp, so the batch that may hold the answer is decoded (offsets and timestamps,
 nothing else). Timestamps from producers may go back and forth: "the first record at or after t" is the one with the
-smallest offset. What an older node stored with heads that nobody checked is decoded as a whole. A transaction marker counts as a record with a timestamp, as it does for a real broker: reading on from
-it misses nothing. What must not live here: indexes.
+smallest offset. A segment of an older node, whose heads nobody has checked, is decoded as a whole. A transaction marker
+counts as a record with a timestamp, as it does for a real broker: reading on from it misses nothing. What must not live
+here: indexes.
 """
 
 from __future__ import annotations

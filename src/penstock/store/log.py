@@ -160,9 +160,9 @@ class PartitionLog:
         """Append one batch v2, unless it repeats a batch of an idempotent producer.
 
         A `Checked` batch is not checked again; of any other, the head is made to agree with the records (`verified`).
-        ``now_ms`` is the wall clock; ``epoch`` is the leader epoch that the
-        caller expects, None for any. Raises CorruptBatch (not one whole batch, a wrong checksum or count), BatchTooLarge, the
-        errors of `ProducerTable.check`, FencedLeaderEpoch, and WriteFailed, which leaves the log as it was.
+        ``now_ms`` is the wall clock; ``epoch`` is the leader epoch that the caller expects, None for any. Raises
+        CorruptBatch (not one whole batch, a wrong checksum or count), BatchTooLarge, the errors of
+        `ProducerTable.check`, FencedLeaderEpoch, and WriteFailed, which leaves the log as it was.
         """
         try:
             if self._gone is not None or self._durability.failure is not None:

@@ -23,9 +23,8 @@ from penstock.errors import ProtocolViolation
 from penstock.model import Partition
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front import KafkaFrontOptions
-from penstock.protocols.kafka.messages.discovery import ListOffsetsRequest
+from penstock.protocols.kafka.messages.discovery import ListOffsetsRequest, ListOffsetsRequestTopic
 from penstock.protocols.kafka.messages.discovery import ListOffsetsRequestPartition as Wanted
-from penstock.protocols.kafka.messages.discovery import ListOffsetsRequestTopic
 from penstock.seams.enode import FetchPart, extent, fetch_one
 from tests.unit.kafka_front.kit import Kit, batch, record, run
 

@@ -17,8 +17,8 @@ from typing import Final
 from penstock._dataclasses import dataclass
 from penstock.columnar.batch import APPEND_TIME, HEADER_BYTES, BatchHeader, InflatesTooFar
 from penstock.columnar.checked import Checked, plain_records, true_head
-from penstock.columnar.record_walk import is_lone, record_heads, walk_records
 from penstock.columnar.recompress import Target, recompressed, target_of
+from penstock.columnar.record_walk import is_lone, record_heads, walk_records
 from penstock.errors import CorruptBatch, PenstockError
 from penstock.model import Codec
 from penstock.protocols.kafka.error_codes import ErrorCode

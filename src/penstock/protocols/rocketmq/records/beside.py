@@ -21,8 +21,8 @@ NUMBERS: Final = frozenset({BORN, FLAG, RECONSUMED, SYS_FLAG, PREPARED})
 CLOSE_MS: Final = 60_000
 """How far a message's birth may be from now if it is to be its record's time.
 
-A broker goes by when it stored a message, and believes nobody's clock: retention of a topic here goes by records' times,
-so that of a message from a wrong clock, or from long ago, is when it is stored, and its birth is kept as a header.
+A broker deletes by the time at which it stored a message. Retention here goes by the times of records, so a message
+from a wrong clock, or from long ago, gets the time at which it is stored, and its birth is kept as a header.
 """
 
 NOT_KEPT: Final = frozenset(

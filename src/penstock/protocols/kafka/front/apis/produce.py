@@ -218,7 +218,9 @@ def _request_fault(call: Call, request: ProduceRequest) -> PenstockError | None:
         _says_transactional(part.records) for topic in request.topic_data for part in topic.partition_data
     ):
         # As a broker does, which lets nobody write transactions without an id: the whole request is refused.
-        return Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transactional batch without transactional id")
+        return Refused(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transactional batch without transactional id"
+        )
     if call.version < _OLDEST_SERVED:
         return Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "message formats 0 and 1 are not taken")
     return None

@@ -113,7 +113,16 @@ async def _records(call: Call, request: m.SendMessage) -> list[Stored]:
     body = bytes(asked.body)
     if request.sys_flag & _COMPRESSED:
         body = await call.shared.beside.run(partial(_inflated, body, request.sys_flag), _RATIO * len(body))
-    return [record_of(body, properties, born_ms, call.shared.now_ms, flag=request.flag, reconsumed=max(request.reconsume_times or 0, 0))]
+    return [
+        record_of(
+            body,
+            properties,
+            born_ms,
+            call.shared.now_ms,
+            flag=request.flag,
+            reconsumed=max(request.reconsume_times or 0, 0),
+        )
+    ]
 
 
 def _batched(call: Call, born_ms: int) -> list[Stored]:

@@ -2,8 +2,8 @@
 
 Value, key and headers are as `records.properties` maps them, so that a record of any protocol's comes back as it was.
 RocketMQ's own properties (UNIQ_KEY above all) become headers, too, under their own names; what a message has beside
-properties becomes a header where it is not 0. The time is that of birth, and stands for that of storing, unless the two are far apart (`dated`): it is what
-records have.
+properties becomes a header where it is not 0. The time is that of birth, and stands for that of storing, unless the two
+are far apart (`dated`): it is what records have.
 
 What must not live here: batches, places in the log.
 """
@@ -16,7 +16,16 @@ from penstock.columnar.plain_records import Stored
 from penstock.errors import UsageError
 from penstock.protocols.rocketmq.front.broker.quick_stored import quick_stored
 from penstock.protocols.rocketmq.kernels.interface import KIND_OF, Kind
-from penstock.protocols.rocketmq.records.beside import BORN, CLOSE_MS, FLAG, NOT_KEPT, NUMBERS, PREPARED, RECONSUMED, SYS_FLAG
+from penstock.protocols.rocketmq.records.beside import (
+    BORN,
+    CLOSE_MS,
+    FLAG,
+    NOT_KEPT,
+    NUMBERS,
+    PREPARED,
+    RECONSUMED,
+    SYS_FLAG,
+)
 from penstock.protocols.rocketmq.records.ids import Host
 from penstock.protocols.rocketmq.records.properties import (
     MAX_PROPERTIES_BYTES,
