@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from penstock.columnar.checked import Checked
 from penstock.errors import PenstockError, UpstreamLost
 from penstock.model import Partition
 from penstock.seams.enode import (
@@ -131,12 +132,14 @@ class LateEnode:
     # Writing.
 
     async def append(self, partition: Partition, batch: Batch) -> Appended:
-        kept = bytearray(bytes_of(batch))  # what was called with is the caller's again as soon as he is cancelled
+        kept = _copied(batch)  # what was called with is the caller's again as soon as he is cancelled
         return await self._far(lambda: self._enode.append(partition, kept), [partition])
 
     async def append_all(self, batches: Sequence[tuple[Partition, Batch]]) -> list[Appended | PenstockError]:
-        kept = [(partition, bytearray(bytes_of(batch))) for partition, batch in batches]
-        again = self._plan.doubles or all(_SEQUENCE.unpack_from(batch, _SEQUENCE_AT)[0] >= 0 for _, batch in kept)
+        kept = [(partition, _copied(batch)) for partition, batch in batches]
+        again = self._plan.doubles or all(
+            _SEQUENCE.unpack_from(bytes_of(batch), _SEQUENCE_AT)[0] >= 0 for _, batch in kept
+        )
         places = [partition for partition, _ in batches]
         return await self._each(self._far(lambda: self._enode.append_all(kept), places, again=again), len(kept))
 
@@ -256,3 +259,8 @@ class LateEnode:
     def _pass(self) -> Coroutine[Any, Any, None]:
         # Twice a call: there and back.
         return self._runtime.sleep(self._dice.random() * self._plan.latest_s / 2)
+
+
+def _copied(batch: Batch) -> Batch:
+    data = bytearray(bytes_of(batch))
+    return Checked.known(data, batch.header) if isinstance(batch, Checked) else data

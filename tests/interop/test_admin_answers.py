@@ -292,8 +292,6 @@ QUESTIONS: Mapping[str, Callable[[Asking], Awaitable[None]]] = {
 KNOWN = {
     # Groups of KIP-848 are shared out at once here.
     "32 consumer.assignment.interval.ms",
-    # Of a topic that does not say: any time here, an hour there.
-    "4 log.message.timestamp.after.max.ms",
     # Bound when the node starts; a real broker opens others while it runs.
     "4 listeners",
 }

@@ -1,4 +1,4 @@
-"""A node's periodic work: deleting what is past retention, compacting, syncing what is due."""
+"""A node's periodic work: checking what an older one wrote, deleting what is past retention, compacting, syncing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def keep_up(enode: LocalEnode, runtime: Runtime, *, retention_s: float, flush_s:
 async def _retain(enode: LocalEnode, runtime: Runtime, every_s: float) -> None:
     while True:
         await runtime.sleep(every_s)
-        for sentence in (*enode.enforce_retention(), *await enode.compact()):
+        for sentence in (*await enode.check_heads(), *enode.enforce_retention(), *await enode.compact()):
             _log.info("%s", sentence)
 
 

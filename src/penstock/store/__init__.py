@@ -3,6 +3,7 @@
 from penstock.store._compaction import Compacted as Compacted
 from penstock.store._compaction import Compaction as Compaction
 from penstock.store._flush import Flush as Flush
+from penstock.store._heads import HeadCheck as HeadCheck
 from penstock.store._retention import Trimmed as Trimmed
 from penstock.store.answers import Appended as Appended
 from penstock.store.answers import LogPart as LogPart
@@ -23,6 +24,7 @@ __all__ = [
     "Compaction",
     "Flush",
     "FlushPolicy",
+    "HeadCheck",
     "LogPart",
     "LogSlice",
     "PartitionLog",

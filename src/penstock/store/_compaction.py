@@ -197,7 +197,9 @@ class Compaction:
         if rows is None:
             return raw
         keys, offsets = rows.column("key").to_pylist(), rows.column("offset").to_pylist()
-        old = self._now_ms - header.max_timestamp > self._config.tombstone_ms
+        times = [-1 if time is None else time // 1_000 for time in rows.column("timestamp").cast("int64").to_pylist()]
+        # The records' times, not the head's, which an older node may have believed.
+        old = self._now_ms - max(times, default=-1) > self._config.tombstone_ms
         dead = rows.column("value").is_null().to_pylist() if old else [False] * len(keys)
         keep = [
             key is None or (newest.get(key, offset) <= offset and not gone)
@@ -207,8 +209,7 @@ class Compaction:
             return raw
         if not any(keep):
             return None
-        times = rows.column("timestamp").cast("int64").to_pylist()
-        largest = max(-1 if time is None else time // 1_000 for time, kept in zip(times, keep, strict=True) if kept)
+        largest = max(time for time, kept in zip(times, keep, strict=True) if kept)
         return _thinned(raw, header, keep, largest)
 
     def _was_aborted(self, header: BatchHeader) -> bool:

@@ -9,6 +9,7 @@
 | ``<offset>.producers`` | `ProducerTable` as JSON, as it was when the segment of that base offset was begun |
 | ``<offset>.txnindex`` | transactions aborted in that segment, as Kafka writes it, once it is closed |
 
+A line of our own in ``partition.metadata`` says which offsets have batches whose heads nobody has checked (`_heads`).
 The directory is created with the first record. What must not live here: segments.
 """
 
@@ -31,6 +32,7 @@ from penstock.store.producers import ProducerTable
 __all__ = ["PartitionFolder", "topic_id_of"]
 
 _METADATA: Final = "partition.metadata"
+_UNCHECKED: Final = "unchecked_heads"
 _EPOCHS: Final = "leader-epoch-checkpoint"
 _START: Final = "log-start-offset"
 _POINT: Final = "recovery-point"
@@ -39,14 +41,16 @@ _NUMBER_DIGITS: Final = 20
 
 def topic_id_of(directory: Directory) -> bytes | None:
     """The 16-byte topic id in ``partition.metadata``; None if the file is missing or unreadable."""
-    for line in (directory.load(_METADATA) or b"").decode("ascii", "replace").splitlines():
-        name, _, value = line.partition(":")
-        if name == "topic_id":
-            try:
-                return base64.urlsafe_b64decode(value.strip() + "==")
-            except ValueError:
-                return None
-    return None
+    try:
+        text = _metadata(directory).get("topic_id")
+        return None if text is None else base64.urlsafe_b64decode(text + "==")
+    except ValueError:
+        return None
+
+
+def _metadata(directory: Directory) -> dict[str, str]:
+    text = (directory.load(_METADATA) or b"").decode("ascii", "replace")
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in text.splitlines())}
 
 
 class PartitionFolder:
@@ -75,19 +79,33 @@ class PartitionFolder:
         """The directory, created if it is missing; its entry is durable after the next `sync`."""
         if self._directory is None:
             made = self._root.folder(self.name, create=True)
-            self._save_id(made)
+            self._save_id(made, (0, 0))
             self._directory = made
             self._made = True
         return self._directory
 
-    def _save_id(self, directory: Directory) -> None:
+    def _save_id(self, directory: Directory, unchecked: tuple[int, int] | None = None) -> None:
         text = base64.urlsafe_b64encode(self._id).decode().rstrip("=")
-        self._save(directory, _METADATA, f"version: 0\ntopic_id: {text}\n".encode())
+        more = "" if unchecked is None else f"{_UNCHECKED}: {unchecked[0]} {unchecked[1]}\n"
+        self._save(directory, _METADATA, f"version: 0\ntopic_id: {text}\n{more}".encode())
 
     def _save(self, directory: Directory, name: str, data: bytes) -> None:
         """Write a file that the next `sync` makes durable."""
         directory.replace(name, data, durable=False)
         self._unsynced.add(name)
+
+    def unchecked(self) -> tuple[int, int] | None:
+        """The offsets, from and before, of batches whose heads nobody has checked; None if an older node made them."""
+        if self._directory is None:
+            return 0, 0
+        numbers = _metadata(self._directory).get(_UNCHECKED, "").split()
+        if len(numbers) != 2 or not all(each.isdigit() and len(each) < _NUMBER_DIGITS for each in numbers):
+            return None
+        return int(numbers[0]), int(numbers[1])
+
+    def save_unchecked(self, unchecked: tuple[int, int]) -> None:
+        """Made durable by `sync`; an older note only makes heads be checked again."""
+        self._save_id(self.directory, unchecked)
 
     @property
     def unsynced(self) -> bool:

@@ -21,6 +21,8 @@ class LogState:
 
     Everything below ``recovery_point`` was on the disk when the store opened; everything below ``cleaned`` has been
     compacted since. The next compaction waits until ``compact_after_ms``. A ``retired`` log may not touch its files.
+    The batches from the first to before the second offset of ``unchecked`` have heads that an older node believed;
+    the next check of them waits until ``check_after_ms``.
     """
 
     start_offset: int = 0
@@ -34,10 +36,16 @@ class LogState:
     compacting: bool = False
     compact_after_ms: int = 0
     retired: bool = False
+    unchecked: tuple[int, int] = (0, 0)
+    check_after_ms: int = 0
 
     @property
     def end_offset(self) -> int:
         return self.segments[-1].next_offset if self.segments else self.start_offset
+
+    def heads_checked(self, segment: Segment) -> bool:
+        """Whether the largest timestamps of the segment's batches are known to be those of their records."""
+        return segment.next_offset <= self.unchecked[0] or segment.base >= self.unchecked[1]
 
     def settled_segments(self) -> Sequence[Segment]:
         """The segments up to and including the first that holds records of an open transaction."""

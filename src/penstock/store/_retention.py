@@ -22,12 +22,18 @@ class Trimmed:
     start_offset: int
 
 
-def expired(segments: Sequence[Segment], config: LogConfig, now_ms: int, modified_ms: Callable[[Segment], int]) -> int:
+def expired(
+    segments: Sequence[Segment],
+    config: LogConfig,
+    now_ms: int,
+    modified_ms: Callable[[Segment], int],
+    heads_checked: Callable[[Segment], bool],
+) -> int:
     """How many of the oldest segments may go; never the last one, which is written to.
 
     By age (``retention.ms``) a segment goes when its newest record is too old, or, if its records have no timestamps,
-    when it was last written too long ago. By size (``retention.bytes``) it goes when the rest of the log still reaches
-    the limit.
+    when it was last written too long ago; never before its newest time is known to be that of a record. By size
+    (``retention.bytes``) it goes when the rest of the log still reaches the limit.
     """
     if not config.delete:
         return 0
@@ -39,6 +45,6 @@ def expired(segments: Sequence[Segment], config: LogConfig, now_ms: int, modifie
         if too_large:
             continue
         newest = segment.newest.timestamp_ms if segment.newest.timestamp_ms >= 0 else modified_ms(segment)
-        if config.retention_ms < 0 or now_ms - newest <= config.retention_ms:
+        if config.retention_ms < 0 or now_ms - newest <= config.retention_ms or not heads_checked(segment):
             return count
     return len(closed)

@@ -15,11 +15,11 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final, cast
 
 from penstock.columnar.batch import CONTROL, BatchHeader, stamp_append_time
-from penstock.columnar.checked import Checked
+from penstock.columnar.checked import Checked, verified
 from penstock.errors import (
     BatchTooLarge,
     FencedLeaderEpoch,
@@ -34,6 +34,7 @@ from penstock.store._context import LogContext
 from penstock.store._directory import Buffer
 from penstock.store._flush import Durability, Flush
 from penstock.store._folder import PartitionFolder
+from penstock.store._heads import HeadCheck, plan_check
 from penstock.store._log_state import LogState
 from penstock.store._reading import ReadRequest, locate
 from penstock.store._retention import Trimmed, expired
@@ -80,8 +81,18 @@ class PartitionLog:
         self.reconfigure(config)
         self._gone: Callable[[], PenstockError] | None = None
         state.epochs.assign(context.epoch, self.end_offset)
+        state.unchecked = self._unchecked_heads()
         if self.end_offset > state.recovery_point:
             context.dirty.add(self)
+
+    def _unchecked_heads(self) -> tuple[int, int]:
+        """See `LogState.unchecked`. All that an older node left is noted once, before anything is appended."""
+        noted = self._folder.unchecked()
+        if noted is None:
+            noted = (0, self.end_offset)
+            with suppress(OSError):  # then the next start notes it
+                self._folder.save_unchecked(noted)
+        return noted
 
     @property
     def start_offset(self) -> int:
@@ -150,9 +161,10 @@ class PartitionLog:
     def append(self, batch: Buffer | Checked, *, now_ms: int, epoch: int | None = None) -> Appended:
         """Append one batch v2, unless it repeats a batch of an idempotent producer.
 
-        A `Checked` batch is not checked again. ``now_ms`` is the wall clock; ``epoch`` is the leader epoch that the
-        caller expects, None for any. Raises CorruptBatch (not one whole batch, or a wrong checksum), BatchTooLarge, the
-        errors of `ProducerTable.check`, FencedLeaderEpoch, and WriteFailed, which leaves the log as it was.
+        A `Checked` batch is not checked again; of any other, the head is made to agree with the records (`verified`).
+        ``now_ms`` is the wall clock; ``epoch`` is the leader epoch that the caller expects, None for any. Raises
+        CorruptBatch (not one whole batch, a wrong checksum or count), BatchTooLarge, the errors of
+        `ProducerTable.check`, FencedLeaderEpoch, and WriteFailed, which leaves the log as it was.
         """
         try:
             if self._gone is not None or self._durability.failure is not None:
@@ -160,7 +172,7 @@ class PartitionLog:
                 self._durability.check()
             if epoch is not None and epoch != self._context.epoch:
                 raise FencedLeaderEpoch(f"the log is in leader epoch {self._context.epoch}, not in {epoch}")
-            checked = batch if isinstance(batch, Checked) else Checked(batch)
+            checked = batch if isinstance(batch, Checked) else verified(batch)
             header = checked.header
             entry = entry_of(header, checked.data) if header.attributes & CONTROL or header.producer_id >= 0 else None
             if entry is not None and (known := check(self._state, entry)) is not None:
@@ -266,14 +278,14 @@ class PartitionLog:
         from penstock.store import _times
 
         with self._reading():
-            return _times.first_since(self._state.segments, timestamp_ms, self.start_offset)
+            return _times.first_since(self._state, timestamp_ms)
 
     def max_timestamp(self) -> tuple[int, int] | None:
         """(offset, timestamp ms) of the first record with the largest timestamp; None if there is none."""
         from penstock.store import _times
 
         with self._reading():
-            return _times.newest(self._state.segments, self.start_offset)
+            return _times.newest(self._state)
 
     def verify(self) -> None:
         """Read the whole log, in any thread, and check it. Raises StoreDamaged for the first bad byte, StoreError."""
@@ -325,7 +337,13 @@ class PartitionLog:
             return None  # creates no directory: there may be thousands of unused partitions
         with self._writing("cannot delete"):
             written = self._folder.directory.modified_ms
-            count = expired(self._state.settled_segments(), self._config, now_ms, lambda it: written(f"{it.name}.log"))
+            count = expired(
+                self._state.settled_segments(),
+                self._config,
+                now_ms,
+                lambda it: written(f"{it.name}.log"),
+                self._state.heads_checked,
+            )
             size = sum(segment.size for segment in self._state.segments[:count])
             self._drop(count)
         return Trimmed(self.topic, self.partition, count, size, self.start_offset) if count else None
@@ -334,6 +352,13 @@ class PartitionLog:
         """A compaction; None if the topic is not compacted or there is not enough to do."""
         self._check_open()
         return plan(self._folder, self._state, self._config, self._durability, self._context.pool, now_ms)
+
+    def prepare_head_check(self, now_ms: int) -> HeadCheck | None:
+        """The check of a segment that an older node wrote; None if there is none, or it is not synced yet."""
+        if self._gone is not None or self._state.unchecked[0] >= self._state.unchecked[1]:
+            return None
+        interval = self._config.index_interval_bytes
+        return plan_check(self._folder, self._state, self._durability.flushed, interval, now_ms, self.roll)
 
     def _drop(self, count: int) -> None:
         """Delete the oldest segments, oldest first: a crash midway leaves a log without a hole."""

@@ -21,6 +21,7 @@ from penstock.store._deleting import delete_folders, sweep
 from penstock.store._directory import Directory
 from penstock.store._flush import Flush
 from penstock.store._folder import PartitionFolder, topic_id_of
+from penstock.store._heads import HeadCheck
 from penstock.store._open_segments import OpenSegments
 from penstock.store._recovery import Recoverer
 from penstock.store._retention import Trimmed
@@ -278,6 +279,18 @@ class Store:
         """
         self._check_open()
         return [compaction for log in self.logs() if (compaction := log.prepare_compaction(now_ms))]
+
+    def prepare_head_checks(self, now_ms: int) -> Iterator[HeadCheck]:
+        """Checks of segments that an older node wrote, oldest first: see `HeadCheck`.
+
+        Call each one's `HeadCheck.run` in any thread, then `HeadCheck.finish` here, before the next is asked for.
+        """
+        self._check_open()
+        for log in list(self.logs()):
+            while (check := log.prepare_head_check(now_ms)) is not None:
+                yield check
+                if not check.done:
+                    break  # it failed, or closed its segment: the next round goes on here
 
     # -- flush and close
 

@@ -39,7 +39,7 @@ def test_columns_say_of_a_message_what_the_front_says_of_it_one_by_one(
     properties: bytes, body: bytes, born_ms: int, flag: int, reconsumed: int
 ) -> None:
     written = stored(properties, body, offset=3, born_ms=born_ms, flag=flag, reconsume_times=reconsumed)
-    wanted = record_of(body, properties, born_ms, flag=flag, reconsumed=reconsumed)
+    wanted = record_of(body, properties, born_ms, born_ms, flag=flag, reconsumed=reconsumed)
     (found,) = stored_records(cut([written], 3, 4, 1 << 20).data, 0)
     assert found == wanted._replace(offset=3)
 
@@ -69,7 +69,7 @@ def test_what_was_written_is_what_the_front_keeps_of_it_and_comes_back(
         stored(inner.properties, inner.body, offset=begin + row, born_ms=born_ms, flag=inner.flag)
         for row, (born_ms, inner) in enumerate(inners)
     ]
-    kept = [record_of(inner.body, inner.properties, born_ms, flag=inner.flag) for born_ms, inner in inners]
+    kept = [record_of(inner.body, inner.properties, born_ms, born_ms, flag=inner.flag) for born_ms, inner in inners]
     back = list(stored_records(cut(bodies, begin, begin + len(records), 1 << 20).data, 0))
     assert back == [each._replace(offset=begin + row) for row, each in enumerate(kept)]
     for record, one in zip(records, back, strict=True):

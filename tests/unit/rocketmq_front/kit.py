@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
@@ -35,6 +36,10 @@ A = TypeVar("A")
 BROKER = "penstock-1"
 ANYTHING = range(-1, 2_000)
 """Codes, for who looks at them."""
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 class Client:
@@ -84,7 +89,7 @@ class Client:
 
     async def put(self, body: bytes, topic: str = "demo", queue: int = 0, **more: Any) -> m.Sent:
         """Send a message; ``properties`` as a message carries them."""
-        fields = {"sys_flag": 0, "born_timestamp": 1_700_000_000_000, **more}
+        fields = {"sys_flag": 0, "born_timestamp": now_ms(), **more}
         header = m.SendMessage(producer_group="p", topic=topic, queue_id=queue, **fields)
         return (await self.ask(SEND_MESSAGE_V2, header, body)).header
 

@@ -230,7 +230,7 @@ def test_how_far_a_group_is() -> None:
 def test_a_group_is_set_back_and_its_members_are_told() -> None:
     async def check(kit: Kit) -> None:
         for row in range(4):
-            await kit.put(b"x", born_timestamp=1_000 * (row + 1))
+            await kit.put(b"x", properties=f"penstock.timestamp\x01{1_000 * (row + 1)}")
         await kit.beat("demo")
         await commit(kit, 4)
         header = m.ResetOffsetsOfGroup(topic="demo", group="g", timestamp=2_500, is_force=False)

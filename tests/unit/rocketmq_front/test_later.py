@@ -271,8 +271,10 @@ def test_ids_outlive_the_node_but_not_their_topic() -> None:
 def test_messages_are_found_by_their_keys(asked: dict[str, Any], wanted: list[bytes]) -> None:
     async def check(kit: Kit) -> None:
         for row, keys in enumerate(("blue", "red", "green blue")):
-            properties = format_properties([("KEYS", keys), ("UNIQ_KEY", f"U{row}")])
-            await kit.put(b"%d" % row, properties=properties, born_timestamp=1_000 * (row + 1))
+            properties = format_properties([
+                ("KEYS", keys), ("UNIQ_KEY", f"U{row}"), ("penstock.timestamp", f"{1_000 * (row + 1)}"),
+            ])  # fmt: skip
+            await kit.put(b"%d" % row, properties=properties)
         fields = {"max_num": 10, "begin_timestamp": 0, "end_timestamp": 1 << 62, **asked}
         header = m.QueryMessage(topic="demo", **fields)
         if wanted:

@@ -21,21 +21,21 @@ PIECES = st.one_of(NAMES, st.binary(max_size=200), st.sampled_from([b"", b"\x01"
 def test_it_is_the_long_way_s(pieces: list[bytes], body: bytes, born_ms: int, flag: int) -> None:
     """Whatever properties are made of."""
     properties = b"\x02".join(b"\x01".join(pieces[at : at + 2]) for at in range(0, len(pieces), 2))
-    quick = quick_batch(properties, body, born_ms, flag)
+    quick = quick_batch(properties, body, born_ms, flag, born_ms + 7)
     if quick is not None:
-        assert bytes(quick.data) == bytes(encode_batch([record_of(body, properties, born_ms, flag=flag)]))
+        assert bytes(quick.data) == bytes(encode_batch([record_of(body, properties, born_ms, born_ms + 7, flag=flag)]))
         assert quick.header == Checked(quick.data).header
 
 
 def test_what_java_says_is_plain() -> None:
     """As Java's producer sends it, with key and tag."""
     said = b"KEYS\x01k\x02UNIQ_KEY\x017F00\x02WAIT\x01true\x02TAGS\x01a\x02"
-    quick = quick_batch(said, b"body", 5, 0)
+    quick = quick_batch(said, b"body", 5, 0, 9)
     assert quick is not None
-    assert bytes(quick.data) == bytes(encode_batch([record_of(b"body", said, 5)]))
+    assert bytes(quick.data) == bytes(encode_batch([record_of(b"body", said, 5, 9)]))
 
 
 @pytest.mark.parametrize("properties", [*(name + b"\x01x" for name in CODED), b"n" * 65 + b"\x01x", b"\xff\x01x"])
 def test_the_rest_is_left(properties: bytes) -> None:
     """What stands for something else, names of any length, and what is no text."""
-    assert quick_batch(b"TAGS\x01a\x02" + properties, b"body", 5, 0) is None
+    assert quick_batch(b"TAGS\x01a\x02" + properties, b"body", 5, 0, 9) is None

@@ -22,8 +22,9 @@ from penstock.protocols.rocketmq.records.ids import Host, offset_id
 from penstock.protocols.rocketmq.records.properties import format_properties
 from penstock.protocols.rocketmq.rpc import answer, request
 from penstock.seams.enode import FetchPart, extent, fetch_one
-from tests.unit.rocketmq_front.kit import Kit, run
+from tests.unit.rocketmq_front.kit import Kit, now_ms, run
 
+DAY_MS = 86_400_000
 PROPERTIES = format_properties(
     [("KEYS", "k1"), ("TAGS", "A"), ("UNIQ_KEY", "7F00"), ("WAIT", "true"), ("seq", "19"), ("text", "中文")]
 )
@@ -47,9 +48,10 @@ def test_offsets_count_each_queue_alone_and_ids_name_every_message() -> None:
 
 def test_a_message_is_a_record_that_everybody_can_read() -> None:
     async def check(kit: Kit) -> None:
-        await kit.put(b"body", properties=PROPERTIES, flag=7)
+        born = now_ms() - 5_000
+        await kit.put(b"body", properties=PROPERTIES, flag=7, born_timestamp=born)
         (record,) = await records(kit)
-        assert (record.key, record.value, record.timestamp_ms) == (b"k1", b"body", 1_700_000_000_000)
+        assert (record.key, record.value, record.timestamp_ms) == (b"k1", b"body", born)
         assert dict(record.headers) == {
             "TAGS": b"A", "UNIQ_KEY": b"7F00", "seq": b"19", "text": "中文".encode(), "rocketmq.flag": b"7",
         }  # fmt: skip
@@ -59,13 +61,40 @@ def test_a_message_is_a_record_that_everybody_can_read() -> None:
 
 def test_a_message_comes_back_as_it_was() -> None:
     async def check(kit: Kit) -> None:
-        answer = await kit.put(b"body", properties=PROPERTIES, flag=7)
+        born = now_ms() - 5_000
+        answer = await kit.put(b"body", properties=PROPERTIES, flag=7, born_timestamp=born)
         (message,) = await kit.read()
         wanted = {"KEYS": "k1", "TAGS": "A", "UNIQ_KEY": "7F00", "seq": "19", "text": "中文"}
         assert message.property_map == {**wanted, "CLUSTER": "DefaultCluster"}
         assert (message.body, message.flag, message.topic, message.queue_id) == (b"body", 7, "demo", 0)
         assert message.offset_id == answer.msg_id
-        assert message.born_ms == message.store_ms == 1_700_000_000_000
+        assert message.born_ms == message.store_ms == born
+
+    run(check)
+
+
+@pytest.mark.parametrize("off_ms", [-10 * DAY_MS, -120_000, 120_000, 10 * DAY_MS])
+def test_a_wrong_clock_of_a_producer_is_not_when_a_message_was_stored(off_ms: int) -> None:
+    """A broker deletes by when it stored a message; consumers still get the time of birth that was sent."""
+
+    async def check(kit: Kit) -> None:
+        born = now_ms() + off_ms
+        await kit.put(b"body", properties=PROPERTIES, born_timestamp=born)
+        header = m.SendMessage(
+            producer_group="p", topic="demo", queue_id=0, sys_flag=0, born_timestamp=born, batch=True
+        )
+        await kit.ask(SEND_BATCH_MESSAGE, header, write_batch([Inner(0, b"1", b"")]))
+        for record in await records(kit):
+            assert abs(record.timestamp_ms - now_ms()) < 60_000
+        for message in await kit.read():
+            assert message.born_ms == born
+            assert abs(message.store_ms - now_ms()) < 60_000
+            assert "rocketmq.born_timestamp" not in message.property_map
+        log = kit.store.log("demo", 0)
+        log.roll()
+        kit.store.set_config("demo", {"retention.ms": str(DAY_MS)})
+        assert kit.store.enforce_retention(now_ms()) == []
+        assert [one.segments for one in kit.store.enforce_retention(now_ms() + 2 * DAY_MS)] == [1]
 
     run(check)
 

@@ -16,9 +16,10 @@ from penstock.protocols.rocketmq.front.apis.single import send
 from penstock.protocols.rocketmq.messages import write_fields
 from penstock.protocols.rocketmq.records.properties import format_properties
 from penstock.seams.enode import FetchPart, fetch_one
-from tests.unit.rocketmq_front.kit import Kit, run
+from tests.unit.rocketmq_front.kit import Kit, now_ms, run
 
 ALL = format_properties([("KEYS", "k1"), ("TAGS", "A"), ("UNIQ_KEY", "7F00"), ("WAIT", "true"), ("text", "中文")])
+BORN = now_ms()
 CASES: dict[str, dict[str, Any]] = {
     "plain": {},
     "second queue": {"queue": 1},
@@ -30,6 +31,8 @@ LEFT: dict[str, dict[str, Any]] = {
     "no such queue": {"queue": 2},
     "any queue": {"queue": -1},
     "no time of birth": {"born_timestamp": 0},
+    "born an hour ago": {"born_timestamp": BORN - 3_600_000},
+    "born in an hour": {"born_timestamp": BORN + 3_600_000},
     "a negative flag": {"flag": -1},
     "a delayed one": {"properties": "DELAY\x013"},
     "half a transaction": {"sys_flag": 4, "properties": "PGROUP\x01p"},
@@ -40,7 +43,7 @@ LEFT: dict[str, dict[str, Any]] = {
 
 
 def command(**more: Any) -> RemotingCommand:
-    fields = {"topic": "demo", "queue_id": more.pop("queue", 0), "sys_flag": 0, "born_timestamp": 5, **more}
+    fields = {"topic": "demo", "queue_id": more.pop("queue", 0), "sys_flag": 0, "born_timestamp": BORN, **more}
     return RemotingCommand(310, 1, fields=write_fields(m.SendMessage(producer_group="p", **fields), letters=True))
 
 
@@ -51,7 +54,7 @@ def outcome(case: dict[str, Any]) -> list[tuple[m.Sent | int, list[Stored]]]:
     async def check(kit: Kit) -> None:
         for _ in range(2):
             try:
-                said: m.Sent | int = await kit.put(b"body", **case)
+                said: m.Sent | int = await kit.put(b"body", **{"born_timestamp": BORN, **case})
             except ServerError as error:
                 said = error.code
             stored: list[Stored] = []

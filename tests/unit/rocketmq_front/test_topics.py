@@ -140,7 +140,7 @@ def test_where_queues_stand_and_what_is_of_which_time() -> None:
         here, empty = m.OfQueue(topic="demo", queue_id=0), m.OfQueue(topic="demo", queue_id=1)
         assert (await kit.ask(GET_EARLIEST_MSG_STORETIME, here)).header.timestamp == -1
         for row in range(4):
-            await kit.put(b"x", born_timestamp=1_000 * (row + 1))
+            await kit.put(b"x", properties=f"penstock.timestamp\x01{1_000 * (row + 1)}")
         kit.store.log("demo", 0).delete_records(1)
         assert (await kit.ask(GET_MAX_OFFSET, here)).header.offset == 4
         assert (await kit.ask(GET_MIN_OFFSET, here)).header.offset == 1

@@ -22,12 +22,14 @@ from penstock.snode.enodes.arrivals import Arrivals
 from penstock.snode.enodes.error_log import ErrorLog
 from penstock.snode.enodes.group_commit import GroupCommit
 from penstock.snode.upkeep import keep_up
-from penstock.store import Compacted, Compaction, FlushPolicy, PartitionLog, Store, StoreConfig, open_store
+from penstock.store import Compacted, Compaction, FlushPolicy, HeadCheck, PartitionLog, Store, StoreConfig, open_store
 
 __all__ = ["LocalEnode", "open_local"]
 
 
 _EVERYTHING: Final = Abilities()
+_CHECKED_BYTES: Final = 256 << 20
+"""Of an older node's segments, in one round: some seconds of another thread."""
 
 
 class LocalEnode:
@@ -300,6 +302,34 @@ class LocalEnode:
             f"which now begins at offset {one.start_offset}"
             for one in trimmed
         ]
+
+    async def check_heads(self) -> list[str]:
+        """Check what an older node stored unchecked, about `_CHECKED_BYTES` a call; returns a sentence for each log
+        whose batches had wrong times in their heads."""
+        wrong: dict[str, int] = {}
+        left = _CHECKED_BYTES
+        for check in self._store.prepare_head_checks(self._runtime.now_ms()):
+            try:
+                found = await self._check_heads(check)
+            except PenstockError as error:
+                self._errors.log("batch heads stay as they are: ", error)
+                continue
+            if found:
+                wrong[check.name] = wrong.get(check.name, 0) + found
+            left -= check.size
+            if left <= 0:
+                break
+        return [
+            f"{count} batches of {name} had wrong times in their heads, and have the right ones now"
+            for name, count in wrong.items()
+        ]
+
+    async def _check_heads(self, check: HeadCheck) -> int:
+        try:
+            await self._runtime.in_thread(check.run)
+        finally:
+            found = check.finish()
+        return found
 
     async def compact(self) -> list[str]:
         """Compact the logs that are worth it; returns a sentence for each of them."""

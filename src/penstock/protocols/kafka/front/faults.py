@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from penstock.errors import (
@@ -31,12 +32,15 @@ __all__ = ["Refused", "code_of"]
 
 
 class Refused(PenstockError):
-    """A part of a request that cannot be done: its error code, and what a person should know."""
+    """A part of a request that cannot be done: its error code, and what a person should know.
 
-    def __init__(self, code: ErrorCode, message: str = "", *, rows: tuple[int, ...] = ()) -> None:
+    ``rows`` says of single records of a batch what is wrong with them.
+    """
+
+    def __init__(self, code: ErrorCode, message: str = "", *, rows: Mapping[int, str] | None = None) -> None:
         super().__init__(message or code.name)
         self.code = code
-        self.rows = rows
+        self.rows = rows or {}
 
 
 _ROWS: Final[tuple[tuple[type[PenstockError], ErrorCode], ...]] = (

@@ -15,14 +15,14 @@ from importlib import import_module
 from typing import Final
 
 from penstock._dataclasses import dataclass
-from penstock.columnar.batch import HEADER_BYTES, BatchHeader, InflatesTooFar
-from penstock.columnar.checked import Checked
+from penstock.columnar.batch import APPEND_TIME, HEADER_BYTES, BatchHeader, InflatesTooFar
+from penstock.columnar.checked import Checked, plain_records, true_head
 from penstock.columnar.recompress import Target, recompressed, target_of
+from penstock.columnar.record_walk import is_lone, record_heads, walk_records
 from penstock.errors import CorruptBatch, PenstockError
 from penstock.model import Codec
 from penstock.protocols.kafka.error_codes import ErrorCode
 from penstock.protocols.kafka.front.faults import Refused
-from penstock.protocols.kafka.front.inner_records import count_records, record_heads
 from penstock.protocols.kafka.front.options import KafkaFrontOptions
 from penstock.seams.framing import Buffer
 
@@ -44,9 +44,12 @@ _LENGTH_AFTER: Final = 12
 _MAGIC_AT: Final = 16
 _ATTRIBUTES_LOW_AT: Final = 22
 _CODEC: Final = 7
-_LOG_APPEND: Final = 8
 _KNOWN_CODECS: Final = len(Codec)
 _ANY_AGE: Final = 2**63 - 1
+_AHEAD_MS: Final = 3_600_000
+"""How far a record's time may be ahead where nothing else is set: Kafka 4's default."""
+_LIMITS: Final = {"message.timestamp.before.max.ms", "message.timestamp.after.max.ms"}
+_NO_TIME: Final = -1
 _RATIO: Final = 32
 """How many times what the topic takes a batch may inflate to: text rarely shrinks to less than a thirtieth."""
 _LEAST_INFLATED: Final = 1 << 20
@@ -60,6 +63,7 @@ _SINGLE_BYTES: Final = 16 << 10
 class Rules:
     """What a topic asks of batches. ``oldest_ms`` and ``newest_ms``: how far a record's time may be from now.
 
+    With ``timed`` the topic itself says so. With ``append_time`` the log sets the time, whatever the producers' is.
     ``target`` is the codec they are stored with, where that is not their producer's choice.
     """
 
@@ -70,30 +74,34 @@ class Rules:
     check_records: bool
     max_inflated_bytes: int
     target: Target | None
+    timed: bool = False
+    append_time: bool = False
 
     @property
     def special(self) -> bool:
         """Whether single records have to be looked at, or batches are stored as others."""
-        return self.keyed or self.timed or self.target is not None
+        return self.keyed or self.oldest_ms < _ANY_AGE or self.target is not None
 
     @property
-    def timed(self) -> bool:
-        """Whether record times are limited at all."""
-        return self.oldest_ms < _ANY_AGE or self.newest_ms < _ANY_AGE
+    def looks(self) -> bool:
+        """Whether the records themselves are looked at."""
+        return self.check_records or self.keyed or self.timed
 
 
 def rules_for(config: Mapping[str, str], options: KafkaFrontOptions) -> Rules:
     """The rules of a topic with these options set."""
-    free = config.get("message.timestamp.type") == "LogAppendTime"
+    append_time = config.get("message.timestamp.type") == "LogAppendTime"
     max_bytes = int(config.get("max.message.bytes", options.max_message_bytes))
     return Rules(
         max_bytes,
         "compact" in config.get("cleanup.policy", ""),
-        _ANY_AGE if free else int(config.get("message.timestamp.before.max.ms", _ANY_AGE)),
-        _ANY_AGE if free else int(config.get("message.timestamp.after.max.ms", _ANY_AGE)),
+        _ANY_AGE if append_time else int(config.get("message.timestamp.before.max.ms", _ANY_AGE)),
+        _ANY_AGE if append_time else int(config.get("message.timestamp.after.max.ms", _AHEAD_MS)),
         options.check_records,
         min(options.max_inflated_bytes, max(_LEAST_INFLATED, _RATIO * max_bytes)),
         target_of(config),
+        not append_time and not _LIMITS.isdisjoint(config),
+        append_time,
     )
 
 
@@ -112,9 +120,9 @@ def check_batch(records: Buffer | None, version: int, rules: Rules, now_ms: int)
         raise Refused(ErrorCode.INVALID_RECORD, "more than one batch for a partition")
     _check_header(records, version, rules)
     checked = Checked(records)
-    if rules.check_records or rules.keyed or rules.timed:
+    if rules.looks:
         try:
-            _check_records(records, checked.header, rules, now_ms)
+            return _look_at_records(checked, rules, now_ms)
         except InflatesTooFar as error:
             # Java's producer splits it then, and sends it again.
             why = f"{error.message}, the topic takes {rules.max_bytes} compressed"
@@ -122,11 +130,13 @@ def check_batch(records: Buffer | None, version: int, rules: Rules, now_ms: int)
         except CorruptBatch as error:
             # The checksum is right, so the producer meant it: sending it again, as CORRUPT_MESSAGE asks for, is vain.
             raise Refused(ErrorCode.INVALID_RECORD, error.message) from error
+    if checked.header.attributes & APPEND_TIME:
+        raise Refused(ErrorCode.INVALID_TIMESTAMP, "only the log itself sets its append time")
     return checked
 
 
-def check_single(records: Buffer, rules: Rules) -> Checked | None:
-    """A small, plain batch that `check_batch` would take from any version; None where it is for that to look at."""
+def check_single(records: memoryview, rules: Rules, now_ms: int) -> Checked | None:
+    """A small, plain batch that `check_batch` would take as it is, from any version; None where it is for that."""
     if rules.special or not HEADER_BYTES < len(records) <= min(_SINGLE_BYTES, rules.max_bytes):
         return None
     try:
@@ -139,11 +149,13 @@ def check_single(records: Buffer, rules: Rules) -> Checked | None:
             or (header.producer_id >= 0 and header.base_sequence < 0)
         ):
             return None
-        if (
-            rules.check_records
-            and count_records(bytes(records[HEADER_BYTES:]), header.record_count) != header.record_count
-        ):
-            return None
+        if rules.looks:
+            newest = header.base_timestamp
+            if header.record_count > 1 or not is_lone(records, HEADER_BYTES):
+                newest += walk_records(records[HEADER_BYTES:], header.record_count).largest
+            right = _NO_TIME <= newest == header.max_timestamp and newest <= now_ms + rules.newest_ms
+            if not right and not rules.append_time:
+                return None
     except CorruptBatch:
         return None
     return batch
@@ -214,36 +226,38 @@ def _check_header(records: Buffer, version: int, rules: Rules) -> None:
         raise Refused(ErrorCode.INVALID_RECORD, f"producer {producer} sent no sequence number")
     if attributes & 16 and producer < 0:
         raise Refused(ErrorCode.INVALID_RECORD, "a transactional batch without a producer id")
-    if attributes & _LOG_APPEND:
-        raise Refused(ErrorCode.INVALID_TIMESTAMP, "only the log itself sets its append time")
 
 
-def _check_records(records: Buffer, header: BatchHeader, rules: Rules, now_ms: int) -> None:
-    plain = _plain(records, header, rules.max_inflated_bytes)
-    if rules.keyed or rules.timed:
-        heads = record_heads(plain, header.record_count)
-        found = len(heads)
-        keyless = tuple(row for row, (_, keyed) in enumerate(heads) if rules.keyed and not keyed)
-        if keyless:
-            raise Refused(ErrorCode.INVALID_RECORD, "a compacted topic's records need keys", rows=keyless)
-        if rules.timed:
-            _check_times([header.base_timestamp + delta for delta, _ in heads], rules, now_ms)
-    else:
-        found = count_records(plain, header.record_count)
-    if found != header.record_count:
-        raise Refused(ErrorCode.INVALID_RECORD, f"{found} records where the header says {header.record_count}")
+def _look_at_records(checked: Checked, rules: Rules, now_ms: int) -> Checked:
+    """Check the records, and the head against them. What a head says wrong of times is put right, as Kafka does."""
+    header = checked.header
+    plain = plain_records(checked.data, header, rules.max_inflated_bytes)
+    times = walk_records(plain, header.record_count)
+    set_by_client = bool(header.attributes & APPEND_TIME)
+    begin, end = now_ms - rules.oldest_ms, now_ms + rules.newest_ms
+    within = begin <= header.base_timestamp + times.least and header.base_timestamp + times.largest <= end
+    if rules.keyed or (not rules.append_time and not within) or (rules.append_time and set_by_client):
+        _check_each(bytes(plain), header, rules, (begin, end))
+    return true_head(checked, times, append_time=False if set_by_client else None)
 
 
-def _check_times(times: list[int], rules: Rules, now_ms: int) -> None:
-    outside = tuple(
-        row for row, time in enumerate(times) if time >= 0 and not -rules.oldest_ms <= time - now_ms <= rules.newest_ms
-    )
-    if outside:
-        raise Refused(
-            ErrorCode.INVALID_TIMESTAMP,
-            f"records may be {rules.oldest_ms} ms old and {rules.newest_ms} ms ahead",
-            rows=outside,
-        )
+def _check_each(plain: bytes, header: BatchHeader, rules: Rules, span: tuple[int, int]) -> None:
+    """Raise Refused with the rows of a batch that are not taken. Wrong times come before missing keys in its code."""
+    begin, end = span
+    mistimed, keyless = {}, {}
+    for row, (delta, _, keyed) in enumerate(record_heads(plain, header.record_count)):
+        time = header.base_timestamp + delta
+        if rules.append_time and header.attributes & APPEND_TIME:
+            mistimed[row] = "the record has the type LogAppendTime, which only the log itself sets"
+        elif not rules.append_time and time != _NO_TIME and not begin <= time <= end:
+            mistimed[row] = f"timestamp {time} of record {row} is not within [{begin}, {end}]"
+        elif rules.keyed and not keyed:
+            keyless[row] = "a compacted topic's records need keys"
+    if mistimed:
+        why = "timestamps are wrong; see message.timestamp.before.max.ms, message.timestamp.after.max.ms"
+        raise Refused(ErrorCode.INVALID_TIMESTAMP, why, rows=dict(sorted({**mistimed, **keyless}.items())))
+    if keyless:
+        raise Refused(ErrorCode.INVALID_RECORD, "a compacted topic's records need keys", rows=keyless)
 
 
 def loads_arrow(records: Buffer | None) -> bool:
@@ -256,12 +270,3 @@ def loads_arrow(records: Buffer | None) -> bool:
 def load_arrow() -> None:
     """Load what inflates; in a thread."""
     import_module("penstock.columnar.compression")
-
-
-def _plain(records: Buffer, header: BatchHeader, max_bytes: int) -> bytes:
-    packed = memoryview(records)[HEADER_BYTES:]
-    if header.codec is Codec.NONE:
-        return bytes(packed)
-    from penstock.columnar.compression import inflate  # loads Arrow: a node that never sees compression stays small
-
-    return bytes(inflate(header.codec, packed, max_bytes))

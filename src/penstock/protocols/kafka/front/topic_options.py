@@ -162,11 +162,11 @@ OPTIONS: Final[Mapping[str, Option]] = {
     ),
     "message.timestamp.after.max.ms": Option(
         _LONG,
-        _LONGEST,
+        "3600000",
         "How far a record's time may be ahead of the clock, where producers set it.",
         at_least(0),
-        ("log.message.timestamp.after.max.ms", _LONGEST),
-        "Any time is taken where nothing is set; Kafka 4 takes an hour.",
+        ("log.message.timestamp.after.max.ms", "3600000"),
+        "Asked of what Kafka's clients send.",
     ),
     "message.timestamp.before.max.ms": Option(
         _LONG,
@@ -174,6 +174,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
         "How far a record's time may be behind the clock, where producers set it.",
         at_least(0),
         ("log.message.timestamp.before.max.ms", _LONGEST),
+        "Asked of what Kafka's clients send.",
     ),
     "message.timestamp.type": Option(
         _STRING,

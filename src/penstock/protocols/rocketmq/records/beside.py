@@ -7,15 +7,23 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["FLAG", "NOT_KEPT", "NUMBERS", "PREPARED", "RECONSUMED", "SYS_FLAG"]
+__all__ = ["BORN", "CLOSE_MS", "FLAG", "NOT_KEPT", "NUMBERS", "PREPARED", "RECONSUMED", "SYS_FLAG"]
 
+BORN: Final = "rocketmq.born_timestamp"
 FLAG: Final = "rocketmq.flag"
 RECONSUMED: Final = "rocketmq.reconsume_times"
 SYS_FLAG: Final = "rocketmq.sys_flag"
 PREPARED: Final = "rocketmq.prepared_transaction_offset"
 
-NUMBERS: Final = frozenset({FLAG, RECONSUMED, SYS_FLAG, PREPARED})
+NUMBERS: Final = frozenset({BORN, FLAG, RECONSUMED, SYS_FLAG, PREPARED})
 """Headers that stand for what a message has beside properties, where that is not 0."""
+
+CLOSE_MS: Final = 60_000
+"""How far a message's birth may be from now if it is to be its record's time.
+
+A broker deletes by the time at which it stored a message. Retention here goes by the times of records, so a message
+from a wrong clock, or from long ago, gets the time at which it is stored, and its birth is kept as a header.
+"""
 
 NOT_KEPT: Final = frozenset(
     {"CLUSTER", "CONSUME_START_TIME", "KEYS", "MAX_OFFSET", "MIN_OFFSET", "MSG_REGION", "TRACE_ON", "WAIT"}

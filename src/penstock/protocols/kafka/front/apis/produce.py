@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from penstock._dataclasses import dataclass
-from penstock.columnar.batch import HEADER_BYTES, BatchHeader
+from penstock.columnar.batch import HEADER_BYTES, TRANSACTIONAL, BatchHeader
 from penstock.columnar.checked import Checked
 from penstock.errors import PenstockError, ProtocolViolation, UpstreamLost
 from penstock.model import Partition
@@ -50,6 +50,7 @@ _OLDEST_SERVED = 3
 _ABORTABLE_SINCE = 11
 _TAKES_PART_SINCE = 12
 _PRODUCER, _PRODUCER_AT = struct.Struct(">qh"), 43
+_ATTRIBUTES_LOW_AT = 22
 
 
 @dataclass(slots=True)
@@ -71,7 +72,8 @@ async def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None
         refusal = await _take_part(call, request)
     except UpstreamLost as error:
         refusal = code_of(error)
-    checked = [await _parts(call, request, topic) for topic in request.topic_data]
+    fault = _request_fault(call, request)
+    checked = [await _parts(call, fault, topic) for topic in request.topic_data]
     everything = [part for parts in checked for part in parts]
     await _look_into(call, everything, request.transactional_id)
     await _repack(call, everything)
@@ -91,7 +93,7 @@ async def produce(call: Call, request: ProduceRequest) -> ProduceResponse | None
     return None if request.acks == 0 else ProduceResponse(responses=responses)
 
 
-async def _parts(call: Call, request: ProduceRequest, topic: ProduceRequestTopic) -> list[_Part]:
+async def _parts(call: Call, fault: PenstockError | None, topic: ProduceRequestTopic) -> list[_Part]:
     """Each partition with its rules, or with what is wrong whatever its batch is like."""
     parts = [_Part(Partition(topic.name, part.index), part.records) for part in topic.partition_data]
     try:
@@ -104,10 +106,10 @@ async def _parts(call: Call, request: ProduceRequest, topic: ProduceRequestTopic
     for part in parts:
         part.rules = rules
         try:
-            _check_request(call, request)
             _check_partition(found, part.partition)
         except PenstockError as error:
             part.fault = error
+        part.fault = fault or part.fault
     return parts
 
 
@@ -208,11 +210,24 @@ def _lumps(parts: Sequence[_Part]) -> Iterator[Sequence[_Part]]:
     yield parts[begin:]
 
 
-def _check_request(call: Call, request: ProduceRequest) -> None:
+def _request_fault(call: Call, request: ProduceRequest) -> PenstockError | None:
+    """What is wrong with the request as a whole."""
     if request.acks not in (-1, 0, 1):
-        raise Refused(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {request.acks}")
+        return Refused(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {request.acks}")
+    if request.transactional_id is None and any(
+        _says_transactional(part.records) for topic in request.topic_data for part in topic.partition_data
+    ):
+        # As a broker does, which lets nobody write transactions without an id: the whole request is refused.
+        return Refused(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transactional batch without transactional id"
+        )
     if call.version < _OLDEST_SERVED:
-        raise Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "message formats 0 and 1 are not taken")
+        return Refused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "message formats 0 and 1 are not taken")
+    return None
+
+
+def _says_transactional(records: Buffer | None) -> bool:
+    return records is not None and len(records) >= HEADER_BYTES and bool(records[_ATTRIBUTES_LOW_AT] & TRANSACTIONAL)
 
 
 def _check_partition(topic: TopicState | None, partition: Partition) -> None:
@@ -295,13 +310,15 @@ async def answer_of(call: Call, partition: Partition, result: Appended | Penstoc
             log_append_time_ms=result.append_time_ms,
             log_start_offset=result.log_start_offset,
         )
-    rows = result.rows if isinstance(result, Refused) else ()
+    rows = result.rows if isinstance(result, Refused) else {}
     return ProduceResponsePartition(
         index=partition.id,
         error_code=code_of(result),
         base_offset=-1,
         log_start_offset=await _start(call, partition) if rows else -1,
-        record_errors=[ProduceResponseRecordError(batch_index=row, batch_index_error_message=None) for row in rows],
+        record_errors=[
+            ProduceResponseRecordError(batch_index=row, batch_index_error_message=why) for row, why in rows.items()
+        ],
         error_message=result.message,
     )
 

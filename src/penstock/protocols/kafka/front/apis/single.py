@@ -136,7 +136,7 @@ def _length(body: memoryview, at: int) -> tuple[int, int]:
 
 
 def _checked(shared: Shared, asked: _Asked, rules: Rules) -> Checked | None:
-    batch = check_single(asked.records, rules)
+    batch = check_single(asked.records, rules, shared.services.runtime.now_ms())
     if batch is not None and batch.header.producer_id >= 0 and not shared.enode.abilities_of(asked.topic).numbered:
         return None
     return batch

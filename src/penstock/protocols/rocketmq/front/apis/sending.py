@@ -113,14 +113,24 @@ async def _records(call: Call, request: m.SendMessage) -> list[Stored]:
     body = bytes(asked.body)
     if request.sys_flag & _COMPRESSED:
         body = await call.shared.beside.run(partial(_inflated, body, request.sys_flag), _RATIO * len(body))
-    return [record_of(body, properties, born_ms, flag=request.flag, reconsumed=max(request.reconsume_times or 0, 0))]
+    return [
+        record_of(
+            body,
+            properties,
+            born_ms,
+            call.shared.now_ms,
+            flag=request.flag,
+            reconsumed=max(request.reconsume_times or 0, 0),
+        )
+    ]
 
 
 def _batched(call: Call, born_ms: int) -> list[Stored]:
     from penstock.protocols.rocketmq.records.batches import read_batch
 
+    now_ms = call.shared.now_ms
     records = [
-        record_of(body, properties, born_ms, flag=flag)
+        record_of(body, properties, born_ms, now_ms, flag=flag)
         for flag, body, properties in read_batch(memoryview(call.asked.body))
     ]
     if not records:

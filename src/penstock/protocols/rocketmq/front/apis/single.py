@@ -52,7 +52,7 @@ async def send(shared: Shared, asked: RemotingCommand) -> bytes | None:
     number = int(queue)
     # Before the message is stored: once it is, nothing may fail any more, or it would be sent again.
     place = await shared.places.base(topic, number)
-    batch = quick_batch(properties.encode(), bytes(body), int(born), int(flag))
+    batch = quick_batch(properties.encode(), bytes(body), int(born), int(flag), shared.now_ms)
     if batch is None:
         return None
     offset = (await shared.writing.write(Partition(name, number), batch)).base_offset

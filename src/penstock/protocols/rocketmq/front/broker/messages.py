@@ -2,8 +2,8 @@
 
 Value, key and headers are as `records.properties` maps them, so that a record of any protocol's comes back as it was.
 RocketMQ's own properties (UNIQ_KEY above all) become headers, too, under their own names; what a message has beside
-properties becomes a header where it is not 0. The time is that of birth, and stands for that of storing: it is what
-records have.
+properties becomes a header where it is not 0. The time is that of birth, and stands for that of storing, unless the two
+are far apart (`dated`): it is what records have.
 
 What must not live here: batches, places in the log.
 """
@@ -16,7 +16,16 @@ from penstock.columnar.plain_records import Stored
 from penstock.errors import UsageError
 from penstock.protocols.rocketmq.front.broker.quick_stored import quick_stored
 from penstock.protocols.rocketmq.kernels.interface import KIND_OF, Kind
-from penstock.protocols.rocketmq.records.beside import FLAG, NOT_KEPT, NUMBERS, PREPARED, RECONSUMED, SYS_FLAG
+from penstock.protocols.rocketmq.records.beside import (
+    BORN,
+    CLOSE_MS,
+    FLAG,
+    NOT_KEPT,
+    NUMBERS,
+    PREPARED,
+    RECONSUMED,
+    SYS_FLAG,
+)
 from penstock.protocols.rocketmq.records.ids import Host
 from penstock.protocols.rocketmq.records.properties import (
     MAX_PROPERTIES_BYTES,
@@ -28,7 +37,7 @@ from penstock.protocols.rocketmq.records.properties import (
 )
 from penstock.protocols.rocketmq.records.stored import StoredMessage, write_stored
 
-__all__ = ["Dress", "number_of", "parted", "properties_of", "record_of"]
+__all__ = ["Dress", "dated", "number_of", "parted", "properties_of", "record_of"]
 
 _OWN: Final = frozenset(
     name.decode() for name, kind in KIND_OF.items() if kind is Kind.OWN and name.decode() not in NOT_KEPT
@@ -43,12 +52,16 @@ def record_of(
     body: bytes,
     properties: bytes,
     born_ms: int,
+    now_ms: int,
     *,
     flag: int = 0,
     reconsumed: int = 0,
     more: dict[str, int] | None = None,
 ) -> Stored:
-    """The record of a message, whose ``body`` is not compressed; ``more`` are numbers for headers of their names."""
+    """The record of a message, whose ``body`` is not compressed; ``more`` are numbers for headers of their names.
+
+    Its time is the one that the application gave it (`TIMESTAMP`), else that of its birth if `dated` believes that.
+    """
     said = read_record(properties, body, every=True)
     headers = [pair for pair in said.headers if pair[0] not in NOT_KEPT]
     if flag:
@@ -58,7 +71,18 @@ def record_of(
     if more:
         headers += [(name, b"%d" % value) for name, value in more.items()]
     sent = sent_ms(properties) if _TIMED in properties else None
-    return Stored(0, born_ms if sent is None else sent, True, said.key, said.value, tuple(headers))
+    record = Stored(0, born_ms if sent is None else sent, True, said.key, said.value, tuple(headers))
+    return dated(record, now_ms) if sent is None else record
+
+
+def dated(record: Stored, now_ms: int) -> Stored:
+    """The record as it is stored at ``now_ms``: if it is of quite another time, that becomes a header (`CLOSE_MS`)."""
+    if -CLOSE_MS <= record.timestamp_ms - now_ms <= CLOSE_MS:
+        return record
+    headers = record.headers
+    if not any(name == BORN for name, _ in headers):  # what is delivered again has its birth there already
+        headers = (*headers, (BORN, b"%d" % record.timestamp_ms))
+    return record._replace(timestamp_ms=now_ms, headers=headers)
 
 
 def number_of(record: Stored, name: str) -> int:
@@ -97,7 +121,7 @@ class Dress:
             if any(name in NUMBERS for name, _ in record.headers)
             else {}
         )
-        born_ms = max(record.timestamp_ms, 0)
+        stored_ms = max(record.timestamp_ms, 0)
         return StoredMessage(
             topic=self._topic,
             queue_id=self._queue,
@@ -105,9 +129,9 @@ class Dress:
             physical_offset=place,
             flag=_int32(numbers.get(FLAG, 0)),
             sys_flag=numbers.get(SYS_FLAG, 0) & 0xC,
-            born_ms=born_ms,
+            born_ms=max(numbers.get(BORN, 0), 0) or stored_ms,
             born_host=self._host,
-            store_ms=born_ms,
+            store_ms=stored_ms,
             store_host=self._host,
             reconsume_times=_int32(numbers.get(RECONSUMED, 0)),
             prepared_offset=numbers.get(PREPARED, 0) & _PLACE_MASK,

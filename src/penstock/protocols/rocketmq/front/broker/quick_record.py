@@ -12,7 +12,7 @@ from penstock.columnar.checked import Checked
 from penstock.columnar.few import varint
 from penstock.columnar.one import encode_one, header_name
 from penstock.protocols.rocketmq.kernels.interface import KIND_OF, Kind
-from penstock.protocols.rocketmq.records.beside import FLAG, NOT_KEPT
+from penstock.protocols.rocketmq.records.beside import CLOSE_MS, FLAG, NOT_KEPT
 
 __all__ = ["quick_batch"]
 
@@ -27,8 +27,10 @@ _names: Final[dict[bytes, bytes | None]] = {}
 """How a header of that name begins; empty for one that is not kept, None for one that is not usual."""
 
 
-def quick_batch(properties: bytes, body: bytes, born_ms: int, flag: int) -> Checked | None:
+def quick_batch(properties: bytes, body: bytes, born_ms: int, flag: int, now_ms: int) -> Checked | None:
     """The batch that `messages.record_of` and `encode_batch` make of a message; None: they have to."""
+    if not -CLOSE_MS <= born_ms - now_ms <= CLOSE_MS:
+        return None
     key: bytes | None = None
     headers: list[bytes] = []
     for entry in properties.split(b"\x02"):

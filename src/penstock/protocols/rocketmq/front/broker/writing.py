@@ -10,6 +10,7 @@ from penstock.errors import PenstockError
 from penstock.model import Partition
 from penstock.protocols.rocketmq.config.names import DEAD_LETTER, RETRY, UNWRITABLE
 from penstock.protocols.rocketmq.error_codes import Code
+from penstock.protocols.rocketmq.front.broker.messages import dated
 from penstock.protocols.rocketmq.front.cluster import Cluster
 from penstock.protocols.rocketmq.front.faults import Refused
 from penstock.seams.enode import Appended, Batch, Enode, TopicState
@@ -59,6 +60,6 @@ class Writing:
             return
         partition = Partition(topic.name, queue % topic.partitions)
         try:
-            await self.append(topic, partition, [record])
+            await self.append(topic, partition, [dated(record, self._runtime.now_ms())])
         except Refused as error:
             _log.warning("a message that waited for topic %s is dropped: %s", name, error)

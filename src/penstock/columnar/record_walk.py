@@ -1,0 +1,273 @@
+"""What the records of a batch say of themselves, looked at only as far as storing them needs.
+
+The head of a batch repeats what its records say: how many there are, their last place, their largest time. A producer
+can get that wrong, and retention, time lookups and compaction rely on it, so a node reads it from the records here.
+Plain Python: a node loads no compiler. What must not live here: what is done about a difference (`checked`).
+
+Source: Kafka protocol, record v2: length, attributes, timestamp delta, offset delta, key, value, headers (KIP-98).
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from array import array
+from typing import Final, NamedTuple
+
+from penstock.errors import CorruptBatch
+
+__all__ = ["RecordTimes", "is_lone", "record_heads", "walk_records"]
+
+_LEAST: Final = 6
+"""The smallest record after its length: attributes and five fields of one byte."""
+
+_BLOCK: Final = 64
+"""Offset deltas in a block of so many records differ in their first byte only, which is twice the place there."""
+
+_HEAD, _WIDE_HEAD = struct.Struct("<HI").unpack_from, struct.Struct("<HQ").unpack_from
+"""The first two bytes of a record, which mostly are its length, and the four or eight behind them."""
+_AFTER_SHORT, _WIDE_AFTER_SHORT = struct.Struct("<I").unpack_from, struct.Struct("<Q").unpack_from
+"""What stands behind a length of one byte."""
+_NARROW: Final = 32
+_NOTHING: Final = bytes(3)
+_PADDING: Final = bytes(10)
+"""Behind the records, so that the last one can be read likewise."""
+
+_WIDEST_TIME: Final = 3
+"""Bytes of a time delta (17 minutes) that are compared together with the offset delta; longer ones are read singly."""
+_COLUMNS_PAY: Final = 8
+
+
+class RecordTimes(NamedTuple):
+    """The least and the largest timestamp delta in a batch, in ms after the batch's base timestamp."""
+
+    least: int
+    largest: int
+
+
+def walk_records(records: bytes | memoryview, count: int) -> RecordTimes:
+    """Read the heads of all ``count`` records. Raises CorruptBatch.
+
+    That is raised where they are more or fewer, where their lengths do not add up, and where offset deltas are not
+    0, 1, 2, … No record behind the last one that ``count`` admits to is looked at. A record costs 0.1 to 0.2 µs, less
+    where all have one length, and about 0.5 where each has another time.
+    """
+    data, end = b"".join((records, _PADDING)), len(records)
+    least: int | None = None
+    largest = at = row = 0
+    try:
+        while row < count and at < end:
+            begin = at
+            at, time, width, place = _record_head(data, at, end)
+            if place != row:
+                raise CorruptBatch(f"record {row} says that it is record {place}")
+            if least is None:
+                least = largest = time
+            elif time < least:
+                least = time
+            elif time > largest:
+                largest = time
+            row += 1
+            rest = min(count - row, -row % _BLOCK)
+            if not rest or width > _WIDEST_TIME:
+                continue
+            # The others of the block are compared with what they should be if they have the same time.
+            shift = 8 + 8 * width
+            fixed = _time_bits(data, begin, width) | _offset_bits(row - 1) << shift
+            if rest >= _COLUMNS_PAY and _alike(data, begin, at, rest, end):
+                at, row = at + rest * (at - begin), row + rest
+                continue
+            at, row, least, largest = _run(data, at, row, rest, (fixed, width), (least, largest))
+    except (IndexError, struct.error):
+        at = -1
+    if at != end or row != count:
+        if at > end or at < 0:
+            raise CorruptBatch(f"record {max(row - 1, 0)} does not end with the batch")
+        more = f"more than {count}" if at < end else f"{row}"
+        raise CorruptBatch(f"{more} records where the header says {count}")
+    return RecordTimes(least or 0, largest)
+
+
+def is_lone(batch: memoryview, at: int) -> bool:
+    """Whether one record fills ``batch[at:]``, and has neither attributes nor deltas: how clients send single ones."""
+    try:
+        size = batch[at]
+        at += 1
+        if size > 127:
+            size = size & 127 | batch[at] << 7  # a longer length does not fit in what follows
+            at += 1
+        whole = at + (size >> 1) == len(batch) and not size & 1 and size >= 2 * _LEAST
+        return whole and batch[at : at + 3] == _NOTHING
+    except IndexError:
+        return False
+
+
+def _run(
+    data: bytes, at: int, row: int, rest: int, first: tuple[int, int], times: tuple[int, int]
+) -> tuple[int, int, int, int]:
+    """Walk on over up to ``rest`` records of a block whose heads are as wide as that before them.
+
+    ``first`` is how that head begins, with the offset delta of the block's first record, and the bytes of its time.
+    Returns where it stopped, at which record, and the least and largest time so far.
+    """
+    fixed, width = first
+    least, largest = times
+    shift = 8 + 8 * width
+    bits = shift + 8 * _offset_width(row - 1)
+    unpack, after = (_HEAD, _AFTER_SHORT) if bits <= _NARROW else (_WIDE_HEAD, _WIDE_AFTER_SHORT)
+    mask, time_mask, steps = (1 << bits) - 1, (1 << shift) - 256, _steps()
+    place = row % _BLOCK
+    lows = _lows(width)[place : place + rest]
+    for low in lows:
+        size, head = unpack(data, at)
+        if not size & 128:
+            (head,) = after(data, at + 1)
+        head &= mask
+        if head != fixed + low:
+            time = None
+            if not (head ^ (fixed + low)) & ~time_mask:
+                time = _time_of((head & time_mask) >> 8, width)
+            if time is None:
+                return at, row + (low - lows[0] >> shift + 1), least, largest
+            fixed = fixed & ~time_mask | head & time_mask
+            if time < least:
+                least = time
+            elif time > largest:
+                largest = time
+        at += steps[size]  # a step of 0 ends the walk: the next record cannot be the same one again
+    return at, row + rest, least, largest
+
+
+def _alike(data: bytes, begin: int, stop: int, rest: int, end: int) -> bool:
+    """Whether the ``rest`` records from ``stop`` on have the length and the time of the one at ``begin``.
+
+    Then each byte of their heads is a column of the data with a regular distance, which is compared as a whole.
+    """
+    size = stop - begin
+    after = stop + rest * size
+    if after > end or data[after - size] != data[begin] or data[stop] != data[begin]:
+        return False
+    at = begin
+    while data[at] & 128:  # the length
+        at += 1
+    at += 2
+    while data[at] & 128:  # attributes and time
+        at += 1
+    at += 1
+    for column in range(begin, at):
+        if data[column + size : column + rest * size + 1 : size] != data[column : column + 1] * rest:
+            return False
+    first = data[at]
+    if data[at + size : at + rest * size + 1 : size] != bytes(range(first + 2, first + 2 * rest + 2, 2)):
+        return False
+    while data[at] & 128:
+        at += 1
+        if data[at + size : at + rest * size + 1 : size] != data[at : at + 1] * rest:
+            return False
+    return True
+
+
+def _record_head(data: bytes, at: int, end: int) -> tuple[int, int, int, int]:
+    """Where the record at ``at`` ends, its time delta, the bytes of that, and its offset delta. Raises CorruptBatch."""
+    size, at = _varint(data, at)
+    stop = at + (size >> 1)
+    if size & 1 or size < 2 * _LEAST or stop > end:
+        raise CorruptBatch("a record has a length that does not fit")
+    at += 1
+    time, inner = _varint(data, at)
+    offset, last = _varint(data, inner)
+    if last > stop - 3:
+        raise CorruptBatch("a record ends within its own head")
+    return stop, (time >> 1) ^ -(time & 1), inner - at, (offset >> 1) ^ -(offset & 1)
+
+
+def _time_bits(data: bytes, begin: int, width: int) -> int:
+    """The attributes (0) and the time delta of the record at ``begin``, as bits of its head."""
+    while data[begin] & 128:
+        begin += 1
+    return int.from_bytes(data[begin + 1 : begin + 2 + width], "little")
+
+
+def _offset_bits(row: int) -> int:
+    """The offset delta of the first record of the block that ``row`` is in, as bits."""
+    bits, value, at = 0, 2 * (row - row % _BLOCK), 0
+    while value > 127:
+        bits |= (value & 127 | 128) << at
+        value >>= 7
+        at += 8
+    return bits | value << at
+
+
+def _offset_width(row: int) -> int:
+    return max(1, ((2 * row).bit_length() + 6) // 7)
+
+
+def _time_of(bits: int, width: int) -> int | None:
+    """The time delta that is written in so many bytes, None where these bytes are none."""
+    value = 0
+    for place in range(width):
+        byte = bits >> 8 * place & 255
+        if (byte > 127) != (place < width - 1):
+            return None
+        value |= (byte & 127) << 7 * place
+    return (value >> 1) ^ -(value & 1)
+
+
+@functools.cache
+def _steps() -> array[int]:
+    """The whole size of a record by its first two bytes; 0 for a length that is wrong or takes three bytes."""
+    steps = array("H", bytes(2 << 16))
+    for low in range(2 * _LEAST, 128, 2):
+        steps[low::256] = array("H", [1 + (low >> 1)]) * 256
+    for high in range(1, 128):  # behind a length's first byte, which has its highest bit set
+        begin = high << 8 | 128
+        steps[begin : begin + 128 : 2] = array("H", range(2 + (high << 6), 2 + (high << 6) + 64))
+    return steps
+
+
+@functools.cache
+def _lows(width: int) -> tuple[int, ...]:
+    """By place in the block: the first byte of the offset delta behind a time delta of ``width`` bytes."""
+    return tuple(2 * place << 8 + 8 * width for place in range(_BLOCK))
+
+
+def record_heads(data: bytes, most: int) -> list[tuple[int, int, bool]]:
+    """Timestamp delta in ms, offset delta, and whether there is a key, of each record, or of ``most`` and one.
+
+    Nothing behind the key's length is looked at. Raises CorruptBatch.
+    """
+    heads: list[tuple[int, int, bool]] = []
+    at, end = 0, len(data)
+    try:
+        while at < end and len(heads) <= most:
+            size, at = _varint(data, at)
+            stop = at + (size >> 1)
+            if size & 1 or size < 2 * _LEAST or stop > end:
+                raise CorruptBatch(f"record {len(heads)} has a length that does not fit")
+            time, inner = _varint(data, at + 1)
+            place, inner = _varint(data, inner)
+            behind = inner
+            key, inner = _varint(data, inner)
+            if inner > stop or behind > stop - 3:
+                raise CorruptBatch(f"record {len(heads)} ends within its own head")
+            heads.append(((time >> 1) ^ -(time & 1), (place >> 1) ^ -(place & 1), not key & 1))
+            at = stop
+    except IndexError:
+        raise CorruptBatch(f"record {len(heads)} is cut off") from None
+    return heads
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """The raw (zigzag) value and the position after it. Raises IndexError at the end, CorruptBatch after ten bytes."""
+    byte = data[at]
+    if byte < 128:  # nearly all of them
+        return byte, at + 1
+    bits = shift = 0
+    while shift < 70:
+        byte = data[at]
+        at += 1
+        bits |= (byte & 127) << shift
+        if byte < 128:
+            return bits, at
+        shift += 7
+    raise CorruptBatch("a varint of more than ten bytes")
