@@ -119,9 +119,7 @@ class Reading:
         self._noted_waiting = False
         self.count = 0
 
-    def run(
-        self, sink: Sink, stop: StopRequests, limit: int = 0, ends: Mapping[Partition, int] | None = None
-    ) -> None:
+    def run(self, sink: Sink, stop: StopRequests, limit: int = 0, ends: Mapping[Partition, int] | None = None) -> None:
         """Read ``limit`` records (0: no limit), or our partitions to ``ends``, or until ``stop``."""
         self._sink = sink
         while not stop.exit_code and (not limit or self.count < limit):

@@ -5,8 +5,9 @@ run something (listeners, callbacks), so that user code runs where the user call
 of its own.
 
 When the interpreter ends, the thread sends what producers still hold and stops: it would be killed in the middle of
-anything. Functions of atexit that were registered before ours, and ``__del__`` methods of globals, run after that. Their
-calls run the loop in their own thread, the one that ends the interpreter. What must not live here: anything about logs.
+anything. Functions of atexit that were registered before ours, and ``__del__`` methods of globals, run after that.
+Their calls run the loop in their own thread, the one that ends the interpreter. What must not live here: anything about
+logs.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 from penstock.client._handle import check_fork, check_threads
 from penstock.client._interrupts import AtOnce, GiveUp
 from penstock.client._unclosed import at_end, deliver, has_undelivered
-from penstock.client._waiting import next_of
+from penstock.client._waiting import ended, next_of
 from penstock.config.logs import ClientLog
 from penstock.errors import Closed, PenstockError, RequestTimeout, UsageError
 from penstock.net.loops import new_loop
@@ -155,6 +156,7 @@ class LoopThread:
         self._thread.join(_STOP_S)
         if not self._thread.is_alive():
             self._ident, self._ender = None, threading.get_ident()
+            ended.run_loop = self._run_for
             self._leave_tasks()
 
     def _run_here(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -176,6 +178,15 @@ class LoopThread:
             raise
         finally:
             self._leave_tasks()
+
+    def _run_for(self, seconds: float) -> None:
+        """Have the loop do what it has to, in the thread that waits for that."""
+        if threading.get_ident() != self._ender or self._loop.is_running():
+            time.sleep(seconds)
+            return
+        self._loop.call_later(seconds, self._loop.stop)
+        self._loop.run_forever()
+        self._leave_tasks()
 
     def _leave_tasks(self) -> None:
         """Heartbeats and fetches end with the process; asyncio need not complain that they were pending."""
@@ -369,6 +380,7 @@ def loop_thread() -> LoopThread:
 
 
 def _after_fork() -> None:
+    ended.run_loop = None
     # The parent's lock may have been held, and its loop's thread does not exist here.
     global _lock  # noqa: PLW0603
     _lock = threading.Lock()

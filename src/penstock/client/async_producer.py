@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Final, Generic, Self
+from typing import Any, Final, Generic, Self
 from weakref import WeakSet
 
 from penstock.client._arguments import seconds
@@ -372,7 +372,7 @@ class AsyncProducer(Handle, Generic[K, V]):
         return self._engine
 
 
-_all: WeakSet[AsyncProducer] = WeakSet()
+_all: WeakSet[AsyncProducer[Any, Any]] = WeakSet()
 
 
 def _after_fork() -> None:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -48,15 +48,13 @@ def committed(log: Broker) -> int:
 
 
 @contextmanager
-def consuming(
-    log: Broker, output: int, *words: str, before: Callable[[], None] | None = None
-) -> Iterator[subprocess.Popen[bytes]]:
+def consuming(log: Broker, output: int, *words: str) -> Iterator[subprocess.Popen[bytes]]:
     """A consumer whose standard output is a raw descriptor, as in containers."""
     command = [sys.executable, "-m", "penstock.cli", "consume", f"{log.address}/t", "-g", "g", *words]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with (
         python_hears_ctrl_c(),
-        subprocess.Popen(command, stdout=output, stderr=subprocess.PIPE, env=environment, preexec_fn=before) as process,
+        subprocess.Popen(command, stdout=output, stderr=subprocess.PIPE, env=environment) as process,
     ):
         try:
             yield process
@@ -75,7 +73,7 @@ def until_full(reader: int, writer: int) -> None:
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_a_stop_while_the_pipe_is_full_commits_the_lines_that_came_out(full: Broker, how: signal.Signals) -> None:
     reader, writer = os.pipe()
-    with consuming(full, writer) as process, open(reader, "rb") as lines:
+    with consuming(full, writer) as process, os.fdopen(reader, "rb") as lines:
         until_full(reader, writer)
         os.close(writer)
         process.send_signal(how)
@@ -89,7 +87,7 @@ def test_a_stop_while_the_pipe_is_full_commits_the_lines_that_came_out(full: Bro
 def test_a_pipe_that_does_not_block_gets_everything(full: Broker) -> None:
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
-    with consuming(full, writer, "--until-end") as process, open(reader, "rb") as lines:
+    with consuming(full, writer, "--until-end") as process, os.fdopen(reader, "rb") as lines:
         os.close(writer)
         came = lines.read()
         assert process.wait(PATIENCE_S) == 0
@@ -101,13 +99,9 @@ def test_a_disk_that_gets_full_is_an_error_and_whole_lines_are_committed(full: B
     most = 100_003
     with (
         (tmp_path / "lines").open("wb") as file,
-        consuming(
-            full,
-            file.fileno(),
-            "--until-end",
-            before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)),
-        ) as process,
+        consuming(full, file.fileno(), "--until-end") as process,
     ):
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (most, most))  # long before it writes
         _, told = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1
     assert told.endswith(b"penstock: [Errno 27] File too large\n")
@@ -125,10 +119,13 @@ def test_a_parquet_file_that_is_whole_is_committed_though_reading_failed(full: B
     file = tmp_path / "o.parquet"
     with Consumer(f"{full.address}/t", group="g", auto_offset_reset="earliest") as consumer, StopRequests() as stop:
         reading = Reading(consumer, commits=True)
-        with pytest.raises(UsageError, match="out of luck"), reading.committed_at_end():  # noqa: PT012
-            with open_sink("parquet", file, "") as sink:
-                reading.run(sink, stop, limit=10)
-                raise UsageError("out of luck")
+        with (  # noqa: PT012
+            pytest.raises(UsageError, match="out of luck"),
+            reading.committed_at_end(),
+            open_sink("parquet", file, "") as sink,
+        ):
+            reading.run(sink, stop, limit=10)
+            raise UsageError("out of luck")
     assert parquet.read_table(file).num_rows == 10
     assert committed(full) == 10
 
@@ -146,10 +143,10 @@ def test_output_waits_for_a_pipe_that_does_not_block() -> None:
     os.set_blocking(writer, False)
     data = os.urandom(1 << 20)
     came: list[bytes] = []
-    with open(reader, "rb") as source:
+    with os.fdopen(reader, "rb") as source:
         thread = threading.Thread(target=lambda: came.append(source.read()))
         thread.start()
-        with open(writer, "wb", buffering=0) as raw:
+        with os.fdopen(writer, "wb", buffering=0) as raw:
             output = Output(raw)
             assert output.write(data)
         thread.join()
@@ -165,7 +162,7 @@ def test_a_long_list_is_whole_in_a_pipe_that_does_not_block(log: Broker) -> None
     os.set_blocking(writer, False)
     command = [sys.executable, "-m", "penstock.cli", "topics", "list", log.address]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(command, stdout=writer, env=environment) as process, open(reader, "rb") as lines:
+    with subprocess.Popen(command, stdout=writer, env=environment) as process, os.fdopen(reader, "rb") as lines:
         os.close(writer)
         came = lines.read()
         assert process.wait(PATIENCE_S) == 0

@@ -153,7 +153,10 @@ def test_what_no_repetition_helps_is_given_up_and_the_rest_goes_on() -> None:
     "answered",
     [
         (13, "the message is illegal, maybe msg body or properties length not matched."),  # 4.9
-        (1, "java.lang.RuntimeException: message body size exceeded, org.apache.rocketmq.store.Some.encode(290)"),  # 5.4
+        (
+            1,
+            "java.lang.RuntimeException: message body size exceeded, org.apache.rocketmq.store.Some.encode(290)",
+        ),  # 5.4
     ],
 )
 def test_a_batch_that_a_broker_finds_too_large_is_halved_and_later_ones_are_small(answered: tuple[int, str]) -> None:

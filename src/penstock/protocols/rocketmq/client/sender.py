@@ -29,13 +29,13 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
 from penstock._dataclasses import dataclass
-from penstock.errors import ConnectionLost, ErrorKind, PenstockError, RequestTimeout, ServerError
+from penstock.errors import ConnectionLost, PenstockError, RequestTimeout, ServerError
 from penstock.model import Codec, Node, Partition
 from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.client.fault_latency import FaultLatency
 from penstock.protocols.rocketmq.client.preparing import is_delayed, prepared, unique_ids
 from penstock.protocols.rocketmq.config.names import RETRY, UNWRITABLE, check_topic
-from penstock.protocols.rocketmq.error_codes import Code, error_of
+from penstock.protocols.rocketmq.error_codes import Code, error_of, is_too_large
 from penstock.protocols.rocketmq.methods import SEND_BATCH_MESSAGE, SEND_MESSAGE_V2, Method
 from penstock.protocols.rocketmq.rpc import Answered
 from penstock.seams.batch_limits import BatchLimits
@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 __all__ = ["LANE", "STORED", "RocketPacked", "RocketSender"]
 
 LANE: Final = "send"
-_SIZE_EXCEEDED: Final = "size exceeded"
-"""Brokers look at a batch's size late, and what they raise there becomes a SYSTEM_ERROR, which is otherwise tried again."""
 _NO_LIMIT: Final = 1 << 62
 _BATCH_HEAD_BYTES: Final = 22
 _OF_A_BATCH: Final = "WAIT\x01true"
@@ -150,7 +148,7 @@ class RocketSender:
             error = await self._send_rows(node, packed, rows, timeout_s, one_way=one_way)
             if error is None:
                 continue
-            if _is_too_large(error) and len(rows) > 1:
+            if isinstance(error, ServerError) and is_too_large(error) and len(rows) > 1:
                 # Each may be small enough: the broker also looks at what they weigh together.
                 middle = len(rows) // 2
                 waiting.extendleft([rows[middle:], rows[:middle]])
@@ -200,7 +198,7 @@ class RocketSender:
                 accept=STORED, of=packed.partition, timeout_s=timeout_s, lane=LANE,
             )  # fmt: skip
         except PenstockError as shared:
-            if isinstance(shared, ServerError) and shared.code == Code.SYSTEM_ERROR and _SIZE_EXCEEDED in shared.message:
+            if isinstance(shared, ServerError) and shared.code == Code.SYSTEM_ERROR and is_too_large(shared):
                 return error_of(Code.MESSAGE_ILLEGAL, shared.message)
             if not (isinstance(shared, ServerError) and shared.code in _NOT_THIS_MESSAGE):
                 self._faults.failed(node.name, channel.monotonic())
@@ -263,7 +261,3 @@ class RocketSender:
 def _weight(messages: Iterable[Prepared]) -> int:
     """About how many bytes they have as a batch."""
     return sum(len(each.body) + len(each.properties) + _BATCH_HEAD_BYTES for each in messages)
-
-
-def _is_too_large(error: PenstockError) -> bool:
-    return isinstance(error, ServerError) and error.kind is ErrorKind.RECORD_TOO_LARGE
