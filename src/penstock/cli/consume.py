@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from penstock.cli.endings import StopRequests
-from penstock.cli.given import all_said, client_options, topics_of
+from penstock.cli.given import all_said, client_options, topics_of, without
 from penstock.cli.options import Address, Option, examples
 from penstock.cli.output import note
 from penstock.cli.sinks import FORMATS, Sink, check_format, open_sink
+from penstock.errors import PenstockError, UsageError
 
 if TYPE_CHECKING:
     from penstock.client import Consumer
@@ -26,6 +28,7 @@ EXAMPLES: Final = examples(
     "penstock consume tubemq://127.0.0.1:8715/flights --group audit --from earliest --max 10",
 )
 _POLL_S = 0.2
+_AUTOMATIC: Final = "enable_auto_commit"
 _STARTS: Final = {"earliest": "from the first record", "latest": "from the end: records written from now on"}
 
 
@@ -62,24 +65,32 @@ def consume(
         options["group"] = group
     said = all_said(address, options)
     reset = said.get("auto_offset_reset") or ("" if "config_file" in said else "earliest")
-    commits = said.get("group") is not None
     from penstock.client import Consumer
 
+    if said.get("group") is not None or "config_file" in said:
+        # An automatic commit would also take records that were polled and not written.
+        options = {**without(address, options, _AUTOMATIC), _AUTOMATIC: "false"}
     with Consumer(address, **options) as consumer:
+        group_name = _group_of(consumer)
+        commits = group_name is not None
         # Raises if there is no such topic.
         partitions = [partition for topic in topics for partition in consumer.partitions_for(topic)]
         ends = consumer.end_offsets(partitions) if until_end else None
-        note(f"reading {', '.join(topics)} {way_in(said.get('group'), reset)}")
+        note(f"reading {', '.join(topics)} {way_in(group_name, reset)}")
         with StopRequests() as stop:
-            with open_sink(kind, out, separator) as sink:
-                reading = Reading(consumer, sink, commits=commits, way_to_the_start=way_to_the_start(commits, reset))
-                try:
-                    reading.run(stop, limit, ends)
-                finally:
-                    note(f"{reading.count} records")
-            reading.commit()
+            reading = Reading(consumer, commits=commits, way_to_the_start=way_to_the_start(commits, reset))
+            with reading.committed_at_end(), open_sink(kind, out, separator, lambda: bool(stop.exit_code)) as sink:
+                reading.run(sink, stop, limit, ends)
     if stop.exit_code:
         raise typer.Exit(stop.exit_code)
+
+
+def _group_of(consumer: Consumer) -> str | None:
+    """The group of its options or of its configuration file."""
+    try:
+        return consumer.group_metadata().group
+    except UsageError:
+        return None
 
 
 def way_in(group: str | None, reset: str) -> str:
@@ -99,17 +110,18 @@ def way_to_the_start(commits: bool, reset: str) -> str:
 class Reading:
     """From poll to sink to commit. An offset is committed once its record is safe from the end of this process."""
 
-    def __init__(self, consumer: Consumer, sink: Sink, *, commits: bool, way_to_the_start: str = "") -> None:
+    def __init__(self, consumer: Consumer, *, commits: bool, way_to_the_start: str = "") -> None:
         self._consumer = consumer
-        self._sink = sink
         self._commits = commits
+        self._sink: Sink | None = None
         self._written: dict[Partition, int] = {}
         self._way_to_the_start = way_to_the_start
         self._noted_waiting = False
         self.count = 0
 
-    def run(self, stop: StopRequests, limit: int = 0, ends: Mapping[Partition, int] | None = None) -> None:
+    def run(self, sink: Sink, stop: StopRequests, limit: int = 0, ends: Mapping[Partition, int] | None = None) -> None:
         """Read ``limit`` records (0: no limit), or our partitions to ``ends``, or until ``stop``."""
+        self._sink = sink
         while not stop.exit_code and (not limit or self.count < limit):
             if ends is not None and self._is_at(ends):
                 return
@@ -122,17 +134,44 @@ class Reading:
                 batch = batch[: limit - self.count]
             if not batch.parts:
                 continue
-            self._sink.write(batch)
-            self.count += len(batch)
-            self._written.update(batch.next_offsets)
-            if self._sink.safe_at_once:
+            try:
+                written = sink.write(batch)
+            except OSError as error:
+                self._note_written(batch, getattr(error, "records_written", 0))
+                raise
+            self._note_written(batch, written)
+            if sink.safe_at_once:
                 self.commit()
 
     def commit(self) -> None:
         """Commit what was written since the last time."""
-        if self._commits and self._written:
-            self._consumer.commit(self._written)
-        self._written = {}
+        written, self._written = self._written, {}
+        if self._commits and written:
+            self._consumer.commit(written)
+
+    @contextmanager
+    def committed_at_end(self) -> Iterator[None]:
+        """Around the sink's block: whatever ends it, what is safe then is committed, and the records are counted."""
+        try:
+            yield
+        except Exception:
+            if self._sink is not None and self._sink.safe_at_end:
+                try:
+                    self.commit()
+                except PenstockError as failure:
+                    note(f"penstock: committing what was written failed as well: {failure}")
+            raise
+        else:
+            self.commit()
+        finally:
+            note(f"{self.count} records")
+
+    def _note_written(self, batch: Messages, records: int) -> None:
+        self.count += records
+        if records == len(batch):
+            self._written.update(batch.next_offsets)
+        elif records:
+            self._written.update(batch[:records].next_offsets)
 
     def _note_that_we_wait(self) -> None:
         """Print a note, once, if all our partitions were already read to their ends when we began."""

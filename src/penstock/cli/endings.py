@@ -28,19 +28,28 @@ def reporting_errors() -> Iterator[None]:
     """Around a verb: SystemExit for penstock's errors and those of files, Ctrl-C, a reader that left; bugs pass."""
     try:
         yield
+        sys.stdout.flush()  # what does not get out at the interpreter's end is lost in silence
     except PenstockError as error:
         sys.stderr.write(f"penstock: {error}\n")
         raise SystemExit(exit_code(error)) from None
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None
     except BrokenPipeError:
-        # The reader of our output left (`| head`), which is not an error. Python flushes standard output once more at
-        # exit; that must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader of our output left (`| head`), which is not an error.
+        _drop_output()
         raise SystemExit(0) from None
     except OSError as error:  # of files and standard streams; network errors are penstock's own
+        _drop_output()
         sys.stderr.write(f"penstock: {error}\n")
         raise SystemExit(1) from None
+
+
+def _drop_output() -> None:
+    """Python flushes standard output once more at exit: what cannot be written must not fail there again."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class StopRequests:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import sys
 
 from penstock.cli.endings import reporting_errors
+from penstock.cli.output import write_standard_output_whole
 from penstock.extras import EXTRAS, refusal
 
 
 def main() -> None:
     """Run the command line; the entry point of the ``penstock`` script."""
     words = sys.argv[1:]
+    write_standard_output_whole()
     if words[:1] == ["snode"]:
         from penstock.cli.snode import snode
 

@@ -44,6 +44,14 @@ def all_said(address: str, options: Mapping[str, str]) -> dict[str, str]:
     return {words.meaning(name)[0]: value for name, value in {**parsed.options, **options}.items()}
 
 
+def without(address: str, options: Mapping[str, str], ours: str) -> dict[str, str]:
+    """``options`` without the one that we call ``ours``, whatever it is called there. Raises ConfigError."""
+    from penstock.protocols import address_of, protocol
+
+    words = protocol(address_of(address).scheme).config
+    return {name: value for name, value in options.items() if words.meaning(name)[0] != ours}
+
+
 def topics_of(address: str) -> tuple[str, ...]:
     """The topics an address names. Raises ConfigError if it names none."""
     from penstock.protocols import address_of

@@ -103,7 +103,12 @@ def reset_offsets(
         where = chosen_partitions(admin, topic) if topic else None
         asked = dict.fromkeys(names, to) if isinstance(to, ResetTo) else _from_file(to, names)
         plans, refused = _each(admin, asked, where, execute)
-    _print(plans, names, export=export, json=json, csv=csv, header=header)
+    try:
+        _print(plans, names, export=export, json=json, csv=csv, header=header)
+    except OSError:
+        if any(plan.executed for plan in plans):
+            note("the offsets were reset all the same: only this output is incomplete")
+        raise
     if refused:
         raise refused[0]
 

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import select
+import stat
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from penstock.errors import UsageError
 
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
 Cell = str | int | float | bool | None
+
+_PIECE_BYTES: Final = 1 << 16
+"""How much is written to a pipe at once: a stop request is looked at before each piece."""
+_SLICE_MS: Final = 250
 
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), 127)} | {9: "\\t", 10: "\\n", 13: "\\r"}
 
@@ -93,3 +105,98 @@ def note(line: str) -> None:
     """Print a remark on standard error, so that a pipe stays clean."""
     sys.stderr.write(line + "\n")
     sys.stderr.flush()
+
+
+def _never() -> bool:
+    return False
+
+
+class Output:
+    """A stream to which bytes are written whole.
+
+    A write may take less than it is given: a pipe that does not block, a signal, a full disk. Python's own buffer
+    hides that, but an unbuffered standard output (``PYTHONUNBUFFERED``) drops the rest and says nothing. So this
+    writes to the file descriptor, waits while it takes nothing, and counts what it took.
+    """
+
+    def __init__(self, stream: BinaryIO, stopped: Callable[[], bool] = _never) -> None:
+        self._stream = stream
+        self._stopped = stopped
+        self._descriptor = _descriptor_of(stream)
+        self._waits = self._descriptor is not None and not stat.S_ISREG(os.fstat(self._descriptor).st_mode)
+        self.taken = 0
+        """How many bytes the last `write` got out, also if it raised."""
+
+    def write(self, data: ReadableBuffer, *, give_up: Callable[[], bool] | None = None) -> bool:
+        """Write all of ``data``; False if a stop request came while it waited (or ``give_up`` said so).
+
+        Raises OSError.
+        """
+        give_up = give_up or self._stopped
+        self.taken = 0
+        rest = memoryview(data).cast("B")
+        if self._descriptor is None:  # a stream in memory
+            self._stream.write(rest)
+            self._stream.flush()
+            self.taken = len(rest)
+            return True
+        while len(rest):
+            if self._waits:
+                if give_up():
+                    return False
+                if not _takes_some(self._descriptor, _SLICE_MS):
+                    continue
+            try:
+                taken = os.write(self._descriptor, rest[:_PIECE_BYTES] if self._waits else rest)
+            except BlockingIOError:
+                continue
+            self.taken += taken
+            rest = rest[taken:]
+        return True
+
+
+def _descriptor_of(stream: BinaryIO) -> int | None:
+    """The stream's file descriptor, once nothing waits in its buffer any more."""
+    stream.flush()
+    try:
+        return stream.fileno()
+    except (AttributeError, OSError):  # io.UnsupportedOperation is an OSError
+        return None
+
+
+def _takes_some(descriptor: int, within_ms: int) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLOUT)
+    return bool(poll.poll(within_ms))
+
+
+class _Whole(io.RawIOBase):
+    """The raw stream below a buffer: each write takes everything."""
+
+    def __init__(self, below: BinaryIO) -> None:
+        self._below = below
+        self._output = Output(below)
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._below.fileno()
+
+    def isatty(self) -> bool:
+        return self._below.isatty()
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        self._output.write(data)
+        return self._output.taken
+
+
+def write_standard_output_whole() -> None:
+    """Put a stream that never writes less than it is given in the place of ``sys.stdout``; see `Output`."""
+    stdout = sys.stdout
+    if not isinstance(stdout, io.TextIOWrapper) or _descriptor_of(stdout.buffer) is None:
+        return
+    buffer = io.BufferedWriter(_Whole(stdout.buffer))
+    sys.stdout = io.TextIOWrapper(
+        buffer, encoding=stdout.encoding, errors=stdout.errors, line_buffering=stdout.isatty(), newline=None
+    )

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+import time
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 
+from penstock.cli.output import Output
 from penstock.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
@@ -21,6 +24,8 @@ Written = bytes | memoryview
 FORMATS: Final = ("text", "json", "parquet")
 _ROW_GROUP_ROWS: Final = 65_536
 _ROW_GROUP_BYTES: Final = 64 << 20
+_LAST_LINE_S: Final = 1.0
+"""How long a line that is half out may take to get out whole after a stop request."""
 
 
 class Sink(Protocol):
@@ -31,8 +36,16 @@ class Sink(Protocol):
         """Whether records survive a sudden end of this process once ``write`` returns."""
         ...
 
-    def write(self, batch: Messages) -> None:
-        """Take a batch of records."""
+    @property
+    def safe_at_end(self) -> bool:
+        """Whether, after the block of `open_sink`, all records that were counted as written are safe."""
+        ...
+
+    def write(self, batch: Messages) -> int:
+        """Take a batch of records; returns how many: fewer only after a stop request.
+
+        An OSError says in its attribute ``records_written`` (if it has one) how many are out whole.
+        """
         ...
 
 
@@ -45,10 +58,13 @@ def check_format(kind: str, out: Path | None) -> None:
 
 
 @contextmanager
-def open_sink(kind: str, out: Path | None, separator: str) -> Iterator[Sink]:
+def open_sink(
+    kind: str, out: Path | None, separator: str, stopped: Callable[[], bool] = lambda: False
+) -> Iterator[Sink]:
     """A sink for one of `FORMATS`; without ``out`` on standard output. After the block what was written is safe.
 
-    Raises UsageError for a file that cannot be opened.
+    ``stopped`` says whether a stop was requested: then a slow reader is waited for no longer. Raises UsageError for a
+    file that cannot be opened.
     """
     with ExitStack() as stack:
         stream: BinaryIO = sys.stdout.buffer
@@ -62,11 +78,11 @@ def open_sink(kind: str, out: Path | None, separator: str) -> Iterator[Sink]:
             stack.callback(file.finish)
             yield file
         elif kind == "json":
-            yield Lines(stream, _json)
+            yield Lines(Output(stream, stopped), _json)
         else:
             shown = sys.stdout.isatty() and out is None
             before_value = separator.replace("\\t", "\t").encode()
-            yield Lines(stream, partial(_text, separator=before_value, for_people=shown))
+            yield Lines(Output(stream, stopped), partial(_text, separator=before_value, for_people=shown))
 
 
 def _text(part: Part, separator: bytes, *, for_people: bool) -> Written:
@@ -91,16 +107,45 @@ class Lines:
     """One line per record; ``lines`` formats all of one partition's records at once."""
 
     safe_at_once = True
+    safe_at_end = True
 
-    def __init__(self, stream: BinaryIO, lines: Callable[[Part], Written]) -> None:
-        self._stream = stream
+    def __init__(self, output: Output, lines: Callable[[Part], Written]) -> None:
+        self._output = output
         self._lines = lines
 
-    def write(self, batch: Messages) -> None:
-        """Pass all lines to the operating system."""
+    def write(self, batch: Messages) -> int:
+        """Pass all lines to the operating system. After a stop request, only the line that is half out."""
+        written = 0
         for part in batch.parts:
-            self._stream.write(self._lines(part))
-        self._stream.flush()
+            lines = memoryview(self._lines(part))
+            try:
+                if not self._output.write(lines):
+                    return written + self._stop(part, lines)
+            except BrokenPipeError as error:
+                error.records_written = 0  # type: ignore[attr-defined]  # the reader left lines in the pipe unread
+                raise
+            except OSError as error:
+                whole = bisect_right(range(part.num_rows + 1), self._output.taken, key=partial(self._size, part)) - 1
+                error.records_written = written + whole  # type: ignore[attr-defined]
+                raise
+            written += part.num_rows
+        return written
+
+    def _stop(self, part: Part, lines: memoryview) -> int:
+        """Get a line that is half out; returns how many of the part's lines are out whole."""
+        taken = self._output.taken
+        whole = bisect_right(range(part.num_rows + 1), taken, key=partial(self._size, part)) - 1
+        if taken == self._size(part, whole):
+            return whole
+        until = time.monotonic() + _LAST_LINE_S
+        rest = lines[taken : self._size(part, whole + 1)]
+        return whole + self._output.write(rest, give_up=lambda: time.monotonic() >= until)
+
+    def _size(self, part: Part, records: int) -> int:
+        """How many bytes the lines of the first records take."""
+        from penstock.columnar import Messages
+
+        return sum(len(self._lines(each)) for each in Messages([part])[:records].parts)
 
 
 class ParquetFile:
@@ -113,25 +158,35 @@ class ParquetFile:
 
         from penstock.columnar.schema import COLUMNS, schema
 
+        self.safe_at_end = False
+        self._stream = stream
         self._schema = schema(COLUMNS)
         self._writer = parquet.ParquetWriter(stream, self._schema)
         self._waiting: list[pa.Table] = []
+        self._failed = False
 
-    def write(self, batch: Messages) -> None:
+    def write(self, batch: Messages) -> int:
         """Keep the rows until they are enough for a row group."""
         self._waiting.append(batch.to_arrow())
         rows = sum(table.num_rows for table in self._waiting)
         if rows >= _ROW_GROUP_ROWS or sum(table.nbytes for table in self._waiting) >= _ROW_GROUP_BYTES:
             self._write_out()
+        return len(batch)
 
     def finish(self) -> None:
-        """Write what is left, and the footer."""
+        """Write what is left, and the footer; nothing after a write that failed, as the file has a hole there."""
+        if self._failed:
+            return
         self._write_out()
         self._writer.close()
+        self._stream.flush()
+        self.safe_at_end = True
 
     def _write_out(self) -> None:
         import pyarrow as pa
 
         waiting, self._waiting = self._waiting, []
         if waiting:
+            self._failed = True
             self._writer.write_table(pa.concat_tables(waiting).select(self._schema.names))
+            self._failed = False

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
@@ -157,7 +158,7 @@ class ThreadCallbacks(Callbacks):
 
     async def ran(self) -> None:
         """Return when all that were put so far have been called."""
-        if self._thread is None:
+        if self._thread is None or sys.is_finalizing():
             return
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
@@ -171,6 +172,9 @@ class ThreadCallbacks(Callbacks):
 
     def _queue(self, callback: Callable[[T], object], delivery: T, topic: str = "") -> None:
         self.begun += 1
+        if sys.is_finalizing():
+            self._call(callback, delivery, topic)  # no other thread runs any more, and none can begin
+            return
         if self._thread is None:
             thread = threading.Thread(target=_serve, args=(self._waiting,), name="penstock callbacks", daemon=True)
             try:

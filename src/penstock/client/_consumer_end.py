@@ -42,6 +42,10 @@ class ConsumerEnd(Handle):
     _closer: object
     _closed: bool
 
+    def _check_home(self) -> None:
+        """Raise UsageError in another loop or process than its own."""
+        raise NotImplementedError
+
     def _described(self) -> str:
         group = self._settings.config.group
         engine = self._engine
@@ -54,6 +58,7 @@ class ConsumerEnd(Handle):
         if engine is None:
             self._closed = True
             return
+        self._check_home()
         if self._closer is not None and engine.patience is not None:
             # Whoever closes already, and does so again in a listener or a signal's handler, would wait for himself.
             await engine.patience.hurry(timeout_s, wait=who != self._closer)

@@ -29,6 +29,7 @@ from penstock.config.logs import client_log
 from penstock.errors import PenstockError
 from penstock.model import Node, Partition
 from penstock.seams import Avoids, LogClient, Packed, Sender, SendsAtOnce, Sent
+from penstock.seams.batch_limits import BatchLimits
 
 __all__ = ["Delivering", "Hooks"]
 
@@ -85,7 +86,8 @@ class Delivering:
         acks: Acks = config.acks
         self._acks: int = acks.value
         self._timeout_s = config.request_timeout_ms / 1_000
-        self._recovery = Recovery(sender, config, self._loop.time, self._settle)
+        self._limits = BatchLimits(self._batch_bytes, config.metadata_max_age_ms / 1_000)
+        self._recovery = Recovery(sender, config, self._loop.time, self._settle, self._limits)
         self._over = False
         self._complained = False
         self.open = False
@@ -115,7 +117,9 @@ class Delivering:
             return False
         run = runs[0]
         queue = self._queues.get(run.partition)
-        if queue is None or not self.open or not queue.holds_only(run) or run.size > self._batch_bytes:
+        if queue is None or not self.open or not queue.holds_only(run):
+            return False
+        if run.size > self._limits.of(run.partition.topic, now):
             return False
         if not self.readiness.has_come(run, now) or (self._avoids is not None and self._avoids(run.partition)):
             return False
@@ -261,7 +265,7 @@ class Delivering:
 
     def _taken(self, queue: PartitionQueue) -> Flight | None:
         """The next rows of a queue that has some, as a batch under way; None where they could not be packed."""
-        segments = queue.take(self._batch_bytes)
+        segments = queue.take(self._limits.of(queue.partition.topic, self._loop.time()))
         try:
             flight = queue.batch(segments)
             flight.packed = self._sender.pack(queue.partition, flight.rows, self._config.compression)

@@ -49,8 +49,9 @@ def closed_meanwhile(what: str) -> Closed:
     return Closed(f"the {what} was closed while this waited", hint="What was asked for may have happened all the same")
 
 
-def check_loop(loop: asyncio.AbstractEventLoop, kind: str) -> None:
-    """Raise UsageError if this is another event loop than the one a client lives on."""
+def check_loop(loop: asyncio.AbstractEventLoop, kind: str, pid: int) -> None:
+    """Raise UsageError if this is another event loop, or another process, than the one a client lives in."""
+    check_fork(pid)
     if asyncio.get_running_loop() is not loop:
         raise UsageError(
             f"this {kind} belongs to another event loop",

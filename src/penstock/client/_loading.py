@@ -78,13 +78,21 @@ def load(protocol: WireProtocol, *roles: str) -> None:
 
 
 def beside_readers(work: Callable[[], object]) -> bool:
-    """Do ``work`` in a thread of its own: neither a loop waits for it nor who polls."""
+    """Do ``work`` in a thread of its own: neither a loop waits for it nor who polls.
+
+    False, and nothing is done, where the interpreter ends: a thread that begins then never runs.
+    """
 
     def run() -> None:
         with brisk():
             work()
 
-    threading.Thread(target=run, name="penstock load", daemon=True).start()
+    if sys.is_finalizing():
+        return False
+    try:
+        threading.Thread(target=run, name="penstock load", daemon=True).start()
+    except RuntimeError:  # so Python 3.12 says that it ends
+        return False
     return True
 
 
@@ -162,7 +170,8 @@ async def _in_passing_thread(work: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(settle, error)
 
-    beside_readers(run)
+    if not beside_readers(run):
+        run()
     await done
 
 

@@ -2,16 +2,22 @@
 
 A call hands a coroutine to the loop and waits on a queue; over the same queue the loop can ask the waiting thread to
 run something (listeners, callbacks), so that user code runs where the user called. After a fork the child makes a loop
-of its own. What must not live here: anything about logs.
+of its own.
+
+When the interpreter ends, the thread sends what producers still hold and stops: it would be killed in the middle of
+anything. Functions of atexit that were registered before ours, and ``__del__`` methods of globals, run after that.
+Their calls run the loop in their own thread, the one that ends the interpreter. What must not live here: anything about
+logs.
 """
 
 from __future__ import annotations
 
 import asyncio
-import atexit
 import inspect
 import os
+import sys
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar, copy_context
 from queue import SimpleQueue
@@ -19,8 +25,10 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from penstock.client._handle import check_fork, check_threads
 from penstock.client._interrupts import AtOnce, GiveUp
-from penstock.client._waiting import next_of
-from penstock.errors import UsageError
+from penstock.client._unclosed import at_end, deliver, has_undelivered
+from penstock.client._waiting import ended, next_of
+from penstock.config.logs import ClientLog
+from penstock.errors import Closed, PenstockError, RequestTimeout, UsageError
 from penstock.net.loops import new_loop
 
 __all__ = ["AnyTurn", "LoopThread", "Run", "Turns", "call_in_caller", "call_in_user_thread", "loop_thread"]
@@ -38,6 +46,11 @@ class Run(Protocol):
 
 _Message = Callable[[], None] | None
 _STOP_S = 2.0
+_LOOK_S: Final = 0.01
+_FINISH_S: Final = 2.0
+"""How long a commit, flush or close of a daemon thread may hold up the interpreter's end."""
+_FINALIZING_S: Final = 5.0
+"""How long one call may take when no other thread runs any more: what it waits for may never come."""
 
 _inbox: ContextVar[SimpleQueue[_Message] | None] = ContextVar("penstock_inbox", default=None)
 
@@ -57,17 +70,22 @@ class LoopThread:
         self._thread = threading.Thread(target=self._serve, name="penstock", daemon=True)
         self._thread.start()
         self._ident = self._thread.ident
+        self._ender: int | None = None
+        """The thread that ends the interpreter, once it alone runs the loop."""
+        self._finishing: set[object] = set()
 
     @property
     def alive(self) -> bool:
         """False in the child of a fork, where the thread does not exist."""
-        return self._pid == os.getpid() and self._thread.is_alive()
+        return self._pid == os.getpid() and (self._ender is not None or self._thread.is_alive())
 
     def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """The result of the coroutine that ``work`` makes. A KeyboardInterrupt while waiting cancels it.
 
         What the coroutine passes to ``call_in_caller`` runs in the calling thread meanwhile.
         """
+        if self._ender is not None:
+            return self._run_here(work)
         self.check()
         call: _Call[T] = _Call(self._loop)
         try:
@@ -80,13 +98,26 @@ class LoopThread:
             call.end()
             raise
 
+    def finish(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """As ``run``, for what must not be left half done: the interpreter's end waits for it a moment."""
+        mark = object()
+        self._finishing.add(mark)
+        try:
+            return self.run(work)
+        finally:
+            self._finishing.discard(mark)
+
     def run_at_once(self, at_once: AtOnce, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """As ``run``, but without a task where ``at_once`` has begun the same, and nothing is left to do after that.
+        """As ``finish``, but without a task where ``at_once`` has begun the same, and nothing is left to do after that.
 
         ``at_once`` is called on the loop; where it raises, ``work`` will.
         """
+        if self._ender is not None:
+            self._run_here(work)
+            return
         self.check()
         call: _Call[None] = _Call(self._loop)
+        self._finishing.add(call)
         try:
             self._loop.call_soon_threadsafe(call.begin_at_once, at_once, work)
             call.wait()
@@ -95,6 +126,8 @@ class LoopThread:
         except BaseException:
             call.end()
             raise
+        finally:
+            self._finishing.discard(call)
 
     def post(self, work: Callable[[], object]) -> None:
         """Run a plain function on the loop, some time soon."""
@@ -105,11 +138,60 @@ class LoopThread:
         """The loop's clock; may be asked from any thread."""
         return self._loop.time()
 
-    def stop(self) -> None:
-        """Cancel everything and end the thread."""
-        if self.alive:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(_STOP_S)
+    def hand_over(self) -> None:
+        """At the interpreter's end: send what producers hold, and leave the loop to the thread that calls this."""
+        if self._ender is not None or not self.alive:
+            return
+        if has_undelivered():
+            self.run(deliver)  # each producer bounds it
+        until = time.monotonic() + _FINISH_S
+        while self._finishing and time.monotonic() < until:
+            self._thread.join(_LOOK_S)
+        if self._finishing:
+            ClientLog("penstock.client").warning(
+                "the program ended while %d calls of commit(), flush() or close() in daemon threads were under way",
+                len(self._finishing),
+            )
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_STOP_S)
+        if not self._thread.is_alive():
+            self._ident, self._ender = None, threading.get_ident()
+            ended.run_loop = self._run_for
+            self._leave_tasks()
+
+    def _run_here(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """As ``run``, after `hand_over`."""
+        check_fork(self._pid)
+        if threading.get_ident() != self._ender:
+            raise Closed("the interpreter is ending: its daemon threads cannot use penstock any more")
+        if self._loop.is_running():
+            raise UsageError("a synchronous call on penstock's own loop would wait for itself")
+        task = self._loop.create_task(_bounded(work) if sys.is_finalizing() else _begun(work))
+        try:
+            return self._loop.run_until_complete(task)
+        except BaseException as error:
+            if not task.done():
+                task.cancel()
+                self._loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
+            if sys.is_finalizing() and _needs_what_is_gone(error):
+                raise Closed(f"the interpreter is ending, and this could not be done any more: {error!r}") from None
+            raise
+        finally:
+            self._leave_tasks()
+
+    def _run_for(self, seconds: float) -> None:
+        """Have the loop do what it has to, in the thread that waits for that."""
+        if threading.get_ident() != self._ender or self._loop.is_running():
+            time.sleep(seconds)
+            return
+        self._loop.call_later(seconds, self._loop.stop)
+        self._loop.run_forever()
+        self._leave_tasks()
+
+    def _leave_tasks(self) -> None:
+        """Heartbeats and fetches end with the process; asyncio need not complain that they were pending."""
+        for task in asyncio.all_tasks(self._loop):
+            setattr(task, "_log_destroy_pending", False)  # noqa: B010  # as asyncio.gather does
 
     def check_fork(self) -> None:
         """Raise UsageError in the child of a fork."""
@@ -126,14 +208,7 @@ class LoopThread:
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_forever()
-            tasks = asyncio.all_tasks(self._loop)
-            for task in tasks:
-                task.cancel()
-            self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-        finally:
-            self._loop.close()
+        self._loop.run_forever()
 
 
 class _Call(Generic[T]):
@@ -206,6 +281,21 @@ class _Call(Generic[T]):
 async def _begun(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Inside the task, so that what cannot even be begun is raised where somebody waits for it."""
     return await work()
+
+
+async def _bounded(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """No other thread runs any more, and imports may fail: nothing may wait for long."""
+    try:
+        async with asyncio.timeout(_FINALIZING_S):
+            return await work()
+    except TimeoutError:
+        raise RequestTimeout(f"not done within {_FINALIZING_S:g} s, and the interpreter is ending") from None
+
+
+def _needs_what_is_gone(error: BaseException) -> bool:
+    """Whether a module was missing: at the interpreter's very end none can be imported, and some are gone."""
+    found = (error, error.__cause__)
+    return any(isinstance(each, Exception) and not isinstance(each, PenstockError) for each in found)
 
 
 async def call_in_caller(work: Callable[[], T]) -> T:
@@ -290,6 +380,7 @@ def loop_thread() -> LoopThread:
 
 
 def _after_fork() -> None:
+    ended.run_loop = None
     # The parent's lock may have been held, and its loop's thread does not exist here.
     global _lock  # noqa: PLW0603
     _lock = threading.Lock()
@@ -300,8 +391,8 @@ def _after_fork() -> None:
 
 def _at_exit() -> None:
     for each in _current:
-        each.stop()
+        each.hand_over()
 
 
 os.register_at_fork(after_in_child=_after_fork)
-atexit.register(_at_exit)
+at_end(_at_exit)

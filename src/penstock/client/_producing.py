@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -16,7 +17,7 @@ from penstock.client._arguments import TopicNames
 from penstock.client._callbacks import Callbacks, LoopCallbacks
 from penstock.client._choosing import PartitionerFunction, chooser_of
 from penstock.client._delivering import Delivering, Hooks
-from penstock.client._ending import Ending, error_of, undelivered
+from penstock.client._ending import Ending, error_of, on_error_s, undelivered
 from penstock.client._inside import failed_inside, guarded
 from penstock.client._intake import Intake, nothing_is_plain
 from penstock.client._intercepting import ProducerInterceptors
@@ -121,6 +122,17 @@ class ProducerEngine:
         unseen, self._unseen = self._unseen, None
         if (error := error_of(unseen)) is not None:
             raise error
+
+    async def deliver(self) -> None:
+        """At the interpreter's end: send everything, for at most ``close_on_error_timeout_ms``.
+
+        Nothing of a transaction, as nobody will commit it.
+        """
+        if self._transactions is None and not self._closed:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(on_error_s(self.config)):
+                    await self._settle_all()
+                    await self._callbacks.ran()
 
     async def _settle_all(self) -> None:
         self._flushing += 1

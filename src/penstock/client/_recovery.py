@@ -5,14 +5,16 @@ What must not live here: when it is asked for, and what is sent instead (`_deliv
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from penstock.client._lateness import too_late
 from penstock.client._queues import Flight, PartitionQueue
+from penstock.columnar.few import FewRows, Rows
 from penstock.config import ProducerConfig
 from penstock.errors import ErrorKind, PenstockError, ServerError
 from penstock.seams import Sender
+from penstock.seams.batch_limits import BatchLimits
 
 __all__ = ["Recovery", "Settle"]
 
@@ -23,14 +25,23 @@ Settle: TypeAlias = Callable[[Flight, int, int, PenstockError | None], None]
 class Recovery:
     """Of one producer; the failed batches are a queue's ``retries``. ``now`` is the loop's clock.
 
-    ``dropping`` is what they fail with while their transaction is given up.
+    ``dropping`` is what they fail with while their transaction is given up. ``limits`` are told of batches that were
+    too large.
     """
 
-    def __init__(self, sender: Sender, config: ProducerConfig, now: Callable[[], float], settle: Settle) -> None:
+    def __init__(
+        self,
+        sender: Sender,
+        config: ProducerConfig,
+        now: Callable[[], float],
+        settle: Settle,
+        limits: BatchLimits,
+    ) -> None:
         self._sender = sender
         self._config = config
         self._now = now
         self._settle = settle
+        self._limits = limits
         self.dropping: PenstockError | None = None
 
     async def decide(self, queue: PartitionQueue) -> None:
@@ -82,17 +93,47 @@ class Recovery:
             self._settle(flight, -1, -1, self.dropping or flight.reason)
 
     async def _split(self, queue: PartitionQueue) -> None:
-        """Put two halves in the place of the oldest failed batch; those behind it get numbers after theirs."""
+        """Cut the oldest failed batch, and those behind it, into batches that the server is likely to take.
+
+        Those behind it get numbers after its pieces.
+        """
         first, *behind = queue.retries
+        target = self._limits.refused(queue.partition.topic, _weight(first), self._now())
         for flight in behind:
             assert flight.packed is not None
             await self._sender.abandon(flight.packed)
         queue.retries.clear()
-        queue.retries.extend([*first.halves(), *behind])
+        for flight in (first, *behind):
+            queue.retries.extend(_pieces(flight, target))
         for flight in queue.retries:
             flight.packed = self._sender.pack(queue.partition, flight.rows, self._config.compression)
             flight.error = None
         queue.retry_at = 0.0
+
+
+def _pieces(flight: Flight, target: int) -> Iterator[Flight]:
+    """The batch, halved until no piece of several records weighs more than ``target`` bytes."""
+    if flight.rows.num_rows < 2 or _weight(flight) <= target:
+        yield flight
+        return
+    for half in flight.halves():
+        yield from _pieces(half, target)
+
+
+def _weight(flight: Flight) -> int:
+    """About how many bytes its rows have, as `PartitionQueue.take` counts: by the average of what was put in together.
+
+    At least their own bytes. Else one long record among short ones would seem short, and its batches would be halved
+    until the target is far below what the server takes.
+    """
+    average = sum(segment.run.size * segment.rows // segment.run.count for segment in flight.segments)
+    return max(average, _payload(flight.rows))
+
+
+def _payload(rows: Rows) -> int:
+    if not isinstance(rows, FewRows):
+        return int(rows.nbytes)
+    return sum(len(each) for column in (rows.keys, rows.values) for each in column if each is not None)
 
 
 def _is_too_large(error: PenstockError) -> bool:

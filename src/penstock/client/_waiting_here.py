@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.client._news import News
 from penstock.client._own_reading import OwnReading
+from penstock.client._waiting import ended
 from penstock.columnar import Messages
 
 if TYPE_CHECKING:
@@ -35,6 +36,11 @@ class WaitingHere:
         """True when something may have come, False when the loop has to be asked, which also says why nothing has come
         by ``deadline`` (loop time)."""
         engine, own = self._engine, self._own or self._made()
+        if ended.run_loop is not None:
+            if own is not None and own.enter():
+                own.give_back()
+                own.leave()
+            return False
         if own is not None and own.straight.held is not None:
             return True  # an interrupt has ended the poll that received it
         member = engine.rebalancing.member if engine.rebalancing else None

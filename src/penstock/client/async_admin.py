@@ -6,6 +6,7 @@ What must not live here: anything the synchronous Admin would need a copy of.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -65,6 +66,7 @@ class AsyncAdmin(Handle):
         self._waiting: Callable[[], AbstractContextManager[object]] = self._interrupts.call
         self._client: LogClient | None = None
         self._home: asyncio.AbstractEventLoop | None = None
+        self._pid = os.getpid()
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -302,9 +304,9 @@ class AsyncAdmin(Handle):
         if self._closed:
             raise Closed("the admin is closed")
         if self._home is not None:
-            check_loop(self._home, "AsyncAdmin")
+            check_loop(self._home, "AsyncAdmin", self._pid)
         if self._client is None:
             if self._open is open_asyncio:
-                self._home = asyncio.get_running_loop()
+                self._home, self._pid = asyncio.get_running_loop(), os.getpid()
             self._client = self._open(self._protocol, self._settings)
         return self._client

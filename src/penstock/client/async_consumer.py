@@ -6,6 +6,7 @@ What must not live here: anything the synchronous Consumer would need a copy of.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Generic, Self
@@ -98,6 +99,7 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
         self._measured = ConsumerMetrics()
         self._engine: ConsumerEngine | None = None
         self._home: asyncio.AbstractEventLoop | None = None
+        self._pid = os.getpid()
         self._by_address = False
         self._closer: object = None
         self._closed = False
@@ -358,6 +360,10 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
 
     # Inside.
 
+    def _check_home(self) -> None:
+        if self._home is not None:
+            check_loop(self._home, "AsyncConsumer", self._pid)
+
     async def _start(self, *, subscribe: bool = True) -> ConsumerEngine:
         if self._engine is None and not self._closed:
             config = self._settings.config
@@ -366,10 +372,9 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
             await loaded(self._protocol, "consumer", *grouped, *(["columns"] if self._decodes_on_loop else []))
         if self._closed:
             raise Closed("the consumer is closed")
-        if self._home is not None:
-            check_loop(self._home, "AsyncConsumer")
+        self._check_home()
         if self._engine is None:
-            self._home = asyncio.get_running_loop()
+            self._home, self._pid = asyncio.get_running_loop(), os.getpid()
             client = open_asyncio(self._protocol, self._settings)
             self._engine = ConsumerEngine(
                 client,

@@ -6,10 +6,13 @@ What must not live here: anything the synchronous Producer would need a copy of.
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Final, Generic, Self
+from typing import Any, Final, Generic, Self
+from weakref import WeakSet
 
 from penstock.client._arguments import seconds
 from penstock.client._callbacks import CallbackErrorHook, Callbacks, LoopCallbacks, Told, without_hook
@@ -18,7 +21,7 @@ from penstock.client._choosing import PartitionerFunction
 from penstock.client._committable import OffsetsLike, as_committed, as_group
 from penstock.client._connect import open_asyncio, protocol_of
 from penstock.client._ending import Ending, on_error_s, tell_beside
-from penstock.client._handle import Handle, check_loop, shown_address
+from penstock.client._handle import Handle, check_fork, check_loop, shown_address
 from penstock.client._intercepting import ProducerInterceptors, interceptors_of
 from penstock.client._loading import loaded, loaded_for
 from penstock.client._measuring import Measuring, MetricsHook
@@ -92,11 +95,13 @@ class AsyncProducer(Handle, Generic[K, V]):
         self._measuring = Measuring[ProducerMetrics](on_metrics, self._settings.config.metrics_interval_ms, told)
         self._measured = ProducerMetrics()
         self._home: asyncio.AbstractEventLoop | None = None
+        self._pid = os.getpid()
+        _all.add(self)
         self._closed = False
 
     def __del__(self) -> None:
-        # Under the synchronous class the loop goes on, and delivers.
-        if (engine := getattr(self, "_engine", None)) is not None and self._post is None:
+        # Under the synchronous class the loop goes on, and delivers, until the interpreter ends.
+        if (engine := getattr(self, "_engine", None)) is not None and (self._post is None or sys.is_finalizing()):
             tell_undelivered(engine.intake)
 
     async def __aenter__(self) -> Self:
@@ -280,6 +285,8 @@ class AsyncProducer(Handle, Generic[K, V]):
             self._check_loop()
             await under_way.hurry(timeout_s)
             return Ending(Counter(), None)  # the first one tells
+        if self._engine is not None:
+            self._check_loop()
         engine = self._ending = self._engine  # first: a callback that sends just now must find one of the two
         self._engine, self._closed = None, True
         if engine is None:
@@ -321,8 +328,10 @@ class AsyncProducer(Handle, Generic[K, V]):
         return f"{shown_address(self._settings.address)}, {state}"
 
     def _check_loop(self) -> None:
+        if self._engine is not None:
+            check_fork(self._pid)
         if self._home is not None:
-            check_loop(self._home, "AsyncProducer")
+            check_loop(self._home, "AsyncProducer", self._pid)
 
     async def _enter(self) -> None:
         engine = await self._start()
@@ -346,7 +355,7 @@ class AsyncProducer(Handle, Generic[K, V]):
             raise Closed("the producer is closed")
         self._check_loop()
         if self._engine is None:
-            self._home = asyncio.get_running_loop()
+            self._home, self._pid = asyncio.get_running_loop(), os.getpid()
             client = open_asyncio(self._protocol, self._settings)
             post = self._post or asyncio.get_running_loop().call_soon
             self._engine = ProducerEngine(
@@ -358,6 +367,18 @@ class AsyncProducer(Handle, Generic[K, V]):
                 partitioner=self._partitioner,
                 interceptors=self._interceptors,
             )
-            watch(self._engine.intake, self._log)
+            watch(self._engine.intake, self._log, None if self._post is None else self._engine.deliver)
             self._measuring.begin(self._engine.metrics)
         return self._engine
+
+
+_all: WeakSet[AsyncProducer[Any, Any]] = WeakSet()
+
+
+def _after_fork() -> None:
+    """A child may run the parent's loop on, but not its connections: `send` looks at ``_home`` only."""
+    for each in list(_all):
+        each._home = None
+
+
+os.register_at_fork(after_in_child=_after_fork)

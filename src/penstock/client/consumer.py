@@ -97,10 +97,10 @@ class Consumer(Handle, Generic[K, V]):
     ) -> None:
         me = threading.get_ident()
         if error is None:
-            self._loop.run(lambda: self._inner._end(None, handled=True, who=me))
+            self._loop.finish(lambda: self._inner._end(None, handled=True, who=me))
             return
         try:
-            self._loop.run(lambda: self._inner._leave(error, me))
+            self._loop.finish(lambda: self._inner._leave(error, me))
         except PenstockError as failure:  # this is the child of a fork
             tell_beside(error, f"closing the consumer failed as well: {failure!r}")
 
@@ -314,7 +314,7 @@ class Consumer(Handle, Generic[K, V]):
         me = threading.get_ident()
         mine = self._inner._poller in (None, me)
         handled = mine and not self._polling and not self._in_hand
-        self._loop.run(lambda: self._inner._end(timeout_s, handled=handled, who=me))
+        self._loop.finish(lambda: self._inner._end(timeout_s, handled=handled, who=me))
 
     def wakeup(self) -> None:
         """End a poll that waits, or the next one, by WakeUp; an iteration just ends. The consumer stays as it is.

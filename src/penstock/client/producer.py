@@ -82,7 +82,7 @@ class Producer(Handle, Generic[K, V]):
             self.close()
             return
         try:
-            self._loop.run(partial(self._inner._leave, error))
+            self._loop.finish(partial(self._inner._leave, error))
         except PenstockError as failure:  # of a process that was forked meanwhile
             tell_beside(error, f"closing the producer failed as well: {failure}")
 
@@ -184,7 +184,7 @@ class Producer(Handle, Generic[K, V]):
         ConnectionLost if the outcome is not known: call it again. Raises FencedError if another producer has the
         transactional id now.
         """
-        self._loop.run(self._inner.commit_transaction)
+        self._loop.finish(self._inner.commit_transaction)
 
     def abort_transaction(self) -> None:
         """Throw away what was put in since ``begin_transaction``; readers of committed records never see it.
@@ -223,7 +223,7 @@ class Producer(Handle, Generic[K, V]):
                 "flush() in a signal's handler that has interrupted a send() would wait for that send",
                 hint="close() may be called there, or a flag be set",
             )
-        self._loop.run(partial(self._inner.flush, timeout_s))
+        self._loop.finish(partial(self._inner.flush, timeout_s))
 
     def close(self, timeout_s: float | None = None) -> None:
         """Flush for at most ``timeout_s``, then hang up. Raises as ``flush``. Calling it again does nothing; while the
@@ -239,7 +239,7 @@ class Producer(Handle, Generic[K, V]):
         if engine is not None and self._interrupts_send():
             engine.intake.later(partial(self.close, timeout_s))
             return
-        self._loop.run(lambda: self._inner.close(timeout_s))
+        self._loop.finish(lambda: self._inner.close(timeout_s))
 
     def _interrupts_send(self) -> bool:
         engine = self._inner._engine

@@ -98,16 +98,18 @@ def test_until_end_stops_at_the_end_as_it_was_at_the_start(log: Broker, topic: s
 
     class MoreComesMeanwhile:
         safe_at_once = True
+        safe_at_end = True
 
-        def write(self, batch: Messages) -> None:
+        def write(self, batch: Messages) -> int:
             written.extend(record.value for record in batch)
             fill(log, "t", [b"later"] * 2, partition=0)
             fill(log, "t", [b"later"] * 2, partition=1)
+            return len(batch)
 
     with Consumer(topic, group="g") as consumer, StopRequests() as stop:
         ends = consumer.end_offsets(consumer.partitions_for("t"))
         fill(log, "t", [b"later"])  # in one fetch with those before the end
-        Reading(consumer, MoreComesMeanwhile(), commits=True).run(stop, ends=ends)
+        Reading(consumer, commits=True).run(MoreComesMeanwhile(), stop, ends=ends)
     assert written == [b"1", b"2", b"3"]
     assert committed(log, "g") == {0: 3}
 

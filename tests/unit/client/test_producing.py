@@ -164,6 +164,73 @@ def test_a_batch_that_is_too_large_is_sent_in_halves(log: FakeLog) -> None:
     assert [int((value or b"")[:3]) for value in stored(log)] == list(range(100))
 
 
+def refusals(log: FakeLog) -> int:
+    """Batches that were sent and are not in the log."""
+    return sum(map(len, sends(log))) - sum(len(each.batches) for each in log.partitions.values())
+
+
+async def send_and_flush(producer: AsyncProducer, count: int, size: int = 100) -> None:
+    for number in range(count):
+        await producer.send("t", b"%06d" % number + b"x" * (size - 6))
+    await producer.flush()
+
+
+def test_batches_after_one_that_was_too_large_are_small_enough(log: FakeLog) -> None:
+    log.largest_batch = 5_000
+
+    async def main() -> None:
+        async with AsyncProducer(ADDRESS, linger_ms=10) as producer:
+            await send_and_flush(producer, 2_000)
+            assert refusals(log) <= 5 * 7  # requests in flight, each halved from 256 KiB to below 5,000 bytes
+            before = refusals(log)
+            await send_and_flush(producer, 2_000)
+            assert refusals(log) == before
+
+    run(main())
+    assert [int((value or b"")[:6]) for value in stored(log)] == [*range(2_000), *range(2_000)]
+    data = log.partitions[Partition("t", 0)].batches[10:]
+    assert sum(map(len, data)) / len(data) > 1_000  # and not much smaller than they have to be
+
+
+def test_a_limit_that_was_raised_is_found_again(log: FakeLog) -> None:
+    log.largest_batch = 5_000
+
+    async def main() -> list[int]:
+        async with AsyncProducer(ADDRESS, linger_ms=10, metadata_max_age_ms=10_000) as producer:
+            await send_and_flush(producer, 1_000)
+            log.largest_batch = 1 << 20
+            for _ in range(8):
+                await passing(10)
+                await send_and_flush(producer, 10)
+            before = len(sends(log))
+            await send_and_flush(producer, 1_000)
+            return [records for request in sends(log)[before:] for records in request]
+
+    assert run(main()) == [1_000]
+
+
+def test_one_long_record_does_not_make_all_batches_small(log: FakeLog) -> None:
+    log.largest_batch = 50_000
+
+    async def main() -> list[int]:
+        async with AsyncProducer(ADDRESS, linger_ms=10) as producer:
+            for _ in range(100):
+                await producer.send("t", b"x" * 100)
+            bad = await producer.send("t", b"y" * 60_000)
+            for _ in range(100):
+                await producer.send("t", b"x" * 100)
+            with pytest.raises(ServerError, match="too large: a record that takes"):
+                await producer.flush()
+            assert isinstance(bad.exception(), ServerError)
+            before = len(sends(log))
+            await send_and_flush(producer, 1_000)
+            return [records for request in sends(log)[before:] for records in request]
+
+    sizes = run(main())
+    assert stored(log).count(b"x" * 100) == 200
+    assert min(sizes[:-1]) >= 100
+
+
 def test_a_refused_record_fails_alone_and_those_behind_it_arrive(log: FakeLog) -> None:
     log.faults["acknowledge"].append(None)
     log.largest_batch = 500

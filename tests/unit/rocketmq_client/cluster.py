@@ -59,6 +59,9 @@ class Cluster:
     seen: list[tuple[str, int, Any]] = field(default_factory=list)
     stored: asyncio.Event | None = None
     send_code: int = 0
+    most_bytes: int = 4 << 20
+    answers_to_too_much: tuple[int, str] = (13, "the message is illegal")
+    """A batch of more than `most_bytes`: the answer of brokers of 4.9."""
 
     def asked(self, method: methods.Method[Any, Any]) -> list[Any]:
         return [header for _, code, header in self.seen if code == method.code]
@@ -141,6 +144,8 @@ class Server:
             return None
         if refused is not None:
             return refusal(asked, refused, "no")
+        if len(asked.body) > self.cluster.most_bytes:
+            return refusal(asked, *(self.cluster.answers_to_too_much if asked.code == 320 else (13, "illegal")))
         handler = getattr(self, f"_answer_{asked.code}")
         found: Buffers | None = await handler(asked, header)
         return None if asked.is_one_way else found

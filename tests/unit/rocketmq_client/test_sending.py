@@ -149,6 +149,50 @@ def test_what_no_repetition_helps_is_given_up_and_the_rest_goes_on() -> None:
     go(work())
 
 
+@pytest.mark.parametrize(
+    "answered",
+    [
+        (13, "the message is illegal, maybe msg body or properties length not matched."),  # 4.9
+        (
+            1,
+            "java.lang.RuntimeException: message body size exceeded, org.apache.rocketmq.store.Some.encode(290)",
+        ),  # 5.4
+    ],
+)
+def test_a_batch_that_a_broker_finds_too_large_is_halved_and_later_ones_are_small(answered: tuple[int, str]) -> None:
+    async def work() -> None:
+        async with stage(Cluster(most_bytes=3_000, answers_to_too_much=answered)) as s:
+            sender, node = await opened(s)
+            values = [b"%03d" % number for number in range(200)]
+            (sent,) = await send(sender, node, sender.pack(ONE, rows(*values), Codec.NONE))
+            assert (sent.error, sent.offsets) == (None, tuple(range(200)))
+            assert [each.body for each in s.cluster.queues[QUEUE]] == values
+            assert not sender.avoids(ONE)
+            requests = len(s.cluster.asked(methods.SEND_BATCH_MESSAGE))
+            (sent,) = await send(sender, node, sender.pack(ONE, rows(*values), Codec.NONE))
+            assert sent.error is None
+            assert len(s.cluster.asked(methods.SEND_BATCH_MESSAGE)) - requests <= 18  # none of them in vain
+            assert len(s.cluster.queues[QUEUE]) == 400
+
+    go(work())
+
+
+def test_a_message_that_is_too_large_fails_alone_and_says_nothing_about_others() -> None:
+    async def work() -> None:
+        async with stage(Cluster(most_bytes=3_000)) as s:
+            sender, node = await opened(s, compress_over_bytes=0)
+            values = [b"a", b"x" * 4_000, *[b"b"] * 10]
+            (sent,) = await send(sender, node, sender.pack(ONE, rows(*values), Codec.NONE))
+            assert isinstance(sent.error, ServerError)
+            assert (sent.error.kind, sent.error.retriable) == (ErrorKind.RECORD_TOO_LARGE, False)
+            assert sent.offsets == (0, -1, *range(1, 11))
+            before = len(s.cluster.asked(methods.SEND_BATCH_MESSAGE))
+            await send(sender, node, sender.pack(ONE, rows(*[b"c"] * 10), Codec.NONE))
+            assert len(s.cluster.asked(methods.SEND_BATCH_MESSAGE)) == before + 1
+
+    go(work())
+
+
 @pytest.mark.parametrize("code", [10, 11, 12])
 def test_what_is_stored_less_safely_than_it_should_be_is_stored(code: int) -> None:
     async def work() -> None:

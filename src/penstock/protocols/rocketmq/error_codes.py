@@ -140,6 +140,15 @@ def rows() -> tuple[ErrorRow, ...]:
     return _ROWS
 
 
+def is_too_large(error: ServerError) -> bool:
+    """Whether a broker refused a message, or messages that were sent together, because of their size.
+
+    Brokers of 5.4 look at the size of a batch late, and what they raise there becomes a SYSTEM_ERROR.
+    """
+    late = error.code == Code.SYSTEM_ERROR and "size exceeded" in error.message
+    return late or error.code == Code.MESSAGE_ILLEGAL
+
+
 def error_of(code: int, remark: str | None = None, **where: Unpack[Where]) -> ServerError:
     """Return the error for an answer with ``code``; ``remark`` is the server's own text.
 

@@ -12,6 +12,8 @@ after a failure only the others are sent again.
 | 10, 11, 12 | stored, too, though not yet as safely as the broker should: taken as 0, as by Java's producers |
 | a code that another attempt may mend (`error_codes`), a connection that broke, no answer in time | sent again, though
   it may be stored; its broker is avoided by what may go elsewhere (`fault_latency`) |
+| 13, or 1 with "size exceeded", to several messages | halved, and each half sent; later requests to that broker are
+  as small. Where a batch has more bytes than `maxMessageSize`, brokers of 5.4 answer 1 and those of 4.9 answer 13 |
 | anything else | the error |
 
 Source: Apache RocketMQ 4.9 and 5.4, ``DefaultMQProducerImpl``.
@@ -21,7 +23,8 @@ from __future__ import annotations
 
 import copy
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
@@ -32,9 +35,10 @@ from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.client.fault_latency import FaultLatency
 from penstock.protocols.rocketmq.client.preparing import is_delayed, prepared, unique_ids
 from penstock.protocols.rocketmq.config.names import RETRY, UNWRITABLE, check_topic
-from penstock.protocols.rocketmq.error_codes import Code, error_of
+from penstock.protocols.rocketmq.error_codes import Code, error_of, is_too_large
 from penstock.protocols.rocketmq.methods import SEND_BATCH_MESSAGE, SEND_MESSAGE_V2, Method
 from penstock.protocols.rocketmq.rpc import Answered
+from penstock.seams.batch_limits import BatchLimits
 from penstock.seams.client import Packed, Sent
 from penstock.seams.framing import Buffer
 
@@ -46,6 +50,8 @@ if TYPE_CHECKING:
 __all__ = ["LANE", "STORED", "RocketPacked", "RocketSender"]
 
 LANE: Final = "send"
+_NO_LIMIT: Final = 1 << 62
+_BATCH_HEAD_BYTES: Final = 22
 _OF_A_BATCH: Final = "WAIT\x01true"
 STORED: Final = (Code.SUCCESS, Code.FLUSH_DISK_TIMEOUT, Code.SLAVE_NOT_AVAILABLE, Code.FLUSH_SLAVE_TIMEOUT)
 _NOT_THIS_MESSAGE: Final = frozenset({Code.MESSAGE_ILLEGAL, Code.NO_PERMISSION, Code.INVALID_PARAMETER})
@@ -88,6 +94,7 @@ class RocketSender:
         self._shared = shared
         self._rocket = rocket = shared.options.rocket
         self._ids = unique_ids(shared.channel)
+        self._limits = BatchLimits(_NO_LIMIT, shared.options.metadata_max_age_ms / 1_000)
         self._faults = FaultLatency(failed_s=rocket.avoid_failed_ms / 1_000, by_latency=rocket.avoid_slow_brokers)
 
     async def open(self) -> None:
@@ -134,26 +141,40 @@ class RocketSender:
         """Send what is open of one batch, request by request: the first error that another attempt may mend, or else
         the first one."""
         errors: list[PenstockError] = list(packed.refused.values())
-        for rows in self._requests(packed):
+        too_large: list[int] = []
+        waiting = deque(self._requests(packed, self._limits.of(node.name, self._shared.channel.monotonic())))
+        while waiting:
+            rows = waiting.popleft()
             error = await self._send_rows(node, packed, rows, timeout_s, one_way=one_way)
             if error is None:
+                continue
+            if isinstance(error, ServerError) and is_too_large(error) and len(rows) > 1:
+                # Each may be small enough: the broker also looks at what they weigh together.
+                middle = len(rows) // 2
+                waiting.extendleft([rows[middle:], rows[:middle]])
+                too_large.append(_weight(packed.messages[row] for row in rows))
                 continue
             errors.append(error)
             if error.retriable:
                 break  # what comes behind it would overtake it
             packed.refused.update(dict.fromkeys(rows, error))
+        if too_large and not errors:  # else one of them was the reason, by itself, and says nothing about requests
+            self._limits.refused(node.name, min(too_large), self._shared.channel.monotonic())
         return next((error for error in errors if error.retriable), errors[0] if errors else None)
 
-    def _requests(self, packed: RocketPacked) -> Iterator[list[int]]:
-        """Rows that travel together, in order."""
+    def _requests(self, packed: RocketPacked, most_bytes: int) -> Iterator[list[int]]:
+        """Rows that travel together, in order; several have ``most_bytes`` at most."""
         together: list[int] = []
+        left = most_bytes
         batches = self._rocket.batch_messages and not packed.partition.topic.startswith(RETRY)
         for row in packed.open_rows():
             message = packed.messages[row]
             alone = not batches or bool(message.sys_flag) or is_delayed(message)
-            if together and (alone or message.born_ms != packed.messages[together[0]].born_ms):
+            size = _weight((message,))
+            if together and (alone or size > left or message.born_ms != packed.messages[together[0]].born_ms):
                 yield together
                 together = []
+            left = (left if together else most_bytes) - size
             together.append(row)
             if alone:
                 yield together
@@ -177,6 +198,8 @@ class RocketSender:
                 accept=STORED, of=packed.partition, timeout_s=timeout_s, lane=LANE,
             )  # fmt: skip
         except PenstockError as shared:
+            if isinstance(shared, ServerError) and shared.code == Code.SYSTEM_ERROR and is_too_large(shared):
+                return error_of(Code.MESSAGE_ILLEGAL, shared.message)
             if not (isinstance(shared, ServerError) and shared.code in _NOT_THIS_MESSAGE):
                 self._faults.failed(node.name, channel.monotonic())
             return copy.copy(shared)  # a connection that breaks gives one error to all that wait on it
@@ -233,3 +256,8 @@ class RocketSender:
         if error is None:
             return Sent(packed, -1, -1, None)
         return Sent(packed, base, -1, error, tuple(packed.offsets))
+
+
+def _weight(messages: Iterable[Prepared]) -> int:
+    """About how many bytes they have as a batch."""
+    return sum(len(each.body) + len(each.properties) + _BATCH_HEAD_BYTES for each in messages)

@@ -23,7 +23,7 @@ from penstock.errors import (
 from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.enode.brokers import Broker
 from penstock.protocols.rocketmq.enode.relay import RocketRelay
-from penstock.protocols.rocketmq.error_codes import Code
+from penstock.protocols.rocketmq.error_codes import Code, is_too_large
 from penstock.protocols.rocketmq.methods import UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, Method
 from penstock.protocols.rocketmq.rpc import Answered, read_answer, request
 from penstock.seams.framing import Frame
@@ -133,7 +133,7 @@ def _as_log_says(error: ServerError) -> PenstockError:
     words = f"RocketMQ says: {error.message}"
     if error.kind is ErrorKind.UNKNOWN_TOPIC:
         return UnknownTopic(words, node=error.node)
-    if error.code == Code.MESSAGE_ILLEGAL:
+    if is_too_large(error):
         return BatchTooLarge(words, node=error.node)
     if error.code == Code.NO_PERMISSION:
         return Unsupported(words, node=error.node, hint="Allow it at the brokers: mqadmin updateTopicPerm")

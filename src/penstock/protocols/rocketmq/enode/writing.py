@@ -15,7 +15,7 @@ from typing import Final
 
 from penstock._dataclasses import dataclass
 from penstock.columnar.batch import batches
-from penstock.errors import PenstockError, Unsupported
+from penstock.errors import BatchTooLarge, PenstockError, Unsupported
 from penstock.model import Codec, Partition
 from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.config.names import DEAD_LETTER, RETRY
@@ -45,10 +45,11 @@ _SAID_OF_ALL: Final = "WAIT\x01true"
 
 @dataclass(slots=True)
 class _Entry:
-    """One batch: where it begins in its group's first lump, and whom to tell."""
+    """One batch: where it begins in its group's first lump, its own lumps, and whom to tell."""
 
     first: int
     count: int
+    lumps: list[Lump]
     told: Promise[Stored | PenstockError]
 
 
@@ -118,9 +119,9 @@ class Writing:
         if last is not None and len(found) == 1 and last.lumps[0].born_ms == found[0].born_ms and last.takes(found[0]):
             (there,) = last.lumps
             last.lumps = [Lump(there.body + found[0].body, there.messages + count, there.born_ms)]
-            last.entries.append(_Entry(there.messages, count, told))
+            last.entries.append(_Entry(there.messages, count, found, told))
         else:
-            groups.append(_Group(found, [_Entry(0, count, told)]))
+            groups.append(_Group(found, [_Entry(0, count, found, told)]))
         if begins:
             self._runtime.spawn(self._drain(home, groups), f"write to {home.topic} at {home.queue.broker}")
         return told
@@ -130,6 +131,13 @@ class Writing:
             group = groups.popleft()
             try:
                 bases = [await self._send(home, lump) for lump in group.lumps]
+            except BatchTooLarge as error:
+                if len(group.entries) > 1:  # each may be small enough
+                    for each in reversed(group.entries):
+                        groups.appendleft(_Group(each.lumps, [_Entry(0, each.count, each.lumps, each.told)]))
+                else:
+                    group.entries[0].told.set(error)
+                continue
             except PenstockError as error:
                 self._topics.forget(home.topic)
                 for entry in group.entries:
