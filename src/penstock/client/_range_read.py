@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from penstock.client._bad_records import BadRecords
 from penstock.errors import CorruptBatch, PenstockError, UsageError
 from penstock.model import LogRange, Partition
 from penstock.seams import Fetched, HearsOfMoves, LogClient, Retry
@@ -34,7 +35,13 @@ class RangeRead:
     """
 
     def __init__(
-        self, client: LogClient, wanted: LogRange, *, columns: Sequence[str] | None = None, fetch_bytes: int = 0
+        self,
+        client: LogClient,
+        wanted: LogRange,
+        *,
+        columns: Sequence[str] | None = None,
+        fetch_bytes: int = 0,
+        bad_records: BadRecords | None = None,
     ) -> None:
         if not 0 <= wanted.start <= wanted.end:
             raise UsageError(
@@ -44,6 +51,7 @@ class RangeRead:
         self._moved = client.moved if isinstance(client, HearsOfMoves) else None
         self._partition = Partition(wanted.topic, wanted.partition)
         self._columns = columns
+        self._bad_records = bad_records or BadRecords()
         self._end = self._source.end
         self._told = 0
         self.offset = self._source.start
@@ -97,7 +105,7 @@ class RangeRead:
     def _take(self, fetched: Fetched) -> Messages:
         """Decode; what damage left of it moves ``offset`` only up to the damage."""
         try:
-            messages, following = fetched.decode(stop=self._end, columns=self._columns)
+            messages, following, _ = self._bad_records.decode(fetched, stop=self._end, columns=self._columns)
         except PenstockError:
             self._source.close()
             raise
