@@ -69,9 +69,7 @@ class BadRecords:
         try:
             messages, following = fetched.decode(stop=stop, columns=columns)
         except (CorruptBatch, ProtocolViolation) as error:
-            if not isinstance(fetched, DecodesInPieces):
-                raise _worded(error, fetched.partition) from None
-            return self._in_pieces(fetched, error, stop, columns)
+            return self.decode_around(fetched, error, stop=stop, columns=columns)
         return messages, following, None
 
     @property
@@ -79,17 +77,20 @@ class BadRecords:
         """What becomes of a record that a deserializer refuses; None where that is an error."""
         return None if self._of_deserializers is OnBadRecord.FAIL else self._refused
 
-    def _in_pieces(
+    def decode_around(
         self,
         fetched: Fetched,
         error: CorruptBatch | ProtocolViolation,
-        stop: int | None,
-        columns: Sequence[str] | None,
+        *,
+        stop: int | None = None,
+        columns: Sequence[str] | None = None,
     ) -> tuple[Messages, int, PenstockError | None]:
-        assert isinstance(fetched, DecodesInPieces)
-        place: Partition = fetched.partition
+        """The same, of what cannot be decoded because of ``error``."""
+        place, offset = fetched.partition, fetched.offset
+        if not isinstance(fetched, DecodesInPieces):
+            raise _worded(error, place)
         parts: list[Part] = []
-        following: int = fetched.offset
+        following = offset
         size = 0
         for piece in fetched.pieces(stop=stop, columns=columns):
             if isinstance(piece, Messages):
@@ -102,14 +103,14 @@ class BadRecords:
                 continue
             if self._of_log is OnBadRecord.FAIL or piece.next_offset is None or piece.next_offset <= following:
                 failure = _worded(piece, place)
-                if following <= fetched.offset:
+                if following <= offset:
                     raise failure
                 return Messages(parts), following, failure
             self._count(place, piece)
             following = piece.next_offset if stop is None else min(piece.next_offset, stop)
             rows = [_raw(place, piece)] if self._of_log is OnBadRecord.RAW else []
             _append(parts, Part(place, None, following, records=rows))
-        if following <= fetched.offset:
+        if following <= offset:
             raise _worded(error, place)
         return Messages(parts), following, None
 

@@ -123,6 +123,7 @@ def _decoded(state: PartitionState, entry: Buffered, most: int) -> Messages | No
         messages = entry.decode(state.bad_records)
         if entry.next_offset <= entry.fetched.offset:
             if len(messages):
+                entry.messages = None
                 raise CorruptBatch(
                     f"the log gave {len(messages)} records, and says that the next offset is {entry.next_offset}",
                     topic=state.partition.topic,
@@ -130,9 +131,12 @@ def _decoded(state: PartitionState, entry: Buffered, most: int) -> Messages | No
                     offset=state.position,
                     hint="seek() behind this offset to go on",
                 )
-            # Not one whole batch: ask again, with nothing in front of it.
-            state.refetch()
-            return None
+            if state.fetch_offset is not None:
+                # Not one whole batch: ask again, with nothing in front of it.
+                state.refetch()
+                return None
+            messages = entry.decode_around(state.bad_records)
+        return messages
     return entry.messages
 
 

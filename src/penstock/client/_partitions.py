@@ -21,6 +21,7 @@ from penstock.columnar import Messages
 from penstock.errors import OffsetOutOfRange, PenstockError
 from penstock.model import Node, OffsetSpec, Partition
 from penstock.seams import Fetched
+from penstock.seams.client import not_whole
 
 __all__ = ["UNBOOKED", "Buffered", "Handout", "PartitionState", "Partitions"]
 
@@ -48,6 +49,12 @@ class Buffered:
     def decode(self, bad_records: BadRecords) -> Messages:
         """Decode all of it. Raises what stands at its beginning."""
         self.messages, self.next_offset, self.failure = bad_records.decode(self.fetched)
+        return self.messages
+
+    def decode_around(self, bad_records: BadRecords) -> Messages:
+        """The same, where it has not one whole batch, and should have."""
+        self.messages = None
+        self.messages, self.next_offset, self.failure = bad_records.decode_around(self.fetched, not_whole(self.fetched))
         return self.messages
 
 

@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from penstock.client._bad_records import BadRecords
-from penstock.errors import CorruptBatch, PenstockError, UsageError
+from penstock.errors import PenstockError, UsageError
 from penstock.model import LogRange, Partition
 from penstock.seams import Fetched, HearsOfMoves, LogClient, Retry
+from penstock.seams.client import not_whole
 
 if TYPE_CHECKING:
     from penstock.columnar import Messages
@@ -113,18 +114,18 @@ class RangeRead:
             self._source.close()  # the run ended early: before a damaged batch, or because it inflates to too much
         if following <= self.offset:
             if self._told <= self.offset:
-                raise self._not_whole(fetched)
+                return self._take_around(fetched)
             following = self._end  # what came begins behind the end: the rest of the range was compacted away
         self.offset = following
         return messages
 
-    def _not_whole(self, fetched: Fetched) -> CorruptBatch:
-        return CorruptBatch(
-            f"{fetched.size} bytes without one whole batch",
-            topic=fetched.partition.topic,
-            partition=fetched.partition.id,
-            offset=self.offset,
+    def _take_around(self, fetched: Fetched) -> Messages:
+        """The same, of an answer without one whole batch."""
+        self._source.close()
+        messages, self.offset, _ = self._bad_records.decode_around(
+            fetched, not_whole(fetched), stop=self._end, columns=self._columns
         )
+        return messages
 
     async def _wait_for_more(self, fetched: Fetched, short: Retry) -> None:
         text = f"the log ends at {fetched.high_watermark}, before the end of the range, {self._end}"

@@ -78,6 +78,16 @@ class Fetched(Protocol):
     def decode(self, *, stop: int | None = None, columns: Sequence[str] | None = None) -> tuple[Messages, int]: ...
 
 
+def not_whole(fetched: Fetched) -> CorruptBatch:
+    """The error for an answer without one whole batch, where there has to be one."""
+    return CorruptBatch(
+        f"{fetched.size} bytes without one whole batch",
+        topic=fetched.partition.topic,
+        partition=fetched.partition.id,
+        offset=fetched.offset,
+    )
+
+
 @runtime_checkable
 class DecodesInPieces(Protocol):
     """A `Fetched` that can be decoded around what is damaged in it."""
@@ -85,7 +95,8 @@ class DecodesInPieces(Protocol):
     def pieces(
         self, *, stop: int | None = None, columns: Sequence[str] | None = None
     ) -> Iterator[Messages | CorruptBatch]:
-        """Called when ``decode`` has raised: runs of good records and, in between, what cannot be decoded, by offset.
+        """Called when ``decode`` has raised, or found nothing where a whole batch has to be: runs of good records and,
+        in between, what cannot be decoded, by offset.
 
         Each error says ``offset`` and, where it can be told, ``next_offset``, behind which the next piece begins. May
         end before everything was looked at; the rest is fetched again then.

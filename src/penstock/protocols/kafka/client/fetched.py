@@ -20,7 +20,7 @@ from penstock.protocols.kafka.client.lineage import UNKNOWN, Stretch
 from penstock.protocols.kafka.client.options import KafkaOptions
 from penstock.protocols.kafka.messages.fetch import FetchResponsePartition
 from penstock.protocols.kafka.messages.plain_fetch import Part
-from penstock.seams.client import ReadFrom
+from penstock.seams.client import ReadFrom, not_whole
 from penstock.seams.framing import Buffer
 
 if TYPE_CHECKING:
@@ -100,8 +100,6 @@ class KafkaFetched:
             if few is not None:
                 return Messages.of_records(self.partition, *few), few[1]
         found = self._decoded(0, self.offset, stop, columns)
-        if not found.consumed and self._records and self.next_offset <= self.offset:
-            raise CorruptBatch(f"{self.size} bytes without one whole batch", offset=self.offset)
         return Messages.of(self.partition, found.batch, found.next_offset), found.next_offset
 
     def pieces(
@@ -120,8 +118,8 @@ class KafkaFetched:
                 at, start = end, bad.next_offset
             else:
                 if found.consumed == at:
-                    if self.next_offset <= start and start == self.offset:
-                        yield self._damage(CorruptBatch(f"{size} bytes without one whole batch"), at, start)[0]
+                    if self.next_offset <= start == self.offset:
+                        yield self._damage(not_whole(self), at, start)[0]
                     return
                 yield Messages.of(self.partition, found.batch, found.next_offset)
                 at, start = found.consumed, max(start, found.next_offset)
