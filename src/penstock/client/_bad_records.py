@@ -171,5 +171,7 @@ def _worded(error: CorruptBatch | ProtocolViolation, place: Partition) -> Corrup
     if following is None:
         error.hint = "Where the next record begins cannot be told: seek() to a later offset to go on"
     else:
-        error.hint = f"seek() to offset {following} goes on behind it, and so does on_bad_record=skip or raw"
+        error.hint = (
+            f"seek() to offset {following} to go on behind it, or set on_bad_record (in Spark onBadRecord) to skip or raw"
+        )
     return error

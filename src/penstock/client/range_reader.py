@@ -54,7 +54,7 @@ class RangeReader(Handle):
         self._bad_records = BadRecords(
             settings.config.on_bad_record,
             skips=protocol.skips_bad_records,
-            log=client_log("reader", settings.config),
+            log=client_log("consumer", settings.config),
         )
         self._client = open_blocking(protocol, settings, self._calls.stop)
         kernels.compile_beside(compile_beside)
