@@ -171,7 +171,6 @@ def _worded(error: CorruptBatch | ProtocolViolation, place: Partition) -> Corrup
     if following is None:
         error.hint = "Where the next record begins cannot be told: seek() to a later offset to go on"
     else:
-        error.hint = (
-            f"seek() to offset {following} to go on behind it, or set on_bad_record (in Spark onBadRecord) to skip or raw"
-        )
+        option = "on_bad_record (in Spark onBadRecord)"
+        error.hint = f"seek() to offset {following} to go on behind it, or set {option} to skip or raw"
     return error

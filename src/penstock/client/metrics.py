@@ -53,7 +53,7 @@ def _since(later: M, earlier: M) -> M:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMetrics:
-    """A consumer at one moment. ``bad_records_total`` is ours; Java's names: ``fetch`` fetch-latency, fetch-total; ``fetched_bytes_total``
+    """A consumer at one moment. Java's names: ``fetch`` fetch-latency, fetch-total; ``fetched_bytes_total``
     bytes-consumed-total; ``records_total`` records-consumed-total; ``commit``, ``rebalance`` commit-latency and
     rebalance-latency, with their totals (``rebalance``: from the join to the assignment); ``rebalance_failed_total``
     failed-rebalance-total; ``poll`` time in ``poll``, ``between_polls`` time-between-poll; ``last_poll_ms_ago``

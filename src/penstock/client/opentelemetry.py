@@ -162,7 +162,9 @@ INSTRUMENTS: Final[Mapping[type[Snapshot], tuple[Instrument, ...]]] = {
     ConsumerMetrics: (
         _counter(f"{_C}.records", "{record}", "records that polls returned", "records_total"),
         _counter(
-            f"{_C}.records.bad", "{record}", "records that could not be decoded, skipped or passed on raw",
+            f"{_C}.records.bad",
+            "{record}",
+            "records that could not be decoded, skipped or passed on raw",
             "bad_records_total",
         ),
         _counter(f"{_C}.fetched", "By", "what fetches brought, compressed or not", "fetched_bytes_total"),

@@ -138,9 +138,7 @@ def tubemq(*sent: bytes) -> Open:
 
 
 def message(payload: bytes, *, flag: int = 0, off: int = 0) -> bytes:
-    one = TransferedMessage(
-        message_id=7, check_sum=records.checksum(payload) ^ off, pay_load_data=payload, flag=flag
-    )
+    one = TransferedMessage(message_id=7, check_sum=records.checksum(payload) ^ off, pay_load_data=payload, flag=flag)
     return framed(encode(one))
 
 

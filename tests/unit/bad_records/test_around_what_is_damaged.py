@@ -227,7 +227,7 @@ def test_raw_bytes_of_the_log_are_no_deserializers_business() -> None:
 
 def test_a_pickled_batch_still_knows_what_to_do() -> None:
     messages, _ = deserialized(OnBadRecord.SKIP, b"1", b"two", b"3")
-    again = pickle.loads(pickle.dumps(messages))  # noqa: S301 - our own
+    again = pickle.loads(pickle.dumps(messages))
     logging.getLogger("penstock.consumer")
     assert [each.value for each in again] == [1, 3]
 
