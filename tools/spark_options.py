@@ -38,6 +38,7 @@ SOURCE: Sections = {
     "Consumer groups": ("commitOffsets", "group", "kafka.group.id", "groupIdPrefix"),
     "When something is wrong": (
         "failOnDataLoss",
+        "onBadRecord",
         "kafkaConsumer.pollTimeoutMs",
         "fetchOffset.numRetries",
         "fetchOffset.retryIntervalMs",
@@ -63,6 +64,7 @@ SOURCE_DEFAULTS: Mapping[str, str] = {
     "valueFormat": "binary",
     "commitOffsets": "false",
     "failOnDataLoss": "true",
+    "onBadRecord": "auto",
     "kafkaConsumer.pollTimeoutMs": "120000",
     "fetchOffset.numRetries": "3",
     "fetchOffset.retryIntervalMs": "10",

@@ -213,7 +213,15 @@ class ProtocolViolation(RemoteError):
 
 
 class CorruptBatch(RemoteError):
-    """A record batch whose checksum, lengths or counts do not agree."""
+    """Records that cannot be decoded: their checksum, lengths, counts or compression are wrong.
+
+    ``offset`` is the first that is lost, ``next_offset`` the place where reading can go on (None: it cannot be told),
+    ``records`` about how many are lost, and ``raw`` their bytes as the log has them.
+    """
+
+    next_offset: int | None = None
+    records: int = 1
+    raw: bytes = b""
 
 
 class ConnectionLost(RemoteError):

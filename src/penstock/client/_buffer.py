@@ -13,7 +13,7 @@ from typing import Final
 from penstock.client._loading import columns_there
 from penstock.client._partitions import Buffered, Partitions, PartitionState
 from penstock.columnar import Messages
-from penstock.errors import PenstockError
+from penstock.errors import CorruptBatch, PenstockError
 from penstock.seams import Fetched, HasHead
 
 __all__ = ["take"]
@@ -120,11 +120,23 @@ def _decoded(state: PartitionState, entry: Buffered, most: int) -> Messages | No
             entry.messages, entry.next_offset = head, entry.fetched.offset
             entry.more = entry.next_offset < entry.fetched.next_offset
             return head
-        entry.messages, entry.next_offset = entry.fetched.decode()
-        if entry.next_offset <= entry.fetched.offset and not len(entry.messages):
-            # Not one whole batch: ask again, with nothing in front of it.
-            state.refetch()
-            return None
+        messages = entry.decode(state.bad_records)
+        if entry.next_offset <= entry.fetched.offset:
+            if len(messages):
+                entry.messages = None
+                raise CorruptBatch(
+                    f"the log gave {len(messages)} records, and says that the next offset is {entry.next_offset}",
+                    topic=state.partition.topic,
+                    partition=state.partition.id,
+                    offset=state.position,
+                    hint="seek() behind this offset to go on",
+                )
+            if state.fetch_offset is not None:
+                # Not one whole batch: ask again, with nothing in front of it.
+                state.refetch()
+                return None
+            messages = entry.decode_around(state.bad_records)
+        return messages
     return entry.messages
 
 

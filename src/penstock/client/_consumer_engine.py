@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from penstock.client._arguments import TopicNames
+from penstock.client._bad_records import BadRecords
 from penstock.client._batch_consumption import BatchConsumption
 from penstock.client._consumption import CommitsHeard, Consumption, Within
 from penstock.client._interrupts import Interrupts, Wait
@@ -54,6 +55,7 @@ class ConsumerEngine:
         surroundings: Surroundings | None = None,
         interrupts: Interrupts | None = None,
         committed: CommitsHeard | None = None,
+        bad_records: BadRecords | None = None,
     ) -> None:
         self._interrupts = interrupts or Interrupts()
         self.client = client
@@ -65,7 +67,8 @@ class ConsumerEngine:
         self._news = News()
         self._interrupts.ring = self._news.ring
         self._failure: BaseException | None = None
-        self.partitions = Partitions()
+        self._bad_records = bad_records or BadRecords(config.on_bad_record, log=client_log("consumer", config))
+        self.partitions = Partitions(self._bad_records)
         dice = (surroundings or Surroundings()).dice
         backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, dice)
         log = self._log = client_log("consumer", config)
@@ -242,6 +245,7 @@ class ConsumerEngine:
             fetch_failed_total=meter.fetch_failed,
             fetched_bytes_total=meter.fetched_bytes,
             records_total=meter.records,
+            bad_records_total=self._bad_records.total,
             poll=meter.poll.timing,
             between_polls=meter.between_polls.timing,
             last_poll_ms_ago=None if meter.last_poll is None else (now - meter.last_poll) * 1_000,

@@ -264,9 +264,7 @@ class Fetcher:
         moved: list[ReadFrom] = []
         for answer in answers:
             asked = round_.reads[answer.partition]
-            if self.straight.keep(asked.state, answer) or self._receive(
-                answer, asked.state, asked.version, round_.node
-            ):
+            if self.straight.keep(asked.state, answer) or self._receive(answer, asked, round_.node, answers):
                 asked.read = ReadFrom(answer.partition, answer.next_offset, asked.read.max_bytes)
                 moved.append(asked.read)
         if not moved:
@@ -294,7 +292,7 @@ class Fetcher:
         for answer in answers:
             asked = round_.reads.get(answer.partition)
             if asked is not None:
-                news |= self._receive(answer, asked.state, asked.version, round_.node)
+                news |= self._receive(answer, asked, round_.node, answers)
         return news
 
     def _nothing_came(self, round_: Round, *, still: bool = False) -> None:
@@ -329,15 +327,21 @@ class Fetcher:
         everything = self._config.isolation_level is IsolationLevel.READ_UNCOMMITTED
         return everything and (state.fetch_offset or 0) < state.high_watermark
 
-    def _receive(self, answer: Fetched, state: PartitionState, version: int, node: Node) -> bool:
-        """Keep one partition's answer; True if there was something in it."""
-        if self._partitions.get(state.partition) is not state or state.version != version:
+    def _receive(self, answer: Fetched, asked: Asked, node: Node, answers: Sequence[Fetched]) -> bool:
+        """Keep one partition's answer, of ``answers``; True if there was something in it."""
+        state = asked.state
+        if self._partitions.get(state.partition) is not state or state.version != asked.version:
             return True  # the partition was given up, or the application went elsewhere
         if answer.error is not None:
             return self._trouble(answer.error, state, node)
         state.failed_at = None
         state.high_watermark = answer.high_watermark
         if not answer.size or answer.next_offset <= answer.offset:
+            if answer.size and not state.buffer and sum(1 for each in answers if each.size) == 1:
+                # Whatever its limit, an answer has its first batch whole: so its head does not tell the truth.
+                state.arrive(answer)
+                state.fetch_offset = None  # where the next one begins is found out when this one is taken
+                return True
             # Of what is there less than one whole batch may have come through: other partitions had filled the answer.
             state.drained = state.drained and not self._is_behind(state)
             return False

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from penstock._dataclasses import dataclass
 from penstock.client._offsets import end_offsets
 from penstock.client._range_read import RangeRead
-from penstock.errors import ErrorKind, OffsetOutOfRange, ServerError
+from penstock.errors import CorruptBatch, ErrorKind, OffsetOutOfRange, ProtocolViolation, ServerError
 from penstock.model import LogRange, Partition
 from penstock.seams import LogClient
 
@@ -21,7 +21,7 @@ class Lag:
     """``offsets`` lie between ``committed`` and the log's ``end``.
 
     ``seconds`` is the age of the oldest record that is not committed: 0.0 if there is none, None if it was deleted or
-    has no timestamp.
+    has no timestamp, or cannot be decoded.
     """
 
     committed: int
@@ -66,7 +66,7 @@ async def _timestamp_at(client: LogClient, partition: Partition, offset: int, en
     read = RangeRead(client, wanted, columns=["offset", "timestamp"], fetch_bytes=_ONE_BATCH)
     try:
         messages = await read.next()
-    except OffsetOutOfRange:
+    except (OffsetOutOfRange, CorruptBatch, ProtocolViolation):
         return None
     finally:
         read.close()

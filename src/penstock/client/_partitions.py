@@ -16,10 +16,12 @@ from operator import attrgetter
 from typing import Final
 
 from penstock._dataclasses import dataclass
+from penstock.client._bad_records import BadRecords
 from penstock.columnar import Messages
 from penstock.errors import OffsetOutOfRange, PenstockError
 from penstock.model import Node, OffsetSpec, Partition
 from penstock.seams import Fetched
+from penstock.seams.client import not_whole
 
 __all__ = ["UNBOOKED", "Buffered", "Handout", "PartitionState", "Partitions"]
 
@@ -33,7 +35,8 @@ _served: Final = attrgetter("served")
 class Buffered:
     """A fetch that has arrived. Once decoded, ``messages`` are its rows, of which ``taken`` were handed out.
 
-    ``more``: they are its first ones only, and the others have not been decoded.
+    ``more``: they are its first ones only, and the others have not been decoded. ``failure`` is what stands behind
+    them, and is raised when they are taken.
     """
 
     fetched: Fetched
@@ -41,6 +44,18 @@ class Buffered:
     next_offset: int = -1
     taken: int = 0
     more: bool = False
+    failure: PenstockError | None = None
+
+    def decode(self, bad_records: BadRecords) -> Messages:
+        """Decode all of it. Raises what stands at its beginning."""
+        self.messages, self.next_offset, self.failure = bad_records.decode(self.fetched)
+        return self.messages
+
+    def decode_around(self, bad_records: BadRecords) -> Messages:
+        """The same, where it has not one whole batch, and should have."""
+        self.messages = None
+        self.messages, self.next_offset, self.failure = bad_records.decode_around(self.fetched, not_whole(self.fetched))
+        return self.messages
 
 
 @dataclass(slots=True)
@@ -77,6 +92,7 @@ class PartitionState:
     """
 
     partition: Partition
+    bad_records: BadRecords
     position: int | None = None
     fetch_offset: int | None = None
     version: int = 0
@@ -144,7 +160,8 @@ class PartitionState:
 class Partitions:
     """The assignment, in order of their arrival."""
 
-    def __init__(self) -> None:
+    def __init__(self, bad_records: BadRecords | None = None) -> None:
+        self._bad_records = bad_records or BadRecords()
         self._states: dict[Partition, PartitionState] = {}
         self.changes = 0
         """Grows whenever partitions come or go."""
@@ -205,7 +222,7 @@ class Partitions:
         self.changes += 1
         for partition, start in starts.items():
             # Versions never repeat, so that an answer to an earlier ownership does not fit this one.
-            state = PartitionState(partition, version=next(self._versions))
+            state = PartitionState(partition, self._bad_records, version=next(self._versions))
             if start is not None:
                 state.jump(start)
             self._states[partition] = state

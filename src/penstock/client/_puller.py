@@ -216,13 +216,14 @@ def _take_from(state: PartitionState, most: int) -> tuple[list[Messages], int]:
     if context != state.handout.context:
         state.done(entry)
         return [], 0
-    if entry.messages is None:
-        entry.messages, entry.next_offset = entry.fetched.decode()
-    part = entry.messages[entry.taken : entry.taken + most]
+    messages = entry.decode(state.bad_records) if entry.messages is None else entry.messages
+    if entry.failure is not None and entry.taken == len(messages):
+        raise entry.failure
+    part = messages[entry.taken : entry.taken + most]
     entry.taken += len(part)
     if len(part):
         state.handout.begun = context
-    if entry.taken == len(entry.messages):
+    if entry.taken == len(messages) and entry.failure is None:
         state.handout.handed = context
         state.done(entry)
     return ([part], len(part)) if len(part) else ([], 0)

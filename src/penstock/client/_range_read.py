@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from penstock.errors import CorruptBatch, PenstockError, UsageError
+from penstock.client._bad_records import BadRecords
+from penstock.errors import PenstockError, UsageError
 from penstock.model import LogRange, Partition
 from penstock.seams import Fetched, HearsOfMoves, LogClient, Retry
+from penstock.seams.client import not_whole
 
 if TYPE_CHECKING:
     from penstock.columnar import Messages
@@ -34,7 +36,13 @@ class RangeRead:
     """
 
     def __init__(
-        self, client: LogClient, wanted: LogRange, *, columns: Sequence[str] | None = None, fetch_bytes: int = 0
+        self,
+        client: LogClient,
+        wanted: LogRange,
+        *,
+        columns: Sequence[str] | None = None,
+        fetch_bytes: int = 0,
+        bad_records: BadRecords | None = None,
     ) -> None:
         if not 0 <= wanted.start <= wanted.end:
             raise UsageError(
@@ -44,6 +52,7 @@ class RangeRead:
         self._moved = client.moved if isinstance(client, HearsOfMoves) else None
         self._partition = Partition(wanted.topic, wanted.partition)
         self._columns = columns
+        self._bad_records = bad_records or BadRecords()
         self._end = self._source.end
         self._told = 0
         self.offset = self._source.start
@@ -97,7 +106,7 @@ class RangeRead:
     def _take(self, fetched: Fetched) -> Messages:
         """Decode; what damage left of it moves ``offset`` only up to the damage."""
         try:
-            messages, following = fetched.decode(stop=self._end, columns=self._columns)
+            messages, following, _ = self._bad_records.decode(fetched, stop=self._end, columns=self._columns)
         except PenstockError:
             self._source.close()
             raise
@@ -105,18 +114,18 @@ class RangeRead:
             self._source.close()  # the run ended early: before a damaged batch, or because it inflates to too much
         if following <= self.offset:
             if self._told <= self.offset:
-                raise self._not_whole(fetched)
+                return self._take_around(fetched)
             following = self._end  # what came begins behind the end: the rest of the range was compacted away
         self.offset = following
         return messages
 
-    def _not_whole(self, fetched: Fetched) -> CorruptBatch:
-        return CorruptBatch(
-            f"{fetched.size} bytes without one whole batch",
-            topic=fetched.partition.topic,
-            partition=fetched.partition.id,
-            offset=self.offset,
+    def _take_around(self, fetched: Fetched) -> Messages:
+        """The same, of an answer without one whole batch."""
+        self._source.close()
+        messages, self.offset, _ = self._bad_records.decode_around(
+            fetched, not_whole(fetched), stop=self._end, columns=self._columns
         )
+        return messages
 
     async def _wait_for_more(self, fetched: Fetched, short: Retry) -> None:
         text = f"the log ends at {fetched.high_watermark}, before the end of the range, {self._end}"

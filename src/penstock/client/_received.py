@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from penstock.client._intercepting import ConsumerInterceptors
 from penstock.columnar import Messages
-from penstock.columnar.payloads import Deserializer
+from penstock.columnar.payloads import Deserializer, Deserializers, Refused
 from penstock.errors import ConfigError
 
 __all__ = ["check_callable", "receiving"]
@@ -23,16 +23,15 @@ def check_callable(name: str, given: object, hint: str) -> None:
 
 
 def receiving(
-    key: object, value: object, interceptors: ConsumerInterceptors
+    key: object, value: object, interceptors: ConsumerInterceptors, refused: Refused | None = None
 ) -> Callable[[Messages], Messages[Any, Any]]:
     """What each batch goes through. Raises ConfigError for what cannot be called."""
     for name, given in (("key_deserializer", key), ("value_deserializer", value)):
         check_callable(name, given, "For JSON it is penstock.from_json, for text penstock.from_utf8")
     if key is None and value is None:
         return interceptors.polled if interceptors else _as_it_is
-    of_key = cast("Deserializer[Any] | None", key)
-    of_value = cast("Deserializer[Any] | None", value)
-    return lambda batch: interceptors.polled(batch.deserialized(key=of_key, value=of_value))
+    makes = Deserializers(cast("Deserializer[Any] | None", key), cast("Deserializer[Any] | None", value), refused)
+    return lambda batch: interceptors.polled(batch.deserialized_by(makes))
 
 
 def _as_it_is(batch: Messages) -> Messages:

@@ -19,6 +19,7 @@ from penstock.client._arguments import (
     check_starts,
     seconds,
 )
+from penstock.client._bad_records import BadRecords
 from penstock.client._callbacks import CallbackErrorHook, Told, without_hook
 from penstock.client._committable import CommitCallback, OffsetsLike
 from penstock.client._connect import open_asyncio, protocol_of
@@ -89,7 +90,9 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
         self._log = client_log("consumer", self._settings.config)
         self._told = Told(self._log, on_callback_error)
         self._interceptors = ConsumerInterceptors(interceptors_of(ConsumerInterceptor, interceptors), self._told)
-        self._received = receiving(key_deserializer, value_deserializer, self._interceptors)
+        choice = self._settings.config.on_bad_record
+        self._bad_records = BadRecords(choice, skips=self._protocol.skips_bad_records, log=self._log)
+        self._received = receiving(key_deserializer, value_deserializer, self._interceptors, self._bad_records.refused)
         self._addressed = of_address(self._settings.address.topics)
         self._call: Call = call_on_loop
         self._decodes_on_loop = True
@@ -382,6 +385,7 @@ class AsyncConsumer(ConsumerEnd, Generic[K, V]):
                 self._call,
                 interrupts=self._interrupts,
                 committed=self._interceptors.committed if self._interceptors else None,
+                bad_records=self._bad_records,
             )
             self._measuring.begin(self._engine.metrics)
             if subscribe and self._settings.address.topics:

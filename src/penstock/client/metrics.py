@@ -68,6 +68,8 @@ class ConsumerMetrics:
     fetch_failed_total: int = 0
     fetched_bytes_total: int = 0
     records_total: int = 0
+    bad_records_total: int = 0
+    """Records that could not be decoded or deserialized, and were skipped or passed on raw (``on_bad_record``)."""
     poll: Timing = _NEVER
     between_polls: Timing = _NEVER
     last_poll_ms_ago: float | None = None

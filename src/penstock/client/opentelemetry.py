@@ -161,6 +161,12 @@ _P: Final = "penstock.producer"
 INSTRUMENTS: Final[Mapping[type[Snapshot], tuple[Instrument, ...]]] = {
     ConsumerMetrics: (
         _counter(f"{_C}.records", "{record}", "records that polls returned", "records_total"),
+        _counter(
+            f"{_C}.records.bad",
+            "{record}",
+            "records that could not be decoded, skipped or passed on raw",
+            "bad_records_total",
+        ),
         _counter(f"{_C}.fetched", "By", "what fetches brought, compressed or not", "fetched_bytes_total"),
         *_timed(f"{_C}.fetch", "{fetch}", "fetch", "fetches that were answered", "how long answers took"),
         _counter(f"{_C}.fetch.failed", "{fetch}", "fetches that failed", "fetch_failed_total"),

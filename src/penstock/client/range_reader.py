@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar
 
 from penstock import kernels
 from penstock.client._arguments import check_partitions
+from penstock.client._bad_records import BadRecords
 from penstock.client._blocking_calls import BlockingCalls
 from penstock.client._compiling import compile_beside
 from penstock.client._connect import open_blocking, protocol_of
@@ -22,6 +23,7 @@ from penstock.client._range_read import RangeRead
 from penstock.client._settings import split_options
 from penstock.columnar import Messages
 from penstock.config import OptionValue, reader_settings
+from penstock.config.logs import client_log
 from penstock.errors import LogTruncated, UsageError
 from penstock.model import Committed, LogRange, OffsetSpec, Partition, PartitionLike, TopicInfo
 from penstock.seams import FoundOffset, TellsTruncation
@@ -49,6 +51,11 @@ class RangeReader(Handle):
         self._address = settings.address
         self._fetch_bytes = settings.config.max_partition_fetch_bytes
         self._calls = BlockingCalls("reader", self._hang_up)
+        self._bad_records = BadRecords(
+            settings.config.on_bad_record,
+            skips=protocol.skips_bad_records,
+            log=client_log("consumer", settings.config),
+        )
         self._client = open_blocking(protocol, settings, self._calls.stop)
         kernels.compile_beside(compile_beside)
 
@@ -78,6 +85,11 @@ class RangeReader(Handle):
         self._calls.check()
         runs = self._read(wanted if isinstance(wanted, LogRange) else self._whole(wanted), columns)
         return runs if batch_rows is None else _cut(runs, batch_rows)
+
+    @property
+    def bad_records_total(self) -> int:
+        """How many records could not be decoded, and were skipped or passed on raw, as ``on_bad_record`` says."""
+        return self._bad_records.total
 
     def topics(self, names: Collection[str] | None = None, *, internal: bool = False) -> Mapping[str, TopicInfo]:
         """Topics by name; one that does not exist is absent. None: all, the log's own only with ``internal``."""
@@ -131,7 +143,9 @@ class RangeReader(Handle):
         return LogRange.of(partition, starts[partition], ends[partition])
 
     def _read(self, wanted: LogRange, columns: Sequence[str] | None) -> Iterator[Messages]:
-        read = RangeRead(self._client, wanted, columns=columns, fetch_bytes=self._fetch_bytes)
+        read = RangeRead(
+            self._client, wanted, columns=columns, fetch_bytes=self._fetch_bytes, bad_records=self._bad_records
+        )
         try:
             while (messages := self._run(read.next())) is not None:
                 yield messages

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from penstock.columnar.payloads import Deserializer, Deserializers
     from penstock.columnar.pickled import Packed
 
-__all__ = ["Messages", "Part"]
+__all__ = ["Messages", "Part", "records_of"]
 
 K2 = TypeVar("K2")
 V2 = TypeVar("V2")
@@ -198,15 +198,11 @@ class Messages(Generic[K, V]):
         records = self._raw() if few is None else iter(few)
         if self._makes is None:
             return records  # type: ignore[return-value] # bytes, which K and V are then
-        return map(self._makes.record, records)
+        return self._makes.records(records)
 
     def _raw(self) -> Iterator[Record]:
         for part in self._parts:
-            if part.records is not None:
-                yield from part.records
-                continue
-            for first in range(0, part.num_rows, _AT_ONCE):
-                yield from _records(part.partition, part.batch.slice(first, _AT_ONCE))
+            yield from records_of(part)
 
     @overload
     def __getitem__(self, index: int) -> Record[K, V]: ...
@@ -248,13 +244,19 @@ class Messages(Generic[K, V]):
         """Return the same records, whose keys and values are made objects where somebody iterates.
 
         Columns stay bytes; a key or a value that is null stays None. Without both, bytes again. Iterating raises
-        DeserializationError for a payload that is not as expected.
+        DeserializationError for a payload that is not as expected; of a batch that a consumer returned, what its
+        ``on_bad_record`` says becomes of such a record.
 
         >>> [message.value["delay"] for message in messages.deserialized(value=penstock.from_json)]   # doctest: +SKIP
         """
         from penstock.columnar.payloads import Deserializers
 
-        return _making(self._parts, None if key is None and value is None else Deserializers(key, value))
+        refused = None if self._makes is None else self._makes.refused
+        return _making(self._parts, None if key is None and value is None else Deserializers(key, value, refused))
+
+    def deserialized_by(self, makes: Deserializers) -> Messages[Any, Any]:
+        """As ``deserialized``, for clients: also with what becomes of a record that is refused."""
+        return _making(self._parts, makes)
 
     def to_arrow(self, columns: Sequence[str] | None = None, *, deserialized: bool = False) -> pa.Table:
         """Return the rows as a table, one chunk a part, payloads not copied; ``columns`` in their order.
@@ -323,6 +325,15 @@ class Messages(Generic[K, V]):
         there = [set(part.batch.schema.names) for part in self._parts] or [set(COLUMNS)]
         common = set.intersection(*there) | {"topic", "partition"}
         return [name for name in COLUMNS if name in common]
+
+
+def records_of(part: Part) -> Iterator[Record]:
+    """Its rows as records, with keys and values as bytes."""
+    if part.records is not None:
+        yield from part.records
+        return
+    for first in range(0, part.num_rows, _AT_ONCE):
+        yield from _records(part.partition, part.batch.slice(first, _AT_ONCE))
 
 
 def _part(partition: Partition, streams: Sequence[Packed], next_offset: int, context: str) -> Part:

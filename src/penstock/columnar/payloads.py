@@ -6,7 +6,7 @@ Columns stay bytes unless objects are asked for. What must not live here: record
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeAlias, TypeVar
 
 from penstock._dataclasses import dataclass
@@ -14,11 +14,15 @@ from penstock.errors import DeserializationError, UsageError
 from penstock.model import Record
 
 __all__ = [
+    "ERROR_HEADER",
+    "RECORDS_HEADER",
     "Deserializer",
     "Deserializers",
+    "Refused",
     "Serializer",
     "from_json",
     "from_utf8",
+    "is_raw",
     "made",
     "serialized",
     "to_json",
@@ -30,6 +34,15 @@ Deserializer: TypeAlias = Callable[[bytes], T]
 """Makes an object of a key or a value; one that is null stays None, without a call."""
 Serializer: TypeAlias = Callable[[T], bytes | None]
 """Makes bytes of a key or a value; None stays null, without a call."""
+
+Refused: TypeAlias = Callable[[DeserializationError, Record[Any, Any]], Record[Any, Any] | None]
+"""Returns what stands for a record, here with its bytes, that a deserializer has refused; None leaves it out."""
+
+ERROR_HEADER: Final = "penstock.error"
+"""The last header of a record whose value is raw bytes, because it could not be decoded: what is wrong with it."""
+
+RECORDS_HEADER: Final = "penstock.error.records"
+"""A header of such a record: about how many records the bytes hold, if more than one."""
 
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
@@ -72,10 +85,26 @@ def to_utf8(value: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Deserializers:
-    """What a reader wants made of keys and of values; None leaves bytes."""
+    """What a reader wants made of keys and of values; None leaves bytes. ``refused`` None raises what they raise."""
 
     key: Deserializer[Any] | None = None
     value: Deserializer[Any] | None = None
+    refused: Refused | None = None
+
+    def records(self, raw: Iterable[Record]) -> Iterator[Record[Any, Any]]:
+        """The same records with objects. Raises DeserializationError, unless ``refused`` says what to do instead."""
+        return map(self.record, raw) if self.refused is None else self._those_that_can(raw, self.refused)
+
+    def _those_that_can(self, raw: Iterable[Record], refused: Refused) -> Iterator[Record[Any, Any]]:
+        for each in raw:
+            if is_raw(each):
+                yield each
+                continue
+            try:
+                yield self.record(each)
+            except DeserializationError as error:
+                if (instead := refused(error, each)) is not None:
+                    yield instead
 
     def record(self, raw: Record) -> Record[Any, Any]:
         """The same record with objects. Raises DeserializationError."""
@@ -90,6 +119,11 @@ class Deserializers:
             raw.timestamp_type,
             raw.extra,
         )
+
+
+def is_raw(record: Record[Any, Any]) -> bool:
+    """Whether the value is raw bytes that could not be decoded."""
+    return bool(record.headers) and record.headers[-1][0] == ERROR_HEADER
 
 
 def made(
@@ -107,8 +141,8 @@ def made(
             topic=topic,
             partition=partition,
             offset=None if offset < 0 else offset,
-            hint="Where such records are to be passed over, have the deserializer catch this and return what stands for"
-            " them, or seek() behind the offset; columns hold the bytes in any case",
+            hint="seek() behind the offset, set on_bad_record to skip or raw, or have the deserializer return what"
+            " stands for such records; columns hold the bytes in any case",
         ) from error
 
 

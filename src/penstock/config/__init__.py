@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from penstock.config.consumer import GroupProtocol as GroupProtocol
     from penstock.config.consumer import IsolationLevel as IsolationLevel
     from penstock.config.consumer import OffsetReset as OffsetReset
+    from penstock.config.consumer import OnBadRecord as OnBadRecord
     from penstock.config.options import OptionValue as OptionValue
     from penstock.config.options import Settings as Settings
     from penstock.config.options import consumer_settings as consumer_settings
@@ -42,6 +43,7 @@ _HOME_OF = {
     "IsolationLevel": "consumer",
     "ListenAddress": "snode",
     "OffsetReset": "consumer",
+    "OnBadRecord": "consumer",
     "OptionValue": "options",
     "Partitioner": "producer",
     "ProducerConfig": "producer",

@@ -11,7 +11,7 @@ from penstock.config.client import ClientConfig
 from penstock.config.fields import choice, flag, names, number, optional_text, text
 from penstock.errors import ConfigError
 
-__all__ = ["ASSIGNORS", "ConsumerConfig", "GroupProtocol", "IsolationLevel", "OffsetReset"]
+__all__ = ["ASSIGNORS", "ConsumerConfig", "GroupProtocol", "IsolationLevel", "OffsetReset", "OnBadRecord"]
 
 ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
@@ -38,6 +38,19 @@ class IsolationLevel(enum.Enum):
     READ_COMMITTED = "read_committed"
 
 
+class OnBadRecord(enum.Enum):
+    """What happens to records that cannot be decoded, and to those that a deserializer refuses."""
+
+    AUTO = "auto"
+    """As the log's own client does: Kafka's fails, RocketMQ's and TubeMQ's skip. What a deserializer refuses fails."""
+    FAIL = "fail"
+    """An error that names the offset; reading stays there until the application seeks past it."""
+    SKIP = "skip"
+    """They are left out and counted, with a warning a partition and minute."""
+    RAW = "raw"
+    """A record with the raw bytes as its value, and a header ``penstock.error`` that says what is wrong."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerConfig(ClientConfig):
     """Defaults are those of Kafka's Java consumer 4.x but for these, which lose nothing and feed columns:
@@ -55,7 +68,7 @@ class ConsumerConfig(ClientConfig):
     Java's: ``session_timeout_ms`` (without a heartbeat for so long, the group goes on without this member),
     ``heartbeat_interval_ms`` (a third or less of it), ``max_poll_interval_ms`` (without a poll for so long this member
     leaves; also how long a rebalance waits for it), ``fetch_min_bytes`` / ``fetch_max_wait_ms`` (when a server answers
-    a fetch), ``isolation_level``, ``assignors`` in order of preference (if all of them are
+    a fetch), ``isolation_level``, ``on_bad_record`` auto, ``assignors`` in order of preference (if all of them are
     cooperative, members keep what they own while the group shares out anew; beside these names, classes derived from
     `penstock.Assignor`), ``client_rack``, ``group_protocol`` (classic, which every broker has; by the newer one the
     broker decides how long members may be silent, and who gets what: by ``group_remote_assignor``, if it has that).
@@ -117,6 +130,15 @@ class ConsumerConfig(ClientConfig):
     isolation_level: IsolationLevel = field(
         default=IsolationLevel.READ_UNCOMMITTED,
         metadata=choice(IsolationLevel, about="whether records of transactions that are open or were aborted are seen"),
+    )
+
+    on_bad_record: OnBadRecord = field(
+        default=OnBadRecord.AUTO,
+        metadata=choice(
+            OnBadRecord,
+            about="what happens to records that cannot be decoded: an error (fail), left out and counted (skip), or the"
+            " raw bytes with a header that says what is wrong (raw); auto does what the log's own client does",
+        ),
     )
 
     def validate(self) -> None:

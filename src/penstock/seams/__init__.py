@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from penstock.seams.client import BatchLog as BatchLog
     from penstock.seams.client import BatchMembership as BatchMembership
     from penstock.seams.client import Beats as Beats
+    from penstock.seams.client import DecodesInPieces as DecodesInPieces
     from penstock.seams.client import Fetched as Fetched
     from penstock.seams.client import FoundOffset as FoundOffset
     from penstock.seams.client import HasHead as HasHead
@@ -130,8 +131,9 @@ _HOME_OF = {
         "channel": "Channel Connection Dialect Link Outgoing Pending",
         "lending": "LendsReads LentRead",
         "client": (
-            "Avoids BatchLog BatchMembership Beats Fetched FoundOffset HasHead LogClient Membership NamesTopics Packed "
-            "Pulled ReadFrom ReadLimits ReadsAgain ReadsAtOnce Sender SendsAtOnce Sent TellsTruncation"
+            "Avoids BatchLog BatchMembership Beats DecodesInPieces Fetched FoundOffset HasHead LogClient Membership "
+            "NamesTopics Packed Pulled ReadFrom ReadLimits ReadsAgain ReadsAtOnce Sender SendsAtOnce Sent "
+            "TellsTruncation"
         ),
         "enode": "Appended Budget Enode Extent FetchPart Place Room TopicState Writer extent fetch_one",
         "framing": "Buffer Buffers Frame Framing Pieces Stretch joined",

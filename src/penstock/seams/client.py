@@ -7,11 +7,11 @@ events (TubeMQ), that agree by join and sync (Kafka) and that compute the alloca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from penstock._dataclasses import dataclass
-from penstock.errors import LogTruncated, PenstockError
+from penstock.errors import CorruptBatch, LogTruncated, PenstockError
 from penstock.model import Assignment, Codec, Committed, LogRange, Node, Offset, OffsetSpec, Partition, TopicInfo
 from penstock.seams.membership import Beat, GroupOptions
 
@@ -51,7 +51,8 @@ class Fetched(Protocol):
     """What one read brought for one partition: undecoded bytes and facts, or an error.
 
     ``decode()`` may run in any thread; it drops records below ``offset`` (and at or above ``stop``) and returns the
-    messages and the offset to read next (past control records and compaction gaps).
+    messages and the offset to read next (past control records and compaction gaps). It may end before what cannot be
+    decoded, and raises CorruptBatch or ProtocolViolation where it cannot: see `DecodesInPieces`.
     """
 
     @property
@@ -75,6 +76,32 @@ class Fetched(Protocol):
         ...
 
     def decode(self, *, stop: int | None = None, columns: Sequence[str] | None = None) -> tuple[Messages, int]: ...
+
+
+def not_whole(fetched: Fetched) -> CorruptBatch:
+    """The error for an answer without one whole batch, where there has to be one."""
+    return CorruptBatch(
+        f"{fetched.size} bytes without one whole batch",
+        topic=fetched.partition.topic,
+        partition=fetched.partition.id,
+        offset=fetched.offset,
+    )
+
+
+@runtime_checkable
+class DecodesInPieces(Protocol):
+    """A `Fetched` that can be decoded around what is damaged in it."""
+
+    def pieces(
+        self, *, stop: int | None = None, columns: Sequence[str] | None = None
+    ) -> Iterator[Messages | CorruptBatch]:
+        """Called when ``decode`` has raised, or found nothing where a whole batch has to be: runs of good records and,
+        in between, what cannot be decoded, by offset.
+
+        Each error says ``offset`` and, where it can be told, ``next_offset``, behind which the next piece begins. May
+        end before everything was looked at; the rest is fetched again then.
+        """
+        ...
 
 
 @runtime_checkable

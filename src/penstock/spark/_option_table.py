@@ -47,6 +47,8 @@ OURS: dict[str, str] = {
     "groupIdPrefix": "with commitOffsets and without a group: how the group's name begins",
     "commitOffsets": "true commits the group's offsets as batches complete (ours)",
     "failOnDataLoss": "true or fail ends the query if unread records are gone; false or warn continues",
+    "onBadRecord": "records that cannot be decoded: fail ends the query, skip leaves them out with a warning, raw "
+    "gives their bytes with a header penstock.error; auto does what the log's own client does (ours)",
     "kafkaConsumer.pollTimeoutMs": "how long a task tries to get its records before it fails",
     "fetchOffset.numRetries": "how often a failed lookup of offsets is retried",
     "fetchOffset.retryIntervalMs": "the pause before a retry, doubled each time",

@@ -60,5 +60,6 @@ PROTOCOL = WireProtocol(
     own_topics=("rocketmq.RETRY.", "rocketmq.DLQ."),
     relays=True,
     faults=_faults,
+    skips_bad_records=True,
     title="RocketMQ",
 )

@@ -57,6 +57,7 @@ PROTOCOL = WireProtocol(
     enode=_enode,
     faults=_faults,
     greeting=GREETING,
+    skips_bad_records=True,
     title="TubeMQ",
     extra=EXTRA,
 )

@@ -7,7 +7,8 @@ Source: Kafka protocol guide, Fetch v4-v18, "Record Batch". What must not live h
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from penstock import kernels
 from penstock.columnar.buffers import as_array, as_view
@@ -19,8 +20,11 @@ from penstock.protocols.kafka.client.lineage import UNKNOWN, Stretch
 from penstock.protocols.kafka.client.options import KafkaOptions
 from penstock.protocols.kafka.messages.fetch import FetchResponsePartition
 from penstock.protocols.kafka.messages.plain_fetch import Part
-from penstock.seams.client import ReadFrom
+from penstock.seams.client import ReadFrom, not_whole
 from penstock.seams.framing import Buffer
+
+if TYPE_CHECKING:
+    from penstock.columnar.decode import Decoded
 
 __all__ = ["LEFT_OUT", "KafkaFetched"]
 
@@ -35,6 +39,9 @@ _HANDFUL = 32
 """Who takes no more at a time waits longer for Arrow's import than all these records take without."""
 _LAST_OFFSET_DELTA = struct.Struct(">i")
 _LAST_OFFSET_DELTA_AT = 23
+_COUNT = struct.Struct(">i")
+_COUNT_AT = 57
+_NO_END = (1 << 63) - 1
 
 LEFT_OUT = FetchResponsePartition(high_watermark=-1, records=None)
 """Of a partition that an answer does not name: nothing new, and no error."""
@@ -92,21 +99,78 @@ class KafkaFetched:
             few = read_few(self._records, self.partition, start=self.offset, stop=stop, check_crcs=self._check_crcs)
             if few is not None:
                 return Messages.of_records(self.partition, *few), few[1]
+        found = self._decoded(0, self.offset, stop, columns)
+        return Messages.of(self.partition, found.batch, found.next_offset), found.next_offset
+
+    def pieces(
+        self, *, stop: int | None = None, columns: Sequence[str] | None = None
+    ) -> Iterator[Messages | CorruptBatch]:
+        """``penstock.seams.client.DecodesInPieces``: runs of batches between those that cannot be decoded."""
+        at, start, size = 0, self.offset, len(self._records)
+        while at < size and (stop is None or start < stop):
+            try:
+                found = self._decoded(at, start, stop, columns)
+            except CorruptBatch as error:
+                bad, end = self._damage(error, at, start)
+                yield bad
+                if bad.next_offset is None or end is None:
+                    return
+                at, start = end, bad.next_offset
+            else:
+                if found.consumed == at:
+                    if self.next_offset <= start == self.offset:
+                        yield self._damage(not_whole(self), at, start)[0]
+                    return
+                yield Messages.of(self.partition, found.batch, found.next_offset)
+                at, start = found.consumed, max(start, found.next_offset)
+            if self._aborted:
+                return  # which transactions are aborted from here on, the next fetch says
+
+    def _decoded(self, at: int, start: int, stop: int | None, columns: Sequence[str] | None) -> Decoded:
         from penstock.protocols.kafka.records import decode
 
-        try:
-            found = decode(
-                self._records,
-                start=self.offset,
-                stop=stop,
-                columns=columns,
-                check_crcs=self._check_crcs,
-                aborted=self._aborted,
-            )
-        except CorruptBatch as error:
-            error.topic, error.partition = self.partition.topic, self.partition.id
-            raise
-        return Messages.of(self.partition, found.batch, found.next_offset), found.next_offset
+        return decode(
+            self._records,
+            position=at,
+            start=start,
+            stop=stop,
+            columns=columns,
+            check_crcs=self._check_crcs,
+            aborted=self._aborted,
+        )
+
+    def _damage(self, error: CorruptBatch, at: int, start: int) -> tuple[CorruptBatch, int | None]:
+        """``error`` with what it takes to go on, and where the next batch lies; None where lengths cannot be believed.
+
+        Where the next offset is comes from the next batch's head, if it is here: the damaged head may lie. Else from
+        the damaged one, as long as the log has that offset; a fetch from there finds the batch that follows.
+        """
+        records, size = self._records, len(self._records)
+        while True:
+            if size - at < _PREFIX.size:
+                return error, None
+            base, length, _, magic = _PREFIX.unpack_from(records, at)
+            end = at + _LENGTH_AFTER + length
+            whole = at + _PREFIX.size <= end <= size
+            counts = magic >= _MAGIC_V2 and size - at >= _BATCH_HEADER
+            delta: int = _LAST_OFFSET_DELTA.unpack_from(records, at + _LAST_OFFSET_DELTA_AT)[0] if counts else 0
+            last = base + delta
+            if not whole or magic > _MAGIC_V2 or last >= start:
+                break
+            at = end  # it lies before what was asked for
+        following = None
+        known = self.high_watermark if self.high_watermark > 0 else _NO_END
+        if whole and size - end >= _PREFIX.size and start < (head := _PREFIX.unpack_from(records, end)[0]) <= known:
+            following = head
+        elif start <= last < known and base <= last:
+            following = last + 1
+        error.offset = max(base, start) if following is None or base < following else start
+        error.next_offset = following
+        error.records = 1 if following is None else following - error.offset
+        if counts and whole and 0 < (count := _COUNT.unpack_from(records, at + _COUNT_AT)[0]) < error.records:
+            error.records = count
+        error.raw = bytes(as_view(records)[at : end if whole else size])
+        return error, end if whole else None
 
     def head(self, most: int) -> Messages | None:
         """``penstock.seams.client.HasHead``: the first batch, if it is plain and not large."""

@@ -49,6 +49,7 @@ def decode(
     names = record_columns(columns)
     transactions = None if aborted is None else AbortedTransactions(aborted)
     parts: list[Decoded] = []
+    asked = max(start or 0, 0)
     newest = None
     while end - position > _MAGIC_AT and (view[position + _MAGIC_AT] == _NEWEST) is not newest:
         try:
@@ -64,8 +65,8 @@ def decode(
                     columns=names, check_crcs=check_crcs, max_inflated_bytes=max_inflated_bytes,
                 )  # fmt: skip
         except CorruptBatch:
-            if not parts:
-                raise
+            if not any(part.batch.num_rows or part.next_offset > asked for part in parts):
+                raise  # what is before it is not wanted
             break
         parts.append(part)
         position, start = part.consumed, part.next_offset

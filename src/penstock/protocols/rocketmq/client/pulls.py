@@ -8,11 +8,12 @@ Source: Apache RocketMQ 4.9 and 5.4, ``PullMessageProcessor``, ``DefaultMessageS
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from penstock._dataclasses import dataclass
-from penstock.errors import OffsetOutOfRange, PenstockError
+from penstock.columnar.halving import halved
+from penstock.errors import CorruptBatch, OffsetOutOfRange, PenstockError, ProtocolViolation
 from penstock.model import Partition
 from penstock.protocols.rocketmq import messages as m
 from penstock.protocols.rocketmq.client.calls import Calls, Started
@@ -149,23 +150,61 @@ class RocketFetched:
         return sum(map(len, self._bodies)) or int(self.next_offset > self.offset)
 
     def decode(self, *, stop: int | None = None, columns: Sequence[str] | None = None) -> tuple[Messages, int]:
-        """The records in ``[offset, stop)`` and the offset to read next. Raises CorruptBatch, or ``error`` if set."""
+        """The records in ``[offset, stop)`` and the offset to read next.
+
+        Raises CorruptBatch and ProtocolViolation wherever the damage is, or ``error`` if set.
+        """
         from penstock.columnar import Messages
-        from penstock.protocols.rocketmq.records import decode
 
         if self.error is not None:
             raise self.error
         following = self.next_offset if stop is None else min(self.next_offset, stop)
         if not self._bodies:
             return Messages(), following
+        return self._decoded(self._bodies, stop, columns, following), following
+
+    def pieces(
+        self, *, stop: int | None = None, columns: Sequence[str] | None = None
+    ) -> Iterator[Messages | CorruptBatch]:
+        """``penstock.seams.client.DecodesInPieces``: message by message where one cannot be decoded."""
+        from penstock.columnar.messages import Messages, Part
+        from penstock.protocols.rocketmq.records.frames import frames_of, raw_body
+
+        end = self.next_offset if stop is None else min(self.next_offset, stop)
+        frames = [each for each in frames_of(self._bodies, self.offset) if self.offset <= each.offset < end]
+        # Offsets have no holes but where brokers choose: the next message here is where reading goes on.
+        offsets = [each.offset for each in frames] + [end]
+        if not frames:
+            yield Messages((Part(self.partition, None, end),))  # only what is not wanted is damaged
+
+        def decode(first: int, last: int) -> Messages:
+            bodies = [each.body for each in frames[first:last]]
+            return self._decoded(bodies, stop, columns, max(offsets[last], offsets[first]))
+
+        for first, last, found in halved(len(frames), decode):
+            if not isinstance(found, CorruptBatch | ProtocolViolation):
+                yield found
+                continue
+            error = found if isinstance(found, CorruptBatch) else CorruptBatch(found.message)
+            error.offset, error.next_offset = frames[first].offset, max(offsets[last], offsets[first] + 1)
+            error.records = 1 if frames[first].whole else error.next_offset - error.offset
+            error.raw = raw_body(frames[first])
+            yield error
+
+    def _decoded(
+        self, bodies: Sequence[Buffer], stop: int | None, columns: Sequence[str] | None, following: int
+    ) -> Messages:
+        from penstock.columnar import Messages
+        from penstock.protocols.rocketmq.records import decode
+
         again = is_retry(self.partition.topic)  # chosen once already; what it was is in its properties
         every = again or self._options.rocket.all_properties
         try:
             found = decode(
-                self._bodies, start=self.offset, stop=stop, columns=columns,
+                bodies, start=self.offset, stop=stop, columns=columns,
                 tags=() if again else self._options.tags, node=self.partition.node if every else None,
             )  # fmt: skip
         except PenstockError as error:
             error.topic, error.partition, error.node = self.partition.topic, self.partition.id, self.partition.node
             raise
-        return Messages.of(self.partition, found.batch, following), following
+        return Messages.of(self.partition, found.batch, following)

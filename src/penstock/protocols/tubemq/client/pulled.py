@@ -8,17 +8,18 @@ Source: Apache InLong TubeMQ 2.x, broker's ``getMessagesC2B``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from penstock._dataclasses import dataclass
 from penstock.errors import CorruptBatch, PenstockError
 from penstock.model import Partition
+from penstock.protocols.tubemq.client.damaged import decoded, in_pieces
 from penstock.protocols.tubemq.partition_ids import INDEX_BYTES
 
 if TYPE_CHECKING:
     from penstock.columnar import Messages
-    from penstock.protocols.tubemq.records import MessageSet
+    from penstock.protocols.tubemq.records import Decoded, MessageSet
 
 __all__ = ["PulledBatch"]
 
@@ -60,18 +61,23 @@ class PulledBatch:
         Raises CorruptBatch, ProtocolViolation.
         """
         from penstock.columnar import Messages
-        from penstock.protocols.tubemq.records import decode
 
         del stop
-        decoded = decode(self.found, offset=self.offset, columns=columns, filters=self.filters)
-        if decoded.corrupt:
-            bad = self.offset + INDEX_BYTES * decoded.first_corrupt
-            raise CorruptBatch(
-                f"{decoded.corrupt} of {self.found.count} messages are damaged (checksum or attribute length)",
-                topic=self.partition.topic,
-                partition=self.partition.id,
-                offset=bad,
-                node=self.partition.node,
-                hint="seek() to an offset behind the damage to go on",
-            )
-        return Messages.of(self.partition, decoded.batch, self.next_offset, self.context), self.next_offset
+        rows = decoded(self.found, self.offset, self.partition, columns, self.filters).batch
+        return Messages.of(self.partition, rows, self.next_offset, self.context), self.next_offset
+
+    def pieces(
+        self, *, stop: int | None = None, columns: Sequence[str] | None = None
+    ) -> Iterator[Messages | CorruptBatch]:
+        """``penstock.seams.client.DecodesInPieces``: message by message where one is damaged."""
+        from penstock.columnar import Messages
+        from penstock.columnar.messages import Part
+
+        del stop
+
+        def made(found: Decoded, following: int) -> Messages:
+            return Messages.of(self.partition, found.batch, following)
+
+        yield from in_pieces(self.found, self.offset, self.next_offset, self.partition, columns, self.filters, made)
+        # What confirms the batch, behind all of it.
+        yield Messages((Part(self.partition, None, self.next_offset, self.context),))

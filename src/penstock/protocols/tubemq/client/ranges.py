@@ -14,21 +14,25 @@ from there finds the row. Order, end and attempts are the range reader's (`penst
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.errors import OffsetOutOfRange, PenstockError
+from penstock.errors import CorruptBatch, OffsetOutOfRange, PenstockError
 from penstock.model import LogRange, Partition
+from penstock.protocols.tubemq.client.damaged import decoded, in_pieces
 from penstock.protocols.tubemq.client.private_reader import Batch, PrivateReader, next_position
-from penstock.protocols.tubemq.client.reading import TubeFetched, decoded
+from penstock.protocols.tubemq.client.reading import TubeFetched
 from penstock.protocols.tubemq.error_codes import Code
 from penstock.protocols.tubemq.partition_ids import INDEX_BYTES
 from penstock.seams.client import ReadFrom
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from penstock.columnar import Messages
     from penstock.protocols.tubemq.client.readers import Readers
     from penstock.protocols.tubemq.client.shared import Shared
+    from penstock.protocols.tubemq.records import Decoded
 
 __all__ = ["TubeRange"]
 
@@ -52,11 +56,34 @@ class _CutAt(TubeFetched):
 
         assert self._batch is not None
         assert stop is not None
-        found = decoded(self._batch, self.partition, columns, self._filters)
-        rows = found.batch
-        if self._beyond is not None and (place := found.message_ids.index(self._beyond).as_py()) >= 0:
-            rows = rows.slice(0, place)
-        return Messages.of(self.partition, rows, stop), stop
+        found = decoded(self._batch.messages, self._batch.offset, self.partition, columns, self._filters)
+        return Messages.of(self.partition, self._before(found), stop), stop
+
+    def pieces(
+        self, *, stop: int | None = None, columns: Sequence[str] | None = None
+    ) -> Iterator[Messages | CorruptBatch]:
+        """The same, message by message where one is damaged."""
+        from penstock.columnar import Messages
+
+        assert self._batch is not None
+        assert stop is not None
+        batch, over = self._batch, False
+
+        def made(found: Decoded, following: int) -> Messages:
+            nonlocal over
+            rows = self._before(found)
+            over = rows.num_rows < found.batch.num_rows
+            return Messages.of(self.partition, rows, stop if over else min(following, stop))
+
+        for piece in in_pieces(batch.messages, batch.offset, stop, self.partition, columns, self._filters, made):
+            yield piece
+            if over:
+                return
+
+    def _before(self, found: Decoded) -> pa.RecordBatch:
+        """The rows before the end."""
+        place = -1 if self._beyond is None else found.message_ids.index(self._beyond).as_py()
+        return found.batch if place < 0 else found.batch.slice(0, place)
 
 
 class TubeRange:
@@ -148,6 +175,8 @@ class TubeRange:
 
     async def _first_at_end(self, batch: Batch) -> int | None:
         """The id of the first message at or behind the end, as far as the batch goes. A reader of its own looks."""
+        from penstock.protocols.tubemq.records import decode
+
         reader = PrivateReader(self._shared, self._partition, filters=self._filters)
         try:
             await reader.seek_exactly(self.end)
@@ -156,7 +185,8 @@ class TubeRange:
                 if beyond.wait_ms:
                     await self._shared.channel.sleep(beyond.wait_ms / 1_000)
                     continue
-                ids = decoded(beyond, self._partition, ["offset"], self._filters).message_ids
+                # A damaged one there is counted on both sides of the end: it has no id that could be believed.
+                ids = decode(beyond.messages, columns=["offset"], filters=self._filters).message_ids
                 if len(ids):
                     first: int = ids[0].as_py()
                     return first

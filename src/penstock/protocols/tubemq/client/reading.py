@@ -6,11 +6,12 @@ them has anything, again after a pause, until the time the caller gives is over.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConnectionLost, CorruptBatch, PenstockError, RequestTimeout
 from penstock.model import Node, Partition
+from penstock.protocols.tubemq.client.damaged import decoded, in_pieces
 from penstock.protocols.tubemq.client.private_reader import Batch, PrivateReader, next_position
 from penstock.protocols.tubemq.partition_ids import INDEX_BYTES
 from penstock.seams.client import ReadFrom, ReadLimits
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.protocols.tubemq.client.shared import Shared
     from penstock.protocols.tubemq.records import Decoded
 
-__all__ = ["Polling", "TubeFetched", "damage", "decoded"]
+__all__ = ["Polling", "TubeFetched"]
 
 
 class TubeFetched:
@@ -70,39 +71,32 @@ class TubeFetched:
             raise self.error
         if self._batch is None or not self._batch.messages.count:
             return Messages(), self.next_offset if stop is None else min(self.next_offset, stop)
-        rows = decoded(self._batch, self.partition, columns, self._filters).batch
+        rows = decoded(self._batch.messages, self._batch.offset, self.partition, columns, self._filters).batch
         following = self.next_offset
         if stop is not None and following > stop:
             rows = rows.slice(0, max(0, (next_position(stop) - self._batch.offset) // INDEX_BYTES))
             following = stop
         return Messages.of(self.partition, rows, following), following
 
+    def pieces(
+        self, *, stop: int | None = None, columns: Sequence[str] | None = None
+    ) -> Iterator[Messages | CorruptBatch]:
+        """``penstock.seams.client.DecodesInPieces``: message by message where one is damaged."""
+        from penstock.columnar import Messages
+        from penstock.protocols.tubemq.records import part_of, places
 
-def decoded(
-    batch: Batch, partition: Partition, columns: Sequence[str] | None, filters: tuple[str, ...] = ()
-) -> Decoded:
-    """The rows of a batch. Raises CorruptBatch if a message is damaged, ProtocolViolation for no messages at all."""
-    from penstock.protocols.tubemq.records import decode
+        if self._batch is None:
+            return
+        batch = self._batch
 
-    try:
-        found = decode(batch.messages, offset=batch.offset, columns=columns, filters=filters)
-    except PenstockError as error:
-        error.topic, error.partition = partition.topic, partition.id
-        raise
-    if found.corrupt:
-        raise damage(found, batch, partition)
-    return found
+        def made(found: Decoded, following: int) -> Messages:
+            return Messages.of(self.partition, found.batch, following)
 
-
-def damage(found: Decoded, batch: Batch, partition: Partition) -> CorruptBatch:
-    """The error for a batch of which not all could be decoded."""
-    return CorruptBatch(
-        f"{found.corrupt} of {batch.messages.count} messages are damaged (checksum or length of attributes)",
-        topic=partition.topic,
-        partition=partition.id,
-        offset=batch.offset + INDEX_BYTES * found.first_corrupt,
-        node=partition.node,
-    )
+        messages, end = batch.messages, self.next_offset
+        if stop is not None and end > stop:
+            wanted = max(0, (next_position(stop) - batch.offset) // INDEX_BYTES)
+            messages, end = part_of(messages, places(messages), 0, wanted), stop
+        yield from in_pieces(messages, batch.offset, end, self.partition, columns, self._filters, made)
 
 
 class Polling:

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.errors import LogOffsetOutOfRange, OffsetOutOfRange, UpstreamLost
 from penstock.model import Partition
+from penstock.protocols.tubemq.client.damaged import wrong
 from penstock.protocols.tubemq.client.private_reader import Batch, PrivateReader
-from penstock.protocols.tubemq.client.reading import damage
 from penstock.protocols.tubemq.enode.chunks import Chunk, Chunks
 from penstock.protocols.tubemq.enode.spots import Spot, Spots, window_of
 from penstock.protocols.tubemq.partition_ids import INDEX_BYTES
@@ -222,7 +222,8 @@ class PartitionLog:
             return None
         found = decode(batch.messages, offset=offset, step=1)
         if found.corrupt:
-            raise damage(found, batch, self.partition)
+            at = batch.offset + INDEX_BYTES * found.first_corrupt
+            raise wrong(found.corrupt, batch.messages.count, at, self.partition)
         return found.batch
 
     async def _cut(self, batch: Batch, spot: Spot) -> pa.RecordBatch | None:

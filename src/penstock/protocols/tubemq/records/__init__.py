@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from penstock.protocols.tubemq.records.answer import MessageSet as MessageSet
+    from penstock.protocols.tubemq.records.answer import part_of as part_of
+    from penstock.protocols.tubemq.records.answer import places as places
     from penstock.protocols.tubemq.records.answer import read_messages as read_messages
     from penstock.protocols.tubemq.records.decoding import Decoded as Decoded
     from penstock.protocols.tubemq.records.decoding import decode as decode
@@ -33,6 +35,8 @@ _MODULE_OF: Final = {
     "encode": "encoding",
     "encode_few": "handful",
     "pack": "single",
+    "part_of": "answer",
+    "places": "answer",
     "read_messages": "answer",
     "unpack": "single",
     "write_messages": "encoding",
@@ -49,6 +53,8 @@ __all__ = [
     "encode",
     "encode_few",
     "pack",
+    "part_of",
+    "places",
     "read_messages",
     "unpack",
     "write_messages",

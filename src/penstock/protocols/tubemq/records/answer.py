@@ -5,6 +5,7 @@ The messages are most of the answer's bytes; the protobuf library would make a P
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from penstock._dataclasses import dataclass
@@ -13,9 +14,9 @@ from penstock.errors import ProtocolViolation
 from penstock.protocols.tubemq.kernels import tube_kernel
 from penstock.protocols.tubemq.messages import GetMessageResponseB2C
 from penstock.protocols.tubemq.messages.codec import decode
-from penstock.protocols.tubemq.wire_fields import field_end
+from penstock.protocols.tubemq.wire_fields import delimited, field_end
 
-__all__ = ["MessageSet", "Run", "read_messages"]
+__all__ = ["MessageSet", "Run", "part_of", "places", "read_messages"]
 
 _MESSAGES: Final = 0x22  # field 4, bytes
 _MOST_RUNS: Final = 64
@@ -73,3 +74,25 @@ def read_messages(payload: memoryview) -> MessageSet:
     if answer.messages:
         raise ProtocolViolation("an answer has messages behind a tag that is not written as others write it")
     return MessageSet(answer, data, tuple(runs))
+
+
+def places(messages: MessageSet) -> list[int]:
+    """Where each message begins."""
+    view, found = messages.data.data, list[int]()
+    for run in messages.runs:
+        at = run.at
+        for _ in range(run.count):
+            found.append(at)
+            at = delimited(view, at + 1)[1]
+    return found
+
+
+def part_of(messages: MessageSet, at: Sequence[int], first: int, last: int) -> MessageSet:
+    """The messages from number ``first`` to before ``last``, which begin ``at`` these places."""
+    runs, number = [], 0
+    for run in messages.runs:
+        begin, end = max(first, number), min(last, number + run.count)
+        if begin < end:
+            runs.append(Run(at[begin], end - begin))
+        number += run.count
+    return MessageSet(messages.answer, messages.data, tuple(runs))
