@@ -21,12 +21,13 @@ from penstock.client._straight import Straight
 from penstock.client._surroundings import Backoff
 from penstock.config import ConsumerConfig, IsolationLevel
 from penstock.config.logs import ClientLog
-from penstock.errors import LogTruncated, OffsetOutOfRange, PenstockError
+from penstock.errors import LogTruncated, OffsetOutOfRange, PenstockError, TopicRecreated
 from penstock.model import Node, OffsetSpec
 from penstock.seams import (
     Fetched,
     HasReplicas,
     HearsOfMoves,
+    KnowsTopicIds,
     LendsReads,
     LentRead,
     LogClient,
@@ -41,6 +42,12 @@ __all__ = ["Fetcher", "Reactions"]
 
 _HELD_BACK_WAIT_MS = 20
 _EMPTY_HANDED_S = 0.005
+
+
+def _without_ids(topic: str) -> bytes | None:
+    """Of a log whose topics have none."""
+    del topic
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +86,7 @@ class Fetcher:
         self._loop = asyncio.get_running_loop()
         self._reads_at = client.reads_at if isinstance(client, HasReplicas) else client.leader
         self._moved = client.moved if isinstance(client, HearsOfMoves) else None
+        self._topic_id = client.topic_id if isinstance(client, KnowsTopicIds) else _without_ids
         self._meter = meter or ConsumerMeter(self._loop.time())
         self._at_once = client.read_at_once if isinstance(client, ReadsAtOnce) else None
         self._again = client.read_again if isinstance(client, ReadsAgain) else None
@@ -180,9 +188,11 @@ class Fetcher:
         for state in eager:
             version, offset = state.version, state.fetch_offset
             if offset is not None:
+                if state.topic_id is None:
+                    state.topic_id = self._topic_id(state.partition.topic)
                 state.asked = self._partitions.turn()
                 state.reading = True
-                reads[state.partition] = Asked(state, version, ReadFrom(state.partition, offset, per_partition))
+                reads[state.partition] = Asked(state, version, ReadFrom(state.partition, offset, per_partition, state.topic_id))
         if not reads:
             return
         self._reserved_bytes += limit
@@ -267,7 +277,7 @@ class Fetcher:
             if self.straight.keep(asked.state, answer) or self._receive(
                 answer, asked.state, asked.version, round_.node
             ):
-                asked.read = ReadFrom(answer.partition, answer.next_offset, asked.read.max_bytes)
+                asked.read = ReadFrom(answer.partition, answer.next_offset, asked.read.max_bytes, asked.read.topic_id)
                 moved.append(asked.read)
         if not moved:
             self._nothing_came(round_, still=True)
@@ -369,9 +379,14 @@ class Fetcher:
         """Look up where the policy wants to go on, once all that was fetched before the missing offset is taken."""
         if isinstance(missing, LogTruncated):
             self._on.log.warning("going on at offset %d: %s", missing.parted_at, missing)
-            state.jump(missing.parted_at)
+            state.jump(missing.parted_at, state.topic_id)
             return
         reset = self._on.reset
+        if isinstance(missing, TopicRecreated) and reset is not None:
+            # The warning comes with the position that is found: see `_position_lookup`.
+            self._partitions.replace(state, missing, reset)
+            self._on.look_up()
+            return
         where = "" if reset is None or reset.name is None else reset.name.name.lower()
         message = "%s has no offset %s; going on at its %s one, as auto_offset_reset says"
         self._on.log.warning(message, state.partition, state.position, where)

@@ -33,9 +33,14 @@ class FoundOffset:
 
 @dataclass(frozen=True, slots=True)
 class ReadFrom:
+    """``topic_id``: the topic that ``offset`` is of, None where that is unknown. Another one of its name is not read,
+    but answered with TopicRecreated.
+    """
+
     partition: Partition
     offset: int
     max_bytes: int
+    topic_id: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,6 +346,15 @@ class TellsTruncation(Protocol):
 
     async def truncated(self, positions: Mapping[Partition, tuple[int, int]]) -> Mapping[Partition, LogTruncated]:
         """Which of these places (an offset, and the leader epoch in which somebody saw the log reach it) are gone."""
+        ...
+
+
+@runtime_checkable
+class KnowsTopicIds(Protocol):
+    """A LogClient of a log whose topics have ids, which tell a topic from a later one of the same name."""
+
+    def topic_id(self, topic: str) -> bytes | None:
+        """The id of the topic that has this name as far as is known; None where nothing is."""
         ...
 
 

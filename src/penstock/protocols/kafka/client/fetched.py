@@ -56,12 +56,14 @@ class KafkaFetched:
         "partition",
         "size",
         "stretches",
+        "topic_id",
     )
 
     def __init__(
         self, asked: ReadFrom, told: FetchResponsePartition | Part, error: PenstockError | None, options: KafkaOptions
     ) -> None:
         self.partition = asked.partition
+        self.topic_id = asked.topic_id
         self.offset = asked.offset
         self.error = error
         # Who reads only what is committed sees a log that ends at the last stable offset.
@@ -91,7 +93,7 @@ class KafkaFetched:
         if columns is None and not self._aborted:
             few = read_few(self._records, self.partition, start=self.offset, stop=stop, check_crcs=self._check_crcs)
             if few is not None:
-                return Messages.of_records(self.partition, *few), few[1]
+                return Messages.of_records(self.partition, *few, self.topic_id), few[1]
         from penstock.protocols.kafka.records import decode
 
         try:
@@ -106,7 +108,7 @@ class KafkaFetched:
         except CorruptBatch as error:
             error.topic, error.partition = self.partition.topic, self.partition.id
             raise
-        return Messages.of(self.partition, found.batch, found.next_offset), found.next_offset
+        return Messages.of(self.partition, found.batch, found.next_offset, "", self.topic_id), found.next_offset
 
     def head(self, most: int) -> Messages | None:
         """``penstock.seams.client.HasHead``: the first batch, if it is plain and not large."""
@@ -124,7 +126,7 @@ class KafkaFetched:
         if few is None or not few[0]:
             return None
         self.offset, self._records, self._has_head_gone = few[1], as_view(self._records)[end:], True
-        return Messages.of_records(self.partition, *few)
+        return Messages.of_records(self.partition, *few, self.topic_id)
 
 
 def _stretches(records: Buffer) -> Sequence[Stretch]:
