@@ -105,9 +105,7 @@ class LogRange:
     topic_id: bytes | None = None
 
     @classmethod
-    def of(
-        cls, partition: Partition | PartitionInfo, start: int, end: int, topic_id: bytes | None = None
-    ) -> LogRange:
+    def of(cls, partition: Partition | PartitionInfo, start: int, end: int, topic_id: bytes | None = None) -> LogRange:
         """Offsets ``[start, end)`` of a partition."""
         of = Partition.of(partition)
         return cls(of.topic, of.id, start, end, of.node, topic_id)

@@ -192,7 +192,9 @@ class Fetcher:
                     state.topic_id = self._topic_id(state.partition.topic)
                 state.asked = self._partitions.turn()
                 state.reading = True
-                reads[state.partition] = Asked(state, version, ReadFrom(state.partition, offset, per_partition, state.topic_id))
+                reads[state.partition] = Asked(
+                    state, version, ReadFrom(state.partition, offset, per_partition, state.topic_id)
+                )
         if not reads:
             return
         self._reserved_bytes += limit

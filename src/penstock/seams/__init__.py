@@ -132,7 +132,8 @@ _HOME_OF = {
         "lending": "LendsReads LentRead",
         "client": (
             "Avoids BatchLog BatchMembership Beats Fetched FoundOffset HasHead KnowsTopicIds LogClient Membership "
-            "NamesTopics Packed Pulled ReadFrom ReadLimits ReadsAgain ReadsAtOnce Sender SendsAtOnce Sent TellsTruncation"
+            "NamesTopics Packed Pulled ReadFrom ReadLimits ReadsAgain ReadsAtOnce Sender SendsAtOnce Sent "
+            "TellsTruncation"
         ),
         "enode": "Appended Budget Enode Extent FetchPart Place Room TopicState Writer extent fetch_one",
         "framing": "Buffer Buffers Frame Framing Pieces Stretch joined",
