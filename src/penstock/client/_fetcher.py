@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import partial
 
 from penstock._dataclasses import dataclass
@@ -360,7 +361,9 @@ class Fetcher:
         if isinstance(error, OffsetOutOfRange) and self._on.reset is not None:
             # Never a failure, not even for a moment: who polls in another thread would raise it.
             state.missing = error
-            if not state.buffer:
+            if isinstance(error, TopicRecreated):
+                self._all_recreated(error)
+            elif not state.buffer:
                 self._go_elsewhere(state, error)
             return True
         if isinstance(error, OffsetOutOfRange) or not error.retriable:
@@ -376,6 +379,18 @@ class Fetcher:
         ring_after(self._loop, state.retry_at, self._kick_later)
         self._on.refresh()
         return True
+
+    def _all_recreated(self, error: TopicRecreated) -> None:
+        """One read has found it out for all partitions of the topic: they go on together, with one warning."""
+        for state in self._partitions:
+            if state.partition.topic != error.topic or state.topic_id != error.old_id or state.fetch_offset is None:
+                continue
+            if state.missing is None and state.failure is None:
+                of_this = copy(error)
+                of_this.partition, of_this.offset = state.partition.id, state.fetch_offset
+                state.missing = of_this
+            if isinstance(state.missing, TopicRecreated) and not state.buffer:
+                self._go_elsewhere(state, state.missing)
 
     def _go_elsewhere(self, state: PartitionState, missing: OffsetOutOfRange) -> None:
         """Look up where the policy wants to go on, once all that was fetched before the missing offset is taken."""

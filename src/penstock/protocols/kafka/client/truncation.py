@@ -85,8 +85,8 @@ def recreated(cluster: Cluster, partition: Partition, offset: int, topic_id: byt
     if known is None or known == topic_id:
         return None
     return TopicRecreated(
-        f"the topic was deleted and created anew: offset {offset} is of the old topic, id {shown_id(topic_id)}, and"
-        f" means nothing in the one that has its name now, id {shown_id(known)}",
+        f"the topic was deleted and created anew: this offset is of the old topic, id {shown_id(topic_id)}, and means"
+        f" nothing in the one that has its name now, id {shown_id(known)}",
         old_id=topic_id,
         new_id=known,
         code=_UNKNOWN_TOPIC_ID,
