@@ -157,7 +157,10 @@ class OffsetConsumption:
 
     async def reject(self, batch: Messages[Any, Any] | None) -> None:
         """Go back to where this batch begins, or to what is committed."""
-        self._partitions.go_back(None if batch is None else batch.first_offsets)
+        if batch is None:
+            self._partitions.go_back(None)
+        else:
+            self._partitions.go_back(batch.first_offsets, {part.partition: part.topic_id for part in batch.parts})
         self.go_on()
 
     async def committed(self, group: str, partitions: Collection[Partition]) -> Mapping[Partition, Committed]:

@@ -220,13 +220,20 @@ class Partitions:
                 state.jump(start)
             self._states[partition] = state
 
-    def go_back(self, offsets: Mapping[Partition, int] | None) -> None:
-        """Continue where these say, as far as they are assigned; None: at the committed offsets of all."""
+    def go_back(
+        self, offsets: Mapping[Partition, int] | None, ids: Mapping[Partition, bytes | None] | None = None
+    ) -> None:
+        """Continue where these say, as far as they are assigned; None: at the committed offsets of all.
+
+        ``ids``: the topics that the offsets are of. What is of a topic that is gone cannot be read again.
+        """
         for state in self:
             if offsets is None:
                 state.look_up(None)
             elif state.partition in offsets:
-                state.jump(offsets[state.partition])
+                topic_id = None if ids is None else ids.get(state.partition)
+                if None in (topic_id, state.topic_id) or topic_id == state.topic_id:
+                    state.jump(offsets[state.partition], topic_id)
 
     def replace(self, state: PartitionState, found: TopicRecreated, reset: OffsetSpec) -> None:
         """Another topic has the name: go on in its partition, where ``reset`` says.

@@ -361,6 +361,44 @@ def test_offsets_of_the_old_topic_are_not_committed_for_the_new_one() -> None:
     at_stage(work)
 
 
+def test_a_rejected_batch_of_the_old_topic_moves_no_position_in_the_new_one() -> None:
+    async def work(on: Stage, broker: Broker) -> None:
+        reading = Reading(on)
+        await reading.engine.assign({FIRST: 0, SECOND: 0})
+        batch = await reading.until(100)
+        await reading.engine.consumption.reject(batch)  # nothing has changed yet: it is read again
+        again = await reading.poll()
+        assert again.first_offsets.items() <= batch.first_offsets.items()
+        while reading.engine.partitions.positions() != {FIRST: 100, SECOND: 100}:
+            await reading.poll()
+        broker.recreate(500)
+        while reading.engine.partitions.positions() != {FIRST: 500, SECOND: 500}:
+            await reading.poll()
+        await reading.engine.consumption.reject(batch)
+        assert reading.engine.partitions.positions() == {FIRST: 500, SECOND: 500}
+        await reading.engine.close(1.0)
+
+    at_stage(work)
+
+
+def test_a_place_of_the_old_topic_is_not_sought_in_the_new_one() -> None:
+    async def work(on: Stage, broker: Broker) -> None:
+        broker.committed = {0: 30}
+        await on.client.topics([TOPIC])
+        place = (await on.client.committed("g", [FIRST]))[FIRST]
+        assert (place.offset, place.topic_id) == (30, OLD)
+        broker.recreate(500)
+        reading = Reading(on)
+        await reading.engine.assign({FIRST: None, SECOND: None})
+        reading.engine.state_of(FIRST).jump(place.offset, place.topic_id)
+        reading.engine.go_on()
+        await reading.until(500)
+        assert reading.values[0] == every(NEW, 0, 500)
+        await reading.engine.close(1.0)
+
+    at_stage(work)
+
+
 def test_what_is_known_of_a_new_topic_protects_it_from_older_coordinators() -> None:
     async def work(on: Stage, broker: Broker) -> None:
         broker.recreate(500)
